@@ -1,0 +1,51 @@
+"""When to close the next epoch: the pace of a stream."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close the epoch now with this many rows; none makes it an empty epoch."""
+
+    rows: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to close yet."""
+
+    reason: str
+
+
+PaceDecision: TypeAlias = Close | Wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Close an epoch when it is full, or old enough, or when the input has been silent for long.
+
+    `rows` is also the most that one epoch takes, so that the backlog after an outage is worked off
+    in epochs of a size that is known to fit.
+    """
+
+    seconds: float | None = None
+    rows: int | None = None
+    silence_seconds: float
+
+    def decide(self, *, waiting_rows: int, since_last_seconds: float | None) -> PaceDecision:
+        """Judge the rows that wait and the time since the last epoch was closed."""
+        if self.rows is not None and waiting_rows >= self.rows:
+            return Close(self.rows, f"{waiting_rows} rows wait, {self.rows} fill an epoch")
+        if since_last_seconds is None:
+            return Close(waiting_rows, "the first epoch")
+        if waiting_rows == 0:
+            if since_last_seconds >= self.silence_seconds:
+                return Close(0, f"silent for {since_last_seconds:.1f} s")
+            return Wait("no input")
+        if self.seconds is not None and since_last_seconds >= self.seconds:
+            return Close(waiting_rows, f"open for {since_last_seconds:.1f} s")
+        if self.seconds is None and since_last_seconds >= self.silence_seconds:
+            return Close(waiting_rows, f"not full after {since_last_seconds:.1f} s")
+        return Wait(f"{waiting_rows} rows wait")

@@ -1,0 +1,17 @@
+"""Errors answer one question: is it worth trying again?"""
+
+
+class HoldfastError(Exception):
+    """Anything that Holdfast itself reports; `hint` says what a person can do about it."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class TransientError(HoldfastError):
+    """It may work later, with nothing changed: try again."""
+
+
+class PermanentError(HoldfastError):
+    """It will fail again until somebody changes something."""
