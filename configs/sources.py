@@ -1,0 +1,98 @@
+"""Where a stream's rows come from."""
+
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from configs.units import Count, Duration, Moment, RowsPerSecond, Section, cannot_hold
+
+
+class ConstantProfile(Section):
+    """The same rate for ever."""
+
+    kind: Literal["constant"] = "constant"
+    rows_per_second: RowsPerSecond
+
+
+class StepProfile(Section):
+    """One rate until `at`, another from then on."""
+
+    kind: Literal["step"] = "step"
+    rows_per_second: RowsPerSecond
+    then_rows_per_second: RowsPerSecond
+    at: Duration
+
+
+class SpikesProfile(Section):
+    """A base rate with a spike of `length` at the start of every `period`."""
+
+    kind: Literal["spikes"] = "spikes"
+    rows_per_second: RowsPerSecond
+    spike_rows_per_second: RowsPerSecond
+    length: Duration
+    period: Duration
+
+    @model_validator(mode="after")
+    def _spike_ends(self) -> Self:
+        if self.length >= self.period:
+            raise cannot_hold(("length",), f"must be shorter than period ({self.period:g} s)")
+        return self
+
+
+class DiurnalProfile(Section):
+    """A wave between a low and a high rate, as between night and day."""
+
+    kind: Literal["diurnal"] = "diurnal"
+    low_rows_per_second: RowsPerSecond
+    high_rows_per_second: RowsPerSecond
+    period: Duration
+
+    @model_validator(mode="after")
+    def _low_is_low(self) -> Self:
+        if self.low_rows_per_second > self.high_rows_per_second:
+            raise cannot_hold(
+                ("low_rows_per_second",),
+                f"must not exceed high_rows_per_second ({self.high_rows_per_second:g})",
+            )
+        return self
+
+
+Profile: TypeAlias = ConstantProfile | StepProfile | SpikesProfile | DiurnalProfile
+
+
+class RateSource(Section):
+    """Rows computed from their offset by a seeded generator, at the pace of a profile.
+
+    `start` is the event time of row 0; with `limit_rows` the input ends there.
+    """
+
+    kind: Literal["rate"] = "rate"
+    seed: int
+    keys: Count
+    partitions: Annotated[int, Field(ge=1, le=1024)] = 1
+    profile: Annotated[Profile, Field(discriminator="kind")]
+    start: Moment | None = None
+    limit_rows: Count | None = None
+
+
+def _pattern_of(validated: dict[str, Any]) -> str:
+    return f"*.{validated.get('format', '*')}"
+
+
+class FilesSource(Section):
+    """Files that arrive in a folder or under an S3 prefix, taken in the order of their names.
+
+    A file is taken once it has not changed for `settle`; `schema` is a Spark DDL string.
+    """
+
+    kind: Literal["files"] = "files"
+    path: Annotated[str, Field(min_length=1)]
+    format: Literal["parquet", "jsonl", "csv"]
+    pattern: Annotated[str, Field(min_length=1)] = Field(default_factory=_pattern_of)
+    columns: Annotated[str, Field(min_length=1, alias="schema")]
+    settle: Duration = 2.0
+    poll: Duration = 1.0
+    csv_header: bool = True
+
+
+Source: TypeAlias = RateSource | FilesSource

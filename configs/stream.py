@@ -1,0 +1,172 @@
+"""What people declare about one stream: `configs/streams/*.yaml`."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from configs.sinks import CallableSink, DeltaSink, Sink
+from configs.sources import Source
+from configs.units import (
+    ByteSize,
+    ConfValue,
+    Count,
+    Duration,
+    Name,
+    Reference,
+    Section,
+    cannot_hold,
+)
+from ft_policies.epochs import Pace
+from ft_policies.tiers import Guarantee, Tier
+
+OWNED_SPARK_CONF = {
+    "spark.sql.streaming.noDataMicroBatches.enabled": "batch k must be epoch k; idle time is an empty epoch",
+    "spark.sql.streaming.checkpointLocation": "each incarnation of a replica gets a folder of its own",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "snapshots rely on how Spark names its state files",
+}
+
+
+class Epochs(Section):
+    """When an epoch closes: after some time, when it is full, or when the input is silent."""
+
+    seconds: Duration | None = 1.0
+    rows: Count | None = 1_000_000
+    silence: Duration = 5.0
+
+    @model_validator(mode="after")
+    def _closes(self) -> Self:
+        if self.seconds is None and self.rows is None:
+            raise cannot_hold(("seconds",), "at least one of seconds and rows must be set")
+        return self
+
+    def pace(self) -> Pace:
+        """The policy that this section describes."""
+        return Pace(seconds=self.seconds, rows=self.rows, silence_seconds=self.silence)
+
+
+class Checkpoints(Section):
+    """When a snapshot is shipped: after epochs, time or new bytes, whichever comes first."""
+
+    epochs: Count | None = None
+    every: Duration | None = None
+    bytes: ByteSize | None = None
+
+    @model_validator(mode="after")
+    def _happens(self) -> Self:
+        if self.epochs is None and self.every is None and self.bytes is None:
+            raise cannot_hold(("every",), "at least one of epochs, every and bytes must be set")
+        return self
+
+    def policy(self) -> "CheckpointPolicy":
+        """The policy that this section describes."""
+        from ft_policies.checkpoints import CheckpointPolicy
+
+        return CheckpointPolicy(epochs=self.epochs, seconds=self.every, bytes=self.bytes)
+
+
+class Retention(Section):
+    """Which snapshots are kept: the last few, and one for each of the last hours and days."""
+
+    last: int = 5
+    hourly: Annotated[int, Field(ge=0)] = 0
+    daily: Annotated[int, Field(ge=0)] = 0
+
+    @field_validator("last")
+    @classmethod
+    def _keeps_the_newest(cls, last: int) -> int:
+        if last < 1:
+            raise PydanticCustomError(
+                "retention", "must be at least 1: less would drop the newest snapshot"
+            )
+        return last
+
+    def policy(self) -> "RetentionPolicy":
+        """The policy that this section describes."""
+        from ft_policies.retention import RetentionPolicy
+
+        return RetentionPolicy(last=self.last, hourly=self.hourly, daily=self.daily)
+
+
+class Objective(Section):
+    """How long a recovery may take, and what it may cost in data."""
+
+    recovery_time: Duration
+    guarantee: Guarantee = Guarantee.PRECISE
+
+
+class Supervision(Section):
+    """How fast a dead or stuck replica is noticed."""
+
+    heartbeat: Duration = 0.5
+    lease: Duration = 3.0
+    stuck_after: Duration = 60.0
+    start_within: Duration = 120.0
+
+    @model_validator(mode="after")
+    def _lease_outlives_a_lost_heartbeat(self) -> Self:
+        if self.lease < 2 * self.heartbeat:
+            raise cannot_hold(
+                ("lease",),
+                f"must be at least two heartbeats ({2 * self.heartbeat:g} s): "
+                "one late heartbeat must not cost the lease",
+            )
+        return self
+
+
+class Resources(Section):
+    """What a replica runs on."""
+
+    driver_memory: Annotated[str, Field(pattern=r"^[1-9]\d*[kmgtKMGT]$")] = "1g"
+    master: Annotated[
+        str, Field(pattern=r"^(local\[([1-9]\d*|\*)\]|spark://.+|k8s://.+|yarn)$")
+    ] = "local[1]"
+    spark_conf: dict[str, ConfValue] = Field(default_factory=dict)
+
+    @field_validator("spark_conf")
+    @classmethod
+    def _leaves_what_holdfast_owns(cls, conf: dict[str, str]) -> dict[str, str]:
+        for key in sorted(conf.keys() & OWNED_SPARK_CONF.keys()):
+            raise cannot_hold((key,), f"is set by Holdfast: {OWNED_SPARK_CONF[key]}")
+        return conf
+
+
+class StreamDeclaration(Section):
+    """A long-running Spark job: source, the user's `build(df, params)`, sink, and an objective."""
+
+    name: Name
+    app: Reference
+    params: dict[str, JsonValue] = Field(default_factory=dict)
+    source: Annotated[Source, Field(discriminator="kind")]
+    sink: Annotated[Sink, Field(discriminator="kind")] = DeltaSink()
+    epoch: Epochs = Epochs()
+    checkpoint: Checkpoints = Checkpoints(every=10.0)
+    retention: Retention = Retention()
+    objective: Objective
+    supervision: Supervision = Supervision()
+    prices: Name = "on_demand"
+    resources: Resources = Resources()
+    expectations: Reference | None = None
+    tier: Tier = Tier.PASSIVE_REPLICATION
+
+    @model_validator(mode="after")
+    def _slow_is_not_stuck(self) -> Self:
+        quiet = self.epoch.silence + (self.epoch.seconds or 0.0)
+        if self.supervision.stuck_after <= quiet:
+            raise cannot_hold(
+                ("supervision", "stuck_after"),
+                f"must be longer than epoch.silence + epoch.seconds ({quiet:g} s): "
+                "a stream that waits for input is not stuck",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _sink_keeps_the_guarantee(self) -> Self:
+        precise = self.objective.guarantee is Guarantee.PRECISE
+        if precise and isinstance(self.sink, CallableSink) and not self.sink.idempotent:
+            raise cannot_hold(
+                ("objective", "guarantee"),
+                "precise needs a sink that may be called twice for one epoch: "
+                "set sink.idempotent: true if yours may, otherwise guarantee: rollback",
+            )
+        return self

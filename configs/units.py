@@ -1,0 +1,81 @@
+"""Quantities as people write them: durations, sizes, names of Python functions.
+
+Every type carries its bounds, so a declaration that was read is a declaration that makes sense.
+"""
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES = {"": 1, "B": 1} | {
+    unit: 1024**power
+    for power, two in enumerate(("KB", "MB", "GB", "TB"), 1)
+    for unit in (two, two[0] + "iB")
+}
+_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+class Section(BaseModel):
+    """A part of a declaration: it never changes once read, and knows all of its fields."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_by_name=True,
+        validate_default=True,
+        allow_inf_nan=False,
+    )
+
+
+def cannot_hold(at: tuple[str, ...], sentence: str) -> PydanticCustomError:
+    """The error of a relation between fields that cannot hold, shown at the field `at`."""
+    return PydanticCustomError("relation", "{sentence}", {"sentence": sentence, "at": at})
+
+
+def parse_duration(written: Any) -> float:
+    """Seconds of 10, "10s", "500ms", "5m", "1h" or "7d"."""
+    return _parse(written, _SECONDS, "a duration such as 10, 500ms, 10s, 5m, 1h or 7d")
+
+
+def parse_bytes(written: Any) -> int:
+    """Bytes of 1048576, "64MB" or "64MiB"; units are powers of 1024."""
+    return int(_parse(written, _BYTES, "a size such as 1048576, 64MB or 2GB"))
+
+
+def _parse(written: Any, units: dict[str, float] | dict[str, int], allowed: str) -> float:
+    if isinstance(written, (int, float)) and not isinstance(written, bool):
+        return float(written)
+    match = _QUANTITY.fullmatch(written) if isinstance(written, str) else None
+    if match is None or match[2] not in units:
+        raise PydanticCustomError("quantity", "must be {allowed}", {"allowed": allowed})
+    return float(match[1]) * units[match[2]]
+
+
+def _conf_value(written: Any) -> Any:
+    """Spark takes text only; YAML makes numbers and booleans of what people write."""
+    if isinstance(written, bool):
+        return str(written).lower()
+    return str(written) if isinstance(written, (int, float)) else written
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+TEN_YEARS = 10 * 365 * 86400.0
+
+Duration = Annotated[float, BeforeValidator(parse_duration), Field(gt=0, le=TEN_YEARS)]
+ByteSize = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0, le=1024**5)]
+Moment = Annotated[datetime, AfterValidator(_in_utc)]
+Count = Annotated[int, Field(ge=1)]
+RowsPerSecond = Annotated[float, Field(ge=0, le=1e9)]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=63)]
+Reference = Annotated[
+    str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$", max_length=200)
+]
+ConfValue = Annotated[str, BeforeValidator(_conf_value)]
+EnvironmentVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
