@@ -4,13 +4,22 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from configs.units import Duration, EnvironmentVariable, Section
+from configs.units import Duration, EnvironmentVariable, Section, Text, written_as
 
 
 class ControlStore(Section):
     """The database that replicas and Dagster meet in; without a URL it is SQLite in the home folder."""
 
-    url: Annotated[str, Field(pattern=r"^(sqlite|postgresql)(\+\w+)?://")] | None = None
+    url: (
+        Annotated[
+            str,
+            written_as(
+                r"(sqlite|postgresql)(\+\w+)?://.*",
+                "a database URL, sqlite:///path or postgresql://user@host/name",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class EmbeddedObjectStore(Section):
@@ -23,10 +32,18 @@ class S3ObjectStore(Section):
     """Any S3-compatible endpoint; credentials are named by environment variable, never written here."""
 
     kind: Literal["s3"] = "s3"
-    endpoint_url: Annotated[str, Field(pattern=r"^https?://")] | None = None
-    bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+    endpoint_url: (
+        Annotated[str, written_as("https?://.+", "a URL, http://… or https://…")] | None
+    ) = None
+    bucket: Annotated[
+        str,
+        written_as(
+            "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
+            "3 to 63 lower-case letters, digits, dots and hyphens",
+        ),
+    ]
     prefix: str = ""
-    region: str = "us-east-1"
+    region: Text = "us-east-1"
     access_key_id_env: EnvironmentVariable | None = None
     secret_access_key_env: EnvironmentVariable | None = None
 
@@ -37,8 +54,8 @@ ObjectStore: TypeAlias = EmbeddedObjectStore | S3ObjectStore
 class DagsterServer(Section):
     """Where the Dagster UI listens."""
 
-    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
-    port: Annotated[int, Field(ge=1, le=65535)] = 3000
+    host: Text = "127.0.0.1"
+    port: Annotated[int, Field(strict=True, ge=1, le=65535)] = 3000
 
 
 class Samples(Section):
@@ -50,7 +67,7 @@ class Samples(Section):
 class Deployment(Section):
     """The home folder and the services; every field has a default that needs no other machine."""
 
-    home: Annotated[str, Field(min_length=1)] = ".holdfast"
+    home: Text = ".holdfast"
     control_store: ControlStore = ControlStore()
     object_store: Annotated[ObjectStore, Field(discriminator="kind")] = EmbeddedObjectStore()
     dagster: DagsterServer = DagsterServer()

@@ -5,15 +5,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from configs.units import Section
+from configs.units import Section, written_as
 
-Amount = Annotated[float, Field(ge=0)]
+Amount = Annotated[float, Field(strict=True, ge=0)]
 
 
 class PriceList(Section):
     """Prices of one offer on one day, in one currency."""
 
-    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
+    currency: Annotated[str, written_as("[A-Z]{3}", "a currency code such as USD")]
     date: date
     instance_hour: Amount
     put_per_thousand: Amount

@@ -1,18 +1,16 @@
 """Where a stream's output goes."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from pydantic import Field
-
-from configs.units import Reference, Section
+from configs.units import Flag, Reference, Section, Text
 
 
 class DeltaSink(Section):
     """A Delta Lake table, one atomic commit an epoch; without a path it lives in the home folder."""
 
     kind: Literal["delta"] = "delta"
-    path: Annotated[str, Field(min_length=1)] | None = None
-    partition_by: tuple[str, ...] = ()
+    path: Text | None = None
+    partition_by: tuple[Text, ...] = ()
 
 
 class CallableSink(Section):
@@ -20,7 +18,7 @@ class CallableSink(Section):
 
     kind: Literal["callable"] = "callable"
     function: Reference
-    idempotent: bool = False
+    idempotent: Flag = False
 
 
 Sink: TypeAlias = DeltaSink | CallableSink

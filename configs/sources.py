@@ -4,7 +4,17 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from configs.units import Count, Duration, Moment, RowsPerSecond, Section, cannot_hold
+from configs.units import (
+    Count,
+    Duration,
+    Flag,
+    Integer,
+    Moment,
+    RowsPerSecond,
+    Section,
+    Text,
+    cannot_hold,
+)
 
 
 class ConstantProfile(Section):
@@ -67,9 +77,9 @@ class RateSource(Section):
     """
 
     kind: Literal["rate"] = "rate"
-    seed: int
+    seed: Integer
     keys: Count
-    partitions: Annotated[int, Field(ge=1, le=1024)] = 1
+    partitions: Annotated[int, Field(strict=True, ge=1, le=1024)] = 1
     profile: Annotated[Profile, Field(discriminator="kind")]
     start: Moment | None = None
     limit_rows: Count | None = None
@@ -86,13 +96,13 @@ class FilesSource(Section):
     """
 
     kind: Literal["files"] = "files"
-    path: Annotated[str, Field(min_length=1)]
+    path: Text
     format: Literal["parquet", "jsonl", "csv"]
-    pattern: Annotated[str, Field(min_length=1)] = Field(default_factory=_pattern_of)
+    pattern: Text = Field(default_factory=_pattern_of)
     columns: Annotated[str, Field(min_length=1, alias="schema")]
     settle: Duration = 2.0
     poll: Duration = 1.0
-    csv_header: bool = True
+    csv_header: Flag = True
 
 
 Source: TypeAlias = RateSource | FilesSource

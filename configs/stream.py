@@ -11,11 +11,14 @@ from configs.units import (
     ByteSize,
     ConfValue,
     Count,
+    CountOrZero,
     Duration,
+    Integer,
     Name,
     Reference,
     Section,
     cannot_hold,
+    written_as,
 )
 from ft_policies.epochs import Pace
 from ft_policies.tiers import Guarantee, Tier
@@ -68,9 +71,9 @@ class Checkpoints(Section):
 class Retention(Section):
     """Which snapshots are kept: the last few, and one for each of the last hours and days."""
 
-    last: int = 5
-    hourly: Annotated[int, Field(ge=0)] = 0
-    daily: Annotated[int, Field(ge=0)] = 0
+    last: Integer = 5
+    hourly: CountOrZero = 0
+    daily: CountOrZero = 0
 
     @field_validator("last")
     @classmethod
@@ -117,9 +120,15 @@ class Supervision(Section):
 class Resources(Section):
     """What a replica runs on."""
 
-    driver_memory: Annotated[str, Field(pattern=r"^[1-9]\d*[kmgtKMGT]$")] = "1g"
+    driver_memory: Annotated[
+        str, written_as(r"[1-9]\d*[kmgtKMGT]", "a size as Spark writes it, such as 512m or 2g")
+    ] = "1g"
     master: Annotated[
-        str, Field(pattern=r"^(local\[([1-9]\d*|\*)\]|spark://.+|k8s://.+|yarn)$")
+        str,
+        written_as(
+            r"local\[([1-9]\d*|\*)\]|spark://.+|k8s://.+|yarn",
+            "local[n], spark://host:port, k8s://… or yarn",
+        ),
     ] = "local[1]"
     spark_conf: dict[str, ConfValue] = Field(default_factory=dict)
 

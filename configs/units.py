@@ -66,16 +66,42 @@ def _in_utc(moment: datetime) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
+def written_as(pattern: str, allowed: str) -> AfterValidator:
+    """Text of a shape that `allowed` describes to people."""
+    shape = re.compile(pattern)
+
+    def check(written: str) -> str:
+        if shape.fullmatch(written) is None:
+            raise PydanticCustomError("shape", "must be {allowed}", {"allowed": allowed})
+        return written
+
+    return AfterValidator(check)
+
+
 TEN_YEARS = 10 * 365 * 86400.0
 
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(gt=0, le=TEN_YEARS)]
 ByteSize = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0, le=1024**5)]
 Moment = Annotated[datetime, AfterValidator(_in_utc)]
-Count = Annotated[int, Field(ge=1)]
-RowsPerSecond = Annotated[float, Field(ge=0, le=1e9)]
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=63)]
+Integer = Annotated[int, Field(strict=True)]
+Count = Annotated[int, Field(strict=True, ge=1)]
+CountOrZero = Annotated[int, Field(strict=True, ge=0)]
+Flag = Annotated[bool, Field(strict=True)]
+RowsPerSecond = Annotated[float, Field(strict=True, ge=0, le=1e9)]
+Text = Annotated[str, Field(min_length=1)]
+Name = Annotated[
+    str,
+    Field(max_length=63),
+    written_as("[a-z][a-z0-9_]*", "lower-case letters, digits and underscores, a letter first"),
+]
 Reference = Annotated[
-    str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$", max_length=200)
+    str,
+    written_as(
+        r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*",
+        "module:function, such as apps.word_count.stream:build",
+    ),
 ]
 ConfValue = Annotated[str, BeforeValidator(_conf_value)]
-EnvironmentVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+EnvironmentVariable = Annotated[
+    str, written_as("[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")
+]

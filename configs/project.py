@@ -1,0 +1,107 @@
+"""A project: a folder with `configs/holdfast.yaml`, `configs/streams/*.yaml` and `configs/prices/*.yaml`.
+
+Loading it reads YAML only: no user code, no Spark, no Dagster, so that every command starts fast.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from configs.deployment import Deployment
+from configs.gathering import Gathered, gather
+from configs.price_list import PriceList
+from configs.problems import InvalidConfig, Problem, suggestion
+from configs.references import check_references
+from configs.sinks import DeltaSink
+from configs.stream import StreamDeclaration
+from ft_policies.errors import PermanentError
+
+PROJECT_VARIABLE = "HOLDFAST_PROJECT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """Everything that people declared, checked."""
+
+    root: Path
+    home: Path
+    deployment: Deployment
+    streams: Mapping[str, StreamDeclaration]
+    prices: Mapping[str, PriceList]
+
+    @staticmethod
+    def load(root: Path) -> "Project":
+        """Read all files of the project; any mistake in them raises `InvalidConfig`."""
+        gathered = gather(root)
+        if gathered.problems:
+            raise InvalidConfig(tuple(gathered.problems))
+        return _project_of(root.resolve(), gathered)
+
+    @staticmethod
+    def find_root() -> Path:
+        """The folder named by HOLDFAST_PROJECT, or the nearest one upwards that declares streams."""
+        named = os.environ.get(PROJECT_VARIABLE)
+        candidates = [Path(named)] if named else [Path.cwd(), *Path.cwd().parents]
+        for folder in candidates:
+            if (folder / "configs" / "streams").is_dir():
+                return folder.resolve()
+        raise PermanentError(
+            f"no folder configs/streams in {named or f'{Path.cwd()} or above it'}",
+            hint=f"go to the project's folder, or set {PROJECT_VARIABLE} to it",
+        )
+
+    @property
+    def control_url(self) -> str:
+        """Where the control store is, as SQLAlchemy writes it."""
+        return self.deployment.control_store.url or f"sqlite:///{self.home / 'control.db'}"
+
+    def stream(self, name: str) -> StreamDeclaration:
+        """The declaration of one stream."""
+        if name not in self.streams:
+            raise PermanentError(
+                f"no stream is called {name}; declared are {', '.join(sorted(self.streams)) or 'none'}",
+                hint=suggestion(name, list(self.streams)),
+            )
+        return self.streams[name]
+
+    def table_path(self, stream: StreamDeclaration | str) -> str:
+        """Where the output table of a stream is: an absolute path, or s3://."""
+        declared = self.stream(stream) if isinstance(stream, str) else stream
+        if not isinstance(declared.sink, DeltaSink):
+            raise PermanentError(
+                f"{declared.name} writes no table: its sink is {declared.sink.kind}",
+                hint="only a delta sink has a table",
+            )
+        if declared.sink.path is None:
+            return str(self.home / "tables" / declared.name)
+        return self.locate(declared.sink.path)
+
+    def locate(self, written: str) -> str:
+        """A path as a declaration writes it: URLs as they are, others from the project's folder."""
+        return (
+            written if "://" in written else str((self.root / Path(written).expanduser()).resolve())
+        )
+
+
+def check(root: Path) -> list[Problem]:
+    """All mistakes in the files of a project, and functions that they name and nobody wrote."""
+    gathered = gather(root)
+    missing = [
+        problem
+        for read in gathered.streams
+        if read.model is not None and read.document is not None
+        for problem in check_references(root.resolve(), read.document, read.model)
+    ]
+    return sorted(gathered.problems + missing, key=lambda found: (found.file, found.line))
+
+
+def _project_of(root: Path, gathered: Gathered) -> Project:
+    deployment = gathered.deployment
+    return Project(
+        root=root,
+        home=(root / Path(deployment.home).expanduser()).resolve(),
+        deployment=deployment,
+        streams={read.model.name: read.model for read in gathered.streams if read.model},
+        prices=gathered.prices,
+    )

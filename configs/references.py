@@ -1,0 +1,59 @@
+"""Do the functions that a declaration names exist? Answered by importing their modules.
+
+Only `holdfast check` asks: a user's module may import Spark, which takes seconds.
+"""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from configs.loading import Document, Loc
+from configs.problems import Problem, suggestion
+from configs.sinks import CallableSink
+from configs.stream import StreamDeclaration
+
+
+def check_references(root: Path, document: Document, stream: StreamDeclaration) -> list[Problem]:
+    """Problems of every `module:function` in a declaration that was read."""
+    named: list[tuple[Loc, str | None]] = [
+        (("app",), stream.app),
+        (("expectations",), stream.expectations),
+    ]
+    if isinstance(stream.sink, CallableSink):
+        named.append((("sink", "function"), stream.sink.function))
+    with _importing_from(root):
+        return [
+            document.problem(loc, fault, value=reference)
+            for loc, reference in named
+            if reference is not None and (fault := _fault(reference))
+        ]
+
+
+def _fault(reference: str) -> str | None:
+    name, _, function = reference.partition(":")
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        return f"there is no module {error.name} in the project or the environment"
+    except Exception as error:  # noqa: BLE001 - a user's module may raise anything
+        return f"module {name} fails on import: {type(error).__name__}: {error}"
+    found = getattr(module, function, None)
+    if callable(found):
+        return None
+    if found is not None:
+        return f"{function} is not a function"
+    functions = [key for key, value in vars(module).items() if key[0] != "_" and callable(value)]
+    return f"module {name} has no function {function}: {suggestion(function, functions)}"
+
+
+@contextmanager
+def _importing_from(root: Path) -> Iterator[None]:
+    before = sys.path[:]
+    sys.path.insert(0, str(root))
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path[:] = before
