@@ -63,7 +63,10 @@ class InvalidConfig(PermanentError):  # noqa: N818 - the word that people read
 
 def shown(value: Any) -> str:
     """A value as people wrote it, on one short line."""
-    text = json.dumps(value, default=str, ensure_ascii=False)
+    try:
+        text = json.dumps(value, default=str, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = str(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 

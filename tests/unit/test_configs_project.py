@@ -1,0 +1,173 @@
+"""A project is a folder; loading it is fast and names every mistake."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from configs.problems import InvalidConfig
+from configs.project import Project, check
+from ft_policies.errors import PermanentError
+from tests.fakes.declared import a_declaration, a_project, written
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_the_declarations_of_this_repository_are_valid() -> None:
+    project = Project.load(REPOSITORY)
+    assert "word_count" in project.streams
+    assert project.prices["on_demand"].currency == "USD"
+
+
+def test_a_project_needs_nothing_but_streams(tmp_path: Path) -> None:
+    project = Project.load(a_project(tmp_path, clicks=written()))
+    assert project.home == tmp_path.resolve() / ".holdfast"
+    assert project.control_url == f"sqlite:///{project.home}/control.db"
+    assert project.table_path("clicks") == str(project.home / "tables" / "clicks")
+    assert project.stream("clicks").prices in project.prices
+
+
+def test_the_deployment_names_the_home_and_the_stores(tmp_path: Path) -> None:
+    deployment = """
+home: ../elsewhere
+control_store: {url: "postgresql://me@db/holdfast"}
+object_store: {kind: s3, bucket: snapshots, secret_access_key_env: SECRET}
+"""
+    root = a_project(tmp_path / "project", clicks=written(), holdfast=deployment)
+    project = Project.load(root)
+    assert project.home == tmp_path.resolve() / "elsewhere"
+    assert project.control_url == "postgresql://me@db/holdfast"
+    assert project.deployment.object_store.kind == "s3"
+
+
+def test_a_secret_has_no_place_in_the_deployment(tmp_path: Path) -> None:
+    deployment = "object_store: {kind: s3, bucket: snapshots, secret_access_key: hush}\n"
+    [problem] = check(a_project(tmp_path, holdfast=deployment))
+    assert problem.message.endswith("did you mean secret_access_key_env?")
+
+
+def test_a_table_may_be_elsewhere(tmp_path: Path) -> None:
+    project = Project.load(a_project(tmp_path, clicks=written()))
+    local = a_declaration(sink={"kind": "delta", "path": "out/clicks"})
+    remote = a_declaration(sink={"kind": "delta", "path": "s3://bucket/clicks"})
+    assert project.table_path(local) == str(tmp_path.resolve() / "out" / "clicks")
+    assert project.table_path(remote) == "s3://bucket/clicks"
+
+
+def test_a_callable_sink_has_no_table(tmp_path: Path) -> None:
+    sink = {"kind": "callable", "function": "json:dumps", "idempotent": True}
+    project = Project.load(a_project(tmp_path, clicks=written(sink=sink)))
+    with pytest.raises(PermanentError, match="writes no table"):
+        project.table_path("clicks")
+
+
+def test_an_unknown_stream_gets_a_suggestion(tmp_path: Path) -> None:
+    project = Project.load(a_project(tmp_path, clicks=written()))
+    with pytest.raises(PermanentError, match="declared are clicks") as raised:
+        project.stream("click")
+    assert raised.value.hint == "did you mean clicks?"
+
+
+def test_loading_raises_with_all_problems_of_all_files(tmp_path: Path) -> None:
+    root = a_project(tmp_path, a=written(name="A"), b=written(extra=1), holdfast="hom: x\n")
+    with pytest.raises(InvalidConfig, match="3 problems in the configuration") as raised:
+        Project.load(root)
+    assert [problem.file for problem in raised.value.problems] == [
+        "configs/holdfast.yaml",
+        "configs/streams/a.yaml",
+        "configs/streams/b.yaml",
+    ]
+
+
+def test_two_streams_cannot_share_a_name_or_a_table(tmp_path: Path) -> None:
+    sink = {"kind": "delta", "path": "out"}
+    root = a_project(tmp_path, a=written(sink=sink), b=written(sink=sink))
+    assert [(p.file, p.field, p.message) for p in check(root)] == [
+        ("configs/streams/b.yaml", "name", "is already taken by configs/streams/a.yaml"),
+        ("configs/streams/b.yaml", "sink.path", "is already taken by configs/streams/a.yaml"),
+    ]
+
+
+def test_a_price_list_must_exist_and_a_project_may_bring_its_own(tmp_path: Path) -> None:
+    root = a_project(tmp_path, clicks=written(prices="spot"))
+    [problem] = check(root)
+    assert "known are on_demand" in problem.message
+    (root / "configs" / "prices").mkdir()
+    text = (REPOSITORY / "configs" / "prices" / "on_demand.yaml").read_text()
+    (root / "configs" / "prices" / "spot.yml").write_text(text)
+    assert check(root) == []
+
+
+def test_a_file_that_would_not_be_read_is_a_problem(tmp_path: Path) -> None:
+    root = a_project(tmp_path)
+    for name in ("clicks.json", "ignored.md", ".hidden"):
+        (root / "configs" / "streams" / name).write_text("{}")
+    assert [problem.file for problem in check(root)] == ["configs/streams/clicks.json"]
+
+
+def test_yml_is_read_too(tmp_path: Path) -> None:
+    root = a_project(tmp_path)
+    (root / "configs" / "streams" / "clicks.yml").write_text(written())
+    assert list(Project.load(root).streams) == ["clicks"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "says"),
+    [
+        ("no_such_module_here:build", "there is no module no_such_module_here"),
+        ("user_of_check:bild", "has no function bild: did you mean build?"),
+        ("user_of_check:NUMBER", "NUMBER is not a function"),
+        ("broken_of_check:build", "fails on import: ZeroDivisionError"),
+    ],
+)
+def test_check_finds_functions_that_nobody_wrote(tmp_path: Path, reference: str, says: str) -> None:
+    root = a_project(tmp_path, clicks=written(app=reference))
+    (root / "user_of_check.py").write_text("NUMBER = 1\ndef build(df, params): return df\n")
+    (root / "broken_of_check.py").write_text("1 / 0\n")
+    [problem] = check(root)
+    assert (problem.field, problem.value) == ("app", f'"{reference}"')
+    assert says in problem.message
+    assert Project.load(root).stream("clicks").app == reference
+
+
+def test_check_looks_at_sinks_and_expectations_too(tmp_path: Path) -> None:
+    sink = {"kind": "callable", "function": "json:write", "idempotent": True}
+    root = a_project(tmp_path, clicks=written(sink=sink, expectations="json:suite"))
+    assert sorted(problem.field for problem in check(root)) == ["expectations", "sink.function"]
+
+
+def test_the_root_is_found_from_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = a_project(tmp_path / "project")
+    (root / "deep" / "down").mkdir(parents=True)
+    monkeypatch.delenv("HOLDFAST_PROJECT", raising=False)
+    monkeypatch.chdir(root / "deep" / "down")
+    assert Project.find_root() == root.resolve()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PermanentError, match="no folder configs/streams") as raised:
+        Project.find_root()
+    assert "HOLDFAST_PROJECT" in raised.value.hint
+
+
+def test_the_environment_names_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = a_project(tmp_path / "project")
+    monkeypatch.setenv("HOLDFAST_PROJECT", str(root))
+    assert Project.find_root() == root.resolve()
+    monkeypatch.setenv("HOLDFAST_PROJECT", str(tmp_path / "nowhere"))
+    with pytest.raises(PermanentError, match="nowhere"):
+        Project.find_root()
+
+
+def test_a_folder_without_streams_is_a_problem(tmp_path: Path) -> None:
+    assert [problem.file for problem in check(tmp_path)] == ["configs/streams"]
+
+
+def test_loading_imports_no_spark_no_dagster_and_no_pandas() -> None:
+    code = (
+        "import sys, configs.project\n"
+        "print(*{'pyspark', 'dagster', 'pandas', 'numpy', 'boto3'} & sys.modules.keys())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == ""
