@@ -1,0 +1,94 @@
+# ruff: noqa: A002 (an id is an id, also as an argument)
+"""Incidents: one row per failure, however many observers report it, and one owner at a time."""
+
+from uuid import uuid4
+
+import sqlalchemy as sa
+
+from resources.control.database import Database
+from resources.control.records import Incident, IncidentState, JsonObject
+from resources.control.schema import incidents
+from resources.control.sql import store_now
+
+_OWNER = sa.bindparam("owner", type_=sa.Text)
+_IS_OPEN = sa.and_(incidents.c.id == sa.bindparam("of_id"), incidents.c.state == IncidentState.OPEN)
+_GET = sa.select(incidents).where(incidents.c.id == sa.bindparam("of_id"))
+_BY_KEY = sa.select(incidents).where(incidents.c.key == sa.bindparam("of_key"))
+_ALL = sa.select(incidents).order_by(incidents.c.opened_at.desc(), incidents.c.id)
+_CLAIM = (
+    sa.update(incidents)
+    .where(
+        _IS_OPEN,
+        sa.or_(
+            incidents.c.claimed_by.is_(None),
+            incidents.c.claimed_by == _OWNER,
+            incidents.c.claim_expires_at <= store_now(),
+        ),
+    )
+    .values(
+        claimed_by=_OWNER,
+        claim_expires_at=store_now() + sa.bindparam("ttl_seconds", type_=sa.Double),
+        attempts=incidents.c.attempts + sa.case((incidents.c.claimed_by == _OWNER, 0), else_=1),
+    )
+    .returning(*incidents.c)
+)
+_CLOSE = (
+    sa.update(incidents)
+    .where(_IS_OPEN)
+    .values(
+        state=IncidentState.CLOSED,
+        closed_at=store_now(),
+        outcome=sa.bindparam("new_outcome"),
+        claimed_by=None,
+        claim_expires_at=None,
+    )
+)
+
+
+class Incidents:
+    """The table of incidents."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def open(self, *, stream: str, key: str, kind: str, detail: JsonObject) -> Incident:
+        """Report a failure; a known key gives the incident that is there, open or closed."""
+        insert = self._database.insert(incidents).values(
+            id=uuid4().hex,
+            stream=stream,
+            key=key,
+            kind=kind,
+            state=IncidentState.OPEN,
+            opened_at=store_now(),
+            detail=detail,
+            outcome="",
+            attempts=0,
+        )
+        opened = insert.on_conflict_do_nothing(index_elements=[incidents.c.key])
+        rows = self._database.execute(opened.returning(*incidents.c))
+        rows = rows or self._database.fetch(_BY_KEY, {"of_key": key})
+        return Incident(**rows[0])
+
+    def claim(self, id: str, owner: str, ttl_seconds: float) -> Incident | None:
+        """Become, or stay, the one who deals with it; `None` if it is closed or another's."""
+        values = {"of_id": id, "owner": owner, "ttl_seconds": ttl_seconds}
+        rows = self._database.execute(_CLAIM, values)
+        return Incident(**rows[0]) if rows else None
+
+    def close(self, id: str, outcome: str) -> None:
+        """Say how it ended; the first outcome stands."""
+        self._database.execute(_CLOSE, {"of_id": id, "new_outcome": outcome})
+
+    def get(self, id: str) -> Incident | None:
+        """The incident of this id."""
+        rows = self._database.fetch(_GET, {"of_id": id})
+        return Incident(**rows[0]) if rows else None
+
+    def of(self, stream: str | None, *, open_only: bool = True) -> list[Incident]:
+        """The incidents of one stream or of all, newest first."""
+        query = _ALL
+        if stream is not None:
+            query = query.where(incidents.c.stream == stream)
+        if open_only:
+            query = query.where(incidents.c.state == IncidentState.OPEN)
+        return [Incident(**row) for row in self._database.fetch(query)]

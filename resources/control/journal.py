@@ -1,0 +1,54 @@
+"""The playbook journal: what was about to be done, and what came of it, for people and audit."""
+
+import sqlalchemy as sa
+
+from resources.control.database import Database
+from resources.control.records import JournalLine, JsonObject, Phase
+from resources.control.schema import journal
+from resources.control.sql import store_now
+
+_OF = (
+    sa.select(journal)
+    .where(journal.c.stream == sa.bindparam("of_stream"))
+    .order_by(journal.c.id.desc())
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+
+
+class Journal:
+    """The journal of all playbooks."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def write(
+        self,
+        *,
+        stream: str,
+        playbook: str,
+        run: str,
+        step: str,
+        phase: Phase,
+        incident: str | None = None,
+        seconds: float | None = None,
+        detail: JsonObject | None = None,
+    ) -> None:
+        """Write one line."""
+        line = sa.insert(journal).values(
+            stream=stream,
+            playbook=playbook,
+            run=run,
+            incident=incident,
+            step=step,
+            phase=phase,
+            at=store_now(),
+            seconds=seconds,
+            detail=detail or {},
+        )
+        self._database.execute(line)
+
+    def of(self, stream: str, *, run: str | None = None, limit: int = 200) -> list[JournalLine]:
+        """The newest lines of a stream, or of one run, oldest first."""
+        query = _OF if run is None else _OF.where(journal.c.run == run)
+        rows = self._database.fetch(query, {"of_stream": stream, "most": limit})
+        return [JournalLine(**row) for row in reversed(rows)]

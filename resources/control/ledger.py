@@ -1,0 +1,133 @@
+"""The ledger: whose output of an epoch counts, and whether the others produced the same.
+
+The first commit of an epoch stands. Every replica's own rows and digest are kept beside it; a copy
+that ever differed stays on record, because it means a job that is not deterministic or a broken
+machine.
+"""
+
+from dataclasses import asdict
+from typing import Any
+
+import sqlalchemy as sa
+
+from resources.control.database import Database
+from resources.control.records import Committed, Disagreement, LedgerAudit, LedgerEntry
+from resources.control.schema import epochs, ledger, ledger_copies
+from resources.control.sql import store_now
+
+_OF_STREAM = ledger.c.stream == sa.bindparam("of_stream")
+_GET = sa.select(ledger).where(_OF_STREAM, ledger.c.epoch == sa.bindparam("number"))
+_LAST = sa.select(ledger).where(_OF_STREAM).order_by(ledger.c.epoch.desc()).limit(1)
+_BETWEEN = (
+    sa.select(ledger)
+    .where(_OF_STREAM, ledger.c.epoch.between(sa.bindparam("first"), sa.bindparam("last")))
+    .order_by(ledger.c.epoch)
+)
+_LAST_EPOCH = sa.func.coalesce(
+    sa.select(sa.func.max(ledger.c.epoch)).where(_OF_STREAM).scalar_subquery(), -1
+)
+_WITHOUT_ENTRY = (
+    sa.select(epochs.c.epoch)
+    .outerjoin(
+        ledger, sa.and_(ledger.c.stream == epochs.c.stream, ledger.c.epoch == epochs.c.epoch)
+    )
+    .where(epochs.c.stream == sa.bindparam("of_stream"), ledger.c.epoch.is_(None))
+    .order_by(epochs.c.epoch)
+)
+_HOLES = _WITHOUT_ENTRY.where(epochs.c.epoch < _LAST_EPOCH)
+_UNCOMMITTED = _WITHOUT_ENTRY.where(epochs.c.epoch > _LAST_EPOCH)
+_odd = ledger_copies.alias("odd")
+_DISAGREEMENTS = (
+    sa.select(
+        ledger.c.epoch,
+        ledger.c.digest.label("committed"),
+        ledger_copies.c.replica,
+        ledger_copies.c.digest,
+    )
+    .join(
+        ledger_copies,
+        sa.and_(ledger_copies.c.stream == ledger.c.stream, ledger_copies.c.epoch == ledger.c.epoch),
+    )
+    .where(
+        _OF_STREAM,
+        sa.exists().where(
+            _odd.c.stream == ledger.c.stream,
+            _odd.c.epoch == ledger.c.epoch,
+            _odd.c.digest != ledger.c.digest,
+        ),
+    )
+    .order_by(ledger.c.epoch, ledger_copies.c.replica)
+)
+
+
+class Ledger:
+    """The ledger of all streams."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        named: dict[str, sa.BindParameter[Any]] = {
+            name: sa.bindparam(name)
+            for name in ("stream", "epoch", "replica", "rows", "digest", "token")
+        }
+        self._enter = (
+            database.insert(ledger)
+            .values(**named, committed_at=store_now())
+            .on_conflict_do_nothing()
+        )
+        copy = database.insert(ledger_copies).values(**named, seen_at=store_now())
+        self._copy = copy.on_conflict_do_update(
+            index_elements=list(ledger_copies.primary_key),
+            set_={
+                "rows": copy.excluded.rows,
+                "digest": copy.excluded.digest,
+                "token": copy.excluded.token,
+                "seen_at": store_now(),
+            },
+            where=ledger_copies.c.digest == sa.bindparam("first_digest"),
+        )
+
+    def commit(self, entry: LedgerEntry) -> Committed:
+        """Enter an epoch's output; the first entry stands, and says whether this one agrees."""
+        values = asdict(entry)
+        del values["committed_at"]
+        key = {"of_stream": entry.stream, "number": entry.epoch}
+        with self._database.write() as connection:
+            connection.execute(self._enter, values)
+            first = LedgerEntry(**connection.execute(_GET, key).mappings().one())
+            connection.execute(self._copy, {**values, "first_digest": first.digest})
+        return Committed(
+            entry=first,
+            first=first.replica == entry.replica,
+            agrees=first.digest == entry.digest,
+        )
+
+    def get(self, stream: str, epoch: int) -> LedgerEntry | None:
+        """The entry that counts for an epoch."""
+        rows = self._database.fetch(_GET, {"of_stream": stream, "number": epoch})
+        return LedgerEntry(**rows[0]) if rows else None
+
+    def last(self, stream: str) -> LedgerEntry | None:
+        """The entry of the newest committed epoch."""
+        rows = self._database.fetch(_LAST, {"of_stream": stream})
+        return LedgerEntry(**rows[0]) if rows else None
+
+    def between(self, stream: str, first: int, last: int) -> list[LedgerEntry]:
+        """The entries from first to last, both included."""
+        values = {"of_stream": stream, "first": first, "last": last}
+        return [LedgerEntry(**row) for row in self._database.fetch(_BETWEEN, values)]
+
+    def audit(self, stream: str) -> LedgerAudit:
+        """Hold the ledger against the epoch log, and the replicas against each other."""
+        of = {"of_stream": stream}
+        found: dict[int, Disagreement] = {}
+        for row in self._database.fetch(_DISAGREEMENTS, of):
+            epoch, committed = row["epoch"], row["committed"]
+            odd = found.setdefault(
+                epoch, Disagreement(epoch=epoch, committed=committed, digests={})
+            )
+            odd.digests[row["replica"]] = row["digest"]
+        return LedgerAudit(
+            holes=[row["epoch"] for row in self._database.fetch(_HOLES, of)],
+            uncommitted=[row["epoch"] for row in self._database.fetch(_UNCOMMITTED, of)],
+            disagreements=list(found.values()),
+        )

@@ -1,0 +1,262 @@
+"""What the control store holds: one frozen record per row, one enum per state.
+
+A field `*_at` that defaults to 0.0 is filled in by the store, by its own clock.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from ft_policies.tiers import Switches
+
+Json: TypeAlias = Any
+JsonObject: TypeAlias = dict[str, Any]
+
+
+class DesiredState(StrEnum):
+    """Whether people want a stream to run."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+class Slot(StrEnum):
+    """The two places that a stream has for replicas."""
+
+    PRIMARY = "primary"
+    SECONDARY = "secondary"
+
+
+class ReplicaState(StrEnum):
+    """Where a replica is in its life; the ended states are final."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    FENCED = "fenced"
+    DEAD = "dead"
+
+    @property
+    def ended(self) -> bool:
+        """Whether the replica will never do anything again."""
+        return self in _ENDED
+
+
+_ENDED = frozenset(
+    {ReplicaState.STOPPED, ReplicaState.FAILED, ReplicaState.FENCED, ReplicaState.DEAD}
+)
+
+
+class SnapshotState(StrEnum):
+    """Whether a snapshot may be restored."""
+
+    AVAILABLE = "available"
+    DAMAGED = "damaged"
+    DROPPED = "dropped"
+
+
+class IncidentState(StrEnum):
+    """Whether somebody still has to act on an incident."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class Phase(StrEnum):
+    """A journal line comes before the act (intent) or after it."""
+
+    INTENT = "intent"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRow:
+    """A declared stream and what people want of it."""
+
+    name: str
+    declaration: JsonObject
+    tier: str
+    desired: DesiredState
+    declared_at: float
+    changed_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaRow:
+    """One incarnation of a replica: what it should have on, and what it says it has."""
+
+    id: str
+    stream: str
+    slot: Slot
+    state: ReplicaState
+    desired: Switches
+    observed: Switches
+    generation: int
+    observed_generation: int
+    snapshot_requested: int
+    snapshot_served: int
+    host: str
+    pid: int | None
+    pid_started_at: float | None
+    folder: str
+    epoch: int | None
+    registered_at: float
+    heartbeat_at: float | None
+    ended_at: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """Who is primary; the token only grows."""
+
+    stream: str
+    holder: str | None
+    token: int
+    taken_at: float
+    renewed_at: float
+    expires_at: float
+
+    def expired(self, now: float) -> bool:
+        """Whether nobody holds it at this time of the store's clock."""
+        return self.holder is None or now >= self.expires_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochProposal:
+    """A slice of the input that a replica would like to be the next epoch."""
+
+    stream: str
+    epoch: int
+    start: Json
+    end: Json
+    input: Json
+    rows: int
+    token: int
+    proposer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """A slice of the input, decided once and for all."""
+
+    stream: str
+    epoch: int
+    start: Json
+    end: Json
+    input: Json
+    rows: int
+    token: int
+    proposer: str
+    decided_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """The output of an epoch, as the replica that committed it saw it."""
+
+    stream: str
+    epoch: int
+    replica: str
+    token: int
+    rows: int
+    digest: str
+    committed_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """What the ledger says of an epoch after a commit: whose output counts, and if ours agrees."""
+
+    entry: LedgerEntry
+    first: bool
+    agrees: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreement:
+    """An epoch whose output differed between replicas."""
+
+    epoch: int
+    committed: str
+    digests: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerAudit:
+    """Where epoch log and ledger do not match, and where replicas did not."""
+
+    holes: list[int]
+    uncommitted: list[int]
+    disagreements: list[Disagreement]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotRow:
+    """A snapshot in the object store, as the catalogue knows it."""
+
+    stream: str
+    id: str
+    epoch: int
+    token: int
+    replica: str
+    parent: str | None = None
+    manifest_key: str
+    files: int
+    total_bytes: int
+    new_bytes: int
+    requests: int
+    seconds: float
+    state: SnapshotState = SnapshotState.AVAILABLE
+    reason: str = ""
+    created_at: float = 0.0
+    verified_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One measurement; without a time it is of the moment it is written."""
+
+    stream: str
+    replica: str
+    name: str
+    value: float
+    epoch: int | None = None
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """One failure, however many saw it, and who is dealing with it."""
+
+    id: str
+    stream: str
+    key: str
+    kind: str
+    state: IncidentState
+    opened_at: float
+    closed_at: float | None
+    detail: JsonObject
+    outcome: str
+    claimed_by: str | None
+    claim_expires_at: float | None
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalLine:
+    """A step of a playbook: about to be done, done, or failed."""
+
+    id: int
+    stream: str
+    playbook: str
+    run: str
+    incident: str | None
+    step: str
+    phase: Phase
+    at: float
+    seconds: float | None
+    detail: JsonObject = field(default_factory=dict)

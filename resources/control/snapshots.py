@@ -1,0 +1,76 @@
+# ruff: noqa: A002 (an id is an id, also as an argument)
+"""The catalogue of snapshots: an index for people and playbooks.
+
+The manifest in the object store is the commit; a row here only says where it is and how it fares.
+"""
+
+from dataclasses import asdict
+from typing import Any
+
+import sqlalchemy as sa
+
+from resources.control.database import Database
+from resources.control.records import SnapshotRow, SnapshotState
+from resources.control.schema import snapshots
+from resources.control.sql import store_now
+
+_KEY = (snapshots.c.stream, snapshots.c.id)
+_IS_IT = sa.and_(
+    snapshots.c.stream == sa.bindparam("of_stream"), snapshots.c.id == sa.bindparam("of_id")
+)
+_OF = (
+    sa.select(snapshots)
+    .where(snapshots.c.stream == sa.bindparam("of_stream"))
+    .order_by(snapshots.c.epoch.desc(), snapshots.c.created_at.desc(), snapshots.c.id)
+)
+_AVAILABLE = _OF.where(snapshots.c.state == SnapshotState.AVAILABLE)
+_NEWEST = _AVAILABLE.limit(1)
+_MARK = (
+    sa.update(snapshots)
+    .where(_IS_IT)
+    .values(state=sa.bindparam("new_state"), reason=sa.bindparam("new_reason"))
+)
+_VERIFIED = sa.update(snapshots).where(_IS_IT).values(verified_at=store_now())
+
+
+class Snapshots:
+    """The catalogue of snapshots of all streams."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def record(self, row: SnapshotRow) -> None:
+        """Enter a snapshot, or bring its entry up to date; its time of creation stays."""
+        values = asdict(row)
+        created_at, verified_at = values.pop("created_at"), values.pop("verified_at")
+        insert = self._database.insert(snapshots).values(
+            **values, created_at=created_at or store_now(), verified_at=verified_at
+        )
+        changed: dict[str, sa.ColumnElement[Any]] = {
+            n: insert.excluded[n] for n in values if n not in {"stream", "id"}
+        }
+        changed["verified_at"] = sa.func.coalesce(
+            insert.excluded.verified_at, snapshots.c.verified_at
+        )
+        self._database.execute(
+            insert.on_conflict_do_update(index_elements=list(_KEY), set_=changed)
+        )
+
+    def of(self, stream: str, *, available_only: bool = True) -> list[SnapshotRow]:
+        """The snapshots of a stream, newest epoch first."""
+        query = _AVAILABLE if available_only else _OF
+        return [SnapshotRow(**row) for row in self._database.fetch(query, {"of_stream": stream})]
+
+    def newest(self, stream: str) -> SnapshotRow | None:
+        """The available snapshot of the newest epoch."""
+        rows = self._database.fetch(_NEWEST, {"of_stream": stream})
+        return SnapshotRow(**rows[0]) if rows else None
+
+    def mark(self, stream: str, id: str, state: SnapshotState, reason: str) -> None:
+        """Say whether a snapshot may still be restored, and why not."""
+        values = {"of_stream": stream, "of_id": id, "new_state": state, "new_reason": reason}
+        self._database.execute(_MARK, values)
+
+    def verified(self, stream: str, id: str) -> None:
+        """Note that all digests of a snapshot were checked just now."""
+        self._database.execute(_VERIFIED, {"of_stream": stream, "of_id": id})
