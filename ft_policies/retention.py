@@ -1,0 +1,92 @@
+"""Which snapshots to keep, and why."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ft_policies.errors import PermanentError
+
+_HOUR_SECONDS = 3600.0
+_DAY_SECONDS = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFacts:
+    """What retention needs to know of a snapshot."""
+
+    id: str
+    epoch: int
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Keep a snapshot or drop it, with every reason there is."""
+
+    snapshot: SnapshotFacts
+    keep: bool
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionPolicy:
+    """Keep the newest `last`, and the newest one of each of the last `hourly` hours and `daily` days.
+
+    Hours and days are those of UTC; the current one counts as the first.
+    """
+
+    last: int
+    hourly: int = 0
+    daily: int = 0
+
+    def __post_init__(self) -> None:
+        if self.last < 1:
+            raise PermanentError(
+                f"retention must keep at least the newest snapshot, not last={self.last}",
+                hint="set last to 1 or more",
+            )
+        if self.hourly < 0 or self.daily < 0:
+            raise PermanentError(
+                f"hourly and daily must not be negative: {self}", hint="0 switches them off"
+            )
+
+    def decide(self, snapshots: Sequence[SnapshotFacts], *, now: float) -> list[Verdict]:
+        """Judge each snapshot, newest first."""
+        ordered = sorted(snapshots, key=lambda s: (s.epoch, s.created_at, s.id), reverse=True)
+        reasons: dict[str, list[str]] = {snapshot.id: [] for snapshot in ordered}
+        for rank, snapshot in enumerate(ordered[: self.last]):
+            reasons[snapshot.id].append(
+                "the newest snapshot" if rank == 0 else f"one of the newest {self.last}"
+            )
+        _keep_periods(ordered, reasons, "hour", _HOUR_SECONDS, self.hourly, now)
+        _keep_periods(ordered, reasons, "day", _DAY_SECONDS, self.daily, now)
+        return [
+            Verdict(snapshot, keep=True, reasons=tuple(reasons[snapshot.id]))
+            if reasons[snapshot.id]
+            else Verdict(snapshot, keep=False, reasons=self._why_dropped())
+            for snapshot in ordered
+        ]
+
+    def _why_dropped(self) -> tuple[str, ...]:
+        dropped = [f"older than the newest {self.last}"]
+        if self.hourly:
+            dropped.append(f"not the newest of one of the last {self.hourly} hours")
+        if self.daily:
+            dropped.append(f"not the newest of one of the last {self.daily} days")
+        return tuple(dropped)
+
+
+def _keep_periods(
+    ordered: Sequence[SnapshotFacts],
+    reasons: dict[str, list[str]],
+    name: str,
+    period_seconds: float,
+    count: int,
+    now: float,
+) -> None:
+    current = now // period_seconds
+    seen: set[float] = set()
+    for snapshot in ordered:
+        period = min(snapshot.created_at // period_seconds, current)
+        if current - period < count and period not in seen:
+            seen.add(period)
+            reasons[snapshot.id].append(f"the newest of its {name}")

@@ -1,0 +1,261 @@
+"""The object store: four verbs over S3, with vendor errors told apart by whether they heal.
+
+One put is one PUT request and never a multipart upload, so that an object is either there in full
+or not at all, and so that requests can be counted and priced.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from ft_policies.errors import PermanentError
+from resources.s3_errors import MissingObjectError, is_connection_failure, translated
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+__all__ = ["MissingObjectError", "ObjectStore", "S3Connection", "S3ObjectStore", "StoredObject"]
+
+_DELETE_LIMIT = 1000
+_READ_ATTEMPTS = 3
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One line of a listing."""
+
+    key: str
+    size_bytes: int
+    modified_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Connection:
+    """Where the bucket is and how to sign; without keys, boto3's own chain of credentials is used."""
+
+    bucket: str
+    endpoint_url: str | None = None
+    prefix: str = ""
+    region: str = "us-east-1"
+    access_key_id: str | None = None
+    secret_access_key: str | None = field(default=None, repr=False)
+
+    @property
+    def place(self) -> str:
+        """The endpoint and bucket, as people name them."""
+        return f"{self.endpoint_url or 'AWS ' + self.region}, bucket {self.bucket}"
+
+
+class ObjectStore(Protocol):
+    """What Holdfast asks of an object store."""
+
+    @property
+    def requests(self) -> int:
+        """How many requests were sent so far."""
+        ...
+
+    def put(self, key: str, body: bytes | BinaryIO) -> None:
+        """Store an object with one request, in place of any that was there."""
+        ...
+
+    def get(self, key: str, *, start: int | None = None, length: int | None = None) -> bytes:
+        """Read an object or a range of it; fewer bytes come back if the object ends before."""
+        ...
+
+    def list(self, prefix: str) -> list[StoredObject]:
+        """All objects whose key starts with the prefix, ordered by key."""
+        ...
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects; one that is not there counts as deleted."""
+        ...
+
+
+class S3ObjectStore:
+    """An S3 bucket through boto3; after a lost connection it asks `connect` where the bucket is now."""
+
+    def __init__(self, connect: Callable[[], S3Connection], *, parallel: int = 16) -> None:
+        self._connect = connect
+        self._parallel = parallel
+        self._lock = threading.Lock()
+        self._opened: tuple[S3Client, S3Connection] | None = None
+        self._requests = 0
+
+    @property
+    def requests(self) -> int:
+        """How many HTTP requests were sent so far, retries included."""
+        return self._requests
+
+    def put(self, key: str, body: bytes | BinaryIO) -> None:
+        """Store an object with one PUT; a file is read from where it stands, and must be seekable."""
+        start = 0 if isinstance(body, bytes) else body.tell()
+
+        def send(client: "S3Client", where: S3Connection) -> None:
+            if not isinstance(body, bytes):
+                body.seek(start)
+            client.put_object(Bucket=where.bucket, Key=where.prefix + key, Body=body)
+
+        self._perform(f"put {key}", send)
+
+    def get(self, key: str, *, start: int | None = None, length: int | None = None) -> bytes:
+        """Read an object or a range of it; fewer bytes come back if the object ends before."""
+        if length == 0:
+            return b""
+        first = start or 0
+        last = "" if length is None else str(first + length - 1)
+        ranged = start is not None or length is not None
+
+        def read(client: "S3Client", where: S3Connection) -> bytes:
+            asked: dict[str, Any] = {"Range": f"bytes={first}-{last}"} if ranged else {}
+            for attempt in range(_READ_ATTEMPTS):
+                try:
+                    answer = client.get_object(Bucket=where.bucket, Key=where.prefix + key, **asked)
+                    return answer["Body"].read()
+                except ClientError as error:
+                    if ranged and error.response["Error"].get("Code") == "InvalidRange":
+                        return b""
+                    raise
+                except BotoCoreError as error:
+                    if not is_connection_failure(error) or attempt == _READ_ATTEMPTS - 1:
+                        raise
+            raise AssertionError("unreachable")
+
+        return self._perform(f"get {key}", read)
+
+    def list(self, prefix: str) -> list[StoredObject]:
+        """All objects whose key starts with the prefix, ordered by key, a request a thousand."""
+
+        def read(client: "S3Client", where: S3Connection) -> list[StoredObject]:
+            pages = client.get_paginator("list_objects_v2").paginate(
+                Bucket=where.bucket, Prefix=where.prefix + prefix
+            )
+            return [
+                StoredObject(
+                    found["Key"].removeprefix(where.prefix),
+                    found["Size"],
+                    found["LastModified"].timestamp(),
+                )
+                for page in pages
+                for found in page.get("Contents", [])
+            ]
+
+        return sorted(self._perform(f"list {prefix}", read), key=lambda found: found.key)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects, a request a thousand; one that is not there counts as deleted."""
+        for begin in range(0, len(keys), _DELETE_LIMIT):
+            self._delete_some(keys[begin : begin + _DELETE_LIMIT])
+
+    def _delete_some(self, keys: Sequence[str]) -> None:
+        def send(client: "S3Client", where: S3Connection) -> None:
+            answer = client.delete_objects(
+                Bucket=where.bucket,
+                Delete={"Objects": [{"Key": where.prefix + key} for key in keys], "Quiet": True},
+            )
+            failed = [e for e in answer.get("Errors", []) if e.get("Code") != "NoSuchKey"]
+            if failed:
+                raise PermanentError(
+                    f"{len(failed)} of {len(keys)} objects were not deleted, first {failed[0].get('Key')}: "
+                    f"{failed[0].get('Code')}",
+                    hint="check that the credentials allow s3:DeleteObject and that no lock holds them",
+                )
+
+        self._perform(f"delete {len(keys)} objects", send)
+
+    def _perform(self, what: str, act: Callable[["S3Client", S3Connection], _T]) -> _T:
+        client, where = self._open()
+        try:
+            return self._with_bucket(act, client, where)
+        except (BotoCoreError, ClientError) as error:
+            if not is_connection_failure(error):
+                raise translated(error, what, where.place) from error
+            moved = self._reconnect(where)
+            if moved is None:
+                raise translated(error, what, where.place) from error
+        try:
+            return self._with_bucket(act, *moved)
+        except (BotoCoreError, ClientError) as error:
+            raise translated(error, what, moved[1].place) from error
+
+    def _with_bucket(
+        self, act: Callable[["S3Client", S3Connection], _T], client: "S3Client", where: S3Connection
+    ) -> _T:
+        try:
+            return act(client, where)
+        except ClientError as error:
+            if error.response["Error"].get("Code") != "NoSuchBucket":
+                raise
+        _create_bucket(client, where)
+        return act(client, where)
+
+    def _open(self) -> tuple["S3Client", S3Connection]:
+        with self._lock:
+            if self._opened is None:
+                where = self._connect()
+                self._opened = (self._client(where), where)
+            return self._opened
+
+    def _reconnect(self, lost: S3Connection) -> tuple["S3Client", S3Connection] | None:
+        """Where the store has moved to, or `None` if it is still where it cannot be reached."""
+        with self._lock:
+            if self._opened is not None and self._opened[1] == lost:
+                self._opened = None
+        opened = self._open()
+        return None if opened[1] == lost else opened
+
+    def _client(self, where: S3Connection) -> "S3Client":
+        try:
+            client: S3Client = boto3.session.Session().client(
+                "s3",
+                endpoint_url=where.endpoint_url,
+                region_name=where.region,
+                aws_access_key_id=where.access_key_id,
+                aws_secret_access_key=where.secret_access_key,
+                config=_config(self._parallel, path_style=where.endpoint_url is not None),
+            )
+        except (BotoCoreError, ValueError) as error:
+            raise PermanentError(
+                f"no S3 client for {where.place}: {error}",
+                hint="check endpoint_url, region and the AWS profile",
+            ) from error
+        client.meta.events.register("before-send.s3", self._count)
+        return client
+
+    def _count(self, **_: object) -> None:
+        with self._lock:
+            self._requests += 1
+
+
+def _config(parallel: int, *, path_style: bool) -> Config:
+    return Config(
+        connect_timeout=2,
+        read_timeout=30,
+        max_pool_connections=parallel,
+        retries={"mode": "standard", "total_max_attempts": 3},
+        s3={"addressing_style": "path" if path_style else "auto"},
+        # Newer boto3 adds checksum trailers that many S3-compatible servers do not understand.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+
+
+def _create_bucket(client: "S3Client", where: S3Connection) -> None:
+    asked: dict[str, Any] = {}
+    if where.endpoint_url is None and where.region != "us-east-1":
+        asked["CreateBucketConfiguration"] = {"LocationConstraint": where.region}
+    try:
+        client.create_bucket(Bucket=where.bucket, **asked)
+    except ClientError as error:
+        code = error.response["Error"].get("Code")
+        if code in {"BucketAlreadyOwnedByYou", "BucketAlreadyExists"}:
+            return
+        raise PermanentError(
+            f"bucket {where.bucket} does not exist and cannot be created ({code})",
+            hint=f"create the bucket {where.bucket}, or allow s3:CreateBucket, or correct its name",
+        ) from error

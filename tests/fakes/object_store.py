@@ -1,0 +1,68 @@
+"""An object store in memory, with a clock, a fault to come, and ways to damage what it holds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from ft_policies.errors import HoldfastError
+from resources.object_store import MissingObjectError, StoredObject
+
+
+@dataclass
+class InMemoryObjectStore:
+    """Keeps objects in a dictionary; `fail_next` makes the coming calls raise."""
+
+    now: float = 1_000_000.0
+    objects: dict[str, tuple[bytes, float]] = field(default_factory=dict)
+    requests: int = 0
+    failures: list[HoldfastError] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+
+    def put(self, key: str, body: bytes | BinaryIO) -> None:
+        self._called(f"put {key}")
+        self.objects[key] = (body if isinstance(body, bytes) else body.read(), self.now)
+
+    def get(self, key: str, *, start: int | None = None, length: int | None = None) -> bytes:
+        if length == 0:
+            return b""
+        self._called(f"get {key}")
+        if key not in self.objects:
+            raise MissingObjectError(f"get {key}: no such object", hint="")
+        first = start or 0
+        last = None if length is None else first + length
+        return self.objects[key][0][first:last]
+
+    def list(self, prefix: str) -> list[StoredObject]:
+        self._called(f"list {prefix}")
+        return [
+            StoredObject(key, len(body), modified_at)
+            for key, (body, modified_at) in sorted(self.objects.items())
+            if key.startswith(prefix)
+        ]
+
+    def delete(self, keys: Sequence[str]) -> None:
+        if keys:
+            self._called(f"delete {len(keys)}")
+        for key in keys:
+            self.objects.pop(key, None)
+
+    def fail_next(self, *errors: HoldfastError) -> None:
+        """Let the next calls fail, one error each."""
+        self.failures.extend(errors)
+
+    def damage(self, key: str, at: int = 0) -> None:
+        """Flip a byte."""
+        body, modified_at = self.objects[key]
+        flipped = bytes([body[at] ^ 0xFF])
+        self.objects[key] = (body[:at] + flipped + body[at + 1 :], modified_at)
+
+    def truncate(self, key: str, to: int) -> None:
+        """Cut the end off."""
+        body, modified_at = self.objects[key]
+        self.objects[key] = (body[:to], modified_at)
+
+    def _called(self, call: str) -> None:
+        self.requests += 1
+        self.calls.append(call)
+        if self.failures:
+            raise self.failures.pop(0)
