@@ -20,7 +20,9 @@ from configs.units import (
     cannot_hold,
     written_as,
 )
+from ft_policies.checkpoints import CheckpointPolicy
 from ft_policies.epochs import Pace
+from ft_policies.retention import RetentionPolicy
 from ft_policies.tiers import Guarantee, Tier
 
 OWNED_SPARK_CONF = {
@@ -61,10 +63,8 @@ class Checkpoints(Section):
             raise cannot_hold(("every",), "at least one of epochs, every and bytes must be set")
         return self
 
-    def policy(self) -> "CheckpointPolicy":
+    def policy(self) -> CheckpointPolicy:
         """The policy that this section describes."""
-        from ft_policies.checkpoints import CheckpointPolicy
-
         return CheckpointPolicy(epochs=self.epochs, seconds=self.every, bytes=self.bytes)
 
 
@@ -84,10 +84,8 @@ class Retention(Section):
             )
         return last
 
-    def policy(self) -> "RetentionPolicy":
+    def policy(self) -> RetentionPolicy:
         """The policy that this section describes."""
-        from ft_policies.retention import RetentionPolicy
-
         return RetentionPolicy(last=self.last, hourly=self.hourly, daily=self.daily)
 
 
