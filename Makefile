@@ -1,0 +1,62 @@
+# The same commands for people and for CI; all of them make what they need first.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+.DELETE_ON_ERROR:
+.PHONY: help venv java format lint unit integration e2e test demo bench clean
+
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+WITH_JAVA := JAVA_HOME="$$(scripts/find-java)"
+PYTEST := $(BIN)/python -m pytest
+SUITES := $(wildcard tests/unit tests/integration tests/e2e)
+# A benchmark is a script; modules that the scripts share have no __main__.
+BENCHMARKS := $(filter-out render,$(basename $(notdir $(shell grep -ls __main__ benchmarks/*.py))))
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  make bench-NAME    run one benchmark: $(or $(BENCHMARKS),none yet)"
+
+venv: $(INSTALLED) ## make .venv with everything at the pinned versions
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@scripts/make-venv
+	@touch $@
+
+java: ## find Java 17 or newer; on Debian, as root, install it
+	@scripts/find-java --install
+
+format: venv ## format the code, and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: venv ## format and rules (ruff), layers (import-linter), types (mypy)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+unit: venv ## the tests that take seconds
+	$(PYTEST) tests/unit --timeout=20
+
+integration: venv java ## the tests with a real S3 endpoint, real databases and Spark
+	$(WITH_JAVA) $(PYTEST) tests/integration --timeout=300
+
+e2e: venv java ## the tests that kill and hang real drivers
+	$(WITH_JAVA) $(PYTEST) tests/e2e --timeout=900
+
+test: lint java ## lint and all tests, the cheapest first
+	$(WITH_JAVA) $(PYTEST) $(SUITES) --timeout=900
+
+demo: venv java ## a stream, a killed driver, a recovery, and the proof that nothing was lost
+	$(WITH_JAVA) $(BIN)/holdfast demo
+
+bench-%: venv java
+	$(WITH_JAVA) PYTHONPATH=. $(BIN)/python benchmarks/$*.py
+
+bench: venv java ## all benchmarks, then docs/benchmarks.md from their results
+	@failed=; for name in $(BENCHMARKS); do $(MAKE) --no-print-directory bench-$$name || failed="$$failed $$name"; done; \
+	PYTHONPATH=. $(BIN)/python benchmarks/render.py && { [ -z "$$failed" ] || { echo "bars that do not hold:$$failed"; exit 1; }; }
+
+clean: ## remove caches and builds (not .venv, not .holdfast)
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
