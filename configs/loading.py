@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from configs.fields import alternatives, known_fields
-from configs.problems import Problem, sentence, shown, suggestion
+from configs.problems import Problem, is_secret, sentence, shown, suggestion
 from configs.units import Section
 
 Loc = tuple[int | str, ...]
@@ -38,12 +38,13 @@ class Document:
     def problem(self, loc: Loc, message: str, *, value: Any = None) -> Problem:
         """A problem at the field `loc`, or at the nearest place above it that was written."""
         mark = _locate(self.root, loc)
+        hidden = value is None or any(is_secret(str(part)) for part in loc)
         return Problem(
             file=self.file,
             line=mark.line + 1,
             column=mark.column + 1,
             field=".".join(str(part) for part in loc),
-            value=None if value is None else shown(value),
+            value=None if hidden else shown(value),
             message=message,
         )
 
@@ -67,8 +68,9 @@ def read(path: Path, model: type[T], *, file: str) -> Read[T]:
     try:
         return Read(file, document, model.model_validate(document.value))
     except ValidationError as invalid:
-        found = (_translate(document, model, error) for error in invalid.errors())
-        return Read(file, document, problems=tuple(found))
+        errors = [e for e in invalid.errors() if e["type"] != "default_factory_not_called"]
+        found = tuple(_translate(document, model, error) for error in errors)
+        return Read(file, document, problems=found)
 
 
 class _ReadError(Exception):

@@ -1,6 +1,7 @@
 """What is wrong in a file that people wrote: where, which value, and what is allowed instead."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -8,12 +9,13 @@ from typing import Any
 
 from ft_policies.errors import PermanentError
 
+_PASSWORD = re.compile(r"(://[^/@:]*):[^/@]*@")
 _BOUNDS = {
     "greater_than": ("gt", "must be more than {:g}"),
     "greater_than_equal": ("ge", "must be at least {:g}"),
     "less_than": ("lt", "must be less than {:g}"),
     "less_than_equal": ("le", "must be at most {:g}"),
-    "string_too_short": ("min_length", "must have at least {} characters"),
+    "string_too_short": ("min_length", "must not be empty"),
     "string_too_long": ("max_length", "must have at most {} characters"),
 }
 _KINDS = {
@@ -67,7 +69,13 @@ def shown(value: Any) -> str:
         text = json.dumps(value, default=str, ensure_ascii=False)
     except (TypeError, ValueError):
         text = str(value)
+    text = _PASSWORD.sub(r"\1:***@", text)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def is_secret(field: str) -> bool:
+    """Whether a field by this name may hold what must not be shown, even if it is no field at all."""
+    return any(word in field.lower() for word in ("secret", "password", "token", "access_key"))
 
 
 def suggestion(wrong: str, known: list[str]) -> str:

@@ -86,7 +86,7 @@ class RateSource(Section):
 
 
 def _pattern_of(validated: dict[str, Any]) -> str:
-    return f"*.{validated.get('format', '*')}"
+    return f"*.{validated['format']}"
 
 
 class FilesSource(Section):

@@ -1,6 +1,6 @@
 """What people declare about one stream: `configs/streams/*.yaml`."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -146,6 +146,7 @@ class StreamDeclaration(Section):
     params: dict[str, JsonValue] = Field(default_factory=dict)
     source: Annotated[Source, Field(discriminator="kind")]
     sink: Annotated[Sink, Field(discriminator="kind")] = DeltaSink()
+    output_mode: Literal["append", "update"] = "append"
     epoch: Epochs = Epochs()
     checkpoint: Checkpoints = Checkpoints(every=10.0)
     retention: Retention = Retention()

@@ -146,6 +146,14 @@ def test_a_structure_that_holds_itself_is_a_problem(tmp_path: Path) -> None:
     assert problems_of(tmp_path, GOOD + "params: &p\n  again: *p\n")
 
 
+def test_a_wrong_format_says_nothing_of_the_pattern_that_follows_from_it(tmp_path: Path) -> None:
+    source = "source: {kind: files, path: in, format: xml, schema: a int}\n"
+    text = f"name: a\napp: json:loads\n{source}objective: {{recovery_time: 1}}\n"
+    assert [str(problem) for problem in problems_of(tmp_path, text)] == [
+        'clicks.yaml:3:33: source.format: "xml": must be one of parquet, jsonl, csv'
+    ]
+
+
 def test_a_folder_in_place_of_a_file_is_a_problem(tmp_path: Path) -> None:
     [problem] = read(tmp_path, StreamDeclaration, file="x").problems
     assert problem.message.startswith("cannot be read")

@@ -45,6 +45,14 @@ def test_a_secret_has_no_place_in_the_deployment(tmp_path: Path) -> None:
     deployment = "object_store: {kind: s3, bucket: snapshots, secret_access_key: hush}\n"
     [problem] = check(a_project(tmp_path, holdfast=deployment))
     assert problem.message.endswith("did you mean secret_access_key_env?")
+    assert "hush" not in str(problem)
+
+
+def test_a_password_in_a_url_is_not_shown(tmp_path: Path) -> None:
+    [problem] = check(
+        a_project(tmp_path, holdfast="control_store: {url: 'mysql://me:hush@db/x'}\n")
+    )
+    assert problem.value == '"mysql://me:***@db/x"'
 
 
 def test_a_table_may_be_elsewhere(tmp_path: Path) -> None:
