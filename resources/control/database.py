@@ -27,9 +27,7 @@ from resources.control.errors import translated
 BUSY_SECONDS = 5.0
 """How long to wait for a lock; `?timeout=` in a SQLite URL says otherwise."""
 
-_BEGIN = "holdfast_begin"
-_DURABLE = "BEGIN IMMEDIATE"
-_QUICK = "BEGIN IMMEDIATE --quick"
+_SYNCHRONOUS = "holdfast_synchronous"
 _POSTGRESQL_QUERY = {
     "connect_timeout": "5",
     "tcp_user_timeout": "10000",
@@ -50,8 +48,8 @@ class Database:
         if self.is_sqlite:
             self.engine = _sqlite_engine(self.address)
             self._reads = self.engine
-            self._writes = self._singles = self.engine.execution_options(**{_BEGIN: _DURABLE})
-            self._quick = self.engine.execution_options(**{_BEGIN: _QUICK})
+            self._writes = self._singles = self.engine.execution_options(**{_SYNCHRONOUS: "FULL"})
+            self._quick = self.engine.execution_options(**{_SYNCHRONOUS: "NORMAL"})
         else:
             self.engine = _postgresql_engine(self.address)
             self._writes = self.engine
@@ -153,13 +151,11 @@ _to_json = partial(json.dumps, allow_nan=False, separators=(",", ":"))
 def _set_up_sqlite(connection: DBAPIConnection, _record: object) -> None:
     cursor = connection.cursor()
     cursor.execute("PRAGMA foreign_keys=ON")
-    cursor.execute("PRAGMA synchronous=FULL")
     cursor.close()
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    begin = connection.get_execution_options().get(_BEGIN)
-    if begin is None:
-        return
-    connection.exec_driver_sql(f"PRAGMA synchronous={'NORMAL' if begin == _QUICK else 'FULL'}")
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    synchronous = connection.get_execution_options().get(_SYNCHRONOUS)
+    if synchronous is not None:  # a write
+        connection.exec_driver_sql(f"PRAGMA synchronous={synchronous}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")

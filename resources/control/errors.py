@@ -18,6 +18,11 @@ _SQLITE_HINTS = {
     "SQLITE_NOMEM": "the machine is out of memory",
 }
 _REFUSED = ("authentication failed", "does not exist", "no pg_hba.conf entry", "not permitted")
+_CONTENTION = (
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.SerializationFailure,
+)
 
 
 @contextmanager
@@ -70,6 +75,8 @@ def _of_postgresql(store: str, cause: BaseException | None) -> HoldfastError:
         return PermanentError(
             f"{store}: {text}", hint="check user, password and database name in the store's URL"
         )
+    if isinstance(cause, _CONTENTION):
+        return TransientError(f"{store}: {text}", hint="another process holds the row for long")
     return TransientError(
         f"{store}: {text}", hint="is the PostgreSQL server up and reachable from this host?"
     )

@@ -9,7 +9,7 @@ import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import cast
+from typing import IO, cast
 
 import sqlalchemy as sa
 
@@ -80,16 +80,30 @@ def _lock_postgresql(connection: sa.Connection) -> None:
 def _locked_file(database: Database) -> Iterator[None]:
     path = Path(cast("str", database.address.database) + ".lock")
     deadline = SYSTEM_CLOCK.monotonic() + LOCK_SECONDS
-    with path.open("a") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if SYSTEM_CLOCK.monotonic() > deadline:
-                    raise TransientError(
-                        f"{database} is being migrated by another process",
-                        hint=f"does the process that holds {path.name} still work?",
-                    ) from error
+    with _lock_file(path) as file:
+        while not _try_lock(file):
+            if SYSTEM_CLOCK.monotonic() > deadline:
+                raise TransientError(
+                    f"{database} is being migrated by another process",
+                    hint=f"does the process that holds {path.name} still work?",
+                )
             SYSTEM_CLOCK.sleep(0.02)
         yield
+
+
+def _lock_file(path: Path) -> IO[str]:
+    try:
+        return path.open("a")
+    except OSError as error:
+        raise PermanentError(
+            f"cannot lock the control store: {error}",
+            hint="may this user write to the folder of the control store?",
+        ) from error
+
+
+def _try_lock(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -103,6 +103,7 @@ class ReplicaRow:
     pid_started_at: float | None
     folder: str
     epoch: int | None
+    progressed_at: float | None
     registered_at: float
     heartbeat_at: float | None
     ended_at: float | None

@@ -41,6 +41,13 @@ _REQUEST_SNAPSHOT = (
     .values(snapshot_requested=replicas.c.snapshot_requested + 1)
     .returning(replicas.c.snapshot_requested)
 )
+_PROGRESSED_AT = sa.case(
+    (
+        replicas.c.epoch.is_distinct_from(sa.bindparam("new_epoch", type_=replicas.c.epoch.type)),
+        store_now(),
+    ),
+    else_=replicas.c.progressed_at,
+)
 _HEARTBEAT = (
     sa.update(replicas)
     .where(_IS_ID, _IS_LIVE)
@@ -49,7 +56,8 @@ _HEARTBEAT = (
         observed=sa.bindparam("new_observed"),
         observed_generation=sa.bindparam("new_generation"),
         snapshot_served=sa.bindparam("new_served"),
-        epoch=sa.bindparam("new_epoch"),
+        epoch=sa.bindparam("new_epoch", type_=replicas.c.epoch.type),
+        progressed_at=_PROGRESSED_AT,
         heartbeat_at=store_now(),
     )
     .returning(*replicas.c)

@@ -61,6 +61,7 @@ def _replicas() -> None:
         sa.Column("pid_started_at", sa.Double),
         _needed("folder", sa.Text),
         sa.Column("epoch", sa.BigInteger),
+        sa.Column("progressed_at", sa.Double),
         _needed("registered_at", sa.Double),
         sa.Column("heartbeat_at", sa.Double),
         sa.Column("ended_at", sa.Double),

@@ -1,0 +1,124 @@
+"""Is a stream all right? Judged from what several observers say of its primary."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+LAUNCH_SECONDS = 15.0
+
+
+class Process(StrEnum):
+    """What the operating system says of a replica's process."""
+
+    RUNNING = "running"
+    GONE = "gone"
+    UNKNOWN = "unknown"  # on another host, or not started yet
+
+
+class Health(StrEnum):
+    """How a stream is, in one word."""
+
+    STOPPED = "stopped"
+    STOPPING = "stopping"
+    STARTING = "starting"
+    REPLAYING = "replaying"
+    HEALTHY = "healthy"
+    MISSING = "missing"
+    DEAD = "dead"
+    SILENT = "silent"
+    DISPUTED = "disputed"
+    STUCK = "stuck"
+
+    @property
+    def failed(self) -> bool:
+        """Whether the stream needs a recovery."""
+        return self in _FAILED
+
+
+_FAILED = frozenset({Health.MISSING, Health.DEAD, Health.SILENT, Health.DISPUTED, Health.STUCK})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrimarySeen:
+    """The live primary of a stream: what it says of itself and what others see of it.
+
+    Ages are in seconds on the control store's clock; `None` means that it never happened.
+    """
+
+    id: str
+    process: Process
+    registered_age: float
+    heartbeat_age: float | None
+    progress_age: float | None
+    processing: bool
+    level: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A stream's health and the sentence that explains it."""
+
+    health: Health
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthPolicy:
+    """How long a primary may be silent, slow or starting before it counts as failed."""
+
+    lease_seconds: float
+    stuck_after_seconds: float
+    start_within_seconds: float
+
+    def judge(self, *, wanted: bool, primary: PrimarySeen | None) -> Verdict:
+        """Say how the stream is."""
+        if primary is None:
+            if wanted:
+                return Verdict(Health.MISSING, "the stream should run and has no primary")
+            return Verdict(Health.STOPPED, "nobody wants it to run")
+        if primary.process is Process.GONE:
+            return Verdict(Health.DEAD, f"the process of {primary.id} is gone")
+        if not wanted:
+            return Verdict(Health.STOPPING, f"{primary.id} has been told to stop")
+        return self._silent(primary) or self._stuck(primary) or _progress(primary)
+
+    def _silent(self, primary: PrimarySeen) -> Verdict | None:
+        age = primary.heartbeat_age
+        if age is None:
+            if primary.registered_age <= LAUNCH_SECONDS:
+                return None
+            return Verdict(
+                Health.SILENT,
+                f"{primary.id} was registered {primary.registered_age:.0f} s ago, no heartbeat yet",
+            )
+        if age <= self.lease_seconds:
+            return None
+        if primary.process is Process.RUNNING:
+            return Verdict(
+                Health.DISPUTED,
+                f"{primary.id} has been silent for {age:.1f} s, but its process is there",
+            )
+        return Verdict(Health.SILENT, f"{primary.id} has been silent for {age:.1f} s")
+
+    def _stuck(self, primary: PrimarySeen) -> Verdict | None:
+        if not primary.processing or primary.progress_age is None:
+            if primary.registered_age <= self.start_within_seconds:
+                return None
+            return Verdict(
+                Health.STUCK,
+                f"{primary.id} has processed nothing {primary.registered_age:.0f} s after its start",
+            )
+        if primary.progress_age <= self.stuck_after_seconds:
+            return None
+        return Verdict(
+            Health.STUCK, f"{primary.id} has finished no epoch for {primary.progress_age:.0f} s"
+        )
+
+
+def _progress(primary: PrimarySeen) -> Verdict:
+    if not primary.processing or primary.progress_age is None:
+        return Verdict(Health.STARTING, f"{primary.id} is starting")
+    if not primary.level:
+        return Verdict(Health.REPLAYING, f"{primary.id} is working off what it missed")
+    return Verdict(
+        Health.HEALTHY, f"{primary.id} finished an epoch {primary.progress_age:.1f} s ago"
+    )

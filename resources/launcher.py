@@ -1,0 +1,85 @@
+"""Starting processes that outlive their parent, and knowing them again by id and birth time."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+BIRTH_TOLERANCE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A process: its id alone may be reused, together with its birth time it is not."""
+
+    pid: int
+    started_at: float
+
+    @classmethod
+    def this(cls) -> "Launched":
+        """The process that asks."""
+        return cls(os.getpid(), psutil.Process().create_time())
+
+    def is_alive(self) -> bool:
+        """Whether it still runs; a stopped one does, a zombie does not."""
+        return self._process() is not None
+
+    def terminate(self, *, wait_seconds: float, kill: bool = True) -> bool:
+        """Ask it to end and wait; then end it and its children by force, if `kill`."""
+        process = self._process()
+        if process is None:
+            return True
+        try:
+            process.terminate()
+            process.wait(wait_seconds)
+        except psutil.NoSuchProcess:
+            return True
+        except psutil.TimeoutExpired:
+            if not kill:
+                return False
+            self.kill()
+        return True
+
+    def kill(self) -> None:
+        """End it and its children at once."""
+        process = self._process()
+        if process is None:
+            return
+        family = [*process.children(recursive=True), process]
+        for member in family:
+            try:
+                member.send_signal(signal.SIGKILL)
+            except psutil.NoSuchProcess:
+                continue
+        psutil.wait_procs(family, timeout=5)
+
+    def _process(self) -> psutil.Process | None:
+        try:
+            process = psutil.Process(self.pid)
+            same = abs(process.create_time() - self.started_at) < BIRTH_TOLERANCE_SECONDS
+            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+        except psutil.NoSuchProcess:
+            return None
+
+
+def launch(
+    arguments: Sequence[str], *, folder: Path, output: Path, environment: Mapping[str, str]
+) -> Launched:
+    """Start `python ARGUMENTS` in a session of its own, with its output in a file."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.open("ab") as sink:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter with our own arguments
+            [sys.executable, *arguments],
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return Launched(process.pid, psutil.Process(process.pid).create_time())

@@ -1,0 +1,74 @@
+"""From what is declared of the object store to a connection that works."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlparse
+
+from pyarrow import fs
+
+from configs.deployment import EmbeddedObjectStore, ObjectStore, S3ObjectStore
+from ft_policies.errors import PermanentError
+from resources.embedded_s3 import EmbeddedS3
+from resources.object_store import S3Connection
+
+
+def connector(declared: ObjectStore, home: Path) -> Callable[[], S3Connection]:
+    """A function that finds the endpoint and the credentials anew each time it is called."""
+    match declared:
+        case EmbeddedObjectStore():
+            return EmbeddedS3(home).connection
+        case S3ObjectStore():
+            return lambda: S3Connection(
+                endpoint_url=declared.endpoint_url,
+                bucket=declared.bucket,
+                prefix=declared.prefix,
+                region=declared.region,
+                access_key_id=_secret(declared.access_key_id_env),
+                secret_access_key=_secret(declared.secret_access_key_env),
+            )
+
+
+def filesystem(path: str, connect: Callable[[], S3Connection]) -> tuple[fs.FileSystem, str]:
+    """The Arrow filesystem that holds `path`, and the path within it."""
+    url = urlparse(path)
+    if url.scheme != "s3":
+        return fs.LocalFileSystem(), str(Path(url.path if url.scheme == "file" else path))
+    connection = connect()
+    endpoint = urlparse(connection.endpoint_url or "")
+    return (
+        fs.S3FileSystem(
+            access_key=connection.access_key_id,
+            secret_key=connection.secret_access_key,
+            endpoint_override=endpoint.netloc or None,
+            scheme=endpoint.scheme or "https",
+            region=connection.region,
+            force_virtual_addressing=False,
+        ),
+        f"{url.netloc}{url.path}",
+    )
+
+
+def delta_options(path: str, connect: Callable[[], S3Connection]) -> dict[str, str]:
+    """The storage options by which delta-rs reaches `path`."""
+    if not path.startswith("s3://"):
+        return {}
+    connection = connect()
+    options = {"AWS_REGION": connection.region, "AWS_ALLOW_HTTP": "true"}
+    if connection.endpoint_url:
+        options["AWS_ENDPOINT_URL"] = connection.endpoint_url
+    if connection.access_key_id and connection.secret_access_key:
+        options["AWS_ACCESS_KEY_ID"] = connection.access_key_id
+        options["AWS_SECRET_ACCESS_KEY"] = connection.secret_access_key
+    return options
+
+
+def _secret(variable: str | None) -> str | None:
+    if variable is None:
+        return None
+    if variable not in os.environ:
+        raise PermanentError(
+            f"the environment variable {variable} is not set",
+            hint="configs/holdfast.yaml names it as the place of an object store credential",
+        )
+    return os.environ[variable]

@@ -1,0 +1,209 @@
+"""The Spark data source that makes Spark batch k read exactly epoch k, in every replica.
+
+The epoch log decides. Whoever finds that the next epoch is not in it yet, and that the pace allows
+one, proposes it; the log keeps the first proposal, and everybody reads what the log keeps.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.types import StructType
+
+from configs.sources import FilesSource as FilesDeclaration, RateSource as RateDeclaration
+from ft_policies.epochs import Close
+from ft_policies.errors import PermanentError, TransientError
+from resources.control.records import Epoch, EpochProposal, Sample
+from resources.control.store import ControlStore
+from resources.patience import patiently
+from streaming.connections import connector, filesystem
+from streaming.gate import Gate
+from streaming.sources.base import Source, Split
+from streaming.sources.files import FilesSource
+from streaming.sources.rate import COLUMNS, RateSource
+from streaming.spec import ReplicaSpec
+
+FORMAT = "holdfast_epochs"
+BEFORE_ALL = -1
+
+log = logging.getLogger(__name__)
+
+
+class EpochSource(DataSource):
+    """`spark.readStream.format("holdfast_epochs").option("folder", …)`: a stream's epochs."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name in Spark."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """The columns of the declared source."""
+        source = self._spec.stream.source
+        return source.columns if isinstance(source, FilesDeclaration) else COLUMNS
+
+    def streamReader(self, schema: StructType) -> "EpochReader":  # noqa: N802
+        """The reader that Spark asks for epochs."""
+        return EpochReader(self._spec, schema)
+
+    @property
+    def _spec(self) -> ReplicaSpec:
+        return ReplicaSpec.load(Path(self.options["folder"]))
+
+
+class EpochSplit(InputPartition):
+    """A split on its way to a Spark task."""
+
+    def __init__(self, split: Split) -> None:
+        super().__init__(split)
+        self.split = split
+
+
+class EpochReader(DataSourceStreamReader):
+    """Offsets are epoch numbers: `{"epoch": k}` means that epoch k is the last one read."""
+
+    def __init__(self, spec: ReplicaSpec, schema: StructType) -> None:
+        self._spec = spec
+        self._schema = schema
+        self._last: Epoch | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Before epoch 0."""
+        return {"epoch": BEFORE_ALL}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Go one epoch further, if the gate is open and the next epoch is or can be decided."""
+        try:
+            epoch = self._next(start["epoch"] + 1)
+        except TransientError as error:
+            log.warning("waiting for the next epoch: %s", error)
+            return start
+        return start if epoch is None else {"epoch": epoch.epoch}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Look up what the epochs after `start` up to `end` consist of."""
+        first, last = start["epoch"] + 1, end["epoch"]
+        epochs = patiently(
+            lambda: self._store.epochs.between(self._spec.stream.name, first, last),
+            what=f"reading epoch {last} from the epoch log",
+        )
+        if len(epochs) != last - first + 1:
+            raise PermanentError(
+                f"the epoch log of {self._spec.stream.name} lacks epochs between {first} and {last}",
+                hint="the checkpoint belongs to another control store: check control_store.url",
+            )
+        return [EpochSplit(split) for epoch in epochs for split in self._source.splits(epoch.input)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one split, in a Spark task."""
+        assert isinstance(partition, EpochSplit)  # noqa: S101 - Spark hands back what it was given
+        return self._source.read(partition.split)
+
+    def stop(self) -> None:
+        """Let the control store go."""
+        if "_store" in self.__dict__:
+            self._store.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel to a task without what cannot travel."""
+        return {"_spec": self._spec, "_schema": self._schema, "_last": None}
+
+    @cached_property
+    def _store(self) -> ControlStore:
+        return ControlStore.open(self._spec.control_url)
+
+    @cached_property
+    def _gate(self) -> Gate:
+        return Gate(self._spec.folder)
+
+    @cached_property
+    def _source(self) -> Source:
+        match self._spec.stream.source:
+            case RateDeclaration() as declared:
+                return RateSource(declared)
+            case FilesDeclaration() as declared:
+                connect = connector(self._spec.object_store, self._spec.home)
+                files, root = filesystem(declared.path, connect)
+                schema = to_arrow_schema(self._schema, timezone="UTC")
+                return FilesSource(declared, schema, files, root, self._assigned.names)
+
+    @cached_property
+    def _assigned(self) -> "AssignedFiles":
+        return AssignedFiles(self._store, self._spec.stream.name)
+
+    def _next(self, number: int) -> Epoch | None:
+        gate = self._gate.get()
+        if not gate.open:
+            return None
+        epochs = self._store.epochs
+        decided = epochs.get(self._spec.stream.name, number) or self._propose(number, gate.token)
+        self._last = decided or self._last
+        return decided
+
+    def _propose(self, number: int, token: int) -> Epoch | None:
+        name, now = self._spec.stream.name, self._store.now()
+        last = self._before(number)
+        position = None if last is None else last.end
+        waiting = self._source.waiting_rows(position, now=now)
+        decision = self._spec.stream.epoch.pace().decide(
+            waiting_rows=waiting,
+            since_last_seconds=None if last is None else now - last.decided_at,
+        )
+        if not isinstance(decision, Close):
+            return None
+        taken = self._source.take(position, decision.rows, now=now)
+        decided = self._store.epochs.propose(
+            EpochProposal(
+                stream=name,
+                epoch=number,
+                start=dict(position or {}),
+                end=dict(taken.end),
+                input=dict(taken.input),
+                rows=taken.rows,
+                token=token,
+                proposer=self._spec.replica,
+            )
+        )
+        self._store.samples.write(
+            [
+                Sample(
+                    stream=name,
+                    replica=self._spec.replica,
+                    at=now,
+                    name="lag_rows",
+                    value=float(waiting - taken.rows),
+                    epoch=number,
+                )
+            ]
+        )
+        return decided
+
+    def _before(self, number: int) -> Epoch | None:
+        if self._last is None or self._last.epoch != number - 1:
+            self._last = self._store.epochs.get(self._spec.stream.name, number - 1)
+        return self._last
+
+
+class AssignedFiles:
+    """The names of all files in the epoch log, kept up to date by reading only what is new."""
+
+    def __init__(self, store: ControlStore, stream: str) -> None:
+        self._store = store
+        self._stream = stream
+        self._names: set[str] = set()
+        self._through = BEFORE_ALL
+
+    def names(self) -> set[str]:
+        """Every file that an epoch has, as of now."""
+        last = self._store.epochs.last(self._stream)
+        if last is not None and last.epoch > self._through:
+            for epoch in self._store.epochs.between(self._stream, self._through + 1, last.epoch):
+                self._names.update(file["name"] for file in epoch.input["files"])
+            self._through = last.epoch
+        return self._names

@@ -1,0 +1,99 @@
+"""Starting a replica: its row first, then its folder, then its process."""
+
+import os
+import secrets
+import shutil
+import socket
+from pathlib import Path
+
+from configs.project import Project
+from configs.sinks import DeltaSink
+from configs.sources import FilesSource
+from configs.stream import StreamDeclaration
+from ft_policies.tiers import PRIMARY
+from resources.control.records import ReplicaRow, ReplicaState, Slot
+from resources.control.store import ControlStore
+from resources.launcher import Launched, launch
+from streaming.spec import ReplicaSpec
+
+HOST = socket.gethostname()
+
+
+def declare(project: Project, store: ControlStore, name: str) -> StreamDeclaration:
+    """Write what is declared of a stream into the control store, for all hosts to read."""
+    stream = located(project, project.stream(name))
+    store.streams.declare(name, stream.model_dump(mode="json", by_alias=True), stream.tier)
+    return stream
+
+
+def launch_primary(project: Project, store: ControlStore, name: str) -> ReplicaRow | None:
+    """Start a primary, unless there is one: the row arbitrates, so no second is ever started."""
+    stream = declare(project, store, name)
+    replica = f"{name}-{secrets.token_hex(4)}"
+    folder = project.home / "replicas" / replica
+    row = store.replicas.register(
+        id=replica,
+        stream=name,
+        slot=Slot.PRIMARY,
+        desired=PRIMARY,
+        host=HOST,
+        folder=str(folder),
+    )
+    if row is None:
+        return None
+    try:
+        _sweep(store, name)
+        folder.mkdir(parents=True)
+        _spec(project, stream, replica, folder).save()
+        started = launch(
+            ["-m", "streaming.replica", "--folder", str(folder)],
+            folder=project.root,
+            output=folder / "driver.out",
+            environment={"PYTHONPATH": _python_path(project.root)},
+        )
+    except OSError as error:
+        store.replicas.end(replica, ReplicaState.FAILED, f"could not be started: {error}")
+        raise
+    store.replicas.launched(replica, pid=started.pid, pid_started_at=started.started_at)
+    return row
+
+
+def process_of(row: ReplicaRow) -> Launched | None:
+    """The process of a replica, if it is known and on this host."""
+    if row.host != HOST or row.pid is None or row.pid_started_at is None:
+        return None
+    return Launched(row.pid, row.pid_started_at)
+
+
+def located(project: Project, stream: StreamDeclaration) -> StreamDeclaration:
+    """The declaration with paths that mean the same from any folder."""
+    if not isinstance(stream.source, FilesSource):
+        return stream
+    source = stream.source.model_copy(update={"path": project.locate(stream.source.path)})
+    return stream.model_copy(update={"source": source})
+
+
+def _spec(project: Project, stream: StreamDeclaration, replica: str, folder: Path) -> ReplicaSpec:
+    return ReplicaSpec(
+        replica=replica,
+        stream=stream,
+        control_url=project.control_url,
+        home=project.home,
+        folder=folder,
+        table=project.table_path(stream) if isinstance(stream.sink, DeltaSink) else "",
+        object_store=project.deployment.object_store,
+    )
+
+
+def _sweep(store: ControlStore, stream: str) -> None:
+    """Drop the checkpoints of incarnations that have ended; their logs stay."""
+    for row in store.replicas.of(stream, live=False):
+        process = process_of(row)
+        gone = row.host == HOST and (process is None or not process.is_alive())
+        if row.state.ended and gone:
+            for bulk in ("checkpoint", "spark", "scratch", "warehouse"):
+                shutil.rmtree(Path(row.folder) / bulk, ignore_errors=True)
+
+
+def _python_path(root: Path) -> str:
+    return os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -1,0 +1,109 @@
+"""Looking at a stream: what its primary says of itself, and what others see of it."""
+
+from dataclasses import dataclass
+from itertools import takewhile
+
+from configs.stream import StreamDeclaration
+from ft_policies.health import HealthPolicy, PrimarySeen, Process, Verdict
+from ft_policies.recovery import Observed
+from resources.control.records import (
+    DesiredState,
+    Epoch,
+    Lease,
+    LedgerEntry,
+    ReplicaRow,
+    ReplicaState,
+    Slot,
+)
+from streaming.launching import process_of
+from streaming.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSeen:
+    """Everything that one look at a stream shows."""
+
+    name: str
+    at: float
+    wanted: bool
+    verdict: Verdict
+    primary: ReplicaRow | None
+    last_primary: ReplicaRow | None
+    lease: Lease | None
+    epoch: Epoch | None
+    committed: LedgerEntry | None
+    failures_in_a_row: int
+
+    def observed(self) -> Observed:
+        """The part of it that the recover playbook decides on."""
+        return Observed(
+            verdict=self.verdict,
+            primary=None if self.primary is None else self.primary.id,
+            token=0 if self.lease is None else self.lease.token,
+            failures_in_a_row=self.failures_in_a_row,
+            last_failure="" if self.last_primary is None else self.last_primary.reason,
+        )
+
+
+def observe(world: World, name: str) -> StreamSeen:
+    """Look at a stream now."""
+    declared = world.project.stream(name)
+    store = world.store
+    row = store.streams.get(name)
+    primaries = [r for r in store.replicas.of(name, live=False) if r.slot is Slot.PRIMARY]
+    primary = next((r for r in primaries if not r.state.ended), None)
+    committed = store.ledger.last(name)
+    at = store.now()
+    wanted = row is not None and row.desired is DesiredState.RUNNING
+    return StreamSeen(
+        name=name,
+        at=at,
+        wanted=wanted,
+        verdict=_judge(declared, primary, committed, wanted=wanted, at=at),
+        primary=primary,
+        last_primary=primaries[0] if primaries else None,
+        lease=store.leases.get(name),
+        epoch=store.epochs.last(name),
+        committed=committed,
+        failures_in_a_row=0 if row is None else _failures(primaries, since=row.changed_at),
+    )
+
+
+def _judge(
+    declared: StreamDeclaration,
+    primary: ReplicaRow | None,
+    committed: LedgerEntry | None,
+    *,
+    wanted: bool,
+    at: float,
+) -> Verdict:
+    supervision = declared.supervision
+    policy = HealthPolicy(
+        lease_seconds=supervision.lease,
+        stuck_after_seconds=supervision.stuck_after,
+        start_within_seconds=supervision.start_within,
+    )
+    seen = None if primary is None else _seen(primary, committed, at)
+    return policy.judge(wanted=wanted, primary=seen)
+
+
+def _seen(primary: ReplicaRow, committed: LedgerEntry | None, at: float) -> PrimarySeen:
+    process = process_of(primary)
+    behind = -1 if committed is None else committed.epoch - 1
+    return PrimarySeen(
+        id=primary.id,
+        process=Process.UNKNOWN
+        if process is None
+        else (Process.RUNNING if process.is_alive() else Process.GONE),
+        registered_age=at - primary.registered_at,
+        heartbeat_age=None if primary.heartbeat_at is None else at - primary.heartbeat_at,
+        progress_age=None if primary.progressed_at is None else at - primary.progressed_at,
+        processing=primary.observed.process,
+        level=primary.epoch is not None and primary.epoch >= behind,
+    )
+
+
+def _failures(primaries: list[ReplicaRow], *, since: float) -> int:
+    """Count the failures since somebody last changed the declaration or asked for a start."""
+    ended = [row for row in primaries if row.state.ended and row.registered_at >= since]
+    return len(list(takewhile(lambda row: row.state is ReplicaState.FAILED, ended)))

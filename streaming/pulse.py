@@ -1,0 +1,123 @@
+"""The pulse of a replica: it renews the lease, says what is on, and hears what is wanted.
+
+It is a thread of its own and does nothing else, so that neither a long batch nor a slow object
+store looks like a dead replica. A control store that does not answer for a while changes nothing:
+the lease is there for speed, not for safety. Only a lease that somebody else has ends the replica.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ft_policies.errors import TransientError
+from ft_policies.tiers import OFF, Switches
+from resources.control.records import Lease, ReplicaRow, ReplicaState
+from resources.control.store import ControlStore
+
+EXIT_LOST = 3
+LAST_RESORT_SECONDS = 15.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vitals:
+    """What a replica says of itself with each beat."""
+
+    state: ReplicaState = ReplicaState.STARTING
+    observed: Switches = OFF
+    observed_generation: int = 0
+    snapshot_served: int = 0
+    epoch: int | None = None
+
+
+class Pulse(threading.Thread):
+    """Beats until it is stopped or the replica has lost its place."""
+
+    def __init__(
+        self,
+        store: ControlStore,
+        row: ReplicaRow,
+        *,
+        beat_seconds: float,
+        lease_seconds: float,
+        on_lost: Callable[[], None],
+    ) -> None:
+        super().__init__(name="pulse", daemon=True)
+        self._store = store
+        self._beat_seconds = beat_seconds
+        self._lease_seconds = lease_seconds
+        self._on_lost = on_lost
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._vitals = Vitals()
+        self.row = row
+        self.lease: Lease | None = None
+        self.lost = threading.Event()
+
+    def say(self, **changes: object) -> None:
+        """Change what the next beat tells."""
+        with self._lock:
+            self._vitals = replace(self._vitals, **changes)  # type: ignore[arg-type]
+
+    def token(self) -> int:
+        """The token of the lease as last seen."""
+        lease = self.lease
+        return 0 if lease is None else lease.token
+
+    def take_lease(self) -> bool:
+        """Try to become primary."""
+        self.lease = self._store.leases.take(self.row.stream, self.row.id, self._lease_seconds)
+        return self.lease is not None
+
+    def release_lease(self) -> None:
+        """Give the lease back, so that nobody has to wait for its end."""
+        with self._lock:
+            lease, self.lease = self.lease, None
+        if lease is not None:
+            self._store.leases.release(lease)
+
+    def run(self) -> None:
+        """Beat."""
+        while not self._ended.wait(self._beat_seconds):
+            try:
+                self.beat()
+            except TransientError as error:
+                log.warning("a heartbeat failed, the next one may not: %s", error)
+            if self.lost.is_set():
+                return
+
+    def beat(self) -> None:
+        """Renew the lease, report, and take note of what is wanted."""
+        with self._lock:
+            vitals, lease = self._vitals, self.lease
+            if lease is not None:
+                self.lease = self._store.leases.renew(lease, self._lease_seconds)
+        lease_lost = lease is not None and self.lease is None
+        self.row = self._store.replicas.heartbeat(
+            self.row.id,
+            state=vitals.state,
+            observed=vitals.observed,
+            observed_generation=vitals.observed_generation,
+            snapshot_served=vitals.snapshot_served,
+            epoch=vitals.epoch,
+        )
+        if lease_lost or self.row.state.ended:
+            self._lose("the lease has another holder" if lease_lost else self.row.reason)
+
+    def stop(self) -> None:
+        """Stop beating; the last beat is over when this returns."""
+        self._ended.set()
+        if self.is_alive() and threading.current_thread() is not self:
+            self.join()
+
+    def _lose(self, why: str) -> None:
+        log.warning("this replica has lost its place: %s", why)
+        self._on_lost()
+        self.lost.set()
+        # The main thread stops the query and leaves. If Spark does not let it, this does.
+        last_resort = threading.Timer(LAST_RESORT_SECONDS, os._exit, args=(EXIT_LOST,))
+        last_resort.daemon = True
+        last_resort.start()

@@ -1,0 +1,53 @@
+"""Starting the streaming query of a replica, and reading what its failure means."""
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from configs.sinks import CallableSink as CallableDeclaration, DeltaSink as DeltaDeclaration
+from ft_policies.query_failures import FailureKind
+from streaming.epoch_source import FORMAT
+from streaming.references import load
+from streaming.sinks.delta import DeltaSink
+from streaming.sinks.ledgering import Ledgering
+from streaming.sinks.own import CallableSink
+from streaming.spec import ReplicaSpec
+
+HEALS_BY_ITSELF = ("TransientError", "No space left on device", "Disk quota exceeded")
+FAILS_AGAIN = ("PermanentError",)
+
+
+def open_sink(spec: ReplicaSpec, ledgering: Ledgering) -> Callable[[DataFrame, int], None]:
+    """The declared sink, ready to be called with each epoch."""
+    match spec.stream.sink:
+        case DeltaDeclaration() as declared:
+            return DeltaSink(spec, declared, ledgering)
+        case CallableDeclaration() as declared:
+            return CallableSink(load(declared.function), ledgering)
+
+
+def start_query(
+    spark: SparkSession, spec: ReplicaSpec, sink: Callable[[DataFrame, int], None]
+) -> StreamingQuery:
+    """Source → the user's `build` → sink, on this incarnation's own checkpoint."""
+    build = load(spec.stream.app)
+    rows = spark.readStream.format(FORMAT).option("folder", str(spec.folder)).load()
+    output: DataFrame = build(rows, dict(spec.stream.params))
+    return (
+        output.writeStream.queryName(spec.stream.name)
+        .outputMode(spec.stream.output_mode)
+        .option("checkpointLocation", str(spec.checkpoint))
+        .foreachBatch(sink)
+        .start()
+    )
+
+
+def kind_of(failure: Exception) -> FailureKind:
+    """Judge a query's failure by its text, which is all that Spark keeps of a Python error."""
+    text = str(failure)
+    if any(word in text for word in HEALS_BY_ITSELF):
+        return FailureKind.TRANSIENT
+    if any(word in text for word in FAILS_AGAIN):
+        return FailureKind.PERMANENT
+    return FailureKind.UNKNOWN

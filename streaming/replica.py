@@ -1,0 +1,155 @@
+"""One replica of a stream: `python -m streaming.replica --folder FOLDER`.
+
+It is started detached and lives until it is told to stop, loses its place, or fails for good.
+Everything that it must know is in its folder and in the control store.
+"""
+
+import argparse
+import logging
+import logging.handlers
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from ft_policies.errors import HoldfastError, PermanentError
+from resources.clock import SYSTEM_CLOCK
+from resources.control.records import ReplicaState
+from resources.control.store import ControlStore
+from resources.object_store import S3ObjectStore
+from resources.patience import patiently
+from resources.vault.vault import SnapshotVault
+from streaming.connections import connector
+from streaming.gate import Gate, GateState
+from streaming.pulse import EXIT_LOST, Pulse
+from streaming.restoring import Restored, restore
+from streaming.running import Ending, RunningQuery
+from streaming.sampling import Sampler
+from streaming.session import binding_conf, start_session
+from streaming.shipping import Shipper
+from streaming.spec import ReplicaSpec
+
+EXIT_STOPPED = 0
+EXIT_FAILED = 1
+LOG_BYTES = 10_000_000
+LOG_FILES = 5
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Replica:
+    """A driver process: pulse, query and shipper around one Spark session."""
+
+    spec: ReplicaSpec
+    store: ControlStore
+    stop_requested: threading.Event
+
+    def run(self) -> int:
+        """Live; the value is the process' exit code."""
+        row = self.store.replicas.get(self.spec.replica)
+        if row is None:
+            raise PermanentError(
+                f"replica {self.spec.replica} is not in the control store",
+                hint="replicas are started by `holdfast start`, not by hand",
+            )
+        supervision = self.spec.stream.supervision
+        gate = Gate(self.spec.folder)
+        pulse = Pulse(
+            self.store,
+            row,
+            beat_seconds=supervision.heartbeat,
+            lease_seconds=supervision.lease,
+            on_lost=lambda: gate.set(GateState(open=False, token=0)),
+        )
+        pulse.start()
+        try:
+            ending = self._live(pulse, gate)
+        except Exception as error:
+            log.exception("this replica has failed")
+            self._leave(pulse, ReplicaState.FAILED, _told(error))
+            return EXIT_FAILED
+        if ending is Ending.LOST:
+            return EXIT_LOST
+        self._leave(pulse, ReplicaState.STOPPED, "told to stop")
+        return EXIT_STOPPED
+
+    def _live(self, pulse: Pulse, gate: Gate) -> Ending:
+        sampler = Sampler(self.store, self.spec.stream.name, self.spec.replica)
+        vault = SnapshotVault(
+            S3ObjectStore(connector(self.spec.object_store, self.spec.home)), self.spec.stream.name
+        )
+        spark, restored = self._deploy(vault, sampler)
+        shipper = Shipper(
+            self.spec,
+            vault,
+            self.store,
+            conf=binding_conf(spark),
+            parent=restored.manifest,
+            token=pulse.token,
+            requested=lambda: pulse.row.snapshot_requested,
+            on_served=lambda count: pulse.say(snapshot_served=count),
+        )
+        query = RunningQuery(
+            self.spec, self.store, spark, pulse, gate, sampler, self.stop_requested
+        )
+        shipper.start()
+        ending = query.run()
+        if ending is Ending.STOPPED:
+            shipper.finish()
+            spark.stop()
+        return ending
+
+    def _deploy(self, vault: SnapshotVault, sampler: Sampler) -> tuple[SparkSession, Restored]:
+        """Start Spark and read the snapshot, both at once: each waits for something else."""
+        began = SYSTEM_CLOCK.monotonic()
+        with ThreadPoolExecutor(1, thread_name_prefix="restore") as pool:
+            restoring = pool.submit(restore, self.spec, self.store, vault)
+            spark = start_session(self.spec)
+            sampler.once("t_deploy_seconds", SYSTEM_CLOCK.monotonic() - began)
+            restored = restoring.result()
+        sampler.once("t_read_snapshot_seconds", restored.seconds, restored.epoch)
+        return spark, restored
+
+    def _leave(self, pulse: Pulse, state: ReplicaState, reason: str) -> None:
+        pulse.stop()
+        patiently(pulse.release_lease, what="giving the lease back")
+        patiently(
+            lambda: self.store.replicas.end(self.spec.replica, state, reason),
+            what="saying good-bye",
+        )
+        log.info("%s: %s", state, reason)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the replica whose folder is given."""
+    parser = argparse.ArgumentParser(prog="python -m streaming.replica", description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True, help="the replica's own folder")
+    spec = ReplicaSpec.load(parser.parse_args(arguments).folder)
+    _log_to(spec.folder / "replica.log")
+    stop_requested = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop_requested.set())
+    with ControlStore.open(spec.control_url) as store:
+        return Replica(spec, store, stop_requested).run()
+
+
+def _told(error: Exception) -> str:
+    hint = error.hint if isinstance(error, HoldfastError) else ""
+    return f"{error} ({hint})" if hint else str(error)
+
+
+def _log_to(path: Path) -> None:
+    handler = logging.handlers.RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=LOG_FILES)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""Giving a new incarnation the newest snapshot that verifies."""
+
+import logging
+from dataclasses import dataclass
+
+from resources.clock import SYSTEM_CLOCK
+from resources.control.records import SnapshotState
+from resources.control.store import ControlStore
+from resources.patience import patiently
+from resources.vault.manifest import Manifest
+from resources.vault.vault import SnapshotVault
+from streaming.spec import ReplicaSpec
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What a replica starts from; without a manifest it starts at epoch 0."""
+
+    manifest: Manifest | None
+    seconds: float
+
+    @property
+    def epoch(self) -> int | None:
+        """The last epoch that the snapshot covers."""
+        return None if self.manifest is None else self.manifest.epoch
+
+
+def restore(spec: ReplicaSpec, store: ControlStore, vault: SnapshotVault) -> Restored:
+    """Restore into this incarnation's own folder; damaged snapshots are passed over, and said."""
+    began = SYSTEM_CLOCK.monotonic()
+    found = patiently(
+        lambda: vault.restore_newest(spec.checkpoint), what="restoring the newest snapshot"
+    )
+    seconds = SYSTEM_CLOCK.monotonic() - began
+    if found is None:
+        log.info("there is no snapshot: starting at epoch 0")
+        return Restored(manifest=None, seconds=seconds)
+    for refused in found.refused:
+        _report(spec, store, refused.id, refused.reason)
+    if found.manifest is None:
+        log.warning("no snapshot verifies: starting at epoch 0, everything is replayed")
+    else:
+        log.info("restored %s in %.2f s", found.manifest.id, seconds)
+    return Restored(manifest=found.manifest, seconds=seconds)
+
+
+def _report(spec: ReplicaSpec, store: ControlStore, snapshot: str, reason: str) -> None:
+    log.error("snapshot %s is damaged: %s", snapshot, reason)
+    name = spec.stream.name
+
+    def write() -> None:
+        store.snapshots.mark(name, snapshot, SnapshotState.DAMAGED, reason)
+        incident = store.incidents.open(
+            stream=name,
+            key=f"{name}/{snapshot}/damaged",
+            kind="snapshot_damaged",
+            detail={"snapshot": snapshot, "reason": reason},
+        )
+        store.incidents.close(incident.id, "an older snapshot was restored, more epochs replayed")
+
+    patiently(write, what=f"reporting the damaged snapshot {snapshot}")

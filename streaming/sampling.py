@@ -1,0 +1,102 @@
+"""Measurements of a running replica: what Spark says of its batches, and what the machine gives."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+from pyspark.sql.streaming import StreamingQuery
+
+from ft_policies.errors import TransientError
+from resources.control.records import Sample
+from resources.control.store import ControlStore
+
+log = logging.getLogger(__name__)
+
+
+class Sampler:
+    """Writes one set of samples each time it is asked, at the epoch that finished last."""
+
+    def __init__(self, store: ControlStore, stream: str, replica: str) -> None:
+        self._store = store
+        self._stream = stream
+        self._replica = replica
+        self._process = psutil.Process()
+        self._network = psutil.net_io_counters()
+        self._cpu_seconds = 0.0
+        self._last_epoch: int | None = None
+
+    def once(self, name: str, value: float, epoch: int | None = None) -> None:
+        """Write a single measurement."""
+        self._write([self._sample(name, value, epoch)])
+
+    def sample(self, query: StreamingQuery, *, elapsed_seconds: float) -> None:
+        """Write what changed since the last time, `elapsed_seconds` ago."""
+        values = dict(self._machine(elapsed_seconds))
+        progress: Any = query.lastProgress
+        epoch = None
+        if progress is not None and progress["batchId"] != self._last_epoch:
+            epoch = self._last_epoch = int(progress["batchId"])
+            values.update(spark_values(progress))
+            values.update(self._output(epoch, values["batch_triggerExecution_seconds"]))
+        self._write([self._sample(name, value, epoch) for name, value in values.items()])
+
+    def _machine(self, elapsed_seconds: float) -> Iterator[tuple[str, float]]:
+        cpu, rss = _usage(self._process)
+        yield "cpu_cores", max(cpu - self._cpu_seconds, 0.0) / elapsed_seconds
+        yield "rss_bytes", float(rss)
+        self._cpu_seconds = cpu
+        network = psutil.net_io_counters()
+        sent = network.bytes_sent - self._network.bytes_sent
+        received = network.bytes_recv - self._network.bytes_recv
+        yield "host_network_sent_bytes_per_second", sent / elapsed_seconds
+        yield "host_network_received_bytes_per_second", received / elapsed_seconds
+        self._network = network
+
+    def _output(self, epoch: int, batch_seconds: float) -> Iterator[tuple[str, float]]:
+        try:
+            entry = self._store.ledger.get(self._stream, epoch)
+        except TransientError:
+            return
+        if entry is not None:
+            yield "output_rows", float(entry.rows)
+            yield "output_rows_per_second", entry.rows / max(batch_seconds, 0.001)
+
+    def _sample(self, name: str, value: float, epoch: int | None) -> Sample:
+        return Sample(
+            stream=self._stream, replica=self._replica, name=name, value=value, epoch=epoch
+        )
+
+    def _write(self, samples: list[Sample]) -> None:
+        try:
+            self._store.samples.write(samples)
+        except TransientError as error:
+            log.warning("%s samples are lost: %s", len(samples), error)
+
+
+def spark_values(progress: Any) -> dict[str, float]:
+    """The numbers of a StreamingQueryProgress that the models need."""
+    operators = progress["stateOperators"]
+    values = {
+        "input_rows": float(progress["numInputRows"]),
+        "input_rows_per_second": float(progress["inputRowsPerSecond"]),
+        "processed_rows_per_second": float(progress["processedRowsPerSecond"]),
+        "state_rows": float(sum(op["numRowsTotal"] for op in operators)),
+        "state_bytes": float(sum(op["memoryUsedBytes"] for op in operators)),
+    }
+    for phase, millis in progress["durationMs"].items():
+        values[f"batch_{phase}_seconds"] = millis / 1000.0
+    return values
+
+
+def _usage(process: psutil.Process) -> tuple[float, int]:
+    """CPU seconds and resident bytes of the driver, its JVM and its workers."""
+    cpu, rss = 0.0, 0
+    for member in [process, *process.children(recursive=True)]:
+        try:
+            times, memory = member.cpu_times(), member.memory_info()
+        except psutil.NoSuchProcess:
+            continue
+        cpu += times.user + times.system
+        rss += memory.rss
+    return cpu, rss

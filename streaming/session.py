@@ -1,0 +1,57 @@
+"""The Spark session of a replica."""
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from streaming.epoch_source import EpochSource
+from streaming.spec import ReplicaSpec
+
+OURS = {
+    # Batch k must be epoch k: idle time is an empty epoch, never a batch of Spark's own.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
+    "spark.sql.session.timeZone": "UTC",
+}
+DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.sql.streaming.pollingDelay": "25ms",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.shuffle.partitions": "2",
+}
+# What a checkpoint depends on: kept with each snapshot, so that a restore can be judged.
+BINDING = (
+    "spark.sql.shuffle.partitions",
+    "spark.sql.streaming.stateStore.providerClass",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion",
+)
+
+
+def start_session(spec: ReplicaSpec) -> SparkSession:
+    """Start Spark as declared, with the epoch source registered."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    wanted = spec.stream.resources
+    local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    conf = {
+        **DEFAULTS,
+        **(local if wanted.master.startswith("local") else {}),
+        "spark.local.dir": str(spec.folder / "spark"),
+        "spark.sql.warehouse.dir": str(spec.folder / "warehouse"),
+        "spark.driver.memory": wanted.driver_memory,
+        **wanted.spark_conf,
+        **OURS,
+    }
+    builder = SparkSession.builder.appName(f"holdfast-{spec.stream.name}").master(wanted.master)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.dataSource.register(EpochSource)
+    return spark
+
+
+def binding_conf(spark: SparkSession) -> dict[str, str]:
+    """The settings that a checkpoint made by this session depends on."""
+    return {"spark.version": spark.version, **{key: spark.conf.get(key) or "" for key in BINDING}}

@@ -1,0 +1,165 @@
+"""Shipping snapshots from a replica to the object store, beside the query and never in its way.
+
+One thread, one snapshot at a time. If the object store is away, snapshots get older and nothing
+else happens; each new try cuts the checkpoint anew, so what is shipped in the end is the newest.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ft_policies.checkpoints import Ship
+from ft_policies.errors import HoldfastError, TransientError
+from resources.clock import SYSTEM_CLOCK, Clock
+from resources.control.records import SnapshotRow
+from resources.control.store import ControlStore
+from resources.vault.cut import cut
+from resources.vault.manifest import Manifest
+from resources.vault.vault import Shipped, SnapshotVault
+from streaming.checkpoint import last_committed
+from streaming.spec import ReplicaSpec
+
+LOOK_SECONDS = 0.2
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 30.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Reached:
+    """The last snapshot that was shipped or restored."""
+
+    manifest: Manifest | None
+    at: float
+
+    @property
+    def epoch(self) -> int:
+        return -1 if self.manifest is None else self.manifest.epoch
+
+
+class Shipper(threading.Thread):
+    """Ships when the checkpoint policy, a person or the end of the replica asks for it."""
+
+    def __init__(
+        self,
+        spec: ReplicaSpec,
+        vault: SnapshotVault,
+        store: ControlStore,
+        *,
+        conf: Mapping[str, str],
+        parent: Manifest | None,
+        token: Callable[[], int],
+        requested: Callable[[], int],
+        on_served: Callable[[int], None],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(name="shipper", daemon=True)
+        self._spec = spec
+        self._vault = vault
+        self._store = store
+        self._conf = dict(conf)
+        self._token = token
+        self._requested = requested
+        self._on_served = on_served
+        self._clock = clock
+        self._policy = spec.stream.checkpoint.policy()
+        self._reached = _Reached(parent, clock.monotonic())
+        self._served = requested()
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Look, ship if it is due, and wait longer after each failure."""
+        pause = FIRST_PAUSE_SECONDS
+        while not self._ended.wait(LOOK_SECONDS):
+            try:
+                self.ship_if_due()
+                pause = FIRST_PAUSE_SECONDS
+            except HoldfastError as error:
+                age = self._clock.monotonic() - self._reached.at
+                log.warning(
+                    "no snapshot for %.0f s, next try in %.0f s: %s (%s)",
+                    age, pause, error, error.hint,
+                )  # fmt: skip
+                self._ended.wait(pause)
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def ship_if_due(self) -> None:
+        """Ship if the policy says so or somebody has asked."""
+        asked = self._requested()
+        epoch = last_committed(self._spec.checkpoint)
+        if epoch is not None and (asked > self._served or self._is_due(epoch)):
+            self._ship(epoch)
+        if asked > self._served and epoch is not None:
+            self._served = asked
+            self._on_served(asked)
+
+    def finish(self) -> None:
+        """Ship what is left, once; a store that is away does not hold the replica back."""
+        self._ended.set()
+        self.join()
+        epoch = last_committed(self._spec.checkpoint)
+        if epoch is None:
+            return
+        try:
+            self._ship(epoch)
+        except HoldfastError as error:
+            log.warning("the last snapshot was not shipped: %s", error)
+
+    def _is_due(self, epoch: int) -> bool:
+        decision = self._policy.decide(
+            epochs_since=epoch - self._reached.epoch,
+            seconds_since=self._clock.monotonic() - self._reached.at,
+            bytes_since=self._new_bytes(epoch),
+        )
+        return isinstance(decision, Ship)
+
+    def _new_bytes(self, epoch: int) -> int:
+        if self._policy.bytes is None or epoch == self._reached.epoch:
+            return 0
+        known = set() if self._reached.manifest is None else self._reached.manifest.paths()
+        files = cut(self._spec.checkpoint, epoch)
+        return sum(file.size_bytes for file in files if file.path not in known)
+
+    def _ship(self, epoch: int) -> None:
+        if epoch <= self._reached.epoch:
+            return
+        shipped = self._vault.ship(
+            self._spec.checkpoint,
+            epoch,
+            token=self._token(),
+            replica=self._spec.replica,
+            parent=self._reached.manifest,
+            conf=self._conf,
+            created_at=self._store.now(),
+            scratch=self._spec.folder / "scratch",
+        )
+        self._reached = _Reached(shipped.manifest, self._clock.monotonic())
+        self._catalogue(shipped)
+
+    def _catalogue(self, shipped: Shipped) -> None:
+        manifest = shipped.manifest
+        row = SnapshotRow(
+            stream=self._spec.stream.name,
+            id=manifest.id,
+            epoch=manifest.epoch,
+            token=manifest.token,
+            replica=manifest.replica,
+            parent=manifest.parent,
+            manifest_key=self._vault.manifest_key(manifest.id),
+            files=len(manifest.files),
+            total_bytes=manifest.total_bytes,
+            new_bytes=shipped.new_bytes,
+            requests=shipped.requests,
+            seconds=shipped.seconds,
+            created_at=manifest.created_at,
+        )
+        try:
+            self._store.snapshots.record(row)
+        except TransientError as error:
+            log.warning("snapshot %s is not in the catalogue yet: %s", manifest.id, error)
+        log.info(
+            "shipped %s: %s new bytes, %s requests, %.2f s",
+            manifest.id, shipped.new_bytes, shipped.requests, shipped.seconds,
+        )  # fmt: skip

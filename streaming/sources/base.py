@@ -1,0 +1,45 @@
+"""What a source must answer: how much waits, what one epoch takes, and how to read it again.
+
+Positions and inputs are plain JSON values, because they live in the epoch log. A source never
+remembers where it is: the epoch log does, for all replicas alike.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+
+Json: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A slice of the input: where it ends, and what is needed to read it, now and for ever."""
+
+    end: Json
+    input: Json
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """The part of an epoch's input that one Spark task reads."""
+
+    input: Json
+
+
+class Source(Protocol):
+    """Where the input of a stream comes from."""
+
+    def waiting_rows(self, position: Json | None, *, now: float) -> int:
+        """Count the rows that have arrived after `position`."""
+
+    def take(self, position: Json | None, rows: int, *, now: float) -> Taken:
+        """Slice about `rows` rows off the input after `position`."""
+
+    def splits(self, taken: Json) -> Sequence[Split]:
+        """Divide the input of an epoch between tasks."""
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Read one split; the same rows each time, or an error."""

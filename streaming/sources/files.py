@@ -1,0 +1,139 @@
+"""Files that arrive in a folder or under an S3 prefix, each assigned to exactly one epoch.
+
+Unassigned files are taken in the order of their names. A file's size and time of change are
+written to the epoch log with its name: a file that is not the same when it is read again is an
+error, never other data.
+"""
+
+import fnmatch
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import PurePosixPath
+
+import pyarrow as pa
+from pyarrow import fs
+
+from configs.sources import FilesSource as FilesDeclaration
+from ft_policies.errors import PermanentError, TransientError
+from streaming.sources.base import Json, Split, Taken
+from streaming.sources.formats import count_rows, read_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """A file that waits for its epoch."""
+
+    name: str
+    size_bytes: int
+    changed_ns: int
+    rows: int
+
+    def assigned(self) -> Json:
+        """What the epoch log keeps of it."""
+        return {"name": self.name, "size": self.size_bytes, "changed_ns": self.changed_ns}
+
+
+@dataclass
+class FilesSource:
+    """The files of one folder; `assigned` tells which names the epoch log holds already."""
+
+    declared: FilesDeclaration
+    schema: pa.Schema
+    filesystem: fs.FileSystem
+    root: str
+    assigned: Callable[[], set[str]]
+    _counted: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    _arrived: list[Arrived] = field(default_factory=list)
+    _listed_at: float = float("-inf")
+
+    def waiting_rows(self, position: Json | None, *, now: float) -> int:
+        """Count the rows of all files that no epoch has."""
+        return sum(file.rows for file in self._waiting(now))
+
+    def take(self, position: Json | None, rows: int, *, now: float) -> Taken:
+        """Take whole files, at least one if any waits, until `rows` rows are together."""
+        files = _first(self._waiting(now), rows) if rows else []
+        before = 0 if position is None else int(position["files"])
+        return Taken(
+            end={"files": before + len(files)},
+            input={"files": [file.assigned() for file in files]},
+            rows=sum(file.rows for file in files),
+        )
+
+    def splits(self, taken: Json) -> Sequence[Split]:
+        """One split a file."""
+        return [Split(input=file) for file in taken["files"]]
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Read a file that must still be what it was when its epoch was decided."""
+        name = split.input["name"]
+        self._demand_unchanged(split.input)
+        yield from read_rows(self.declared, self.filesystem, self._path(name), self.schema)
+        self._demand_unchanged(split.input)
+
+    def _waiting(self, now: float) -> list[Arrived]:
+        taken = self.assigned()
+        if now - self._listed_at >= self.declared.poll:
+            self._arrived = [self._measured(info) for info in self._settled(now, taken)]
+            self._listed_at = now
+        return [file for file in self._arrived if file.name not in taken]
+
+    def _settled(self, now: float, taken: set[str]) -> list[fs.FileInfo]:
+        try:
+            listed = self.filesystem.get_file_info(
+                fs.FileSelector(self.root, recursive=False, allow_not_found=True)
+            )
+        except OSError as error:
+            raise TransientError(
+                f"cannot list {self.declared.path}: {error}",
+                hint="the stream waits and goes on when the folder can be read",
+            ) from error
+        fresh = [
+            info
+            for info in listed
+            if info.is_file and info.base_name not in taken and self._is_input(info.base_name)
+        ]
+        settled = [info for info in fresh if now - info.mtime_ns / 1e9 >= self.declared.settle]
+        return sorted(settled, key=lambda info: info.base_name)
+
+    def _is_input(self, name: str) -> bool:
+        return not name.startswith((".", "_")) and fnmatch.fnmatch(name, self.declared.pattern)
+
+    def _measured(self, info: fs.FileInfo) -> Arrived:
+        key = (info.base_name, info.size, info.mtime_ns)
+        if key not in self._counted:
+            self._counted[key] = count_rows(self.declared, self.filesystem, info.path, self.schema)
+        return Arrived(
+            name=info.base_name,
+            size_bytes=info.size,
+            changed_ns=info.mtime_ns,
+            rows=self._counted[key],
+        )
+
+    def _demand_unchanged(self, file: Json) -> None:
+        info = self.filesystem.get_file_info(self._path(file["name"]))
+        hint = "put the original file back: its epoch was decided with it, and is replayed from it"
+        if not info.is_file:
+            raise PermanentError(
+                f"input file {file['name']} is gone from {self.declared.path}", hint=hint
+            )
+        if (info.size, info.mtime_ns) != (file["size"], file["changed_ns"]):
+            raise PermanentError(
+                f"input file {file['name']} in {self.declared.path} has changed since it was "
+                f"assigned to an epoch ({file['size']} bytes then, {info.size} now)",
+                hint=hint,
+            )
+
+    def _path(self, name: str) -> str:
+        return str(PurePosixPath(self.root) / name)
+
+
+def _first(files: list[Arrived], rows: int) -> list[Arrived]:
+    room = [rows]
+
+    def fits(file: Arrived) -> bool:
+        room[0] -= file.rows
+        return room[0] >= 0
+
+    return list(takewhile(fits, files)) or files[:1]

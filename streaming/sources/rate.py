@@ -1,0 +1,95 @@
+"""A synthetic input: each row is computed from its number, so it can be read again for ever."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from configs.sources import RateSource as RateDeclaration
+from streaming.sources.base import Json, Split, Taken
+from streaming.sources.profiles import Curve, curve
+
+ROWS_PER_ARROW_BATCH = 100_000
+
+COLUMNS = "offset bigint, event_time timestamp, key int, value double"
+SCHEMA = pa.schema(
+    [
+        ("offset", pa.int64()),
+        ("event_time", pa.timestamp("us", tz="UTC")),
+        ("key", pa.int32()),
+        ("value", pa.float64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class RateSource:
+    """Rows at a declared rate; position = rows so far and the time of the first one."""
+
+    declared: RateDeclaration
+
+    @cached_property
+    def curve(self) -> Curve:
+        """The declared profile as a curve."""
+        return curve(self.declared.profile)
+
+    def waiting_rows(self, position: Json | None, *, now: float) -> int:
+        """Count what the profile has produced by now, less what was taken."""
+        if position is None:
+            return 0
+        produced = self.curve.rows_by(now - position["origin"])
+        if self.declared.limit_rows is not None:
+            produced = min(produced, self.declared.limit_rows)
+        return max(produced - int(position["rows"]), 0)
+
+    def take(self, position: Json | None, rows: int, *, now: float) -> Taken:
+        """Take the next rows; the very first slice fixes the time of row 0."""
+        origin = now if position is None else position["origin"]
+        first = 0 if position is None else int(position["rows"])
+        start = self.declared.start.timestamp() if self.declared.start else origin
+        return Taken(
+            end={"origin": origin, "rows": first + rows},
+            input={"first": first, "rows": rows, "start": start},
+            rows=rows,
+        )
+
+    def splits(self, taken: Json) -> Sequence[Split]:
+        """Cut the numbers into equal ranges."""
+        edges = np.linspace(0, taken["rows"], self.declared.partitions + 1).astype(int).tolist()
+        return [
+            Split(input={**taken, "first": taken["first"] + low, "rows": high - low})
+            for low, high in zip(edges, edges[1:], strict=False)
+            if high > low
+        ]
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Compute the rows of a range of numbers."""
+        first, rows = split.input["first"], split.input["rows"]
+        for low in range(first, first + rows, ROWS_PER_ARROW_BATCH):
+            high = min(low + ROWS_PER_ARROW_BATCH, first + rows)
+            yield self._batch(np.arange(low, high, dtype=np.int64), split.input["start"])
+
+    def _batch(self, offsets: NDArray[np.int64], start: float) -> pa.RecordBatch:
+        random = scatter(offsets, self.declared.seed)
+        micros = np.int64(start * 1e6) + (self.curve.seconds_of(offsets) * 1e6).astype(np.int64)
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.array(offsets),
+                pa.array(micros, pa.timestamp("us", tz="UTC")),
+                pa.array((random % np.uint64(self.declared.keys)).astype(np.int32)),
+                pa.array((random >> np.uint64(11)).astype(np.float64) * 2.0**-53),
+            ],
+            schema=SCHEMA,
+        )
+
+
+def scatter(offsets: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
+    """Hash row numbers to 64 random-looking bits each (the splitmix64 finaliser)."""
+    mixed = offsets.astype(np.uint64) + np.uint64((seed * 0x9E3779B97F4A7C15) % 2**64)
+    mixed += np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))

@@ -1,0 +1,46 @@
+"""What the processes of one replica share: a file in the replica's folder.
+
+Spark starts processes of its own for the source and the tasks. They are told one thing, the
+replica's folder, and find here what they need. Secrets are not in it: they are read where they
+are kept.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from configs.deployment import ObjectStore
+from configs.stream import StreamDeclaration
+
+FILE = "replica.json"
+
+
+class ReplicaSpec(BaseModel):
+    """One replica of one stream, and where its world is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    replica: str
+    stream: StreamDeclaration
+    control_url: str
+    home: Path
+    folder: Path
+    table: str
+    object_store: Annotated[ObjectStore, Field(discriminator="kind")]
+
+    @property
+    def checkpoint(self) -> Path:
+        """Spark's checkpoint: this incarnation's own."""
+        return self.folder / "checkpoint"
+
+    def save(self) -> None:
+        """Write the file that the replica's other processes read."""
+        path = self.folder / FILE
+        path.touch(mode=0o600)
+        path.write_text(self.model_dump_json(indent=2, by_alias=True))
+
+    @classmethod
+    def load(cls, folder: Path) -> "ReplicaSpec":
+        """Read it back."""
+        return cls.model_validate_json((folder / FILE).read_text())

@@ -1,0 +1,46 @@
+"""A project as something to act on: what is declared, the control store, the snapshots."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from configs.deployment import EmbeddedObjectStore
+from configs.project import Project
+from resources.control.store import ControlStore
+from resources.embedded_s3 import EmbeddedS3
+from resources.object_store import S3ObjectStore
+from resources.vault.vault import SnapshotVault
+from streaming.connections import connector
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What commands, sensors and playbooks work with."""
+
+    project: Project
+    store: ControlStore
+
+    def vault(self, stream: str) -> SnapshotVault:
+        """The snapshots of one stream."""
+        connect = connector(self.project.deployment.object_store, self.project.home)
+        return SnapshotVault(S3ObjectStore(connect), stream)
+
+    def embedded_s3(self) -> EmbeddedS3 | None:
+        """The object store that Holdfast itself runs, if the project uses it."""
+        embedded = isinstance(self.project.deployment.object_store, EmbeddedObjectStore)
+        return EmbeddedS3(self.project.home) if embedded else None
+
+    def ensure_object_store(self) -> None:
+        """Start the embedded object store if it should run and does not."""
+        embedded = self.embedded_s3()
+        if embedded is not None:
+            embedded.ensure()
+
+
+@contextmanager
+def open_world(root: Path) -> Iterator[World]:
+    """Open a project's world for a while."""
+    project = Project.load(root)
+    with ControlStore.open(project.control_url) as store:
+        yield World(project, store)
