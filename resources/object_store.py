@@ -175,13 +175,11 @@ class S3ObjectStore:
         except (BotoCoreError, ClientError) as error:
             if not is_connection_failure(error):
                 raise translated(error, what, where.place) from error
-            moved = self._reconnect(where)
-            if moved is None:
-                raise translated(error, what, where.place) from error
+            opened = self._reconnect(where)
         try:
-            return self._with_bucket(act, *moved)
+            return self._with_bucket(act, *opened)
         except (BotoCoreError, ClientError) as error:
-            raise translated(error, what, moved[1].place) from error
+            raise translated(error, what, opened[1].place) from error
 
     def _with_bucket(
         self, act: Callable[["S3Client", S3Connection], _T], client: "S3Client", where: S3Connection
@@ -201,13 +199,12 @@ class S3ObjectStore:
                 self._opened = (self._client(where), where)
             return self._opened
 
-    def _reconnect(self, lost: S3Connection) -> tuple["S3Client", S3Connection] | None:
-        """Where the store has moved to, or `None` if it is still where it cannot be reached."""
+    def _reconnect(self, lost: S3Connection) -> tuple["S3Client", S3Connection]:
+        """Ask anew where the store is: it may have moved, or have been started again by the asking."""
         with self._lock:
             if self._opened is not None and self._opened[1] == lost:
                 self._opened = None
-        opened = self._open()
-        return None if opened[1] == lost else opened
+        return self._open()
 
     def _client(self, where: S3Connection) -> "S3Client":
         try:
@@ -237,7 +234,7 @@ def _config(parallel: int, *, path_style: bool) -> Config:
         connect_timeout=2,
         read_timeout=30,
         max_pool_connections=parallel,
-        retries={"mode": "standard", "total_max_attempts": 3},
+        retries={"mode": "standard", "total_max_attempts": 2},
         s3={"addressing_style": "path" if path_style else "auto"},
         # Newer boto3 adds checksum trailers that many S3-compatible servers do not understand.
         request_checksum_calculation="when_required",

@@ -1,0 +1,133 @@
+"""The cut: the files of a Spark checkpoint that a query needs to go on after an epoch, and no more.
+
+Spark looks at the newest entry of `offsets`, at the one before it (as the start of the last batch)
+and at the newest of `commits`; a few more are taken so that a person can see where it came from.
+A source's own notes (`sources`) are taken as they are: what they say beyond the cut is only read
+again. Files never change once they carry their final name; hidden files, `.crc` and `.tmp` are not
+part of a checkpoint.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ft_policies.errors import PermanentError
+from resources.vault.state_files import chain, shared_files
+
+_LOG_ENTRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CutFile:
+    """One file of a cut, its path relative to the checkpoint."""
+
+    path: str
+    size_bytes: int
+
+
+def cut(checkpoint: Path, epoch: int) -> list[CutFile]:
+    """The files that Spark needs to go on with epoch + 1, ordered by path."""
+    if not (checkpoint / "commits" / str(epoch)).is_file():
+        raise PermanentError(
+            f"epoch {epoch} is not committed in {checkpoint}",
+            hint="ship only epochs that Spark has committed",
+        )
+    paths = ["metadata", *_log_entries(checkpoint, epoch), *_visible(checkpoint, "sources")]
+    for operator in _numbered_folders(checkpoint / "state"):
+        paths.extend(_operator(checkpoint, f"state/{operator}", epoch))
+    return [CutFile(path, (checkpoint / path).stat().st_size) for path in sorted(set(paths))]
+
+
+def _log_entries(checkpoint: Path, epoch: int) -> Iterator[str]:
+    for log in ("offsets", "commits"):
+        kept = range(max(0, epoch - _LOG_ENTRIES + 1), epoch + 1)
+        present = [n for n in kept if (checkpoint / log / str(n)).is_file()]
+        if log == "offsets" and not {epoch, max(0, epoch - 1)} <= set(present):
+            raise PermanentError(
+                f"{checkpoint} lacks the offsets of epoch {epoch} or of the one before",
+                hint="the checkpoint is damaged: restore a snapshot",
+            )
+        yield from (f"{log}/{n}" for n in present)
+
+
+def _operator(checkpoint: Path, operator: str, epoch: int) -> Iterator[str]:
+    """The files of one stateful operator: what describes it, and the chain of each of its stores."""
+    described = [
+        *_visible(checkpoint, f"{operator}/_metadata"),
+        *_visible(checkpoint, f"{operator}/_stateSchema"),
+    ]
+    yield from (path for path in described if _written_by(path) <= epoch)
+    for partition in _numbered_folders(checkpoint / operator):
+        yield from _visible(checkpoint, f"{operator}/{partition}/_metadata")
+    for store in _stores(checkpoint, operator, epoch):
+        yield from _visible(checkpoint, f"{store}/_metadata")
+        yield from _store(checkpoint, store, epoch + 1)
+
+
+def _store(checkpoint: Path, store: str, version: int) -> Iterator[str]:
+    names = [entry.name for entry in _entries(checkpoint / store) if entry.is_file()]
+    found = chain(names, version, store=store)
+    yield from (f"{store}/{name}" for name in found.names)
+    if found.whole is not None and found.whole.endswith(".zip"):
+        yield from (f"{store}/{name}" for name in shared_files(checkpoint / store / found.whole))
+
+
+def _stores(checkpoint: Path, operator: str, epoch: int) -> list[str]:
+    """Every store that the operator's own description names, in every partition."""
+    for source in _descriptions(checkpoint / operator / "_metadata", epoch):
+        described = json.loads(source.read_text().split("\n", 1)[1])
+        return [
+            f"{operator}/{partition}" + ("" if name == "default" else f"/{name}")
+            for name, partitions in (
+                (info["storeName"], info["numPartitions"]) for info in described["stateStoreInfo"]
+            )
+            for partition in range(partitions)
+        ]
+    raise PermanentError(
+        f"{checkpoint / operator} does not say which state stores it has",
+        hint="the checkpoint is damaged or was written before Spark 4: restore a snapshot",
+    )
+
+
+def _descriptions(folder: Path, epoch: int) -> list[Path]:
+    """What describes an operator, the newest first: one file, or one a change since Spark 4."""
+    numbered = [n for n in _numbers(folder / "v2") if n <= epoch]
+    single = folder / "metadata"
+    return [folder / "v2" / str(n) for n in sorted(numbered, reverse=True)] or (
+        [single] if single.is_file() else []
+    )
+
+
+def _written_by(path: str) -> int:
+    """The batch that wrote a description, as its name says; `metadata` and `schema` are timeless."""
+    first = path.rsplit("/", 1)[1].split("_", 1)[0]
+    return int(first) if first.isdigit() else -1
+
+
+def _visible(checkpoint: Path, folder: str) -> Iterator[str]:
+    for entry in _entries(checkpoint / folder):
+        if entry.is_dir():
+            yield from _visible(checkpoint, f"{folder}/{entry.name}")
+        else:
+            yield f"{folder}/{entry.name}"
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    if not folder.is_dir():
+        return []
+    with os.scandir(folder) as found:
+        return [
+            entry
+            for entry in found
+            if not entry.name.startswith(".") and not entry.name.endswith((".crc", ".tmp"))
+        ]
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(entry.name) for entry in _entries(folder) if entry.name.isdigit()]
+
+
+def _numbered_folders(folder: Path) -> list[int]:
+    return sorted(int(e.name) for e in _entries(folder) if e.name.isdigit() and e.is_dir())

@@ -1,0 +1,190 @@
+"""The manifest: what a snapshot consists of, where each file lies, and what must match on restore.
+
+It is stored as compressed JSON in columns, since names compress well side by side and the digests,
+which do not compress at all, then cost little more than their 32 bytes each.
+"""
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ft_policies.errors import PermanentError
+
+FORMAT = 1
+_NAME = re.compile(r"(\d{12})-(\d+)-(.+)")
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class UnusableSnapshotError(PermanentError):
+    """A snapshot that cannot be restored; an older one may be."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SnapshotName:
+    """Epoch, lease token and replica: together the identity of a snapshot, and its age order."""
+
+    epoch: int
+    token: int
+    replica: str
+
+    def __post_init__(self) -> None:
+        if not _SAFE.fullmatch(self.replica):
+            raise PermanentError(
+                f"{self.replica!r} cannot be part of an object's name",
+                hint="use letters, digits, dots, hyphens and underscores",
+            )
+
+    @property
+    def id(self) -> str:
+        """The stem of the snapshot's objects."""
+        return f"{self.epoch:012d}-{self.token}-{self.replica}"
+
+    @classmethod
+    def parse(cls, snapshot_id: str) -> "SnapshotName":
+        """Read an id back."""
+        match = _NAME.fullmatch(snapshot_id)
+        if match is None:
+            raise PermanentError(
+                f"{snapshot_id!r} is not the id of a snapshot",
+                hint="`holdfast snapshots list` shows the ids",
+            )
+        return cls(int(match[1]), int(match[2]), match[3])
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFile:
+    """Where the bytes of one file lie, and their digest."""
+
+    path: str
+    pack: str
+    offset: int
+    size_bytes: int
+    sha256: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """All there is to know of a snapshot; `packs` gives each pack's name and full length."""
+
+    stream: str
+    name: SnapshotName
+    parent: str | None
+    created_at: float
+    spark_version: str
+    conf: Mapping[str, str]
+    packs: Mapping[str, int]
+    files: tuple[PackedFile, ...]
+
+    @property
+    def id(self) -> str:
+        """The stem of the snapshot's objects."""
+        return self.name.id
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch that the snapshot contains."""
+        return self.name.epoch
+
+    @property
+    def token(self) -> int:
+        """The lease token of the replica that shipped it."""
+        return self.name.token
+
+    @property
+    def replica(self) -> str:
+        """The replica that shipped it."""
+        return self.name.replica
+
+    @property
+    def state_bytes(self) -> int:
+        """The size of the checkpoint once restored."""
+        return sum(file.size_bytes for file in self.files)
+
+    def mismatches(self, *, spark_version: str, conf: Mapping[str, str]) -> list[str]:
+        """What differs from the query that is to go on from here; empty if all matches."""
+        ours = {"spark version": _minor(spark_version)} | dict(conf)
+        theirs = {"spark version": _minor(self.spark_version)} | dict(self.conf)
+        return [
+            f"{name}: the snapshot has {theirs.get(name)}, the query {ours.get(name)}"
+            for name in sorted(ours.keys() | theirs.keys())
+            if ours.get(name) != theirs.get(name)
+        ]
+
+    def encode(self) -> bytes:
+        """The manifest as it is stored."""
+        order = list(self.packs)
+        number = {pack: n for n, pack in enumerate(order)}
+        columns = {
+            "path": [file.path for file in self.files],
+            "pack": [number[file.pack] for file in self.files],
+            "offset": [file.offset for file in self.files],
+            "size": [file.size_bytes for file in self.files],
+            "sha256": base64.b64encode(b"".join(f.sha256 for f in self.files)).decode(),
+        }
+        document = {
+            "format": FORMAT,
+            "stream": self.stream,
+            "id": self.id,
+            "parent": self.parent,
+            "created_at": self.created_at,
+            "spark_version": self.spark_version,
+            "conf": dict(self.conf),
+            "packs": [[pack, self.packs[pack]] for pack in order],
+            "files": columns,
+        }
+        return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
+
+
+def decode(body: bytes, *, snapshot_id: str) -> Manifest:
+    """Read a stored manifest; what cannot be read is an unusable snapshot, with the reason."""
+    try:
+        document = json.loads(gzip.decompress(body))
+        version = document["format"]
+        if version != FORMAT:
+            raise UnusableSnapshotError(
+                f"manifest {snapshot_id} has format {version}, this Holdfast reads {FORMAT}",
+                hint="use the version of Holdfast that wrote it, or a newer one",
+            )
+        return _from(document)
+    except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise UnusableSnapshotError(
+            f"manifest {snapshot_id} cannot be read: {error}",
+            hint="it is damaged: use another snapshot",
+        ) from error
+
+
+def _from(document: dict[str, Any]) -> Manifest:
+    columns = document["files"]
+    packs = {str(pack): int(size) for pack, size in document["packs"]}
+    order = list(packs)
+    digests = base64.b64decode(columns["sha256"], validate=True)
+    rows = zip(columns["path"], columns["pack"], columns["offset"], columns["size"], strict=True)
+    files = tuple(
+        PackedFile(_safe(path), order[pack], offset, size, digests[32 * n : 32 * n + 32])
+        for n, (path, pack, offset, size) in enumerate(rows)
+    )
+    return Manifest(
+        stream=document["stream"],
+        name=SnapshotName.parse(document["id"]),
+        parent=document["parent"],
+        created_at=float(document["created_at"]),
+        spark_version=document["spark_version"],
+        conf=document["conf"],
+        packs=packs,
+        files=files,
+    )
+
+
+def _safe(path: str) -> str:
+    """A path that stays inside the checkpoint: a manifest comes from outside."""
+    if path.startswith("/") or ".." in path.split("/"):
+        raise ValueError(f"the path {path!r} leads out of the checkpoint")
+    return path
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])

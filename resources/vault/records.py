@@ -1,0 +1,85 @@
+"""What the vault reports: past participles, each with the figures that a person would ask for."""
+
+from dataclasses import dataclass
+
+from ft_policies.retention import Verdict
+from resources.vault.manifest import Manifest, SnapshotName
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRecord:
+    """One snapshot as a listing shows it; `created_at` is the object store's time of its manifest."""
+
+    name: SnapshotName
+    created_at: float
+    manifest_bytes: int
+
+    @property
+    def id(self) -> str:
+        """The stem of the snapshot's objects."""
+        return self.name.id
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch that the snapshot contains."""
+        return self.name.epoch
+
+    @property
+    def token(self) -> int:
+        """The lease token of the replica that shipped it."""
+        return self.name.token
+
+    @property
+    def replica(self) -> str:
+        """The replica that shipped it."""
+        return self.name.replica
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """A snapshot is in the store: `pack_bytes` were sent for `new_bytes` that the parent lacked."""
+
+    manifest: Manifest
+    new_bytes: int
+    pack_bytes: int
+    manifest_bytes: int
+    requests: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A checkpoint folder is complete and verified."""
+
+    files: int
+    bytes: int
+    requests: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A snapshot that could not be used, and why."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredNewest:
+    """The newest snapshot that verified, and the newer ones that did not."""
+
+    manifest: Manifest
+    restored: Restored
+    refused: list[Refused]
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What retention kept and dropped; `note` says why packs were left, if they were."""
+
+    verdicts: list[Verdict]
+    dropped: list[str]
+    packs_deleted: list[str]
+    bytes_freed: int
+    note: str = ""

@@ -1,0 +1,222 @@
+"""Restoring: read packs in few large ranges, check each file's digest, and show the folder whole.
+
+Everything is written to a folder beside the target, which takes its name only when all is verified
+and on the disk; so a target that exists is complete.
+"""
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from ft_policies.errors import PermanentError
+from resources.object_store import MissingObjectError, ObjectStore
+from resources.vault.manifest import Manifest, PackedFile, UnusableSnapshotError
+from resources.vault.packing import disk_errors
+
+_GAP_BYTES = 256 << 10
+_FETCH_BYTES = 4 << 20
+_PARALLEL = 8
+_SCHEMA_PATH = re.compile(r'"[^"]*/(state/\d+/_stateSchema/)')
+_NAMES_ITS_FOLDER = re.compile(r"state/\d+/_metadata/v2/\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """One range of one pack and the files in it; only a file that is larger by itself exceeds it."""
+
+    pack: str
+    start: int
+    length: int
+    files: tuple[PackedFile, ...]
+
+
+def plan(files: Iterable[PackedFile]) -> list[Fetch]:
+    """Few ranges that cover all files: near neighbours are read together, gaps and all."""
+    fetches: list[Fetch] = []
+    group: list[PackedFile] = []
+    for file in sorted(files, key=lambda f: (f.pack, f.offset, f.path)):
+        if group and not _joins(group, file):
+            fetches.append(_fetch(group))
+            group = []
+        group.append(file)
+    return [*fetches, _fetch(group)] if group else fetches
+
+
+def _joins(group: Sequence[PackedFile], file: PackedFile) -> bool:
+    last = group[-1]
+    near = file.offset - (last.offset + last.size_bytes) <= _GAP_BYTES
+    fits = file.offset + file.size_bytes - group[0].offset <= _FETCH_BYTES
+    return file.pack == last.pack and near and fits
+
+
+def _fetch(group: Sequence[PackedFile]) -> Fetch:
+    end = group[-1].offset + group[-1].size_bytes
+    return Fetch(group[0].pack, group[0].offset, end - group[0].offset, tuple(group))
+
+
+def read(
+    store: ObjectStore, prefix: str, fetch: Fetch
+) -> Iterator[tuple[PackedFile, Iterator[bytes]]]:
+    """Each file of a range with its bytes; a large file comes in parts, so memory stays bounded."""
+    key = prefix + fetch.pack
+    if fetch.length > _FETCH_BYTES:
+        yield fetch.files[0], _parts(store, key, fetch)
+        return
+    body = store.get(key, start=fetch.start, length=fetch.length)
+    for file in fetch.files:
+        begin = file.offset - fetch.start
+        yield file, iter((body[begin : begin + file.size_bytes],))
+
+
+def _parts(store: ObjectStore, key: str, fetch: Fetch) -> Iterator[bytes]:
+    for start in range(fetch.start, fetch.start + fetch.length, _FETCH_BYTES):
+        length = min(_FETCH_BYTES, fetch.start + fetch.length - start)
+        yield store.get(key, start=start, length=length)
+
+
+def fault(file: PackedFile, size_bytes: int, digest: bytes) -> str | None:
+    """What is wrong with the bytes that came for a file, or `None`."""
+    if size_bytes != file.size_bytes:
+        return f"{file.path}: {size_bytes} of {file.size_bytes} bytes in pack {file.pack}"
+    if digest != file.sha256:
+        return f"{file.path}: wrong digest in pack {file.pack}"
+    return None
+
+
+def wrong_digests(store: ObjectStore, prefix: str, files: Iterable[PackedFile]) -> list[str]:
+    """Read all files and tell what is wrong with each that is not as it was packed."""
+    problems: list[str] = []
+    for fetch in plan(files):
+        try:
+            for file, parts in read(store, prefix, fetch):
+                digest, size = hashlib.sha256(), 0
+                for part in parts:
+                    digest.update(part)
+                    size += len(part)
+                wrong = fault(file, size, digest.digest())
+                problems += [wrong] if wrong else []
+        except MissingObjectError:
+            problems.append(f"pack {fetch.pack} is missing")
+    return problems
+
+
+def restore_files(
+    store: ObjectStore,
+    prefix: str,
+    manifest: Manifest,
+    into: Path,
+    progress: Callable[[int, int], None] | None,
+) -> int:
+    """Restore all files of a manifest into a new folder; returns how many requests it took."""
+    if into.exists():
+        raise PermanentError(
+            f"{into} exists already", hint="restore into a new folder, or remove this one"
+        )
+    into.parent.mkdir(parents=True, exist_ok=True)
+    beside = into.parent / f".{into.name}.{secrets.token_hex(4)}.part"
+    fetches = plan(manifest.files)
+    try:
+        with disk_errors("restoring", into.parent):
+            folders = _make_folders(beside, manifest.files)
+            _fetch_all(store, prefix, fetches, beside, manifest, progress)
+            _relocate(beside, manifest.files, into)
+            for folder in folders:
+                _sync(folder)
+            beside.rename(into)
+            _sync(into.parent)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return sum(max(1, -(-fetch.length // _FETCH_BYTES)) for fetch in fetches if fetch.length)
+
+
+def _make_folders(root: Path, files: Iterable[PackedFile]) -> list[Path]:
+    folders = sorted({root, *((root / file.path).parent for file in files)})
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    return folders
+
+
+def _fetch_all(
+    store: ObjectStore,
+    prefix: str,
+    fetches: Sequence[Fetch],
+    root: Path,
+    manifest: Manifest,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    total, done = manifest.state_bytes, 0
+    with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="restore") as pool:
+        pending: set[Future[int]] = {
+            pool.submit(_land, store, prefix, fetch, root, manifest.id) for fetch in fetches
+        }
+        try:
+            while pending:
+                finished, pending = wait(pending, return_when=FIRST_COMPLETED)
+                done += sum(future.result() for future in finished)
+                if progress is not None:
+                    progress(done, total)
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def _land(store: ObjectStore, prefix: str, fetch: Fetch, root: Path, snapshot_id: str) -> int:
+    """Write the files of one range, each verified and on the disk; returns their bytes."""
+    try:
+        for file, parts in read(store, prefix, fetch):
+            wrong = _write(root / file.path, parts, file)
+            if wrong is not None:
+                raise UnusableSnapshotError(
+                    f"snapshot {snapshot_id} is damaged: {wrong}", hint="use another snapshot"
+                )
+    except MissingObjectError as error:
+        raise UnusableSnapshotError(
+            f"snapshot {snapshot_id} is damaged: pack {fetch.pack} is missing",
+            hint="use another snapshot",
+        ) from error
+    return sum(file.size_bytes for file in fetch.files)
+
+
+def _write(target: Path, parts: Iterable[bytes], file: PackedFile) -> str | None:
+    digest = hashlib.sha256()
+    written = 0
+    with target.open("xb") as out:
+        for part in parts:
+            digest.update(part)
+            out.write(part)
+            written += len(part)
+        out.flush()
+        os.fsync(out.fileno())
+    return fault(file, written, digest.digest())
+
+
+def _relocate(root: Path, files: Iterable[PackedFile], into: Path) -> None:
+    """Point what names its own folder to the new one.
+
+    Spark writes absolute paths into the description of `transformWithState` operators; without this
+    a restored query looks for its schema in the folder of the replica that died.
+    """
+    home = json.dumps("file:" + str(into.absolute()))[1:-1]
+    for file in files:
+        if _NAMES_ITS_FOLDER.fullmatch(file.path):
+            target = root / file.path
+            text = _SCHEMA_PATH.sub(lambda match: f'"{home}/{match[1]}', target.read_text())
+            with target.open("w") as out:
+                out.write(text)
+                out.flush()
+                os.fsync(out.fileno())
+
+
+def _sync(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

@@ -1,0 +1,274 @@
+"""The snapshot vault of one stream: ship, list, restore, verify and prune.
+
+A snapshot is a few packs and one manifest. The manifest is the commit: it is written last, and what
+no manifest names does not exist. See `cut` for what is shipped, `packing` and `restoring` for how.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TypeAlias
+
+from ft_policies.errors import PermanentError, TransientError
+from ft_policies.retention import RetentionPolicy, Verdict
+from resources.object_store import MissingObjectError, ObjectStore
+from resources.vault.cut import CutFile, cut
+from resources.vault.manifest import (
+    Manifest,
+    PackedFile,
+    SnapshotName,
+    UnusableSnapshotError,
+    decode,
+)
+from resources.vault.packing import (
+    PACK_LIMIT_BYTES,
+    LocalPack,
+    OutdatedCutError,
+    disk_errors,
+    pack,
+    packs_in_use,
+    reusable,
+)
+from resources.vault.pruning import garbage, judge
+from resources.vault.records import (
+    Pruned,
+    Refused,
+    Restored,
+    RestoredNewest,
+    Shipped,
+    SnapshotRecord,
+)
+from resources.vault.restoring import restore_files, wrong_digests
+
+_CUT_ATTEMPTS = 3
+_SUFFIX = ".json.gz"
+Progress: TypeAlias = Callable[[int, int], None]
+Problems: TypeAlias = list[str]
+
+
+class SnapshotVault:
+    """The snapshots of one stream in an object store."""
+
+    def __init__(
+        self, store: ObjectStore, stream: str, *, pack_limit_bytes: int = PACK_LIMIT_BYTES
+    ) -> None:
+        if not stream or "/" in stream:
+            raise PermanentError(
+                f"{stream!r} cannot be the name of a stream", hint="use a name without slashes"
+            )
+        self._store = store
+        self._stream = stream
+        self._pack_limit_bytes = pack_limit_bytes
+        self._manifests = f"{stream}/manifests/"
+        self._packs = f"{stream}/packs/"
+
+    def list(self) -> "list[SnapshotRecord]":
+        """All snapshots, newest first, with one request."""
+        records = [
+            SnapshotRecord(
+                SnapshotName.parse(_stem(found.key)), found.modified_at, found.size_bytes
+            )
+            for found in self._store.list(self._manifests)
+            if found.key.endswith(_SUFFIX)
+        ]
+        return sorted(records, key=lambda record: record.name, reverse=True)
+
+    def manifest(self, snapshot_id: str) -> Manifest:
+        """Read one manifest."""
+        try:
+            body = self._store.get(f"{self._manifests}{snapshot_id}{_SUFFIX}")
+        except MissingObjectError as error:
+            raise UnusableSnapshotError(
+                f"there is no snapshot {snapshot_id} of stream {self._stream}",
+                hint="`holdfast snapshots list` shows what there is",
+            ) from error
+        return decode(body, snapshot_id=snapshot_id)
+
+    def ship(
+        self,
+        checkpoint: Path,
+        epoch: int,
+        *,
+        token: int,
+        replica: str,
+        parent: Manifest | None,
+        conf: Mapping[str, str],
+        created_at: float,
+        scratch: Path,
+        spark_version: str | None = None,
+    ) -> Shipped:
+        """Store what the checkpoint needs after `epoch`: one pack of what is new, then the manifest.
+
+        `parent` must be what this very folder was restored from or shipped as last: a file of the
+        same path and length is taken to be the same file.
+        """
+        began = time.monotonic()
+        name = SnapshotName(epoch, token, replica)
+        self._check_parent(parent, name)
+        if parent is not None and parent.name == name:
+            return Shipped(parent, 0, 0, 0, 0, time.monotonic() - began)
+        scratch.mkdir(parents=True, exist_ok=True)
+        with (
+            disk_errors("packing a snapshot", scratch),
+            tempfile.TemporaryDirectory(dir=scratch, prefix="ship-") as folder,
+        ):
+            reused, packs = self._capture(checkpoint, name, parent, Path(folder))
+            files = [*reused, *(file for local in packs for file in local.files)]
+            known = dict(parent.packs) if parent is not None else {}
+            manifest = Manifest(
+                stream=self._stream,
+                name=name,
+                parent=parent.id if parent is not None else None,
+                created_at=created_at,
+                spark_version=spark_version or metadata.version("pyspark"),
+                conf=dict(conf),
+                packs=packs_in_use(files, known | {p.name: p.size_bytes for p in packs}),
+                files=tuple(sorted(files, key=lambda file: file.path)),
+            )
+            sent = self._send(manifest, packs)
+        return Shipped(
+            manifest=manifest,
+            new_bytes=_new_bytes(manifest, parent),
+            pack_bytes=sum(local.size_bytes for local in packs),
+            manifest_bytes=sent,
+            requests=len(packs) + 1,
+            seconds=time.monotonic() - began,
+        )
+
+    def restore(
+        self, manifest: Manifest, into: Path, *, progress: Progress | None = None
+    ) -> Restored:
+        """Bring a snapshot back into a new folder, every digest verified."""
+        began = time.monotonic()
+        requests = restore_files(self._store, self._packs, manifest, into, progress)
+        seconds = time.monotonic() - began
+        return Restored(len(manifest.files), manifest.state_bytes, requests, seconds)
+
+    def restore_newest(
+        self, into: Path, *, at_most_epoch: int | None = None, progress: Progress | None = None
+    ) -> RestoredNewest | None:
+        """Restore the newest snapshot that verifies; `None` if there is no snapshot at all.
+
+        A store that cannot be reached is not a damaged snapshot: its error is raised.
+        """
+        refused: list[Refused] = []
+        for record in self.list():
+            if at_most_epoch is not None and record.epoch > at_most_epoch:
+                continue
+            try:
+                manifest = self.manifest(record.id)
+                restored = self.restore(manifest, into, progress=progress)
+            except UnusableSnapshotError as error:
+                refused.append(Refused(record.id, str(error)))
+                continue
+            return RestoredNewest(manifest, restored, refused)
+        if refused:
+            raise UnusableSnapshotError(
+                f"none of the {len(refused)} snapshots of stream {self._stream} can be restored; "
+                f"the newest: {refused[0].reason}",
+                hint="`holdfast snapshots verify` tells what is wrong with each",
+            )
+        return None
+
+    def verify(self, snapshot_id: str) -> Problems:
+        """All that is wrong with a snapshot; nothing if it can be restored."""
+        try:
+            manifest = self.manifest(snapshot_id)
+        except UnusableSnapshotError as error:
+            return [str(error)]
+        sizes = {
+            o.key.removeprefix(self._packs): o.size_bytes for o in self._store.list(self._packs)
+        }
+        problems = [
+            f"pack {name} is missing"
+            if name not in sizes
+            else f"pack {name} has {sizes[name]} bytes, not {size}"
+            for name, size in manifest.packs.items()
+            if sizes.get(name) != size
+        ]
+        present = [file for file in manifest.files if file.pack in sizes]
+        return problems + wrong_digests(self._store, self._packs, present)
+
+    def prune(
+        self,
+        policy: RetentionPolicy,
+        *,
+        now: float,
+        dry_run: bool = False,
+        grace_seconds: float = 3600.0,
+    ) -> Pruned:
+        """Drop what the policy does not keep; a dry run only says what would go."""
+        verdicts = judge(policy, self.list(), now=now, grace_seconds=grace_seconds)
+        dropped = [verdict.snapshot.id for verdict in verdicts if not verdict.keep]
+        packs = self._store.list(self._packs)
+        named, unreadable = self._named([v for v in verdicts if v.keep])
+        gone = [] if unreadable else garbage(packs, named, now=now, grace_seconds=grace_seconds)
+        if not dry_run:
+            self._store.delete([f"{self._manifests}{one}{_SUFFIX}" for one in dropped])
+            self._store.delete([found.key for found in gone])
+        return Pruned(
+            verdicts=verdicts,
+            dropped=dropped,
+            packs_deleted=[found.key.removeprefix(self._packs) for found in gone],
+            bytes_freed=sum(found.size_bytes for found in gone),
+            note=f"no pack was deleted: {unreadable}" if unreadable else "",
+        )
+
+    def _check_parent(self, parent: Manifest | None, name: SnapshotName) -> None:
+        if parent is not None and (parent.stream != self._stream or parent.epoch > name.epoch):
+            raise PermanentError(
+                f"snapshot {name.id} of {self._stream} cannot build on {parent.id} of {parent.stream}",
+                hint="the parent is what the same checkpoint was restored from or shipped as before",
+            )
+
+    def _capture(
+        self, checkpoint: Path, name: SnapshotName, parent: Manifest | None, scratch: Path
+    ) -> tuple[Sequence[PackedFile], Sequence[LocalPack]]:
+        """Copy what is new; if Spark removed some of it meanwhile, cut again."""
+        outdated: Exception | None = None
+        for _ in range(_CUT_ATTEMPTS):
+            try:
+                files = cut(checkpoint, name.epoch)
+                reused = reusable(files, parent)
+                fresh = [file for file in files if file.path not in reused]
+                return list(reused.values()), self._pack(checkpoint, fresh, scratch, name)
+            except (OutdatedCutError, FileNotFoundError) as error:
+                outdated = error
+        raise TransientError(
+            f"the checkpoint changes faster than epoch {name.epoch} can be copied: {outdated}",
+            hint="ship a newer epoch, or raise spark.sql.streaming.minBatchesToRetain",
+        ) from outdated
+
+    def _pack(
+        self, checkpoint: Path, files: Sequence[CutFile], scratch: Path, name: SnapshotName
+    ) -> Sequence[LocalPack]:
+        return pack(checkpoint, files, scratch, stem=name.id, limit_bytes=self._pack_limit_bytes)
+
+    def _send(self, manifest: Manifest, packs: Sequence[LocalPack]) -> int:
+        for local in packs:
+            with local.source.open("rb") as body:
+                self._store.put(self._packs + local.name, body)
+        encoded = manifest.encode()
+        self._store.put(f"{self._manifests}{manifest.id}{_SUFFIX}", encoded)
+        return len(encoded)
+
+    def _named(self, kept: Sequence[Verdict]) -> tuple[set[str], str]:
+        """The keys of all packs that kept manifests name, and why that is not known if it is not."""
+        named: set[str] = set()
+        for verdict in kept:
+            try:
+                named |= {self._packs + name for name in self.manifest(verdict.snapshot.id).packs}
+            except UnusableSnapshotError as error:
+                return set(), str(error)
+        return named, ""
+
+
+def _stem(key: str) -> str:
+    return key.rsplit("/", 1)[1].removesuffix(_SUFFIX)
+
+
+def _new_bytes(manifest: Manifest, parent: Manifest | None) -> int:
+    known = {(f.path, f.size_bytes) for f in parent.files} if parent is not None else set()
+    return sum(f.size_bytes for f in manifest.files if (f.path, f.size_bytes) not in known)
