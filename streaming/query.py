@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from configs.sinks import CallableSink as CallableDeclaration, DeltaSink as DeltaDeclaration
 from ft_policies.query_failures import FailureKind

@@ -21,8 +21,10 @@ from ft_policies.errors import HoldfastError, PermanentError
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState
 from resources.control.store import ControlStore
+from resources.launcher import Launched
 from resources.object_store import S3ObjectStore
 from resources.patience import patiently
+from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
 from streaming.connections import connector
 from streaming.gate import Gate, GateState
@@ -58,6 +60,8 @@ class Replica:
                 f"replica {self.spec.replica} is not in the control store",
                 hint="replicas are started by `holdfast start`, not by hand",
             )
+        this = Launched.this()
+        self.store.replicas.launched(row.id, pid=this.pid, pid_started_at=this.started_at)
         supervision = self.spec.stream.supervision
         gate = Gate(self.spec.folder)
         pulse = Pulse(
@@ -114,6 +118,8 @@ class Replica:
             sampler.once("t_deploy_seconds", SYSTEM_CLOCK.monotonic() - began)
             restored = restoring.result()
         sampler.once("t_read_snapshot_seconds", restored.seconds, restored.epoch)
+        if restored.manifest is not None:
+            _compare(spark, restored.manifest)
         return spark, restored
 
     def _leave(self, pulse: Pulse, state: ReplicaState, reason: str) -> None:
@@ -137,6 +143,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: stop_requested.set())
     with ControlStore.open(spec.control_url) as store:
         return Replica(spec, store, stop_requested).run()
+
+
+def _compare(spark: SparkSession, manifest: Manifest) -> None:
+    """Say what the declaration has changed since the snapshot: Spark goes on with the old value."""
+    for line in manifest.mismatches(spark_version=spark.version, conf=binding_conf(spark)):
+        log.warning("the checkpoint keeps its own setting. %s", line)
 
 
 def _told(error: Exception) -> str:

@@ -7,7 +7,7 @@ from resources.clock import SYSTEM_CLOCK
 from resources.control.records import SnapshotState
 from resources.control.store import ControlStore
 from resources.patience import patiently
-from resources.vault.manifest import Manifest
+from resources.vault.manifest import Manifest, UnusableSnapshotError
 from resources.vault.vault import SnapshotVault
 from streaming.spec import ReplicaSpec
 
@@ -30,19 +30,20 @@ class Restored:
 def restore(spec: ReplicaSpec, store: ControlStore, vault: SnapshotVault) -> Restored:
     """Restore into this incarnation's own folder; damaged snapshots are passed over, and said."""
     began = SYSTEM_CLOCK.monotonic()
-    found = patiently(
-        lambda: vault.restore_newest(spec.checkpoint), what="restoring the newest snapshot"
-    )
+    try:
+        found = patiently(
+            lambda: vault.restore_newest(spec.checkpoint), what="restoring the newest snapshot"
+        )
+    except UnusableSnapshotError as error:
+        _report(spec, store, "all snapshots", f"everything is replayed from epoch 0: {error}")
+        found = None
     seconds = SYSTEM_CLOCK.monotonic() - began
     if found is None:
-        log.info("there is no snapshot: starting at epoch 0")
+        log.info("no snapshot to start from: starting at epoch 0")
         return Restored(manifest=None, seconds=seconds)
     for refused in found.refused:
         _report(spec, store, refused.id, refused.reason)
-    if found.manifest is None:
-        log.warning("no snapshot verifies: starting at epoch 0, everything is replayed")
-    else:
-        log.info("restored %s in %.2f s", found.manifest.id, seconds)
+    log.info("restored %s in %.2f s", found.manifest.id, seconds)
     return Restored(manifest=found.manifest, seconds=seconds)
 
 
@@ -58,6 +59,6 @@ def _report(spec: ReplicaSpec, store: ControlStore, snapshot: str, reason: str) 
             kind="snapshot_damaged",
             detail={"snapshot": snapshot, "reason": reason},
         )
-        store.incidents.close(incident.id, "an older snapshot was restored, more epochs replayed")
+        store.incidents.close(incident.id, "passed over: more epochs are replayed, none is lost")
 
     patiently(write, what=f"reporting the damaged snapshot {snapshot}")

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from ft_policies.errors import PermanentError
 from ft_policies.query_failures import GiveUp, QueryFailurePolicy
@@ -52,6 +52,7 @@ class RunningQuery:
     policy: QueryFailurePolicy = field(default_factory=QueryFailurePolicy)
     _failures: int = 0
     _failed_at_epoch: int | None = None
+    _applied_generation: int = -1
 
     def run(self) -> Ending:
         """Run until told to stop or the place is lost; an error that stays is raised."""
@@ -119,8 +120,6 @@ class RunningQuery:
         self.pulse.say(epoch=last_committed(self.spec.checkpoint))
         if self.pulse.row.generation != self._applied_generation:
             self._apply_switches()
-
-    _applied_generation: int = -1
 
     def _apply_switches(self) -> None:
         row = self.pulse.row

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import psutil
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from ft_policies.errors import TransientError
 from resources.control.records import Sample

@@ -16,7 +16,8 @@ from resources.control.records import SnapshotRow
 from resources.control.store import ControlStore
 from resources.vault.cut import cut
 from resources.vault.manifest import Manifest
-from resources.vault.vault import Shipped, SnapshotVault
+from resources.vault.records import Shipped
+from resources.vault.vault import SnapshotVault
 from streaming.checkpoint import last_committed
 from streaming.spec import ReplicaSpec
 
@@ -118,7 +119,8 @@ class Shipper(threading.Thread):
     def _new_bytes(self, epoch: int) -> int:
         if self._policy.bytes is None or epoch == self._reached.epoch:
             return 0
-        known = set() if self._reached.manifest is None else self._reached.manifest.paths()
+        manifest = self._reached.manifest
+        known = set() if manifest is None else {file.path for file in manifest.files}
         files = cut(self._spec.checkpoint, epoch)
         return sum(file.size_bytes for file in files if file.path not in known)
 
@@ -149,7 +151,7 @@ class Shipper(threading.Thread):
             parent=manifest.parent,
             manifest_key=self._vault.manifest_key(manifest.id),
             files=len(manifest.files),
-            total_bytes=manifest.total_bytes,
+            total_bytes=manifest.state_bytes,
             new_bytes=shipped.new_bytes,
             requests=shipped.requests,
             seconds=shipped.seconds,

@@ -75,10 +75,14 @@ class SnapshotVault:
         ]
         return sorted(records, key=lambda record: record.name, reverse=True)
 
+    def manifest_key(self, snapshot_id: str) -> str:
+        """Where the manifest of a snapshot is."""
+        return f"{self._manifests}{snapshot_id}{_SUFFIX}"
+
     def manifest(self, snapshot_id: str) -> Manifest:
         """Read one manifest."""
         try:
-            body = self._store.get(f"{self._manifests}{snapshot_id}{_SUFFIX}")
+            body = self._store.get(self.manifest_key(snapshot_id))
         except MissingObjectError as error:
             raise UnusableSnapshotError(
                 f"there is no snapshot {snapshot_id} of stream {self._stream}",
@@ -206,7 +210,7 @@ class SnapshotVault:
         named, unreadable = self._named([v for v in verdicts if v.keep])
         gone = [] if unreadable else garbage(packs, named, now=now, grace_seconds=grace_seconds)
         if not dry_run:
-            self._store.delete([f"{self._manifests}{one}{_SUFFIX}" for one in dropped])
+            self._store.delete([self.manifest_key(one) for one in dropped])
             self._store.delete([found.key for found in gone])
         return Pruned(
             verdicts=verdicts,
@@ -251,7 +255,7 @@ class SnapshotVault:
             with local.source.open("rb") as body:
                 self._store.put(self._packs + local.name, body)
         encoded = manifest.encode()
-        self._store.put(f"{self._manifests}{manifest.id}{_SUFFIX}", encoded)
+        self._store.put(self.manifest_key(manifest.id), encoded)
         return len(encoded)
 
     def _named(self, kept: Sequence[Verdict]) -> tuple[set[str], str]:

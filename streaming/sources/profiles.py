@@ -39,10 +39,12 @@ class Curve:
     def _follow(self, at: Floats, across: Floats, up: Floats) -> Floats:
         if self.periodic:
             turns = np.floor(at / across[-1])
-            return turns * up[-1] + np.interp(at - turns * across[-1], across, up)
+            within: Floats = np.interp(at - turns * across[-1], across, up)
+            whole: Floats = turns * up[-1]
+            return whole + within
         slope = (up[-1] - up[-2]) / (across[-1] - across[-2])
-        beyond = np.maximum(at - across[-1], 0.0) * slope
-        return np.interp(at, across, up) + beyond
+        beyond: Floats = np.maximum(at - across[-1], 0.0) * slope
+        return beyond + np.interp(at, across, up)
 
 
 def curve(profile: Profile) -> Curve:

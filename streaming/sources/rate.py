@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +62,7 @@ class RateSource:
         edges = np.linspace(0, taken["rows"], self.declared.partitions + 1).astype(int).tolist()
         return [
             Split(input={**taken, "first": taken["first"] + low, "rows": high - low})
-            for low, high in zip(edges, edges[1:], strict=False)
+            for low, high in pairwise(edges)
             if high > low
         ]
 
