@@ -36,10 +36,10 @@ def translated(store: str) -> Iterator[None]:
         ) from error
     except sa_exc.DBAPIError as error:
         raise _of_driver(store, error) from error
-    except sa_exc.StatementError as error:
-        raise PermanentError(
-            f"the control store cannot keep this value: {error.orig or error}",
-            hint="JSON columns take plain JSON: no NaN, no objects, text keys",
+    except (sa_exc.StatementError, ValueError, TypeError, OverflowError) as error:
+        raise PermanentError(  # psycopg writes JSON itself and lets these through
+            f"a value that the control store cannot keep or that this code cannot read: {error}",
+            hint="JSON columns take plain JSON: no NaN, no objects; numbers have 64 bits",
         ) from error
 
 

@@ -1,0 +1,46 @@
+"""The contract of the control store on PostgreSQL."""
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.register_assert_rewrite("tests.support.control_decisions", "tests.support.control_registers")
+
+from resources.control.store import ControlStore  # noqa: E402
+from tests.support import control_decisions, control_registers  # noqa: E402
+from tests.support.postgres import fresh_database  # noqa: E402
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def store() -> Iterator[ControlStore]:
+    with fresh_database() as url, ControlStore.open(url) as opened:
+        yield opened
+
+
+class TestLeases(control_decisions.LeaseContract): ...
+
+
+class TestEpochs(control_decisions.EpochContract): ...
+
+
+class TestLedger(control_decisions.LedgerContract): ...
+
+
+class TestStreams(control_registers.StreamContract): ...
+
+
+class TestReplicas(control_registers.ReplicaContract): ...
+
+
+class TestSnapshots(control_registers.SnapshotContract): ...
+
+
+class TestSamples(control_registers.SampleContract): ...
+
+
+class TestIncidents(control_registers.IncidentContract): ...
+
+
+class TestJournal(control_registers.JournalContract): ...

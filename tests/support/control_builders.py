@@ -1,0 +1,59 @@
+"""Rows for tests of the control store, with defaults for what a test does not care about."""
+
+from typing import Any
+
+from ft_policies.tiers import PRIMARY
+from resources.control.records import EpochProposal, LedgerEntry, ReplicaRow, Slot, SnapshotRow
+from resources.control.store import ControlStore
+
+
+def a_proposal(epoch: int, *, stream: str = "words", proposer: str = "r1") -> EpochProposal:
+    return EpochProposal(
+        stream=stream,
+        epoch=epoch,
+        start={"offset": epoch * 10},
+        end={"offset": epoch * 10 + 10, "by": proposer},
+        input={"files": [f"{epoch}.parquet", "ü"]},
+        rows=10,
+        token=1,
+        proposer=proposer,
+    )
+
+
+def an_entry(
+    epoch: int, *, stream: str = "words", replica: str = "r1", digest: str = "d"
+) -> LedgerEntry:
+    return LedgerEntry(stream=stream, epoch=epoch, replica=replica, token=1, rows=10, digest=digest)
+
+
+def a_snapshot(snapshot: str, epoch: int, **changes: Any) -> SnapshotRow:
+    facts: dict[str, Any] = {
+        "stream": "words",
+        "id": snapshot,
+        "epoch": epoch,
+        "token": 1,
+        "replica": "r1",
+        "manifest_key": f"words/{snapshot}.json",
+        "files": 3,
+        "total_bytes": 300,
+        "new_bytes": 30,
+        "requests": 2,
+        "seconds": 0.5,
+    }
+    return SnapshotRow(**{**facts, **changes})
+
+
+def register(store: ControlStore, replica: str, *, slot: Slot = Slot.PRIMARY) -> ReplicaRow | None:
+    return store.replicas.register(
+        id=replica,
+        stream="words",
+        slot=slot,
+        desired=PRIMARY,
+        host="here",
+        folder=f"replicas/{replica}",
+    )
+
+
+def decide(store: ControlStore, epochs: int, *, stream: str = "words") -> None:
+    for epoch in range(epochs):
+        store.epochs.propose(a_proposal(epoch, stream=stream))

@@ -1,0 +1,100 @@
+"""Processes that race for rows of one control store, let loose at the same moment."""
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.synchronize import Barrier
+from typing import Any, TypeVar
+
+from resources.control.records import Slot
+from resources.control.store import ControlStore
+from tests.support.control_builders import a_proposal, an_entry, register
+
+T = TypeVar("T")
+RACERS = 4
+DEADLINE_SECONDS = 60.0
+_start: list[Barrier] = []
+
+
+class Racers:
+    """Some processes that do the same at the same moment, as often as asked."""
+
+    def __init__(self, pool: ProcessPoolExecutor) -> None:
+        self._pool = pool
+
+    def race(self, racer: Callable[[str, str], T], url: str) -> dict[str, T]:
+        """What each process came back with, by its name."""
+        names = [f"p{number}" for number in range(RACERS)]
+        results = [self._pool.submit(racer, url, name) for name in names]
+        return {n: r.result(DEADLINE_SECONDS) for n, r in zip(names, results, strict=True)}
+
+
+@contextmanager
+def lined_up() -> Iterator[Racers]:
+    """Start the processes; a task waits for the others at the barrier, so each gets one."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(
+        RACERS, mp_context=context, initializer=_line_up, initargs=(context.Barrier(RACERS),)
+    ) as pool:
+        yield Racers(pool)
+
+
+def _line_up(barrier: Barrier) -> None:
+    _start.append(barrier)
+
+
+@contextmanager
+def _at_once(url: str) -> Iterator[ControlStore]:
+    with ControlStore.open(url) as store:
+        _start[0].wait(DEADLINE_SECONDS)
+        yield store
+
+
+def open_new_store(url: str, _name: str) -> int:
+    _start[0].wait(DEADLINE_SECONDS)
+    with ControlStore.open(url) as store:
+        return len(store.streams.all())
+
+
+def propose_thirty_epochs(url: str, name: str) -> list[Any]:
+    with _at_once(url) as store:
+        return [store.epochs.propose(a_proposal(epoch, proposer=name)) for epoch in range(30)]
+
+
+def take_once(url: str, name: str) -> int | None:
+    with _at_once(url) as store:
+        lease = store.leases.take("words", name, 60.0)
+        return None if lease is None else lease.token
+
+
+def take_and_let_go(url: str, name: str) -> list[int]:
+    """Take the lease whenever it can be had, give it back or let it run out, twenty times."""
+    tokens: list[int] = []
+    with _at_once(url) as store:
+        while len(tokens) < 20:
+            let_it_run_out = len(tokens) % 2 == 0
+            lease = store.leases.take("words", name, -1.0 if let_it_run_out else 60.0)
+            if lease is None:
+                continue
+            tokens.append(lease.token)
+            if not let_it_run_out:
+                store.leases.release(lease)
+    return tokens
+
+
+def register_primary(url: str, name: str) -> bool:
+    with _at_once(url) as store:
+        return register(store, name, slot=Slot.PRIMARY) is not None
+
+
+def commit_ten_epochs(url: str, name: str) -> list[tuple[bool, Any]]:
+    with _at_once(url) as store:
+        done = [store.ledger.commit(an_entry(epoch, replica=name)) for epoch in range(10)]
+        return [(one.first, one.entry) for one in done]
+
+
+def report_and_claim(url: str, name: str) -> tuple[str, bool]:
+    with _at_once(url) as store:
+        incident = store.incidents.open(stream="words", key="dead", kind="dead", detail={})
+        return incident.id, store.incidents.claim(incident.id, name, 60.0) is not None

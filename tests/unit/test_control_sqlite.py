@@ -1,0 +1,44 @@
+"""The contract of the control store on SQLite."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.register_assert_rewrite("tests.support.control_decisions", "tests.support.control_registers")
+
+from resources.control.store import ControlStore  # noqa: E402
+from tests.support import control_decisions, control_registers  # noqa: E402
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ControlStore]:
+    with ControlStore.open(f"sqlite:///{tmp_path}/folder/control.db") as opened:
+        yield opened
+
+
+class TestLeases(control_decisions.LeaseContract): ...
+
+
+class TestEpochs(control_decisions.EpochContract): ...
+
+
+class TestLedger(control_decisions.LedgerContract): ...
+
+
+class TestStreams(control_registers.StreamContract): ...
+
+
+class TestReplicas(control_registers.ReplicaContract): ...
+
+
+class TestSnapshots(control_registers.SnapshotContract): ...
+
+
+class TestSamples(control_registers.SampleContract): ...
+
+
+class TestIncidents(control_registers.IncidentContract): ...
+
+
+class TestJournal(control_registers.JournalContract): ...
