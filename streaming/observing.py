@@ -52,19 +52,18 @@ def observe(world: World, name: str) -> StreamSeen:
     row = store.streams.get(name)
     primaries = [r for r in store.replicas.of(name, live=False) if r.slot is Slot.PRIMARY]
     primary = next((r for r in primaries if not r.state.ended), None)
-    committed = store.ledger.last(name)
     at = store.now()
     wanted = row is not None and row.desired is DesiredState.RUNNING
     return StreamSeen(
         name=name,
         at=at,
         wanted=wanted,
-        verdict=_judge(declared, primary, committed, wanted=wanted, at=at),
+        verdict=_judge(declared, primary, wanted=wanted, at=at),
         primary=primary,
         last_primary=primaries[0] if primaries else None,
         lease=store.leases.get(name),
         epoch=store.epochs.last(name),
-        committed=committed,
+        committed=store.ledger.last(name),
         failures_in_a_row=0 if row is None else _failures(primaries, since=row.changed_at),
     )
 
@@ -72,7 +71,6 @@ def observe(world: World, name: str) -> StreamSeen:
 def _judge(
     declared: StreamDeclaration,
     primary: ReplicaRow | None,
-    committed: LedgerEntry | None,
     *,
     wanted: bool,
     at: float,
@@ -83,13 +81,12 @@ def _judge(
         stuck_after_seconds=supervision.stuck_after,
         start_within_seconds=supervision.start_within,
     )
-    seen = None if primary is None else _seen(primary, committed, at)
+    seen = None if primary is None else _seen(primary, at)
     return policy.judge(wanted=wanted, primary=seen)
 
 
-def _seen(primary: ReplicaRow, committed: LedgerEntry | None, at: float) -> PrimarySeen:
+def _seen(primary: ReplicaRow, at: float) -> PrimarySeen:
     process = process_of(primary)
-    behind = -1 if committed is None else committed.epoch - 1
     return PrimarySeen(
         id=primary.id,
         process=Process.UNKNOWN
@@ -99,7 +96,7 @@ def _seen(primary: ReplicaRow, committed: LedgerEntry | None, at: float) -> Prim
         heartbeat_age=None if primary.heartbeat_at is None else at - primary.heartbeat_at,
         progress_age=None if primary.progressed_at is None else at - primary.progressed_at,
         processing=primary.observed.process,
-        level=primary.epoch is not None and primary.epoch >= behind,
+        level=primary.state is not ReplicaState.STARTING,
     )
 
 

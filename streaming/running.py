@@ -62,9 +62,7 @@ class RunningQuery:
         began = SYSTEM_CLOCK.monotonic()
         while not self._is_over():
             query = self._start()
-            if goal is not None:
-                self._await_replay(query, goal, began)
-                goal = None
+            self._await_level(query, goal, began)
             self._watch(query)
             self._finish(query)
         return self._ending()
@@ -84,23 +82,24 @@ class RunningQuery:
         )
         self._apply_switches()
         query = start_query(self.spark, self.spec, open_sink(self.spec, ledgering))
-        self.pulse.say(state=ReplicaState.RUNNING)
         self.sampler.once("t_wire_receive_seconds", SYSTEM_CLOCK.monotonic() - began)
         return query
 
-    def _replay_goal(self) -> int | None:
+    def _replay_goal(self) -> int:
+        """The last epoch that was decided before us: there we are level with the one that fell."""
         last = patiently(
             lambda: self.store.epochs.last(self.spec.stream.name), what="reading the epoch log"
         )
-        return None if last is None else last.epoch
+        return 0 if last is None else last.epoch
 
-    def _await_replay(self, query: StreamingQuery, goal: int, began: float) -> None:
-        """Time how long it takes until every epoch that was decided before us is done."""
+    def _await_level(self, query: StreamingQuery, goal: int, began: float) -> None:
         while query.isActive and not self._is_over():
             self._tend()
-            if (last_committed(self.spec.checkpoint) or -1) >= goal:
+            done = last_committed(self.spec.checkpoint)
+            if done is not None and done >= goal:
                 seconds = SYSTEM_CLOCK.monotonic() - began
                 self.sampler.once("t_replay_seconds", seconds, goal)
+                self.pulse.say(state=ReplicaState.RUNNING)
                 log.info("level with epoch %s after %.2f s", goal, seconds)
                 return
             self.stop_requested.wait(LOOK_SECONDS)

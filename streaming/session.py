@@ -54,4 +54,4 @@ def start_session(spec: ReplicaSpec) -> SparkSession:
 
 def binding_conf(spark: SparkSession) -> dict[str, str]:
     """The settings that a checkpoint made by this session depends on."""
-    return {key: spark.conf.get(key) or "" for key in BINDING}
+    return {key: spark.conf.get(key, "") or "" for key in BINDING}
