@@ -39,8 +39,6 @@ _CLOSE = (
         state=IncidentState.CLOSED,
         closed_at=store_now(),
         outcome=sa.bindparam("new_outcome"),
-        claimed_by=None,
-        claim_expires_at=None,
     )
 )
 

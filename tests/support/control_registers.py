@@ -252,12 +252,13 @@ class IncidentContract:
 
     def test_a_closed_incident_cannot_be_claimed_or_closed_again(self, store: ControlStore) -> None:
         incident = self.open(store)
+        store.incidents.claim(incident, "b", 60.0)
         store.incidents.close(incident, "recovered")
         store.incidents.close(incident, "something else")
         assert store.incidents.claim(incident, "a", 60.0) is None
         closed = store.incidents.get(incident)
         assert closed is not None
-        assert closed.outcome == "recovered"
+        assert (closed.outcome, closed.claimed_by) == ("recovered", "b")
         assert closed.closed_at is not None
 
     def test_open_incidents_are_listed_by_stream(self, store: ControlStore) -> None:

@@ -1,10 +1,10 @@
 """Whatever takers, renewers and fencers do, in any order, a token has one holder and only grows."""
 
-import tempfile
+from pathlib import Path
 from uuid import uuid4
 
 from hypothesis import settings, strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from resources.control.records import Lease
 from resources.control.store import ControlStore
@@ -16,20 +16,15 @@ TTL_SECONDS = st.sampled_from([-1.0, 60.0])  # run out at once, or not in this t
 class LeaseRules(RuleBasedStateMachine):
     """Hold the store against a lease that is kept in three variables."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: ControlStore) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory()
-        self.store = ControlStore.open(f"sqlite:///{self.folder.name}/control.db")
+        self.store = store
         self.stream = uuid4().hex
         self.holder: str | None = None
         self.token = 0
         self.alive = False
         self.given: list[Lease] = []
         self.holder_of: dict[int, str] = {}
-
-    def teardown(self) -> None:
-        self.store.close()
-        self.folder.cleanup()
 
     @rule(holder=HOLDERS, ttl_seconds=TTL_SECONDS)
     def take(self, holder: str, ttl_seconds: float) -> None:
@@ -91,7 +86,11 @@ class LeaseRules(RuleBasedStateMachine):
         assert lease.expired(self.store.now()) is not self.alive
 
 
-TestLeaseRules = LeaseRules.TestCase
-TestLeaseRules.settings = settings(
-    max_examples=15, stateful_step_count=20, deadline=None, database=None
-)
+def test_a_lease_behaves_like_its_model(tmp_path: Path) -> None:
+    with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
+        run_state_machine_as_test(
+            lambda: LeaseRules(store),
+            settings=settings(
+                max_examples=20, stateful_step_count=20, deadline=None, database=None
+            ),
+        )
