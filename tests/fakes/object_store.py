@@ -15,7 +15,7 @@ class InMemoryObjectStore:
     now: float = 1_000_000.0
     objects: dict[str, tuple[bytes, float]] = field(default_factory=dict)
     requests: int = 0
-    failures: list[HoldfastError] = field(default_factory=list)
+    failures: list[HoldfastError | None] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
 
     def put(self, key: str, body: bytes | BinaryIO) -> None:
@@ -50,6 +50,10 @@ class InMemoryObjectStore:
         """Let the next calls fail, one error each."""
         self.failures.extend(errors)
 
+    def plan_failures(self, failures: Sequence[HoldfastError | None]) -> None:
+        """What each of the coming calls does, in place of what was planned; `None` is a success."""
+        self.failures = [*failures]
+
     def damage(self, key: str, at: int = 0) -> None:
         """Flip a byte."""
         body, modified_at = self.objects[key]
@@ -64,5 +68,6 @@ class InMemoryObjectStore:
     def _called(self, call: str) -> None:
         self.requests += 1
         self.calls.append(call)
-        if self.failures:
-            raise self.failures.pop(0)
+        failure = self.failures.pop(0) if self.failures else None
+        if failure is not None:
+            raise failure

@@ -1,0 +1,17 @@
+import pytest
+
+from resources.object_store import S3Connection
+from tests.fakes.object_store import InMemoryObjectStore
+from tests.support.object_store_contract import ObjectStoreContract
+
+
+class TestInMemoryObjectStore(ObjectStoreContract):
+    @pytest.fixture
+    def store(self) -> InMemoryObjectStore:
+        return InMemoryObjectStore()
+
+
+def test_a_connection_does_not_show_its_secret() -> None:
+    connection = S3Connection(bucket="b", access_key_id="known", secret_access_key="hidden")  # noqa: S106
+    assert "hidden" not in repr(connection)
+    assert "known" in repr(connection)

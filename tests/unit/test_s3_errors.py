@@ -1,0 +1,76 @@
+import pytest
+from botocore.exceptions import (
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ParamValidationError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+)
+
+from ft_policies.errors import PermanentError, TransientError
+from resources.s3_errors import MissingObjectError, is_connection_failure, translated
+
+
+def answer(code: str, status: int = 400) -> ClientError:
+    return ClientError(
+        {
+            "Error": {"Code": code, "Message": "said"},
+            "ResponseMetadata": {"HTTPStatusCode": status},
+        },  # type: ignore[typeddict-item]
+        "PutObject",
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        EndpointConnectionError(endpoint_url="http://x"),
+        ConnectTimeoutError(endpoint_url="http://x"),
+        ReadTimeoutError(endpoint_url="http://x"),
+        ResponseStreamingError(error="broken"),
+    ],
+)
+def test_a_store_that_is_away_comes_back(error: EndpointConnectionError) -> None:
+    assert is_connection_failure(error)
+    told = translated(error, "put a", "there")
+    assert isinstance(told, TransientError)
+    assert "does not answer (there)" in str(told)
+    assert "endpoint" in told.hint
+
+
+@pytest.mark.parametrize("error", [answer("SlowDown", 503), answer("Odd", 500), answer("503")])
+def test_a_busy_store_is_worth_another_try(error: ClientError) -> None:
+    assert isinstance(translated(error, "put a", "there"), TransientError)
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [
+        ("InvalidAccessKeyId", "access_key_id"),
+        ("SignatureDoesNotMatch", "secret"),
+        ("AccessDenied", "allow"),
+        ("RequestTimeTooSkewed", "clock"),
+        ("PermanentRedirect", "region"),
+    ],
+)
+def test_what_a_person_must_mend_says_how(code: str, hint: str) -> None:
+    told = translated(answer(code, 403), "get a", "there")
+    assert isinstance(told, PermanentError)
+    assert hint in told.hint
+
+
+def test_a_missing_key_has_an_error_of_its_own() -> None:
+    assert isinstance(translated(answer("NoSuchKey", 404), "get a", "there"), MissingObjectError)
+
+
+def test_missing_credentials_are_permanent() -> None:
+    told = translated(NoCredentialsError(), "get a", "there")
+    assert isinstance(told, PermanentError)
+    assert "AWS_PROFILE" in told.hint
+
+
+def test_a_wrong_call_is_permanent() -> None:
+    told = translated(ParamValidationError(report="bad"), "get a", "there")
+    assert isinstance(told, PermanentError)
