@@ -88,9 +88,10 @@ class LeaseRules(RuleBasedStateMachine):
 
 def test_a_lease_behaves_like_its_model(tmp_path: Path) -> None:
     with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
-        run_state_machine_as_test(
-            lambda: LeaseRules(store),
-            settings=settings(
-                max_examples=20, stateful_step_count=20, deadline=None, database=None
-            ),
-        )
+
+        class OnThisStore(LeaseRules):
+            def __init__(self) -> None:
+                super().__init__(store)
+
+        few = settings(max_examples=20, stateful_step_count=20, deadline=None, database=None)
+        run_state_machine_as_test(OnThisStore, settings=few)
