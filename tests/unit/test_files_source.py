@@ -1,0 +1,157 @@
+"""Files that arrive in a folder, each in exactly one epoch."""
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import csv, fs, parquet
+
+from configs.sources import FilesSource as FilesDeclaration
+from ft_policies.errors import PermanentError
+from streaming.sources.files import FilesSource
+
+SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
+LONG_AGO = 1_000_000.0
+NOW = 2_000_000.0
+
+
+class Folder:
+    """A folder of input files, and the source that reads it."""
+
+    def __init__(self, path: Path, kind: str = "jsonl", **declared: object) -> None:
+        self.path = path
+        self.assigned: set[str] = set()
+        declaration = FilesDeclaration.model_validate(
+            {
+                "kind": "files",
+                "path": str(path),
+                "format": kind,
+                "schema": "id bigint, word string",
+                **declared,
+            }
+        )
+        self.source = FilesSource(
+            declaration, SCHEMA, fs.LocalFileSystem(), str(path), lambda: self.assigned
+        )
+
+    def add(self, name: str, text: str, changed_at: float = LONG_AGO) -> Path:
+        file = self.path / name
+        file.write_text(text)
+        os.utime(file, (changed_at, changed_at))
+        return file
+
+    def lines(self, name: str, *ids: int) -> Path:
+        return self.add(name, "".join(f'{{"id": {n}, "word": "w{n}"}}\n' for n in ids))
+
+    def take(self, rows: int, now: float = NOW) -> list[str]:
+        taken = self.source.take(None, rows, now=now)
+        names = [file["name"] for file in taken.input["files"]]
+        self.assigned.update(names)
+        return names
+
+
+def ids(source: FilesSource, taken: dict[str, object]) -> list[int]:
+    return [
+        row["id"]
+        for split in source.splits(taken)
+        for batch in source.read(split)
+        for row in batch.to_pylist()
+    ]
+
+
+def test_files_are_taken_in_the_order_of_their_names(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    for name in ("b.jsonl", "a.jsonl", "c.jsonl"):
+        folder.lines(name, 1, 2)
+    assert folder.source.waiting_rows(None, now=NOW) == 6
+    assert folder.take(4) == ["a.jsonl", "b.jsonl"]
+    assert folder.source.waiting_rows(None, now=NOW) == 2
+
+
+def test_a_file_that_is_larger_than_an_epoch_gets_one_of_its_own(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.lines("a.jsonl", *range(50))
+    folder.lines("b.jsonl", 1)
+    assert folder.take(10) == ["a.jsonl"]
+
+
+def test_a_file_whose_name_comes_late_is_not_lost(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.lines("m.jsonl", 1)
+    assert folder.take(10) == ["m.jsonl"]
+    folder.lines("a.jsonl", 2)
+    assert folder.take(10, now=NOW + 5) == ["a.jsonl"]
+
+
+def test_a_file_that_still_changes_waits_and_hidden_ones_are_not_input(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, settle=2)
+    folder.add("a.jsonl", '{"id": 1}\n', changed_at=NOW - 1)
+    for name in (".b.jsonl", "_c.jsonl", "d.txt"):
+        folder.lines(name, 1)
+    assert folder.take(10) == []
+    assert folder.take(10, now=NOW + 2) == ["a.jsonl"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
+def test_each_format_is_read_in_the_declared_columns(tmp_path: Path, kind: str) -> None:
+    table = pa.table({"word": ["x", None], "id": pa.array([1, 2], pa.int32()), "more": [0.5, 1.5]})
+    file = tmp_path / f"a.{kind}"
+    match kind:
+        case "parquet":
+            parquet.write_table(table, file)
+        case "csv":
+            csv.write_csv(table, file)
+        case _:
+            file.write_text('{"word": "x", "id": 1, "more": 1}\n{"id": 2}\n')
+    os.utime(file, (LONG_AGO, LONG_AGO))
+    source = Folder(tmp_path, kind).source
+    taken = source.take(None, 10, now=NOW)
+    read = pa.Table.from_batches(
+        [b for split in source.splits(taken.input) for b in source.read(split)]
+    )
+    assert taken.rows == 2
+    assert read.to_pylist() == [{"id": 1, "word": "x"}, {"id": 2, "word": None}]
+
+
+def test_csv_without_a_header_takes_the_columns_in_order(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, "csv", csv_header=False)
+    folder.add("a.csv", '1,"two\nlines"\n2,b\n')
+    taken = folder.source.take(None, 10, now=NOW)
+    assert taken.rows == 2
+    assert ids(folder.source, dict(taken.input)) == [1, 2]
+
+
+def test_a_file_that_changed_after_it_was_assigned_is_an_error(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.lines("a.jsonl", 1)
+    taken = dict(folder.source.take(None, 10, now=NOW).input)
+    folder.lines("a.jsonl", 1, 2)
+    with pytest.raises(PermanentError, match=r"a\.jsonl .* has changed since it was assigned"):
+        ids(folder.source, taken)
+
+
+def test_a_file_that_vanished_after_it_was_assigned_is_an_error(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    file = folder.lines("a.jsonl", 1)
+    taken = dict(folder.source.take(None, 10, now=NOW).input)
+    file.unlink()
+    with pytest.raises(PermanentError, match=r"a\.jsonl is gone"):
+        ids(folder.source, taken)
+
+
+@pytest.mark.parametrize(("kind", "text"), [("parquet", "no"), ("jsonl", "{"), ("csv", "id\nx\n")])
+def test_a_file_that_is_not_what_it_should_be_says_so(tmp_path: Path, kind: str, text: str) -> None:
+    folder = Folder(tmp_path, kind)
+    folder.add(f"a.{kind}", text)
+    with pytest.raises(PermanentError, match=rf"a\.{kind}"):
+        folder.source.waiting_rows(None, now=NOW)
+
+
+def test_an_empty_file_is_no_rows(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.add("a.jsonl", "")
+    folder.lines("b.jsonl", 1)
+    taken = folder.source.take(None, 10, now=NOW)
+    assert [file["name"] for file in taken.input["files"]] == ["a.jsonl", "b.jsonl"]
+    assert ids(folder.source, dict(taken.input)) == [1]

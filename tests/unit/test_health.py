@@ -1,0 +1,77 @@
+"""How a stream is, from what several observers say."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ft_policies.health import Health, HealthPolicy, PrimarySeen, Process
+
+POLICY = HealthPolicy(lease_seconds=3.0, stuck_after_seconds=60.0, start_within_seconds=120.0)
+WELL = PrimarySeen(
+    id="words-1",
+    process=Process.RUNNING,
+    registered_age=500.0,
+    heartbeat_age=0.4,
+    progress_age=1.0,
+    processing=True,
+    level=True,
+)
+STARTING = replace(WELL, registered_age=5.0, progress_age=None, processing=False, level=False)
+
+
+@pytest.mark.parametrize(
+    ("seen", "health"),
+    [
+        (WELL, Health.HEALTHY),
+        (replace(WELL, level=False), Health.REPLAYING),
+        (replace(WELL, process=Process.UNKNOWN), Health.HEALTHY),
+        (replace(WELL, process=Process.GONE), Health.DEAD),
+        (replace(WELL, heartbeat_age=3.1), Health.DISPUTED),
+        (replace(WELL, heartbeat_age=3.1, process=Process.UNKNOWN), Health.SILENT),
+        (replace(WELL, progress_age=61.0), Health.STUCK),
+        (STARTING, Health.STARTING),
+        (replace(STARTING, registered_age=121.0), Health.STUCK),
+        (replace(STARTING, heartbeat_age=None), Health.STARTING),
+        (replace(STARTING, heartbeat_age=None, registered_age=16.0), Health.SILENT),
+        (None, Health.MISSING),
+    ],
+)
+def test_a_stream_that_should_run_is_judged(seen: PrimarySeen | None, health: Health) -> None:
+    assert POLICY.judge(wanted=True, primary=seen).health is health
+
+
+def test_a_stream_that_nobody_wants_is_stopped_or_stopping() -> None:
+    assert POLICY.judge(wanted=False, primary=None).health is Health.STOPPED
+    assert POLICY.judge(wanted=False, primary=WELL).health is Health.STOPPING
+
+
+def test_observers_that_disagree_are_named() -> None:
+    verdict = POLICY.judge(wanted=True, primary=replace(WELL, heartbeat_age=9.0))
+    assert verdict.health is Health.DISPUTED
+    assert verdict.reason == "words-1 has been silent for 9.0 s, but its process is there"
+
+
+AGES = st.none() | st.floats(0, 1000)
+
+
+@given(
+    st.builds(
+        PrimarySeen,
+        id=st.just("words-1"),
+        process=st.sampled_from(Process),
+        registered_age=st.floats(0, 1000),
+        heartbeat_age=AGES,
+        progress_age=AGES,
+        processing=st.booleans(),
+        level=st.booleans(),
+    )
+)
+def test_a_primary_that_is_silent_for_longer_than_its_lease_never_passes_for_well(
+    seen: PrimarySeen,
+) -> None:
+    verdict = POLICY.judge(wanted=True, primary=seen)
+    silent = seen.heartbeat_age is not None and seen.heartbeat_age > POLICY.lease_seconds
+    assert verdict.reason
+    if silent or seen.process is Process.GONE:
+        assert verdict.health.failed

@@ -1,0 +1,37 @@
+"""When an epoch closes."""
+
+import pytest
+
+from ft_policies.epochs import Close, Pace, Wait
+
+PACE = Pace(seconds=1.0, rows=100, silence_seconds=5.0)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "since", "expected"),
+    [
+        (0, None, 0),  # the first epoch fixes where the input starts
+        (250, None, 100),
+        (100, 0.0, 100),
+        (250, 0.0, 100),  # never more than fits, however much waits
+        (7, 1.0, 7),
+        (0, 5.0, 0),
+    ],
+)
+def test_an_epoch_closes_when_it_is_full_old_or_the_input_silent(
+    waiting: int, since: float | None, expected: int
+) -> None:
+    decision = PACE.decide(waiting_rows=waiting, since_last_seconds=since)
+    assert isinstance(decision, Close)
+    assert decision.rows == expected
+
+
+@pytest.mark.parametrize(("waiting", "since"), [(99, 0.9), (0, 4.9), (1, 0.0)])
+def test_an_epoch_that_is_neither_full_nor_old_waits(waiting: int, since: float) -> None:
+    assert isinstance(PACE.decide(waiting_rows=waiting, since_last_seconds=since), Wait)
+
+
+def test_rows_alone_do_not_keep_a_half_full_epoch_open_for_ever() -> None:
+    pace = Pace(rows=100, silence_seconds=5.0)
+    assert isinstance(pace.decide(waiting_rows=10, since_last_seconds=4.9), Wait)
+    assert pace.decide(waiting_rows=10, since_last_seconds=5.0) == Close(10, "not full after 5.0 s")
