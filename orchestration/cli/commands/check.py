@@ -1,0 +1,77 @@
+"""`holdfast check`: all mistakes in the files that people wrote."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.table import Table
+
+from orchestration.cli import words
+from orchestration.cli.terminal import DONE, JsonOption, Terminal, terminal
+
+if TYPE_CHECKING:
+    from configs.problems import Problem
+    from configs.stream import StreamDeclaration
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the command line this command."""
+    app.command(epilog="Example:  holdfast check --json")(check)
+
+
+def check(ctx: typer.Context, *, as_json: JsonOption = False) -> None:
+    """Check all declarations: every mistake with file, line, field, value and what is allowed.
+
+    Leaves with 1 if there is a mistake.
+    """
+    from configs.project import Project, check as problems_of
+
+    tell = terminal(ctx)
+    root = tell.root()
+    problems = problems_of(root)
+    streams = {} if problems else dict(Project.load(root).streams)
+    if as_json:
+        tell.json({"problems": [asdict(p) for p in problems], "streams": _facts(streams)})
+    elif problems:
+        _show_problems(tell, problems)
+    else:
+        tell.out.print(_table(streams))
+        tell.out.print(f"{DONE} {words.plural(len(streams), 'stream')} declared, no mistake")
+    raise typer.Exit(1 if problems else 0)
+
+
+def _show_problems(tell: Terminal, problems: "list[Problem]") -> None:
+    from rich.markup import escape
+
+    for found in problems:
+        place = f"{found.file}:{found.line}:{found.column}"
+        tell.out.print(f"[bold]{escape(place)}[/bold]", soft_wrap=True)
+        written = "" if found.value is None else f" = {found.value}"
+        tell.out.print(f"  {escape(found.field or '(the file)')}{escape(written)}", soft_wrap=True)
+        tell.out.print(f"  [red]{escape(found.message)}[/red]", soft_wrap=True)
+    tell.out.print(f"\n{words.plural(len(problems), 'mistake')}")
+
+
+def _facts(streams: "dict[str, StreamDeclaration]") -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "app": declared.app,
+            "source": declared.source.kind,
+            "sink": declared.sink.kind,
+            "tier": declared.tier.value,
+            "recovery_time_seconds": declared.objective.recovery_time,
+            "guarantee": declared.objective.guarantee.value,
+        }
+        for name, declared in sorted(streams.items())
+    ]
+
+
+def _table(streams: "dict[str, StreamDeclaration]") -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in ("stream", "app", "source", "sink", "tier", "objective"):
+        table.add_column(column, overflow="fold")
+    for row in _facts(streams):
+        objective = f"back in {row['recovery_time_seconds']:g} s, {row['guarantee']}"
+        table.add_row(row["name"], row["app"], row["source"], row["sink"], row["tier"], objective)
+    return table

@@ -1,0 +1,64 @@
+"""`holdfast incidents`: what went wrong, and what was done about it."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from orchestration.cli import words
+from orchestration.cli.terminal import DONE, JsonOption, terminal
+
+if TYPE_CHECKING:
+    from resources.control.records import Incident
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the command line this command."""
+    app.command(epilog="Example:  holdfast incidents word_count --open")(incidents)
+
+
+def incidents(
+    ctx: typer.Context,
+    *,
+    stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", show_default=False)] = None,
+    open_only: Annotated[bool, typer.Option("--open", help="Only those that are open.")] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="At most so many, newest first.")
+    ] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """List incidents, newest first: what was seen, who deals with it, how it ended."""
+    tell = terminal(ctx)
+    with tell.world() as world:
+        if stream is not None:
+            world.project.stream(stream)
+        found = world.store.incidents.of(stream, open_only=open_only)[:limit]
+        now = world.store.now()
+    if as_json:
+        tell.json({"incidents": [asdict(one) for one in found]})
+    elif not found:
+        tell.out.print(f"{DONE} no {'open ' if open_only else ''}incident")
+    else:
+        tell.out.print(table(found, now))
+
+
+def table(found: "list[Incident]", now: float) -> Table:
+    """Incidents as a table."""
+    shown = Table(box=None, pad_edge=False)
+    for column in ("incident", "stream", "kind", "opened", "state", "lasted", "tries", "outcome"):
+        shown.add_column(column, overflow="fold")
+    for one in found:
+        lasted = (now if one.closed_at is None else one.closed_at) - one.opened_at
+        shown.add_row(
+            one.id[:8],
+            escape(one.stream),
+            one.kind,
+            f"{words.age(now - one.opened_at)} ago",
+            f"[red]{one.state}[/red]" if one.closed_at is None else str(one.state),
+            words.seconds(lasted),
+            str(one.attempts),
+            escape(one.outcome or str(one.detail.get("reason", ""))),
+        )
+    return shown

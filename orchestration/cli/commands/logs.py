@@ -1,0 +1,112 @@
+"""`holdfast logs`: what a replica wrote."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ft_policies.errors import PermanentError
+from orchestration.cli.terminal import JsonOption, terminal
+
+if TYPE_CHECKING:
+    from resources.control.records import ReplicaRow
+    from streaming.world import World
+
+LOOK_SECONDS = 0.3
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the command line this command."""
+    app.command(epilog="Example:  holdfast logs word_count --follow --lines 20")(logs)
+
+
+def logs(
+    ctx: typer.Context,
+    *,
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="A stream's name.")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=0, help="How many to begin with.")
+    ] = 50,
+    replica: Annotated[
+        str | None, typer.Option(metavar="ID", help="Another replica than the newest.")
+    ] = None,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="What Spark wrote, instead of the replica's own log.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the log of a stream's newest replica; --follow goes on with the next one too."""
+    tell = terminal(ctx)
+    with tell.world() as world:
+        row = _row(world, stream, replica)
+        path = _file(row, spark=spark)
+        if as_json:
+            found = list(last_lines(path, lines))
+            tell.json({"stream": stream, "replica": row.id, "file": str(path), "lines": found})
+            return
+        for line in last_lines(path, lines):
+            typer.echo(line)
+        if follow:
+            newest = replica is None
+            _follow(
+                path, lambda: _file(_row(world, stream, replica), spark=spark) if newest else path
+            )
+
+
+def last_lines(path: Path, count: int) -> Iterator[str]:
+    """The end of a log file, or nothing if there is none yet."""
+    if not path.exists():
+        return
+    with path.open(errors="replace") as log:
+        for line in deque(log, maxlen=count):
+            yield line.rstrip("\n")
+
+
+def grown(path: Path, position: int) -> tuple[str, int]:
+    """What a log has got since a position; a file that was begun anew is read from its start."""
+    size = path.stat().st_size if path.exists() else 0
+    if size == position:
+        return "", position
+    with path.open("rb") as log:
+        log.seek(position if size > position else 0)
+        text = log.read()
+        return text.decode(errors="replace"), log.tell()
+
+
+def _follow(path: Path, newest: Callable[[], Path]) -> None:
+    from resources.clock import SYSTEM_CLOCK
+
+    position = path.stat().st_size if path.exists() else 0
+    while True:
+        text, position = grown(path, position)
+        typer.echo(text, nl=False)
+        current = newest()
+        if current != path:
+            typer.echo(f"--- {current.parent.name} ---")
+            path, position = current, 0
+        SYSTEM_CLOCK.sleep(LOOK_SECONDS)
+
+
+def _row(world: "World", stream: str, replica: str | None) -> "ReplicaRow":
+    world.project.stream(stream)
+    rows = world.store.replicas.of(stream, live=False)
+    found = [row for row in rows if replica is None or row.id == replica]
+    if found:
+        return found[0]
+    if replica is None:
+        raise PermanentError(
+            f"{stream} never had a replica", hint=f"`holdfast start {stream}` starts one"
+        )
+    known = ", ".join(row.id for row in rows[:5]) or "none"
+    raise PermanentError(f"{stream} never had a replica {replica}", hint=f"newest are: {known}")
+
+
+def _file(row: "ReplicaRow", *, spark: bool) -> Path:
+    from streaming.launching import HOST
+
+    if row.host != HOST:
+        raise PermanentError(f"{row.id} is on {row.host}", hint="its log is there")
+    return Path(row.folder) / ("driver.out" if spark else "replica.log")

@@ -1,0 +1,153 @@
+"""`holdfast up` and `holdfast down`: the services of a project and its streams, all at once."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestration.cli import words
+from orchestration.cli.commands.streams import Patience, stopping
+from orchestration.cli.stepping import Told, carry_out
+from orchestration.cli.terminal import DONE, NOTE, JsonOption, Terminal, chosen, terminal
+
+if TYPE_CHECKING:
+    from streaming.world import World
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the command line these commands."""
+    app.command(epilog="Examples:  holdfast up  ·  holdfast up word_count --port 3001")(up)
+    app.command(epilog="Examples:  holdfast down  ·  holdfast down --keep-streams")(down)
+
+
+def up(
+    ctx: typer.Context,
+    *,
+    streams: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[STREAM...]", show_default=False, help="Default: all declared."),
+    ] = None,
+    no_streams: Annotated[
+        bool, typer.Option("--no-streams", help="Only the object store and Dagster.")
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Of the Dagster UI, instead of the configured one."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Start the embedded object store, Dagster (UI and daemon) and the declared streams.
+
+    What runs already is found and left alone, so it may be called again at any time.
+    """
+    from orchestration.playbooks.recover import start
+
+    tell = terminal(ctx)
+    with tell.world() as world:
+        names = [] if no_streams else chosen(world.project, streams or [])
+        facts = {
+            "object_store": start_object_store(world, tell, quiet=as_json),
+            "dagster": start_dagster(world, tell, port=port, quiet=as_json),
+        }
+        console = None if as_json else tell.out
+        told = carry_out(world, names, start, console, nothing_to_do="runs already")
+    _finish(tell, facts, told, as_json=as_json)
+
+
+def down(
+    ctx: typer.Context,
+    *,
+    keep_streams: Annotated[
+        bool,
+        typer.Option(
+            "--keep-streams", help="Stop Dagster only; the streams and their object store go on."
+        ),
+    ] = False,
+    patience: Patience = 90.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop the streams gracefully, then Dagster, then the embedded object store."""
+    tell = terminal(ctx)
+    with tell.world() as world:
+        told: list[Told] = []
+        if not keep_streams:
+            console = None if as_json else tell.out
+            names = [s.name for s in world.store.streams.all() if s.name in world.project.streams]
+            told = carry_out(
+                world, names, stopping(patience), console, nothing_to_do="does not run"
+            )
+        facts: dict[str, Any] = {"dagster": stop_dagster(world, tell, quiet=as_json)}
+        if not keep_streams and not any(one.error for one in told):
+            facts["object_store"] = stop_object_store(world, tell, quiet=as_json)
+    _finish(tell, facts, told, as_json=as_json)
+
+
+def start_object_store(world: "World", tell: Terminal, *, quiet: bool) -> dict[str, Any]:
+    """Start the embedded object store if the project uses it."""
+    embedded = world.embedded_s3()
+    if embedded is None:
+        return {"kind": "s3", "endpoint": None, "started": False}
+    was_there = embedded.alive()
+    with tell.err.status("starting the object store"):
+        endpoint = embedded.ensure().endpoint_url
+    if not quiet:
+        tell.out.print(f"{DONE} object store  {endpoint} [dim]({_how(was_there)})[/dim]")
+    return {"kind": "embedded", "endpoint": endpoint, "started": not was_there}
+
+
+def start_dagster(
+    world: "World", tell: Terminal, *, port: int | None, quiet: bool
+) -> dict[str, Any]:
+    """Start Dagster and wait until it is well."""
+    from orchestration.services.dagster_server import DagsterServer
+    from resources.clock import SYSTEM_CLOCK
+
+    server = DagsterServer(world.project)
+    was_there = server.find() is not None
+    began = SYSTEM_CLOCK.monotonic()
+    with tell.err.status("starting Dagster") as status:
+        running = server.ensure(
+            port=port, tell=lambda waits: status.update(f"starting Dagster: waiting for {waits}")
+        )
+    took = SYSTEM_CLOCK.monotonic() - began
+    if not quiet:
+        how = "runs already" if was_there else f"started in {words.seconds(took)}"
+        tell.out.print(f"{DONE} Dagster  {running.url} [dim]({how})[/dim]")
+    if was_there and port is not None and port != running.port and not quiet:
+        tell.out.print(f"{NOTE} it stays on port {running.port}: `holdfast down` first to move it")
+    return {"url": running.url, "pid": running.pid, "started": not was_there, "seconds": took}
+
+
+def stop_dagster(world: "World", tell: Terminal, *, quiet: bool) -> dict[str, Any]:
+    """End Dagster with all its processes."""
+    from orchestration.services.dagster_server import DagsterServer
+
+    with tell.err.status("stopping Dagster"):
+        stopped = DagsterServer(world.project).stop()
+    if not quiet:
+        tell.out.print(f"{DONE} Dagster  {_ended(stopped)}")
+    return {"stopped": stopped}
+
+
+def stop_object_store(world: "World", tell: Terminal, *, quiet: bool) -> dict[str, Any]:
+    """End the embedded object store."""
+    embedded = world.embedded_s3()
+    if embedded is None:
+        return {"stopped": False}
+    stopped = embedded.stop()
+    if not quiet:
+        tell.out.print(f"{DONE} object store  {_ended(stopped)}")
+    return {"stopped": stopped}
+
+
+def _how(was_there: bool) -> str:  # noqa: FBT001
+    return "runs already" if was_there else "started"
+
+
+def _ended(stopped: bool) -> str:  # noqa: FBT001
+    return "stopped" if stopped else "did not run"
+
+
+def _finish(tell: Terminal, facts: dict[str, Any], told: list[Told], *, as_json: bool) -> None:
+    if as_json:
+        tell.json({**facts, "streams": [one.facts() for one in told]})
+    raise typer.Exit(1 if any(one.error for one in told) else 0)

@@ -1,0 +1,97 @@
+"""`holdfast start`, `stop`, `snapshot` and `recover`: the playbooks, by hand."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from orchestration.cli import words
+from orchestration.cli.stepping import Playbook, carry_out
+from orchestration.cli.terminal import DONE, JsonOption, Terminal, chosen, terminal
+
+if TYPE_CHECKING:
+    from orchestration.playbooks.performing import Performed
+    from streaming.world import World
+
+Streams: TypeAlias = Annotated[list[str], typer.Argument(metavar="STREAM...", help="Stream names.")]
+Stream: TypeAlias = Annotated[str, typer.Argument(metavar="STREAM", help="A stream's name.")]
+Patience: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        min=0.0, metavar="SECONDS", help="End a replica by force if it has not left by then."
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the command line these commands."""
+    app.command(epilog="Example:  holdfast start word_count")(start)
+    app.command(epilog="Example:  holdfast stop word_count --patience 30")(stop)
+    app.command(epilog="Example:  holdfast snapshot word_count")(snapshot)
+    app.command(epilog="Example:  holdfast recover word_count")(recover)
+
+
+def start(ctx: typer.Context, *, streams: Streams, as_json: JsonOption = False) -> None:
+    """Start streams and wait until they are level with their input.
+
+    A stream that runs is left alone.
+    """
+    from orchestration.playbooks.recover import start as playbook
+
+    _run(terminal(ctx), streams, playbook, as_json=as_json, nothing_to_do="runs already")
+
+
+def stop(
+    ctx: typer.Context, *, streams: Streams, patience: Patience = 90.0, as_json: JsonOption = False
+) -> None:
+    """Stop streams: each finishes its epoch, ships a last snapshot, and leaves."""
+    _run(terminal(ctx), streams, stopping(patience), as_json=as_json, nothing_to_do="does not run")
+
+
+def recover(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = False) -> None:
+    """Recover a stream now, as the sensor would: fence what failed, start anew, catch up."""
+    from orchestration.playbooks.recover import Recovery
+
+    def playbook(world: "World", name: str, run: str) -> "Iterator[Performed[Any]]":
+        return Recovery(world=world, stream=name, run=run).steps()
+
+    _run(terminal(ctx), [stream], playbook, as_json=as_json, nothing_to_do="needs no recovery")
+
+
+def snapshot(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = False) -> None:
+    """Ship a snapshot of a running stream now, and wait until it is stored."""
+    from orchestration.playbooks.snapshot import snapshot_now
+
+    tell = terminal(ctx)
+    with tell.world() as world:
+        with tell.err.status(f"shipping a snapshot of {stream}"):
+            row = snapshot_now(world, stream)
+        if as_json:
+            tell.json(row)
+        elif row is None:
+            tell.out.print("there is no snapshot: no epoch was committed yet")
+        else:
+            tell.out.print(
+                f"{DONE} {row.id}  epoch {row.epoch}, {words.plural(row.files, 'file')}, "
+                f"{words.size(row.total_bytes)} ({words.size(row.new_bytes)} new), "
+                f"{words.plural(row.requests, 'request')}, {words.seconds(row.seconds)}"
+            )
+
+
+def stopping(patience_seconds: float) -> Playbook:
+    """The stop playbook with this much patience."""
+    from orchestration.playbooks.stop import stop as playbook
+
+    return lambda world, name, run: playbook(world, name, run, patience_seconds=patience_seconds)
+
+
+def _run(
+    tell: Terminal, streams: list[str], playbook: Playbook, *, as_json: bool, nothing_to_do: str
+) -> None:
+    with tell.world() as world:
+        names = chosen(world.project, streams)
+        console = None if as_json else tell.out
+        told = carry_out(world, names, playbook, console, nothing_to_do=nothing_to_do)
+    if as_json:
+        tell.json({"streams": [one.facts() for one in told]})
+    raise typer.Exit(1 if any(one.error for one in told) else 0)

@@ -1,0 +1,160 @@
+"""The facts of `holdfast status`: one look at a stream, as plain values with stable names."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from configs.sources import RateSource as RateDeclaration
+from ft_policies.errors import HoldfastError
+from resources.control.records import Incident, ReplicaRow, Sample
+from streaming.observing import StreamSeen, observe
+from streaming.world import World
+
+FRESH_SECONDS = 60.0
+SWITCHES = ("deploy", "receive", "process", "send", "sync")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaFacts:
+    """A live replica."""
+
+    id: str
+    slot: str
+    state: str
+    host: str
+    pid: int | None
+    desired: list[str]
+    observed: list[str]
+    epoch: int | None
+    heartbeat_age_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotAge:
+    """The newest snapshot."""
+
+    id: str
+    epoch: int
+    age_seconds: float
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamFacts:
+    """Everything that the table of streams shows; what is not known is `None`."""
+
+    stream: str
+    tier: str
+    wanted: bool
+    health: str
+    reason: str
+    failed: bool
+    replicas: list[ReplicaFacts]
+    epoch_committed: int | None
+    epoch_decided: int | None
+    lag_epochs: int
+    lag_rows: int | None
+    rate_rows_per_second: float | None
+    state_rows: int | None
+    state_bytes: int | None
+    snapshot: SnapshotAge | None
+    recovery_time_seconds: float
+    guarantee: str
+    incidents: list[Incident]
+
+
+def look(world: World, name: str) -> StreamFacts:
+    """Look at one stream now."""
+    seen = observe(world, name)
+    declared = world.project.stream(name)
+    row = world.store.streams.get(name)
+    samples = _fresh(world, seen)
+    committed = None if seen.committed is None else seen.committed.epoch
+    decided = None if seen.epoch is None else seen.epoch.epoch
+    return StreamFacts(
+        stream=name,
+        tier=declared.tier.value if row is None else row.tier,
+        wanted=seen.wanted,
+        health=seen.verdict.health.value,
+        reason=seen.verdict.reason,
+        failed=seen.verdict.health.failed,
+        replicas=[_replica(r, seen.at) for r in world.store.replicas.of(name)],
+        epoch_committed=committed,
+        epoch_decided=decided,
+        lag_epochs=0 if decided is None else decided - (-1 if committed is None else committed),
+        lag_rows=_lag_rows(world, seen),
+        rate_rows_per_second=samples.get("input_rows_per_second"),
+        state_rows=_whole(samples.get("state_rows")),
+        state_bytes=_whole(samples.get("state_bytes")),
+        snapshot=_snapshot(world, name, seen.at),
+        recovery_time_seconds=declared.objective.recovery_time,
+        guarantee=declared.objective.guarantee.value,
+        incidents=world.store.incidents.of(name),
+    )
+
+
+def _replica(row: ReplicaRow, now: float) -> ReplicaFacts:
+    return ReplicaFacts(
+        id=row.id,
+        slot=row.slot.value,
+        state=row.state.value,
+        host=row.host,
+        pid=row.pid,
+        desired=[name for name in SWITCHES if getattr(row.desired, name)],
+        observed=[name for name in SWITCHES if getattr(row.observed, name)],
+        epoch=row.epoch,
+        heartbeat_age_seconds=None if row.heartbeat_at is None else now - row.heartbeat_at,
+    )
+
+
+def _fresh(world: World, seen: StreamSeen) -> dict[str, float]:
+    """What the live primary measured lately: an old figure would be taken for a present one."""
+    primary = seen.primary
+
+    def counts(sample: Sample) -> bool:
+        return (
+            primary is not None
+            and sample.replica == primary.id
+            and seen.at - sample.at <= FRESH_SECONDS
+        )
+
+    latest = world.store.samples.latest(seen.name)
+    return {name: sample.value for name, sample in latest.items() if counts(sample)}
+
+
+def _lag_rows(world: World, seen: StreamSeen) -> int | None:
+    """Rows that are decided and not committed, and those that no epoch has yet, if that is known."""
+    if seen.epoch is None:
+        return None
+    first = 0 if seen.committed is None else seen.committed.epoch + 1
+    decided = world.store.epochs.between(seen.name, first, seen.epoch.epoch)
+    waiting = _waiting(world, seen)
+    return None if waiting is None else sum(epoch.rows for epoch in decided) + waiting
+
+
+def _waiting(world: World, seen: StreamSeen) -> int | None:
+    from streaming.sources.rate import RateSource
+
+    declared = world.project.stream(seen.name).source
+    if not isinstance(declared, RateDeclaration) or seen.epoch is None:
+        return None
+    position: Any = seen.epoch.end
+    try:
+        return RateSource(declared).waiting_rows(position, now=seen.at)
+    except (HoldfastError, KeyError, TypeError):
+        return None  # the epoch log was written by a stream that was declared otherwise
+
+
+def _snapshot(world: World, name: str, now: float) -> SnapshotAge | None:
+    newest = world.store.snapshots.newest(name)
+    if newest is None:
+        return None
+    return SnapshotAge(
+        id=newest.id,
+        epoch=newest.epoch,
+        age_seconds=now - newest.created_at,
+        total_bytes=newest.total_bytes,
+    )
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)

@@ -1,0 +1,141 @@
+"""What the snapshot commands do and tell: the vault has the snapshots, the catalogue their story."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from resources.control.records import SnapshotRow, SnapshotState
+from resources.vault.records import Pruned
+from resources.vault.vault import SnapshotVault
+from streaming.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A snapshot in the object store; what only the catalogue knows is `None` if it does not."""
+
+    id: str
+    epoch: int
+    token: int
+    replica: str
+    created_at: float
+    files: int | None
+    total_bytes: int | None
+    new_bytes: int | None
+    requests: int | None
+    seconds: float | None
+    state: str
+    reason: str
+    verified_at: float | None
+
+
+def listed(world: World, stream: str) -> list[Listed]:
+    """All snapshots, newest first, and those that the catalogue has and the store has not."""
+    rows = {row.id: row for row in world.store.snapshots.of(stream, available_only=False)}
+    records = world.vault(stream).list()
+    present = [
+        _listed(record.id, record.epoch, record.token, record.replica, record.created_at, rows)
+        for record in records
+    ]
+    known = {record.id for record in records}
+    lost = [
+        _from_row(row, state="missing", reason="the object store does not have it")
+        for row in rows.values()
+        if row.id not in known and row.state is SnapshotState.AVAILABLE
+    ]
+    return sorted(present + lost, key=lambda one: one.id, reverse=True)
+
+
+def described(vault: SnapshotVault, snapshot_id: str) -> dict[str, Any]:
+    """A manifest as plain facts."""
+    manifest = vault.manifest(snapshot_id)
+    live = dict.fromkeys(manifest.packs, 0)
+    for file in manifest.files:
+        live[file.pack] += file.size_bytes
+    return {
+        "id": manifest.id,
+        "stream": manifest.stream,
+        "epoch": manifest.epoch,
+        "token": manifest.token,
+        "replica": manifest.replica,
+        "parent": manifest.parent,
+        "created_at": manifest.created_at,
+        "spark_version": manifest.spark_version,
+        "conf": dict(manifest.conf),
+        "total_bytes": manifest.state_bytes,
+        "packs": [
+            {"name": name, "bytes": size, "live_share": live[name] / size if size else 1.0}
+            for name, size in manifest.packs.items()
+        ],
+        "files": [
+            {"path": f.path, "bytes": f.size_bytes, "pack": f.pack, "sha256": f.sha256.hex()}
+            for f in manifest.files
+        ],
+    }
+
+
+def verified(world: World, stream: str, snapshot_id: str) -> list[str]:
+    """What is wrong with a snapshot; the catalogue is told."""
+    problems = world.vault(stream).verify(snapshot_id)
+    if problems:
+        world.store.snapshots.mark(stream, snapshot_id, SnapshotState.DAMAGED, problems[0])
+    else:
+        world.store.snapshots.mark(stream, snapshot_id, SnapshotState.AVAILABLE, "")
+        world.store.snapshots.verified(stream, snapshot_id)
+    return problems
+
+
+def pruned(world: World, stream: str, *, dry_run: bool) -> Pruned:
+    """Drop what retention does not keep; the catalogue is told."""
+    policy = world.project.stream(stream).retention.policy()
+    outcome = world.vault(stream).prune(policy, now=world.store.now(), dry_run=dry_run)
+    if not dry_run:
+        reasons = {v.snapshot.id: "; ".join(v.reasons) for v in outcome.verdicts}
+        for one in outcome.dropped:
+            world.store.snapshots.mark(stream, one, SnapshotState.DROPPED, reasons[one])
+    return outcome
+
+
+def _listed(
+    snapshot_id: str,
+    epoch: int,
+    token: int,
+    replica: str,
+    created_at: float,
+    rows: dict[str, SnapshotRow],
+) -> Listed:
+    row = rows.get(snapshot_id)
+    if row is not None:
+        return _from_row(row, state=row.state.value, reason=row.reason)
+    return Listed(
+        id=snapshot_id,
+        epoch=epoch,
+        token=token,
+        replica=replica,
+        created_at=created_at,
+        files=None,
+        total_bytes=None,
+        new_bytes=None,
+        requests=None,
+        seconds=None,
+        state="not in the catalogue",
+        reason="",
+        verified_at=None,
+    )
+
+
+def _from_row(row: SnapshotRow, *, state: str, reason: str) -> Listed:
+    return Listed(
+        id=row.id,
+        epoch=row.epoch,
+        token=row.token,
+        replica=row.replica,
+        created_at=row.created_at,
+        files=row.files,
+        total_bytes=row.total_bytes,
+        new_bytes=row.new_bytes,
+        requests=row.requests,
+        seconds=row.seconds,
+        state=state,
+        reason=reason,
+        verified_at=row.verified_at,
+    )

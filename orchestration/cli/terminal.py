@@ -1,0 +1,93 @@
+"""What every command needs to talk: the project, two consoles, and JSON for programs."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+from rich.console import Console
+
+from ft_policies.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from configs.project import Project
+    from streaming.world import World
+
+DONE, FAILED, NOTE = "[green]✔[/green]", "[red]✘[/red]", "[yellow]•[/yellow]"
+
+JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print facts as JSON.")]
+
+
+@dataclass(slots=True)
+class Terminal:
+    """Where a command reads and writes; facts go to `out`, errors to `err`."""
+
+    project_folder: Path | None = None
+    debug: bool = False
+
+    @property
+    def out(self) -> Console:
+        """The console for facts."""
+        return Console(highlight=False, soft_wrap=False)
+
+    @property
+    def err(self) -> Console:
+        """The console for errors."""
+        return Console(highlight=False, stderr=True)
+
+    def root(self) -> Path:
+        """The project's folder: the one that was named, or the nearest."""
+        from configs.project import Project
+
+        return self.project_folder.resolve() if self.project_folder else Project.find_root()
+
+    def project(self) -> "Project":
+        """The project as declared."""
+        from configs.project import Project
+
+        return Project.load(self.root())
+
+    @contextmanager
+    def world(self) -> "Iterator[World]":
+        """The project as something to act on."""
+        from streaming.world import open_world
+
+        with open_world(self.root()) as world:
+            yield world
+
+    def json(self, facts: Any) -> None:
+        """Print facts for a program."""
+        typer.echo(json.dumps(facts, default=_plain, indent=2, ensure_ascii=False))
+
+    def error(self, error: HoldfastError) -> None:
+        """Say what went wrong and what can be done about it."""
+        self.err.print(f"[red]error:[/red] {_escaped(str(error))}", soft_wrap=True)
+        if error.hint:
+            self.err.print(f"[dim] hint:[/dim] {_escaped(error.hint)}", soft_wrap=True)
+
+
+def terminal(ctx: typer.Context) -> Terminal:
+    """The terminal of the command that runs."""
+    return ctx.ensure_object(Terminal)
+
+
+def chosen(project: "Project", names: list[str]) -> list[str]:
+    """The streams that were named, each of them declared; all if none was."""
+    for name in names:
+        project.stream(name)
+    return list(dict.fromkeys(names)) or sorted(project.streams)
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return str(value)

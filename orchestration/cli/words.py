@@ -1,0 +1,43 @@
+"""Quantities as people read them."""
+
+_BYTES = ("B", "kB", "MB", "GB", "TB")
+NONE = "-"
+
+
+def seconds(value: float | None) -> str:
+    """A duration: 0.4 s, 12.3 s, 95 s."""
+    if value is None:
+        return NONE
+    return f"{value:.1f} s" if value < 60 else f"{value:.0f} s"
+
+
+def age(value: float | None) -> str:
+    """How long ago, in one unit: 3 s, 12 min, 5 h, 9 d."""
+    if value is None:
+        return NONE
+    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if value >= 2 * size:
+            return f"{value / size:.0f} {unit}"
+    return f"{max(value, 0.0):.0f} s"
+
+
+def size(value: float | None) -> str:
+    """Bytes in the largest unit that keeps a digit before the point."""
+    if value is None:
+        return NONE
+    amount = float(value)
+    for unit in _BYTES:
+        if amount < 1000 or unit == _BYTES[-1]:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    raise AssertionError
+
+
+def count(value: float | None) -> str:
+    """A number with its thousands apart."""
+    return NONE if value is None else f"{value:,.0f}"
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """`1 epoch`, `2 epochs`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
