@@ -1,0 +1,53 @@
+"""Great Expectations as asset checks: one adapter from a suite's outcome to Dagster's.
+
+Great Expectations brings Spark, which takes seconds: it is imported when a suite is run, so that
+sensors never pay for it.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from great_expectations import ExpectationSuite
+
+
+def validate(
+    frame: "pd.DataFrame", suite: "ExpectationSuite", *, about: Mapping[str, int] | None = None
+) -> dg.AssetCheckResult:
+    """Run a suite on a frame; the worst failed expectation sets the severity."""
+    import great_expectations as gx
+    from great_expectations.expectations.metadata_types import FailureSeverity
+
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]
+    asset = context.data_sources.add_pandas("frames").add_dataframe_asset("frame")
+    batch = asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
+    outcome = batch.validate(suite)
+    failed = [one for one in outcome.results if not one.success]
+    configs = [one.expectation_config for one in failed if one.expectation_config]
+    critical = any(config.severity == FailureSeverity.CRITICAL for config in configs)
+    return dg.AssetCheckResult(
+        passed=bool(outcome.success),
+        severity=dg.AssetCheckSeverity.ERROR if critical else dg.AssetCheckSeverity.WARN,
+        description=f"{len(outcome.results) - len(failed)} of {len(outcome.results)} expectations hold",
+        metadata={
+            **(about or {}),
+            "rows_validated": len(frame),
+            "expectations": len(outcome.results),
+            "failed": dg.MetadataValue.json(
+                [{"expectation": c.type, **_plain(c.kwargs)} for c in configs]
+            ),
+        },
+    )
+
+
+def _plain(kwargs: dict[str, object]) -> dict[str, object]:
+    """The arguments of an expectation that JSON can carry and a person wants to read."""
+    shown = {key: value for key, value in kwargs.items() if key != "batch_id"}
+    return {
+        key: value if isinstance(value, str | int | float | bool | None) else str(value)[:200]
+        for key, value in shown.items()
+    }

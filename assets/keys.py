@@ -1,0 +1,18 @@
+"""The names that Dagster knows a stream's three assets by."""
+
+import dagster as dg
+
+
+def stream_key(stream: str) -> dg.AssetKey:
+    """The running stream: it advances with its committed epochs."""
+    return dg.AssetKey(["streams", stream])
+
+
+def snapshots_key(stream: str) -> dg.AssetKey:
+    """The stream's snapshots in the object store."""
+    return dg.AssetKey(["snapshots", stream])
+
+
+def output_key(stream: str) -> dg.AssetKey:
+    """What the stream has put out."""
+    return dg.AssetKey(["outputs", stream])

@@ -1,0 +1,145 @@
+"""The snapshots of a stream as an asset: how old the newest is, and whether it can be restored."""
+
+import dagster as dg
+
+from assets.failures import explained
+from assets.keys import snapshots_key, stream_key
+from assets.worlds import Worlds
+from configs.stream import StreamDeclaration
+from resources.control.records import SnapshotRow, SnapshotState
+from streaming.observing import StreamSeen, observe
+from streaming.world import World
+
+LATE_FACTOR = 3.0
+SHOWN_PROBLEMS = 20
+
+
+def spec(declared: StreamDeclaration) -> dg.AssetSpec:
+    """What Dagster shows of a stream's snapshots."""
+    policy, kept = declared.checkpoint, declared.retention
+    return dg.AssetSpec(
+        snapshots_key(declared.name),
+        deps=[stream_key(declared.name)],
+        description=f"Consistent cuts of the checkpoint of {declared.name} in the object store: "
+        "what a recovery starts from.",
+        group_name="snapshots",
+        kinds={"s3"},
+        metadata={
+            "policy": policy.model_dump(mode="json", exclude_none=True),
+            "retention": kept.model_dump(mode="json"),
+        },
+    )
+
+
+def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
+    """The claims about a stream's snapshots."""
+    name = declared.name
+
+    @dg.asset_check(
+        asset=snapshots_key(name),
+        name="recent",
+        description="While the stream runs, its newest snapshot is not much older than the policy allows.",
+    )
+    def recent(worlds: dg.ResourceParam[Worlds]) -> dg.AssetCheckResult:
+        with explained(), worlds.open() as world:
+            seen = observe(world, name)
+            newest = world.store.snapshots.newest(name)
+            return judge_age(world.project.stream(name), seen, newest)
+
+    @dg.asset_check(
+        asset=snapshots_key(name),
+        name="restorable",
+        description="Every byte of the newest snapshot is in the object store, as its digest says.",
+    )
+    def restorable(worlds: dg.ResourceParam[Worlds]) -> dg.AssetCheckResult:
+        with explained(), worlds.open() as world:
+            return verify_newest(world, name)
+
+    return [recent, restorable]
+
+
+def snapshot_metadata(row: SnapshotRow, *, at: float) -> dict[str, float | int | str]:
+    """What one snapshot is and took."""
+    return {
+        "snapshot": row.id,
+        "epoch": row.epoch,
+        "age_seconds": max(at - row.created_at, 0.0),
+        "total_bytes": row.total_bytes,
+        "new_bytes": row.new_bytes,
+        "files": row.files,
+        "requests": row.requests,
+        "ship_seconds": row.seconds,
+    }
+
+
+def expected_seconds(declared: StreamDeclaration) -> float:
+    """How long the policy lets a snapshot get; without a limit in time, the recovery objective."""
+    policy, epoch = declared.checkpoint, declared.epoch
+    limits = []
+    if policy.every is not None:
+        limits.append(policy.every)
+    if policy.epochs is not None:
+        limits.append(policy.epochs * max(epoch.silence, epoch.seconds or 0.0))
+    return min(limits, default=declared.objective.recovery_time)
+
+
+def judge_age(
+    declared: StreamDeclaration, seen: StreamSeen, newest: SnapshotRow | None
+) -> dg.AssetCheckResult:
+    """Hold the age of the newest snapshot against what the policy leads one to expect."""
+    limit = LATE_FACTOR * expected_seconds(declared)
+    metadata: dict[str, float | int | str] = {"limit_seconds": limit}
+    if newest is not None:
+        metadata |= snapshot_metadata(newest, at=seen.at)
+    if seen.primary is None and not seen.wanted:
+        return dg.AssetCheckResult(
+            passed=True, description="the stream is stopped: nothing is new", metadata=metadata
+        )
+    since = _since(seen, newest)
+    age = 0.0 if since is None else max(seen.at - since, 0.0)
+    what = "the newest snapshot" if newest else "no snapshot yet, the stream's primary"
+    return dg.AssetCheckResult(
+        passed=age <= limit,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"{what} is {age:.0f} s old, the limit is {limit:.0f} s",
+        metadata=metadata,
+    )
+
+
+def _since(seen: StreamSeen, newest: SnapshotRow | None) -> float | None:
+    """When the time for the next snapshot began: with the last one, or the start after a stop."""
+    times = [] if newest is None else [newest.created_at]
+    if seen.last_primary is not None:
+        times.append(seen.last_primary.registered_at)
+    return max(times, default=None)
+
+
+def verify_newest(world: World, stream: str) -> dg.AssetCheckResult:
+    """Read the newest snapshot in full, and enter in the catalogue what was found."""
+    vault, catalogue = world.vault(stream), world.store.snapshots
+    listed = vault.list()
+    if not listed:
+        known = catalogue.newest(stream)
+        return dg.AssetCheckResult(
+            passed=known is None,
+            description="there is no snapshot yet"
+            if known is None
+            else f"the catalogue has {known.id}, the object store has no snapshot",
+        )
+    newest = listed[0].id
+    problems = vault.verify(newest)
+    if problems:
+        catalogue.mark(stream, newest, SnapshotState.DAMAGED, problems[0])
+    else:
+        catalogue.verified(stream, newest)
+    return dg.AssetCheckResult(
+        passed=not problems,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description=f"{newest} is damaged: {problems[0]}" if problems else f"{newest} verifies",
+        metadata={
+            "snapshot": newest,
+            "epoch": listed[0].epoch,
+            "snapshots": len(listed),
+            "problems": dg.MetadataValue.json(problems[:SHOWN_PROBLEMS]),
+        },
+    )

@@ -1,0 +1,118 @@
+"""Reading a stream's Delta table as an auditor does: its history, its newest rows, its orphans."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from ft_policies.errors import TransientError
+from streaming.connections import connector, delta_options
+from streaming.world import World
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ORPHAN_HOURS = 7 * 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableEpochs:
+    """How often each epoch is in the table's history, and with which digest.
+
+    A history that does not reach back to the table's creation says nothing of epochs before `first`.
+    """
+
+    counts: Mapping[int, int]
+    digests: Mapping[int, str]
+    whole: bool
+
+    @property
+    def first(self) -> int | None:
+        """The oldest epoch that the history can answer for."""
+        return 0 if self.whole else min(self.counts, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewestRows:
+    """The newest files of a table as one frame."""
+
+    frame: "pd.DataFrame"
+    files: int
+    files_in_all: int
+
+
+def open_table(world: World, stream: str) -> DeltaTable | None:
+    """The stream's table as it is now; `None` before its first epoch."""
+    path = world.project.table_path(stream)
+    connect = connector(world.project.deployment.object_store, world.project.home)
+    try:
+        with _reachable(path):
+            return DeltaTable(path, storage_options=delta_options(path, connect))
+    except TableNotFoundError:
+        return None
+
+
+def table_epochs(table: DeltaTable, stream: str, *, limit: int) -> TableEpochs:
+    """The epochs of a stream among the newest commits."""
+    with _reachable(table.table_uri):
+        history = table.history(limit)
+    ours = [line for line in history if line.get("holdfast.stream") == stream]
+    return TableEpochs(
+        counts=Counter(int(line["holdfast.epoch"]) for line in ours),
+        digests={int(line["holdfast.epoch"]): line.get("holdfast.digest", "") for line in ours},
+        whole=any(line["version"] == 0 for line in history),
+    )
+
+
+def newest_rows(table: DeltaTable, *, at_least: int) -> NewestRows:
+    """Whole files from the newest epoch on, until there are enough rows.
+
+    The sink names files by epoch, so the order of names is the order of epochs.
+    """
+    with _reachable(table.table_uri):
+        dataset = table.to_pyarrow_dataset()
+        fragments = sorted(dataset.get_fragments(), key=lambda one: one.path, reverse=True)
+        chosen, rows = 0, 0
+        while chosen < len(fragments) and rows < at_least:
+            rows += fragments[chosen].count_rows()
+            chosen += 1
+        parts = [one.to_table(schema=dataset.schema).to_pandas() for one in fragments[:chosen]]
+    return NewestRows(
+        frame=_joined(parts) if parts else dataset.schema.empty_table().to_pandas(),
+        files=chosen,
+        files_in_all=len(fragments),
+    )
+
+
+def drop_orphans(table: DeltaTable, *, dry_run: bool = False) -> list[str]:
+    """Delete files that were staged and never committed, once no replica can still commit them.
+
+    Vacuum writes to the table's log even if it finds nothing, so it is asked first.
+    """
+    with _reachable(table.table_uri):
+        found = table.vacuum(ORPHAN_HOURS, dry_run=True, full=True)
+        if found and not dry_run:
+            return table.vacuum(ORPHAN_HOURS, dry_run=False, full=True)
+        return found
+
+
+def _joined(parts: "list[pd.DataFrame]") -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.concat(parts, ignore_index=True)
+
+
+@contextmanager
+def _reachable(path: str) -> Iterator[None]:
+    try:
+        yield
+    except TableNotFoundError:
+        raise
+    except (DeltaError, OSError) as error:
+        raise TransientError(
+            f"the table {path} cannot be read: {error}", hint="is its storage reachable?"
+        ) from error

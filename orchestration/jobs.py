@@ -1,0 +1,124 @@
+"""The jobs by which people start, stop and snapshot a stream, from the UI or a shell."""
+
+import dagster as dg
+from pydantic import Field
+
+from assets.failures import explained
+from assets.worlds import Worlds
+from orchestration.playbooks.recover import start as start_playbook
+from orchestration.playbooks.snapshot import snapshot_now
+from orchestration.playbooks.stop import DEFAULT_PATIENCE_SECONDS, stop as stop_playbook
+from orchestration.reporting import name_stream, playbook_tags, report, timeline_table
+
+
+class StreamConfig(dg.Config):
+    """Which stream to act on."""
+
+    stream: str = Field(description="A declared stream, for example word_count.")
+
+
+class StopConfig(StreamConfig):
+    """Which stream to stop, and how patiently."""
+
+    patience_seconds: float = Field(
+        default=DEFAULT_PATIENCE_SECONDS,
+        ge=0.0,
+        description="How long a replica may take to finish its epoch and ship, before it is ended.",
+    )
+
+
+class SnapshotConfig(StreamConfig):
+    """Which stream to snapshot, and how patiently."""
+
+    patience_seconds: float = Field(
+        default=120.0, ge=0.0, description="How long the snapshot may take."
+    )
+
+
+@dg.op(description="Declare the stream, want it to run, and wait until it is level.")
+def start(
+    context: dg.OpExecutionContext, config: StreamConfig, worlds: dg.ResourceParam[Worlds]
+) -> None:
+    """Start a stream."""
+    name_stream(context, config.stream)
+    with explained(), worlds.open() as world:
+        done = report(context, config.stream, start_playbook(world, config.stream, context.run_id))
+    context.add_output_metadata({"steps": timeline_table(done)})
+
+
+@dg.op(description="Ask the replicas to finish their epoch, ship a last snapshot and leave.")
+def stop(
+    context: dg.OpExecutionContext, config: StopConfig, worlds: dg.ResourceParam[Worlds]
+) -> None:
+    """Stop a stream."""
+    name_stream(context, config.stream)
+    patience = config.patience_seconds
+    with explained(), worlds.open() as world:
+        steps = stop_playbook(world, config.stream, context.run_id, patience_seconds=patience)
+        done = report(context, config.stream, steps)
+    context.add_output_metadata({"steps": timeline_table(done)})
+
+
+@dg.op(description="Ask the primary for a snapshot and wait until it is in the object store.")
+def snapshot(
+    context: dg.OpExecutionContext, config: SnapshotConfig, worlds: dg.ResourceParam[Worlds]
+) -> None:
+    """Snapshot a stream now."""
+    name_stream(context, config.stream)
+    with explained(), worlds.open() as world:
+        row = snapshot_now(world, config.stream, patience_seconds=config.patience_seconds)
+    if row is None:
+        context.log.warning("%s has committed nothing yet, so there is no snapshot", config.stream)
+        return
+    context.log.info("%s: %s new bytes, %.2f s", row.id, row.new_bytes, row.seconds)
+    context.add_output_metadata(
+        {"snapshot": row.id, "epoch": row.epoch, "new_bytes": row.new_bytes}
+    )
+
+
+@dg.op(description="Start the embedded object store unless it runs.")
+def ensure(context: dg.OpExecutionContext, worlds: dg.ResourceParam[Worlds]) -> None:
+    """Bring the embedded object store back."""
+    with explained(), worlds.open() as world:
+        world.ensure_object_store()
+    context.log.info("the object store answers")
+
+
+@dg.job(
+    description="Starts a declared stream and waits until it is level. One that runs is left alone.",
+    tags=playbook_tags("start", max_runtime_seconds=3600),
+    executor_def=dg.in_process_executor,
+)
+def start_stream() -> None:
+    """Start one stream."""
+    start()
+
+
+@dg.job(
+    description="Stops a stream: its replicas finish their epoch, ship a last snapshot and leave.",
+    tags=playbook_tags("stop", max_runtime_seconds=900),
+    executor_def=dg.in_process_executor,
+)
+def stop_stream() -> None:
+    """Stop one stream."""
+    stop()
+
+
+@dg.job(
+    description="Ships a snapshot of a running stream now, whatever its checkpoint policy says.",
+    tags=playbook_tags("snapshot", max_runtime_seconds=900),
+    executor_def=dg.in_process_executor,
+)
+def snapshot_stream() -> None:
+    """Snapshot one stream."""
+    snapshot()
+
+
+@dg.job(
+    description="Starts the embedded object store if it should run and does not.",
+    tags=playbook_tags("ensure_object_store", max_runtime_seconds=300),
+    executor_def=dg.in_process_executor,
+)
+def ensure_object_store() -> None:
+    """Bring the object store back."""
+    ensure()

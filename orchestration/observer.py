@@ -1,0 +1,160 @@
+"""The sensor that lets streams show in Dagster: what advanced, what was shipped, who got ill.
+
+A stream commits an epoch a second, and Dagster keeps every event for ever; so progress is reported
+at most every quarter of a minute, a change of health at once.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import dagster as dg
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from assets.keys import output_key, snapshots_key, stream_key
+from assets.snapshots import snapshot_metadata
+from assets.streams import HEALTHY, progress_metadata, verdict_metadata
+from assets.worlds import Worlds
+from ft_policies.errors import TransientError
+from resources.control.records import SnapshotRow
+from streaming.observing import StreamSeen, observe
+from streaming.world import World
+
+TICK_SECONDS = 5
+REPORT_SECONDS = 15.0
+SUMMED_EPOCHS = 1_000
+
+Event: TypeAlias = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
+
+
+class StreamMark(BaseModel):
+    """How far one stream has been reported."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    epoch: int = -1
+    reported_at: float = 0.0
+    health: str = ""
+    snapshot: str = ""
+
+
+class Marks(BaseModel):
+    """The cursor; one of another version, or none, is an empty one: everything is reported anew."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    streams: dict[str, StreamMark] = {}
+
+    @classmethod
+    def parse(cls, cursor: str | None) -> "Marks":
+        """Read what the last tick left."""
+        try:
+            return cls.model_validate_json(cursor or "{}")
+        except ValidationError:
+            return cls()
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is new about one stream."""
+
+    world: World
+    seen: StreamSeen
+    newest: SnapshotRow | None
+    mark: StreamMark
+
+    @property
+    def advanced(self) -> bool:
+        committed = self.seen.committed
+        waited = self.seen.at - self.mark.reported_at >= REPORT_SECONDS
+        return committed is not None and committed.epoch > self.mark.epoch and waited
+
+    @property
+    def changed_health(self) -> bool:
+        return self.seen.verdict.health.value != self.mark.health
+
+    @property
+    def shipped(self) -> bool:
+        return self.newest is not None and self.newest.id != self.mark.snapshot
+
+    def events(self) -> Iterator[Event]:
+        name = self.seen.name
+        if self.advanced:
+            yield from self._progress(name)
+        if self.shipped and self.newest is not None:
+            yield dg.AssetMaterialization(
+                snapshots_key(name), metadata=snapshot_metadata(self.newest, at=self.seen.at)
+            )
+        if self.changed_health:
+            yield from self._health(name)
+
+    def next_mark(self) -> StreamMark:
+        committed = self.seen.committed
+        return StreamMark(
+            epoch=committed.epoch if self.advanced and committed else self.mark.epoch,
+            reported_at=self.seen.at if self.advanced else self.mark.reported_at,
+            health=self.seen.verdict.health.value,
+            snapshot=self.newest.id if self.newest is not None else self.mark.snapshot,
+        )
+
+    def _progress(self, name: str) -> Iterator[Event]:
+        store = self.world.store
+        declared = self.world.project.stream(name)
+        metadata = progress_metadata(self.seen, declared, store.samples.latest(name))
+        last = metadata["epoch"]
+        first = max(self.mark.epoch, int(last) - SUMMED_EPOCHS) + 1
+        entries = store.ledger.between(name, first, int(last))
+        yield dg.AssetMaterialization(stream_key(name), metadata=metadata)
+        yield dg.AssetMaterialization(
+            output_key(name),
+            metadata={
+                "epoch": last,
+                "epochs_since_last_report": len(entries),
+                "rows_since_last_report": sum(entry.rows for entry in entries),
+            },
+        )
+
+    def _health(self, name: str) -> Iterator[Event]:
+        verdict = self.seen.verdict
+        metadata = verdict_metadata(verdict)
+        yield dg.AssetObservation(
+            stream_key(name),
+            description=verdict.reason,
+            metadata={**metadata, "was": self.mark.health},
+        )
+        yield dg.AssetCheckEvaluation(
+            asset_key=stream_key(name),
+            check_name=HEALTHY,
+            passed=not verdict.health.failed,
+            metadata=metadata,
+            description=verdict.reason,
+        )
+
+
+@dg.sensor(
+    minimum_interval_seconds=TICK_SECONDS,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Shows committed epochs, new snapshots and changes of health on the streams' assets.",
+)
+def stream_observer(
+    context: dg.SensorEvaluationContext, worlds: dg.ResourceParam[Worlds]
+) -> dg.SensorResult:
+    """Report what is new since the last tick."""
+    marks = Marks.parse(context.cursor)
+    try:
+        with worlds.open() as world:
+            looks = [_look(world, name, marks) for name in sorted(world.project.streams)]
+            events = [event for look in looks for event in look.events()]
+    except TransientError as error:
+        return dg.SensorResult(skip_reason=f"{error} ({error.hint})")
+    return dg.SensorResult(
+        asset_events=events,
+        cursor=Marks(streams={one.seen.name: one.next_mark() for one in looks}).model_dump_json(),
+        skip_reason=None if events else "nothing is new",
+    )
+
+
+def _look(world: World, name: str, marks: Marks) -> _Look:
+    seen = observe(world, name)
+    newest = world.store.snapshots.newest(name)
+    return _Look(world, seen, newest, marks.streams.get(name, StreamMark()))

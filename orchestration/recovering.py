@@ -1,0 +1,113 @@
+"""The job that brings a failed stream back."""
+
+from dataclasses import dataclass
+
+import dagster as dg
+from pydantic import Field
+
+from assets.failures import explained
+from assets.worlds import Worlds
+from ft_policies.errors import PermanentError
+from orchestration.claims import Claim, ClaimLostError
+from orchestration.playbooks.recover import Recovery
+from orchestration.reporting import (
+    name_stream,
+    playbook_tags,
+    report,
+    timeline,
+    timeline_table,
+)
+from resources.control.records import DesiredState, Incident
+from streaming.world import World
+
+
+class RecoverConfig(dg.Config):
+    """Which stream to recover, and on account of which incident."""
+
+    stream: str = Field(description="A declared stream, for example word_count.")
+    incident: str | None = Field(
+        default=None,
+        description="The incident that this run deals with; the recovery sensor fills it in. "
+        "Without one the stream is looked at and brought back all the same.",
+    )
+
+
+@dg.op(description="Fence a failed primary, start a new one, and wait until it has caught up.")
+def recover(
+    context: dg.OpExecutionContext, config: RecoverConfig, worlds: dg.ResourceParam[Worlds]
+) -> None:
+    """Bring a stream back, unless another run is at it."""
+    name_stream(context, config.stream)
+    with explained(), worlds.open() as world:
+        if config.incident is None:
+            _recover(context, Recovery(world=world, stream=config.stream, run=context.run_id))
+            return
+        claim = Claim(world.store.incidents, config.incident, context.run_id)
+        incident = claim.take()
+        if incident is None:
+            context.log.info("nothing to do for incident %s: %s", claim.incident, claim.holder())
+            return
+        try:
+            _Claimed(context, world, claim, incident).recover()
+        except ClaimLostError as lost:
+            context.log.warning("%s", lost)
+
+
+@dg.job(
+    description="Brings a stream back: fences a primary that is dead, silent or stuck, starts a new "
+    "one from the newest snapshot, and waits until it is level.",
+    tags=playbook_tags("recover", max_runtime_seconds=3600),
+    executor_def=dg.in_process_executor,
+)
+def recover_stream() -> None:
+    """One recovery of one stream."""
+    recover()
+
+
+@dataclass(frozen=True, slots=True)
+class _Claimed:
+    """A recovery on account of an incident that this run has claimed."""
+
+    context: dg.OpExecutionContext
+    world: World
+    claim: Claim
+    incident: Incident
+
+    def recover(self) -> None:
+        store, stream = self.world.store, self.incident.stream
+        recovery = Recovery(
+            world=self.world,
+            stream=stream,
+            run=self.context.run_id,
+            incident=self.incident.id,
+            beat=self.claim.beat,
+        )
+        try:
+            steps = _recover(self.context, recovery)
+        except PermanentError as error:
+            row = store.streams.get(stream)
+            if row is not None and row.desired is DesiredState.STOPPED:  # given up
+                store.incidents.close(self.incident.id, str(error))
+            raise
+        seconds = store.now() - self.incident.opened_at
+        detect = self.incident.detail.get("t_detect_seconds") or 0.0
+        objective = self.world.project.stream(stream).objective.recovery_time
+        store.incidents.close(
+            self.incident.id,
+            f"recovered {detect + seconds:.1f} s after the last sign of life ({steps})",
+        )
+        self.context.add_output_metadata(
+            {
+                "incident": self.incident.id,
+                "t_detect_seconds": float(detect),
+                "recovery_seconds": detect + seconds,
+                "objective_seconds": objective,
+                "objective_held": detect + seconds <= objective,
+            }
+        )
+
+
+def _recover(context: dg.OpExecutionContext, recovery: Recovery) -> str:
+    done = report(context, recovery.stream, recovery.steps())
+    context.add_output_metadata({"steps": timeline_table(done)})
+    return timeline(done)

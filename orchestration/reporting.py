@@ -1,0 +1,73 @@
+"""Showing a playbook's steps on the page of a Dagster run, as they happen."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import dagster as dg
+
+from assets.keys import stream_key
+from orchestration.playbooks.performing import Performed
+
+STREAM_TAG = "holdfast/stream"
+PLAYBOOK_TAG = "holdfast/playbook"
+CAUSE_TAG = "holdfast/cause"
+INCIDENT_TAG = "holdfast/incident"
+MAX_RUNTIME_TAG = "dagster/max_runtime"
+
+
+def playbook_tags(playbook: str, *, max_runtime_seconds: int) -> dict[str, str]:
+    """The tags of a job: which playbook it is, and when Dagster should give up on a run of it."""
+    return {PLAYBOOK_TAG: playbook, MAX_RUNTIME_TAG: str(max_runtime_seconds)}
+
+
+def name_stream(context: dg.OpExecutionContext, stream: str) -> None:
+    """Tag the run with its stream, so that people find it."""
+    context.instance.add_run_tags(context.run_id, {STREAM_TAG: stream})
+
+
+def report(
+    context: dg.OpExecutionContext, stream: str, steps: Iterable[Performed[Any]]
+) -> list[Performed[Any]]:
+    """Log each step when it is done and note it on the stream's asset; all of them in the end."""
+    done: list[Performed[Any]] = []
+    for performed in steps:
+        done.append(performed)
+        found = {key: _shown(value) for key, value in performed.found.items()}
+        context.log.info("%s: %.2f s %s", performed.name, performed.seconds, found or "")
+        context.log_event(
+            dg.AssetObservation(
+                stream_key(stream),
+                description=f"{performed.name} took {performed.seconds:.2f} s",
+                metadata={"step": performed.name, "seconds": performed.seconds, **found},
+            )
+        )
+    return done
+
+
+def timeline(steps: Iterable[Performed[Any]]) -> str:
+    """The steps and what each took, in one line."""
+    return ", ".join(f"{one.name} {one.seconds:.2f} s" for one in steps) or "nothing to do"
+
+
+def timeline_table(steps: Iterable[Performed[Any]]) -> dg.TableMetadataValue:
+    """The steps as a table for the run's page."""
+    rows = [
+        dg.TableRecord(
+            {
+                "step": one.name,
+                "seconds": round(one.seconds, 3),
+                "found": ", ".join(f"{key}={value}" for key, value in one.found.items()),
+            }
+        )
+        for one in steps
+    ]
+    columns = [
+        dg.TableColumn("step", "string"),
+        dg.TableColumn("seconds", "float"),
+        dg.TableColumn("found", "string"),
+    ]
+    return dg.MetadataValue.table(rows, dg.TableSchema(columns=columns))
+
+
+def _shown(value: object) -> str | int | float | bool:
+    return value if isinstance(value, str | int | float | bool) else str(value)

@@ -1,0 +1,75 @@
+"""What happens by the clock: durable snapshots, retention, audits."""
+
+import dagster as dg
+
+from assets.worlds import Worlds
+from ft_policies.errors import TransientError
+from orchestration.housekeeping import prune_snapshots
+from orchestration.jobs import SnapshotConfig, snapshot_stream
+from orchestration.reporting import CAUSE_TAG, STREAM_TAG, playbook_tags
+from streaming.observing import StreamSeen, observe
+
+AUDIT = dg.define_asset_job(
+    "audit",
+    selection=dg.AssetSelection.all_asset_checks(),
+    description="Runs every check: health, snapshots, ledger against table, expectations.",
+    tags=playbook_tags("audit", max_runtime_seconds=3600),
+    executor_def=dg.in_process_executor,
+)
+
+
+@dg.schedule(
+    cron_schedule="*/15 * * * *",
+    job=snapshot_stream,
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="A snapshot of each running stream, whatever its own checkpoint policy says.",
+)
+def durable_snapshots(
+    context: dg.ScheduleEvaluationContext, worlds: dg.ResourceParam[Worlds]
+) -> list[dg.RunRequest] | dg.SkipReason:
+    """Ask for one snapshot a running stream; stopped ones are skipped."""
+    try:
+        with worlds.open() as world:
+            seen = [observe(world, name) for name in sorted(world.project.streams)]
+    except TransientError as error:
+        return dg.SkipReason(f"{error} ({error.hint})")
+    idle = [f"{one.name} is {one.verdict.health}" for one in seen if not _can_ship(one)]
+    running = [one for one in seen if _can_ship(one)]
+    if not running:
+        return dg.SkipReason("; ".join(idle) or "no stream is declared")
+    if idle:
+        context.log.info("skipped: %s", "; ".join(idle))
+    at = context.scheduled_execution_time.isoformat()
+    return [_request(one.name, at) for one in running]
+
+
+retention = dg.ScheduleDefinition(
+    name="retention",
+    cron_schedule="7 * * * *",
+    job=prune_snapshots,
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Drops what no retention keeps, each hour.",
+)
+
+audits = dg.ScheduleDefinition(
+    name="audits",
+    cron_schedule="37 * * * *",
+    job=AUDIT,
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Runs every check, each hour.",
+)
+
+
+def _can_ship(seen: StreamSeen) -> bool:
+    return seen.wanted and seen.primary is not None and not seen.verdict.health.failed
+
+
+def _request(stream: str, at: str) -> dg.RunRequest:
+    return dg.RunRequest(
+        run_key=f"{stream}-{at}",
+        run_config=dg.RunConfig(ops={"snapshot": SnapshotConfig(stream=stream)}),
+        tags={STREAM_TAG: stream, CAUSE_TAG: "schedule"},
+    )
