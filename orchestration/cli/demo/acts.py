@@ -1,0 +1,167 @@
+"""The acts of the demo: run, kill, watch the recovery, stop. Each waits on facts, with a deadline."""
+
+import os
+import secrets
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.markup import escape
+
+from ft_policies.errors import PermanentError
+from orchestration.cli import words
+from orchestration.cli.demo.stage import STREAM
+from orchestration.cli.demo.timeline import Timeline, read
+from orchestration.cli.stepping import step_line
+from orchestration.cli.terminal import DONE
+from orchestration.playbooks.recover import start
+from orchestration.playbooks.stop import stop
+from resources.clock import SYSTEM_CLOCK
+from resources.control.records import Phase, ReplicaRow
+from streaming.launching import process_of
+from streaming.observing import observe
+from streaming.world import World
+
+EPOCHS_BEFORE = 20
+EPOCHS_AFTER = 10
+LOOK_SECONDS = 0.2
+TELL_SECONDS = 5.0
+RUN_SECONDS = 180.0
+RECOVERY_SECONDS = 300.0
+
+
+@dataclass(slots=True)
+class Narrator:
+    """Says what goes on: one line that changes on a terminal, a line now and then elsewhere."""
+
+    console: Console
+    _told_at: float = 0.0
+
+    def line(self, text: str) -> None:
+        """Say something that stays."""
+        self.console.print(text, soft_wrap=True)
+
+    def until(self, over: Callable[[], bool], text: Callable[[], str], *, seconds: float) -> None:
+        """Wait for something, telling how it goes."""
+        deadline = SYSTEM_CLOCK.monotonic() + seconds
+        with self.console.status("") as status:
+            while not over():
+                if SYSTEM_CLOCK.monotonic() > deadline:
+                    raise PermanentError(
+                        f"the demo waited {seconds:.0f} s in vain: {text()}",
+                        hint="run it again with --keep and look at the logs in its folder",
+                    )
+                status.update(text())
+                self._now_and_then(text)
+                SYSTEM_CLOCK.sleep(LOOK_SECONDS)
+
+    def _now_and_then(self, text: Callable[[], str]) -> None:
+        now = SYSTEM_CLOCK.monotonic()
+        if not self.console.is_terminal and now - self._told_at >= TELL_SECONDS:
+            self._told_at = now
+            self.console.print(f"  {text()}", soft_wrap=True)
+
+
+def begin(world: World, tell: Narrator) -> None:
+    """Start the stream, and let it commit epochs and ship a snapshot."""
+    for performed in start(world, STREAM, _run()):
+        step = {"step": performed.name, "seconds": performed.seconds, "found": performed.found}
+        tell.line(step_line(STREAM, step))
+
+    def enough() -> bool:
+        last, newest = world.store.ledger.last(STREAM), world.store.snapshots.newest(STREAM)
+        return last is not None and last.epoch + 1 >= EPOCHS_BEFORE and newest is not None
+
+    tell.until(enough, lambda: _progress(world), seconds=RUN_SECONDS)
+    tell.line(f"{DONE} {_progress(world)}")
+
+
+def kill(world: World, tell: Narrator) -> tuple[ReplicaRow, float]:
+    """Kill the driver as a crash would: at once, the Python process only."""
+    primary = observe(world, STREAM).primary
+    process = None if primary is None else process_of(primary)
+    if primary is None or process is None or not process.is_alive():
+        raise PermanentError(
+            "the stream has no driver to kill", hint="run the demo with --keep and read the logs"
+        )
+    killed_at = world.store.now()
+    os.kill(process.pid, signal.SIGKILL)
+    tell.line(f"[red]✘ kill -9 {process.pid}[/red]  (the driver of {escape(primary.id)})")
+    return primary, killed_at
+
+
+def watch(world: World, killed: ReplicaRow, killed_at: float, tell: Narrator) -> Timeline:
+    """Tell each step of the recovery as it happens, until the new replica has done its share."""
+    watched = _Watched(world, killed, killed_at, tell)
+    tell.until(watched.over, watched.words, seconds=RECOVERY_SECONDS)
+    tell.line(f"{DONE} {words.plural(watched.seen.new_epochs, 'new epoch')} by its successor")
+    return watched.seen
+
+
+def finish(world: World, tell: Narrator) -> None:
+    """Stop the stream gracefully."""
+    for performed in stop(world, STREAM, _run()):
+        step = {"step": performed.name, "seconds": performed.seconds, "found": performed.found}
+        tell.line(step_line(STREAM, step))
+
+
+class _Watched:
+    """A recovery under observation: what is new is told once."""
+
+    def __init__(self, world: World, killed: ReplicaRow, killed_at: float, tell: Narrator) -> None:
+        self._world = world
+        self._killed = killed
+        self._killed_at = killed_at
+        self._tell = tell
+        self._told: set[int] = set()
+        self._detected = False
+        self.seen = read(world, STREAM, killed, killed_at)
+
+    def over(self) -> bool:
+        """Look again; whether the stream is level and goes on."""
+        self.seen = read(self._world, STREAM, self._killed, self._killed_at)
+        self._tell_detection()
+        for line in self.seen.lines:
+            if line.phase is not Phase.INTENT and line.id not in self._told:
+                self._told.add(line.id)
+                after = words.seconds(self.seen.after(line.at))
+                step = {"step": line.step, "seconds": line.seconds, "found": line.detail}
+                self._tell.line(f"{step_line(STREAM, step)}  [dim]{after} after the kill[/dim]")
+        return self.seen.level_at is not None and self.seen.new_epochs >= EPOCHS_AFTER
+
+    def words(self) -> str:
+        """How it goes."""
+        elapsed = words.seconds(self._world.store.now() - self._killed_at)
+        if self.seen.incident is None:
+            return f"{elapsed} since the kill: nobody has noticed yet"
+        if not self.seen.lines:
+            return f"{elapsed} since the kill: Dagster starts the recovery run"
+        new = words.plural(self.seen.new_epochs, "new epoch")
+        return f"{elapsed} since the kill: {self.seen.lines[-1].step}, {new}"
+
+    def _tell_detection(self) -> None:
+        incident = self.seen.incident
+        if incident is None or self._detected:
+            return
+        self._detected = True
+        after = words.seconds(self.seen.after(incident.opened_at))
+        reason = escape(str(incident.detail.get("reason", incident.kind)))
+        self._tell.line(
+            f"{DONE} detected by the sensor: {reason}  [dim]{after} after the kill[/dim]"
+        )
+
+
+def _progress(world: World) -> str:
+    last, newest = world.store.ledger.last(STREAM), world.store.snapshots.newest(STREAM)
+    epochs = 0 if last is None else last.epoch + 1
+    shipped = (
+        "no snapshot yet"
+        if newest is None
+        else f"newest snapshot: epoch {newest.epoch}, {words.size(newest.total_bytes)}"
+    )
+    return f"{words.plural(epochs, 'epoch')} committed, {shipped}"
+
+
+def _run() -> str:
+    return f"demo-{secrets.token_hex(4)}"

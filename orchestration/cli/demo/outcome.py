@@ -1,0 +1,85 @@
+"""How the demo ended: one table for people, one object for programs."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.table import Table
+
+from orchestration.cli import words
+from orchestration.cli.demo.timeline import Timeline
+from orchestration.cli.terminal import DONE, FAILED, NOTE
+from orchestration.proof import Proof
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The recovery, the proof, and what was left running."""
+
+    timeline: Timeline
+    proof: Proof
+    objective_seconds: float
+    left: list[str]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the output is proven and nothing was left running."""
+        return self.proof.holds and not self.left
+
+    def facts(self) -> dict[str, Any]:
+        """The outcome for a program."""
+        return {
+            "holds": self.holds,
+            "recovery": self.timeline.facts(),
+            "objective_seconds": self.objective_seconds,
+            "proof": {**asdict(self.proof), "holds": self.proof.holds},
+            "left_running": self.left,
+        }
+
+    def table(self) -> Table:
+        """The outcome for people."""
+        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+        table.add_column(justify="left")
+        table.add_column(overflow="fold")
+        for mark, what, value in [*self._proof_rows(), *self._time_rows(), self._left_row()]:
+            table.add_row(mark, what, value)
+        return table
+
+    def _proof_rows(self) -> list[tuple[str, str, str]]:
+        proof = self.proof
+        once = not (proof.missing or proof.twice or proof.unwritten or proof.disputed)
+        rows = proof.rows_out == proof.rows_expected and not proof.differing
+        same = proof.digest == proof.digest_expected
+        return [
+            (
+                _mark(once),
+                "epochs",
+                f"{proof.epochs:,}, {'each once' if once else 'not each once'}",
+            ),
+            ("", "rows in", f"{proof.rows_in:,}"),
+            (_mark(rows), "rows out", f"{proof.rows_out:,} (batch: {proof.rows_expected:,})"),
+            (_mark(same), "digest", f"{proof.digest} (batch: {proof.digest_expected})"),
+            *((FAILED, "", fault) for fault in proof.faults()),
+        ]
+
+    def _time_rows(self) -> list[tuple[str, str, str]]:
+        seconds = self.timeline.seconds()
+        total = seconds["level"]
+        kept = total is not None and total <= self.objective_seconds
+        return [
+            *(
+                ("", f"kill → {name.replace('_', ' ')}", words.seconds(seconds[name]))
+                for name in ("detected", "run_at_work", "launched", "first_new_epoch")
+            ),
+            (
+                DONE if kept else NOTE,
+                "kill → level",
+                f"{words.seconds(total)} (objective: {self.objective_seconds:g} s)",
+            ),
+        ]
+
+    def _left_row(self) -> tuple[str, str, str]:
+        return _mark(not self.left), "left running", ", ".join(self.left) or "nothing"
+
+
+def _mark(good: bool) -> str:  # noqa: FBT001
+    return DONE if good else FAILED

@@ -1,0 +1,91 @@
+"""What happened after the kill, and when: read from incidents, journal, replicas and ledger."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from resources.control.records import Incident, JournalLine, LedgerEntry, Phase, ReplicaRow, Slot
+from streaming.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """A recovery as far as it has come; seconds count from the kill."""
+
+    killed: str
+    killed_at: float
+    incident: Incident | None
+    lines: list[JournalLine]
+    successor: ReplicaRow | None
+    first_commit: LedgerEntry | None
+    new_epochs: int
+
+    @property
+    def level_at(self) -> float | None:
+        """When the new primary had worked off what was missed."""
+        levels = [
+            line.at for line in self.lines if line.step == "AwaitLevel" and line.phase is Phase.DONE
+        ]
+        return levels[-1] if levels else None
+
+    def after(self, at: float | None) -> float | None:
+        """Seconds from the kill to a moment."""
+        return None if at is None else max(at - self.killed_at, 0.0)
+
+    def seconds(self) -> dict[str, float | None]:
+        """Each milestone by its name."""
+        return {
+            "detected": self.after(None if self.incident is None else self.incident.opened_at),
+            "run_at_work": self.after(self.lines[0].at if self.lines else None),
+            "launched": self.after(
+                None if self.successor is None else self.successor.registered_at
+            ),
+            "first_new_epoch": self.after(
+                None if self.first_commit is None else self.first_commit.committed_at
+            ),
+            "level": self.after(self.level_at),
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """The recovery for a program."""
+        return {
+            "killed": self.killed,
+            "killed_at": self.killed_at,
+            "incident": self.incident and self.incident.id,
+            "successor": self.successor and self.successor.id,
+            "seconds": self.seconds(),
+            "steps": [
+                {"step": line.step, "seconds": line.seconds, "found": line.detail}
+                for line in self.lines
+                if line.phase is Phase.DONE
+            ],
+        }
+
+
+def read(world: World, stream: str, killed: ReplicaRow, killed_at: float) -> Timeline:
+    """Read how far the recovery of a stream has come."""
+    store = world.store
+    incidents = store.incidents.of(stream, open_only=False)
+    since = [one for one in incidents if one.opened_at >= killed_at]
+    newer = [
+        row
+        for row in store.replicas.of(stream, live=False)
+        if row.slot is Slot.PRIMARY and row.registered_at > killed.registered_at
+    ]
+    successor = newer[0] if newer else None
+    first = 0 if killed.epoch is None else killed.epoch
+    last = store.ledger.last(stream)
+    entries = store.ledger.between(stream, first, first if last is None else last.epoch)
+    own = [e for e in entries if successor is not None and e.replica == successor.id]
+    return Timeline(
+        killed=killed.id,
+        killed_at=killed_at,
+        incident=since[-1] if since else None,
+        lines=[line for line in store.journal.of(stream) if _belongs(line, killed_at)],
+        successor=successor,
+        first_commit=own[0] if own else None,
+        new_epochs=len(own),
+    )
+
+
+def _belongs(line: JournalLine, killed_at: float) -> bool:
+    return line.playbook == "recover" and line.at >= killed_at
