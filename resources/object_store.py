@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ResponseStreamingError
 
 from ft_policies.errors import PermanentError
 from resources.s3_errors import MissingObjectError, is_connection_failure, translated
@@ -121,8 +121,8 @@ class S3ObjectStore:
                     if ranged and error.response["Error"].get("Code") == "InvalidRange":
                         return b""
                     raise
-                except BotoCoreError as error:
-                    if not is_connection_failure(error) or attempt == _READ_ATTEMPTS - 1:
+                except ResponseStreamingError:  # boto3 itself only repeats what was not answered
+                    if attempt == _READ_ATTEMPTS - 1:
                         raise
             raise AssertionError("unreachable")
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from botocore.exceptions import (
     ClientError,
@@ -14,13 +16,11 @@ from resources.s3_errors import MissingObjectError, is_connection_failure, trans
 
 
 def answer(code: str, status: int = 400) -> ClientError:
-    return ClientError(
-        {
-            "Error": {"Code": code, "Message": "said"},
-            "ResponseMetadata": {"HTTPStatusCode": status},
-        },  # type: ignore[typeddict-item]
-        "PutObject",
-    )
+    said: Any = {
+        "Error": {"Code": code, "Message": "said"},
+        "ResponseMetadata": {"HTTPStatusCode": status},
+    }
+    return ClientError(said, "PutObject")
 
 
 @pytest.mark.parametrize(

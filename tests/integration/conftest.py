@@ -1,0 +1,48 @@
+"""What several integration tests share: one Spark session a run, one S3 server a module."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from resources.embedded_s3 import EmbeddedS3
+from resources.object_store import S3ObjectStore
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A small local session; tests stop their queries and leave the session running."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[1]")
+        .appName("holdfast-integration")
+        .config("spark.driver.memory", "1g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def embedded_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedS3]:
+    """A running S3 server over a folder of its own."""
+    server = EmbeddedS3(Path(tmp_path_factory.mktemp("embedded-s3")))
+    server.ensure()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def s3_store(embedded_s3: EmbeddedS3) -> S3ObjectStore:
+    """An empty bucket on the module's S3 server."""
+    store = S3ObjectStore(embedded_s3.connection)
+    store.delete([found.key for found in store.list("")])
+    return store

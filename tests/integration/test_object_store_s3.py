@@ -1,0 +1,96 @@
+import socket
+from dataclasses import replace
+
+import pytest
+
+from ft_policies.errors import PermanentError, TransientError
+from resources.embedded_s3 import EmbeddedS3
+from resources.object_store import S3Connection, S3ObjectStore
+from tests.support.object_store_contract import ObjectStoreContract
+
+pytestmark = pytest.mark.integration
+
+
+class TestS3ObjectStore(ObjectStoreContract):
+    @pytest.fixture
+    def store(self, s3_store: S3ObjectStore) -> S3ObjectStore:
+        return s3_store
+
+
+def test_a_listing_goes_on_over_pages(s3_store: S3ObjectStore) -> None:
+    keys = [f"many/{n:05d}" for n in range(1005)]
+    for key in keys:
+        s3_store.put(key, b"")
+    before = s3_store.requests
+    assert [found.key for found in s3_store.list("many/")] == keys
+    assert s3_store.requests - before == 2
+    s3_store.delete(keys)
+    assert s3_store.list("many/") == []
+
+
+def test_a_prefix_keeps_two_users_of_a_bucket_apart(embedded_s3: EmbeddedS3) -> None:
+    def at(prefix: str) -> S3ObjectStore:
+        return S3ObjectStore(lambda: replace(embedded_s3.connection(), prefix=prefix))
+
+    at("one/").put("key", b"1")
+    at("two/").put("key", b"2")
+    assert at("one/").get("key") == b"1"
+    assert [found.key for found in at("two/").list("")] == ["key"]
+
+
+def test_a_bucket_that_is_missing_is_created(embedded_s3: EmbeddedS3) -> None:
+    store = S3ObjectStore(lambda: replace(embedded_s3.connection(), bucket="brand-new"))
+    assert store.list("") == []
+    store.put("a", b"1")
+    assert store.get("a") == b"1"
+
+
+def test_a_bucket_that_cannot_be_created_says_so(embedded_s3: EmbeddedS3) -> None:
+    store = S3ObjectStore(lambda: replace(embedded_s3.connection(), bucket="no"))
+    with pytest.raises(PermanentError, match="cannot be created") as told:
+        store.put("a", b"1")
+    assert "correct its name" in told.value.hint
+
+
+@pytest.mark.parametrize(
+    ("changed", "hint"),
+    [
+        ({"secret_access_key": "wrong"}, "secret_access_key"),
+        ({"access_key_id": "wrong"}, "access_key_id"),
+    ],
+)
+def test_wrong_credentials_are_told(
+    embedded_s3: EmbeddedS3, changed: dict[str, str], hint: str
+) -> None:
+    known = embedded_s3.connection()
+    wrong = S3Connection(
+        bucket=known.bucket,
+        endpoint_url=known.endpoint_url,
+        access_key_id=changed.get("access_key_id", known.access_key_id),
+        secret_access_key=changed.get("secret_access_key", known.secret_access_key),
+    )
+    with pytest.raises(PermanentError) as told:
+        S3ObjectStore(lambda: wrong).list("")
+    assert hint in told.value.hint
+
+
+def test_an_endpoint_where_nobody_listens_is_transient() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        nowhere = S3Connection(
+            bucket="any",
+            endpoint_url=f"http://127.0.0.1:{port}",
+            access_key_id="a",
+            secret_access_key="b",  # noqa: S106
+        )
+        with pytest.raises(TransientError, match="does not answer"):
+            S3ObjectStore(lambda: nowhere).put("a", b"1")
+
+
+def test_a_store_that_moved_is_found_again(embedded_s3: EmbeddedS3) -> None:
+    known = embedded_s3.connection()
+    answers = iter([replace(known, endpoint_url="http://127.0.0.1:9"), known])
+    store = S3ObjectStore(lambda: next(answers))
+    store.put("moved", b"found")
+    assert store.get("moved") == b"found"
