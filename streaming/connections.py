@@ -36,6 +36,8 @@ def filesystem(path: str, connect: Callable[[], S3Connection]) -> tuple[fs.FileS
         return fs.LocalFileSystem(), str(Path(url.path if url.scheme == "file" else path))
     connection = connect()
     endpoint = urlparse(connection.endpoint_url or "")
+    # Arrow's S3 client adds trailing checksums that many S3-compatible stores do not understand.
+    os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "WHEN_REQUIRED")
     return (
         fs.S3FileSystem(
             access_key=connection.access_key_id,
@@ -43,7 +45,7 @@ def filesystem(path: str, connect: Callable[[], S3Connection]) -> tuple[fs.FileS
             endpoint_override=endpoint.netloc or None,
             scheme=endpoint.scheme or "https",
             region=connection.region,
-            force_virtual_addressing=False,
+            allow_delayed_open=True,
         ),
         f"{url.netloc}{url.path}",
     )

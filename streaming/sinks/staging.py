@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import dataset
+from pyarrow import dataset, fs
 from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame, functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -142,6 +142,7 @@ class _Task:
             basename_template=f"part-{task}-{{i}}.parquet",
             partitioning=_hive(self.schema, staging.partition_by),
             existing_data_behavior="overwrite_or_ignore",
+            create_dir=isinstance(files, fs.LocalFileSystem),
             file_visitor=lambda file: written.append(
                 {
                     "path": file.path.removeprefix(f"{root}/"),

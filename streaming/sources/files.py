@@ -107,7 +107,7 @@ class FilesSource:
         return Arrived(
             name=info.base_name,
             size_bytes=info.size,
-            changed_ns=info.mtime_ns,
+            changed_ns=self._changed_ns(info),
             rows=self._counted[key],
         )
 
@@ -118,12 +118,17 @@ class FilesSource:
             raise PermanentError(
                 f"input file {file['name']} is gone from {self.declared.path}", hint=hint
             )
-        if (info.size, info.mtime_ns) != (file["size"], file["changed_ns"]):
+        if (info.size, self._changed_ns(info)) != (file["size"], file["changed_ns"]):
             raise PermanentError(
                 f"input file {file['name']} in {self.declared.path} has changed since it was "
                 f"assigned to an epoch ({file['size']} bytes then, {info.size} now)",
                 hint=hint,
             )
+
+    def _changed_ns(self, info: fs.FileInfo) -> int:
+        """When a file was last changed; S3 tells whole seconds when asked for one object."""
+        local = isinstance(self.filesystem, fs.LocalFileSystem)
+        return int(info.mtime_ns if local else info.mtime_ns // 1_000_000_000 * 1_000_000_000)
 
     def _path(self, name: str) -> str:
         return str(PurePosixPath(self.root) / name)

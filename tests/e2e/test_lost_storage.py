@@ -1,0 +1,71 @@
+"""The local disk is gone, the newest snapshot is damaged, the object store is away."""
+
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.live_stream import NAME, a_live_stream
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+
+def test_a_stream_comes_back_from_the_object_store_alone_past_a_damaged_snapshot(
+    tmp_path: Path,
+) -> None:
+    with a_live_stream(tmp_path) as stream:
+        stream.start()
+        vault = stream.world.vault(NAME)
+        stream.wait(lambda: len(vault.list()) >= 3, "three snapshots")
+        lost = stream.signal(signal.SIGKILL)
+        stream.await_failure()
+        shutil.rmtree(lost.folder)
+        newest, second = vault.list()[:2]
+        packs = stream.world.project.home / "objects" / "holdfast" / NAME / "packs"
+        pack = packs / f"{newest.id}.pack"
+        pack.write_bytes(pack.read_bytes()[:-7])
+
+        stream.recover()
+
+        restored = stream.primary()
+        log = (Path(restored.folder) / "replica.log").read_text()
+        assert f"snapshot {newest.id} is damaged" in log
+        assert f"restored {second.id}" in log
+        incidents = stream.world.store.incidents.of(NAME, open_only=False)
+        assert [i.detail["snapshot"] for i in incidents if i.kind == "snapshot_damaged"] == [
+            newest.id
+        ]
+        stream.await_epoch(stream.epoch() + 3)
+        stream.stop()
+        proof = stream.prove()
+        assert proof.holds, proof
+
+
+def test_a_stream_goes_on_while_the_object_store_is_away_and_catches_up(tmp_path: Path) -> None:
+    with a_live_stream(tmp_path) as stream:
+        stream.start()
+        store = stream.world.store
+        embedded = stream.world.embedded_s3()
+        assert embedded is not None
+        stream.wait(lambda: store.snapshots.newest(NAME) is not None, "a snapshot")
+        embedded.stop()
+        before = store.snapshots.newest(NAME)
+        assert before is not None
+
+        stream.await_epoch(stream.epoch() + 12)
+        during = store.snapshots.newest(NAME)
+        assert during is not None
+        assert during.epoch <= before.epoch + 4, "a snapshot was shipped to nowhere"
+
+        embedded.ensure()
+        reached = stream.epoch()
+
+        def caught_up() -> bool:
+            newest = store.snapshots.newest(NAME)
+            return newest is not None and newest.epoch >= reached
+
+        stream.wait(caught_up, "snapshot that has caught up")
+        stream.stop()
+        proof = stream.prove()
+        assert proof.holds, proof

@@ -1,0 +1,39 @@
+"""A driver that is paused for longer than its lease, replaced, and then wakes up."""
+
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from resources.control.records import ReplicaState
+from streaming.launching import process_of
+from tests.support.live_stream import a_live_stream
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+
+def test_a_paused_driver_that_was_replaced_finds_that_it_lost_and_leaves(tmp_path: Path) -> None:
+    with a_live_stream(tmp_path) as stream:
+        stream.start()
+        stream.await_epoch(3)
+        paused = stream.signal(signal.SIGSTOP)
+        stream.await_failure()
+        assert stream.look().verdict.health == "disputed"
+        steps = stream.recover()
+        assert [step.name for step in steps] == ["Fence", "Launch", "AwaitLevel"]
+        replaced_at = stream.epoch()
+
+        process = process_of(paused)
+        assert process is not None
+        assert process.is_alive()
+        psutil.Process(process.pid).send_signal(signal.SIGCONT)
+        stream.wait(lambda: not process.is_alive(), "end of the replaced driver", 30)
+
+        stream.await_epoch(replaced_at + 5)
+        row = stream.world.store.replicas.get(paused.id)
+        assert row is not None
+        assert row.state is ReplicaState.FENCED
+        stream.stop()
+        proof = stream.prove()
+        assert proof.holds, proof

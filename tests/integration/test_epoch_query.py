@@ -1,0 +1,158 @@
+"""Epoch source and sinks in a real query: batch k is epoch k, and its output is committed once."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import fs, parquet
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from resources.control.store import ControlStore
+from resources.embedded_s3 import EmbeddedS3
+from streaming.connections import filesystem
+from tests.support.queries import NAME, RATE, World
+from tests.support.small_apps import WRITES
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def world(tmp_path: Path, spark: SparkSession) -> Iterator[World]:
+    with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
+        yield World(tmp_path, store, spark)
+
+
+def test_two_replicas_that_never_met_compute_the_same_epochs_and_commit_each_once(
+    world: World,
+) -> None:
+    one = world.spec("one")
+    world.run(one, through_epoch=6)
+    other = world.spec("other")
+    world.run(other, through_epoch=8)
+
+    audit = world.store.ledger.audit(NAME)
+    assert (audit.holes, audit.disagreements) == ([], [])
+    assert {entry.replica for entry in world.ledger()} == {"one", "other"}
+    output = world.output(one)
+    assert sorted(output["offset"]) == list(range(2000))
+    epochs = [
+        int(commit["holdfast.epoch"])
+        for commit in world.table(one).history()
+        if "holdfast.epoch" in commit
+    ]
+    assert len(epochs) == len(set(epochs))
+
+
+def test_an_epoch_in_which_nothing_arrived_is_empty_and_counts(world: World) -> None:
+    spec = world.spec("one", epoch={"rows": 2000, "seconds": 0.2, "silence": 0.3})
+    world.run(spec, through_epoch=4)
+    rows = [epoch.rows for epoch in world.store.epochs.between(NAME, 0, 4)]
+    assert rows[0] == 0
+    assert sum(rows) == 2000
+    assert rows[-1] == 0
+    assert [entry.epoch for entry in world.ledger()][:5] == [0, 1, 2, 3, 4]
+
+
+def test_output_that_differs_from_the_first_replicas_raises_an_incident(world: World) -> None:
+    world.run(world.spec("one"), through_epoch=3)
+    entry = next(entry for entry in world.ledger() if entry.rows)
+    world.run(world.spec("odd", source={**RATE, "seed": 6}), through_epoch=entry.epoch)
+    incidents = world.store.incidents.of(NAME)
+    assert {incident.kind for incident in incidents} == {"digest_differs"}
+    assert entry.epoch in {incident.detail["epoch"] for incident in incidents}
+
+
+def test_a_partitioned_table_with_nested_columns_reads_back(world: World) -> None:
+    spec = world.spec(
+        "one",
+        app="tests.support.small_apps:with_maps",
+        sink={"kind": "delta", "partition_by": ["parity"]},
+    )
+    world.run(spec, through_epoch=5)
+    output = world.output(spec)
+    assert sorted(output["offset"]) == list(range(2000))
+    assert (output["offset"] % 2 == output["parity"]).all()
+    assert len(world.table(spec).partitions()) == 2
+
+
+def test_a_table_with_other_columns_is_refused_before_anything_is_written(world: World) -> None:
+    world.run(world.spec("one"), through_epoch=2)
+    changed = world.spec("two", app="tests.support.small_apps:with_maps")
+    with pytest.raises(StreamingQueryException, match="does not fit the table"):
+        world.run(changed, through_epoch=3)
+
+
+def test_the_users_own_sink_is_called_once_an_epoch_and_again_only_after_its_failure(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(WRITES, str(tmp_path / "writes"))
+    sink = {"kind": "callable", "idempotent": True}
+    spec = world.spec(
+        "one", sink={**sink, "function": "tests.support.small_apps:write_and_fail_once"}
+    )
+    with pytest.raises(StreamingQueryException, match="the user's sink broke"):
+        world.run(spec, through_epoch=3)
+    world.run(spec, through_epoch=3)
+    later = world.spec("two", sink={**sink, "function": "tests.support.small_apps:write_lines"})
+    world.run(later, through_epoch=3)
+
+    lines = [json.loads(line) for line in (tmp_path / "writes").read_text().splitlines()]
+    calls = [line["epoch"] for line in lines if line["epoch"] <= 3]
+    assert calls == [0, 1, 1, 2, 3]
+
+
+def some_files(files: fs.FileSystem, root: str, count: int) -> None:
+    for number in range(count):
+        table = pa.table({"id": range(number * 10, number * 10 + 10)})
+        with files.open_output_stream(f"{root}/{number:03}.parquet") as out:
+            parquet.write_table(table, out)
+
+
+@pytest.fixture
+def s3_at_home(world: World) -> Iterator[EmbeddedS3]:
+    server = EmbeddedS3(world.home)
+    server.ensure()
+    yield server
+    server.stop()
+
+
+def test_files_on_s3_flow_into_a_table_on_s3(world: World, s3_at_home: EmbeddedS3) -> None:
+    files, root = filesystem("s3://holdfast/input", s3_at_home.connection)
+    some_files(files, root, 5)
+    source = {
+        "kind": "files",
+        "path": "s3://holdfast/input",
+        "format": "parquet",
+        "schema": "id bigint",
+        "settle": 0.1,
+        "poll": 0.1,
+    }
+    spec = world.spec(
+        "one",
+        table="s3://holdfast/table",
+        source=source,
+        epoch={"rows": 20, "seconds": 0.2, "silence": 1},
+    )
+    world.run(spec, through_epoch=3)
+    assert sorted(world.output(spec)["id"]) == list(range(50))
+
+
+def test_an_input_file_that_changes_after_it_was_assigned_stops_the_query_with_a_reason(
+    world: World, tmp_path: Path
+) -> None:
+    folder = tmp_path / "input"
+    folder.mkdir()
+    some_files(fs.LocalFileSystem(), str(folder), 2)
+    for file in folder.iterdir():
+        os.utime(file, (1_000_000, 1_000_000))
+    source = {"kind": "files", "path": str(folder), "format": "parquet", "schema": "id bigint"}
+    world.run(world.spec("one", source=source), through_epoch=1)
+    parquet.write_table(pa.table({"id": [666]}), folder / "000.parquet")
+    with pytest.raises(StreamingQueryException, match=r"000\.parquet .* has changed since"):
+        world.run(world.spec("two", source=source), through_epoch=1)
+    assert 666 not in pd.Series(world.output(world.spec("three", source=source))["id"]).tolist()

@@ -1,0 +1,102 @@
+"""Running a replica's query in the tests' own Spark session, without process or playbook."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from configs.deployment import EmbeddedObjectStore
+from configs.stream import StreamDeclaration
+from resources.control.records import LedgerEntry
+from resources.control.store import ControlStore
+from streaming.connections import connector, delta_options
+from streaming.epoch_source import EpochSource
+from streaming.gate import Gate, GateState
+from streaming.query import open_sink, start_query
+from streaming.sinks.ledgering import Ledgering
+from streaming.spec import ReplicaSpec
+
+NAME = "words"
+RATE = {
+    "kind": "rate",
+    "seed": 5,
+    "keys": 10,
+    "partitions": 2,
+    "profile": {"kind": "constant", "rows_per_second": 1_000_000},
+    "start": "2026-01-01T00:00:00Z",
+    "limit_rows": 2000,
+}
+
+
+@dataclass
+class World:
+    """A home folder with a control store, in which replicas of one stream run."""
+
+    home: Path
+    store: ControlStore
+    spark: SparkSession
+
+    def spec(self, replica: str, table: str = "", **declared: Any) -> ReplicaSpec:
+        folder = self.home / "replicas" / replica
+        folder.mkdir(parents=True)
+        stream = {
+            "name": NAME,
+            "app": "tests.support.small_apps:unchanged",
+            "source": RATE,
+            "epoch": {"rows": 500, "seconds": 0.2, "silence": 0.2},
+            "objective": {"recovery_time": 30},
+            **declared,
+        }
+        spec = ReplicaSpec(
+            replica=replica,
+            stream=StreamDeclaration.model_validate(stream),
+            control_url=self.store.url,
+            home=self.home,
+            folder=folder,
+            table=table or str(self.home / "table"),
+            object_store=EmbeddedObjectStore(),
+        )
+        spec.save()
+        return spec
+
+    @contextmanager
+    def running(self, spec: ReplicaSpec) -> Iterator[StreamingQuery]:
+        self.spark.dataSource.register(EpochSource)
+        Gate(spec.folder).set(GateState(open=True, token=1))
+        ledgering = Ledgering(self.store, NAME, spec.replica, lambda: 1)
+        query = start_query(self.spark, spec, open_sink(spec, ledgering))
+        try:
+            yield query
+        finally:
+            query.stop()
+
+    def run(self, spec: ReplicaSpec, through_epoch: int) -> None:
+        """Let a replica work until it has finished an epoch."""
+        with self.running(spec) as query:
+            self.await_commit(query, spec, through_epoch)
+
+    def await_commit(self, query: StreamingQuery, spec: ReplicaSpec, epoch: int) -> None:
+        deadline = time.monotonic() + 60
+        while not (spec.checkpoint / "commits" / str(epoch)).exists():
+            failure = query.exception()
+            if failure is not None:
+                raise failure
+            assert time.monotonic() < deadline, f"epoch {epoch} was not finished in time"
+            time.sleep(0.05)
+
+    def ledger(self) -> list[LedgerEntry]:
+        return self.store.ledger.between(NAME, 0, 1000)
+
+    def output(self, spec: ReplicaSpec) -> pd.DataFrame:
+        return self.table(spec).to_pandas()
+
+    def table(self, spec: ReplicaSpec) -> DeltaTable:
+        connect = connector(spec.object_store, spec.home)
+        return DeltaTable(spec.table, storage_options=delta_options(spec.table, connect))
