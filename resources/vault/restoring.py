@@ -6,7 +6,6 @@ and on the disk; so a target that exists is complete.
 
 import hashlib
 import json
-import os
 import re
 import secrets
 import shutil
@@ -19,6 +18,7 @@ from ft_policies.errors import PermanentError
 from resources.object_store import MissingObjectError, ObjectStore
 from resources.vault.manifest import Manifest, PackedFile, UnusableSnapshotError
 from resources.vault.packing import disk_errors
+from resources.vault.syncing import sync_file_system
 
 _GAP_BYTES = 256 << 10
 _FETCH_BYTES = 4 << 20
@@ -113,6 +113,8 @@ def restore_files(
     manifest: Manifest,
     into: Path,
     progress: Callable[[int, int], None] | None,
+    *,
+    durable: bool,
 ) -> int:
     """Restore all files of a manifest into a new folder; returns how many requests it took."""
     if into.exists():
@@ -124,23 +126,22 @@ def restore_files(
     fetches = plan(manifest.files)
     try:
         with disk_errors("restoring", into.parent):
-            folders = _make_folders(beside, manifest.files)
+            _make_folders(beside, manifest.files)
             _fetch_all(store, prefix, fetches, beside, manifest, progress)
             _relocate(beside, manifest.files, into)
-            for folder in folders:
-                _sync(folder)
+            if durable:
+                sync_file_system(beside)
             beside.rename(into)
-            _sync(into.parent)
+            if durable:
+                sync_file_system(into.parent)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return sum(max(1, -(-fetch.length // _FETCH_BYTES)) for fetch in fetches if fetch.length)
 
 
-def _make_folders(root: Path, files: Iterable[PackedFile]) -> list[Path]:
-    folders = sorted({root, *((root / file.path).parent for file in files)})
-    for folder in folders:
+def _make_folders(root: Path, files: Iterable[PackedFile]) -> None:
+    for folder in {root, *((root / file.path).parent for file in files)}:
         folder.mkdir(parents=True, exist_ok=True)
-    return folders
 
 
 def _fetch_all(
@@ -168,7 +169,7 @@ def _fetch_all(
 
 
 def _land(store: ObjectStore, prefix: str, fetch: Fetch, root: Path, snapshot_id: str) -> int:
-    """Write the files of one range, each verified and on the disk; returns their bytes."""
+    """Write the files of one range, each verified; returns their bytes."""
     try:
         for file, parts in read(store, prefix, fetch):
             wrong = _write(root / file.path, parts, file)
@@ -192,8 +193,6 @@ def _write(target: Path, parts: Iterable[bytes], file: PackedFile) -> str | None
             digest.update(part)
             out.write(part)
             written += len(part)
-        out.flush()
-        os.fsync(out.fileno())
     return fault(file, written, digest.digest())
 
 
@@ -208,15 +207,4 @@ def _relocate(root: Path, files: Iterable[PackedFile], into: Path) -> None:
         if _NAMES_ITS_FOLDER.fullmatch(file.path):
             target = root / file.path
             text = _SCHEMA_PATH.sub(lambda match: f'"{home}/{match[1]}', target.read_text())
-            with target.open("w") as out:
-                out.write(text)
-                out.flush()
-                os.fsync(out.fileno())
-
-
-def _sync(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+            target.write_text(text)

@@ -142,16 +142,32 @@ class SnapshotVault:
         )
 
     def restore(
-        self, manifest: Manifest, into: Path, *, progress: Progress | None = None
+        self,
+        manifest: Manifest,
+        into: Path,
+        *,
+        progress: Progress | None = None,
+        durable: bool = True,
     ) -> Restored:
-        """Bring a snapshot back into a new folder, every digest verified."""
+        """Bring a snapshot back into a new folder, every digest verified.
+
+        Without `durable` it does not wait for the disk, for whoever would restore again after a crash
+        of the machine anyway.
+        """
         began = time.monotonic()
-        requests = restore_files(self._store, self._packs, manifest, into, progress)
+        requests = restore_files(
+            self._store, self._packs, manifest, into, progress, durable=durable
+        )
         seconds = time.monotonic() - began
         return Restored(len(manifest.files), manifest.state_bytes, requests, seconds)
 
     def restore_newest(
-        self, into: Path, *, at_most_epoch: int | None = None, progress: Progress | None = None
+        self,
+        into: Path,
+        *,
+        at_most_epoch: int | None = None,
+        progress: Progress | None = None,
+        durable: bool = True,
     ) -> RestoredNewest | None:
         """Restore the newest snapshot that verifies; `None` if there is no snapshot at all.
 
@@ -163,7 +179,7 @@ class SnapshotVault:
                 continue
             try:
                 manifest = self.manifest(record.id)
-                restored = self.restore(manifest, into, progress=progress)
+                restored = self.restore(manifest, into, progress=progress, durable=durable)
             except UnusableSnapshotError as error:
                 refused.append(Refused(record.id, str(error)))
                 continue

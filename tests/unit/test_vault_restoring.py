@@ -148,10 +148,10 @@ def test_a_full_disk_is_told_and_leaves_nothing(
 ) -> None:
     stream = three_snapshots(tmp_path)
 
-    def full(_: int) -> None:
+    def full(_: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(restoring, "sync_file_system", full)
     assert stream.parent is not None
     with pytest.raises(TransientError, match="disk is full"):
         stream.vault.restore(stream.parent, tmp_path / "back")
