@@ -70,4 +70,5 @@ def timeline_table(steps: Iterable[Performed[Any]]) -> dg.TableMetadataValue:
 
 
 def _shown(value: object) -> str | int | float | bool:
-    return value if isinstance(value, str | int | float | bool) else str(value)
+    """Numbers stay numbers, for plots; the rest becomes plain text, since Dagster keeps no enums."""
+    return value if isinstance(value, int | float | bool) else str(value)

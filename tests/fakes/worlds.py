@@ -1,0 +1,142 @@
+"""A project whose control store is real, whose snapshots are in memory and whose drivers never start."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from configs.project import Project
+from ft_policies.errors import HoldfastError
+from ft_policies.tiers import PRIMARY, Switches
+from resources.control.records import (
+    DesiredState,
+    EpochProposal,
+    LedgerEntry,
+    ReplicaRow,
+    ReplicaState,
+    Slot,
+)
+from resources.control.store import ControlStore
+from resources.embedded_s3 import EmbeddedS3
+from resources.vault.vault import SnapshotVault
+from streaming.launching import HOST, declare
+from streaming.world import World
+from tests.fakes.declared import a_project, written
+from tests.fakes.object_store import InMemoryObjectStore
+
+CLICKS = "clicks"
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedWorld(World):
+    """A world with its object store in memory."""
+
+    objects: InMemoryObjectStore
+    object_store_serves: bool
+
+    def vault(self, stream: str) -> SnapshotVault:
+        return SnapshotVault(self.objects, stream)
+
+    def embedded_s3(self) -> EmbeddedS3 | None:
+        """None, as with an S3 endpoint elsewhere, or one that was never started."""
+        return None if self.object_store_serves else EmbeddedS3(self.project.home)
+
+    def ensure_object_store(self) -> None:
+        self.objects.calls.append("ensure")
+
+
+@dataclass
+class SimulatedWorlds:
+    """Opens the simulated world; `failures` come first, one a call."""
+
+    root: Path
+    objects: InMemoryObjectStore = field(default_factory=InMemoryObjectStore)
+    object_store_serves: bool = True
+    failures: list[HoldfastError] = field(default_factory=list)
+
+    @contextmanager
+    def open(self) -> Iterator[SimulatedWorld]:
+        if self.failures:
+            raise self.failures.pop(0)
+        project = Project.load(self.root)
+        with ControlStore.open(project.control_url) as store:
+            yield SimulatedWorld(project, store, self.objects, self.object_store_serves)
+
+
+def simulated_worlds(root: Path, *names: str, **changes: object) -> SimulatedWorlds:
+    """A project of these streams, all alike."""
+    files = {name: written(name=name, **changes) for name in names or (CLICKS,)}
+    return SimulatedWorlds(a_project(root, **files))
+
+
+def a_wanted_stream(world: World, name: str = CLICKS) -> None:
+    """Declared, and people want it to run."""
+    declare(world.project, world.store, name)
+    world.store.streams.desire(name, DesiredState.RUNNING)
+
+
+def a_primary(world: World, replica: str, name: str = CLICKS, *, alive: bool = True) -> ReplicaRow:
+    """A primary whose process is this one, or one that ended long ago."""
+    store = world.store
+    registered = store.replicas.register(
+        id=replica,
+        stream=name,
+        slot=Slot.PRIMARY,
+        desired=PRIMARY,
+        host=HOST,
+        folder=str(world.project.home / "replicas" / replica),
+    )
+    assert registered is not None, "the slot is taken"
+    born = psutil.Process().create_time() if alive else 1.0
+    store.replicas.launched(replica, pid=os.getpid(), pid_started_at=born)
+    return a_heartbeat(world, replica, epoch=0)
+
+
+def a_heartbeat(
+    world: World, replica: str, *, epoch: int | None, observed: Switches = PRIMARY
+) -> ReplicaRow:
+    """A sign of life."""
+    return world.store.replicas.heartbeat(
+        replica,
+        state=ReplicaState.RUNNING,
+        observed=observed,
+        observed_generation=1,
+        snapshot_served=0,
+        epoch=epoch,
+    )
+
+
+def a_dead_primary(world: World, replica: str = "r1", name: str = CLICKS) -> None:
+    """A stream that should run and whose driver is gone."""
+    a_wanted_stream(world, name)
+    a_primary(world, replica, name, alive=False)
+
+
+def committed(world: World, epochs: int, *, name: str = CLICKS, rows: int = 10) -> None:
+    """Epochs that were decided and committed, from the first one on."""
+    for epoch in range(epochs):
+        decided(world, epoch, name=name)
+        world.store.ledger.commit(
+            LedgerEntry(
+                stream=name, epoch=epoch, replica="r1", token=1, rows=rows, digest=f"d{epoch}"
+            )
+        )
+
+
+def decided(world: World, epoch: int, *, name: str = CLICKS) -> None:
+    """An epoch that is in the epoch log."""
+    world.store.epochs.propose(
+        EpochProposal(
+            stream=name,
+            epoch=epoch,
+            start=epoch,
+            end=epoch + 1,
+            input=None,
+            rows=10,
+            token=1,
+            proposer="r1",
+        )
+    )

@@ -1,0 +1,261 @@
+"""Asset checks pass and fail as they should."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from assets.failures import explained
+from assets.outputs import audit
+from assets.snapshots import expected_seconds, judge_age, verify_newest
+from assets.tables import drop_orphans, newest_rows, open_table
+from ft_policies.errors import PermanentError, TransientError
+from orchestration.definitions import definitions_of
+from resources.control.records import LedgerEntry, SnapshotState
+from streaming.observing import observe
+from tests.fakes.declared import a_declaration
+from tests.fakes.worlds import (
+    CLICKS,
+    SimulatedWorld,
+    SimulatedWorlds,
+    a_dead_primary,
+    a_primary,
+    a_wanted_stream,
+    committed,
+    decided,
+    simulated_worlds,
+)
+from tests.support.control_builders import a_snapshot
+from tests.support.delta_tables import a_commit, a_table, words
+
+
+@pytest.fixture
+def worlds(tmp_path: Path) -> SimulatedWorlds:
+    return simulated_worlds(tmp_path)
+
+
+def a_shipped_snapshot(world: SimulatedWorld, checkpoint: Path, epoch: int = 0) -> str:
+    """A real snapshot of a tiny checkpoint, in the vault and in the catalogue."""
+    for name in ("metadata", f"offsets/{epoch}", f"commits/{epoch}"):
+        file = checkpoint / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{name}\n")
+    shipped = world.vault(CLICKS).ship(
+        checkpoint,
+        epoch,
+        token=1,
+        replica="r1",
+        parent=None,
+        conf={},
+        created_at=world.store.now(),
+        scratch=checkpoint.parent / "scratch",
+    )
+    world.store.snapshots.record(a_snapshot(shipped.manifest.id, epoch, stream=CLICKS))
+    return shipped.manifest.id
+
+
+def ran(worlds: SimulatedWorlds, job: str = "audit") -> dict[str, dg.AssetCheckEvaluation]:
+    """Run all checks as Dagster does."""
+    with worlds.open() as world:
+        definitions = definitions_of(world.project, worlds)
+    result = definitions.resolve_job_def(job).execute_in_process(raise_on_error=False)
+    return {one.check_name: one for one in result.get_asset_check_evaluations()}
+
+
+def test_a_stream_that_is_stopped_and_empty_passes_all_checks(worlds: SimulatedWorlds) -> None:
+    found = ran(worlds)
+    assert sorted(found) == ["healthy", "ledger_complete", "recent", "restorable"]
+    assert all(one.passed for one in found.values())
+
+
+def test_a_dead_driver_is_not_healthy(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_dead_primary(world)
+    healthy = ran(worlds)["healthy"]
+    assert not healthy.passed
+    assert healthy.metadata["health"].value == "dead"
+
+
+@pytest.mark.parametrize(
+    ("changes", "seconds"),
+    [
+        ({"checkpoint": {"every": "10s"}}, 10.0),
+        ({"checkpoint": {"epochs": 4}, "epoch": {"seconds": 1, "silence": 5}}, 20.0),
+        ({"checkpoint": {"bytes": "1MiB"}, "objective": {"recovery_time": "40s"}}, 40.0),
+    ],
+)
+def test_how_old_a_snapshot_may_get(changes: dict[str, object], seconds: float) -> None:
+    assert expected_seconds(a_declaration(**changes)) == seconds
+
+
+def test_a_running_stream_without_recent_snapshots_is_warned_of(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "r1")
+        seen = observe(world, CLICKS)
+    declared = a_declaration(checkpoint={"every": "10s"})
+    old = a_snapshot("s1", 0, stream=CLICKS, created_at=1.0)
+    assert judge_age(declared, seen, None).passed
+    assert judge_age(declared, seen, old).passed, "the time begins anew with a new primary"
+    late = judge_age(declared, replace(seen, at=seen.at + 31.0), old)
+    assert not late.passed
+    assert late.severity is dg.AssetCheckSeverity.WARN
+
+
+def test_a_snapshot_that_verifies_is_noted_as_such(worlds: SimulatedWorlds, tmp_path: Path) -> None:
+    with worlds.open() as world:
+        a_shipped_snapshot(world, tmp_path / "checkpoint")
+        assert verify_newest(world, CLICKS).passed
+        newest = world.store.snapshots.newest(CLICKS)
+    assert newest is not None
+    assert newest.verified_at is not None
+
+
+def test_a_damaged_snapshot_is_found_and_marked(worlds: SimulatedWorlds, tmp_path: Path) -> None:
+    with worlds.open() as world:
+        snapshot = a_shipped_snapshot(world, tmp_path / "checkpoint")
+        [pack] = [key for key in worlds.objects.objects if "/packs/" in key]
+        worlds.objects.damage(pack)
+        result = verify_newest(world, CLICKS)
+        [row] = world.store.snapshots.of(CLICKS, available_only=False)
+    assert not result.passed
+    assert result.severity is dg.AssetCheckSeverity.ERROR
+    assert (row.id, row.state) == (snapshot, SnapshotState.DAMAGED)
+
+
+def test_an_object_store_that_lost_everything_is_found(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        world.store.snapshots.record(a_snapshot("s1", 0, stream=CLICKS))
+        assert not verify_newest(world, CLICKS).passed
+
+
+def test_an_object_store_that_is_away_is_no_damage(worlds: SimulatedWorlds, tmp_path: Path) -> None:
+    with worlds.open() as world:
+        a_shipped_snapshot(world, tmp_path / "checkpoint")
+        worlds.objects.fail_next(TransientError("away", hint="wait"))
+        with pytest.raises(dg.RetryRequested), explained():
+            verify_newest(world, CLICKS)
+        assert world.store.snapshots.newest(CLICKS) is not None
+
+
+def table_of(world: SimulatedWorld) -> str:
+    path = world.project.table_path(CLICKS)
+    a_table(path)
+    return path
+
+
+def problems(result: dg.AssetCheckResult) -> object:
+    return result.metadata["problems"].value
+
+
+def test_ledger_and_table_that_agree_pass(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        committed(world, 2)
+        path = table_of(world)
+        a_commit(path, 0, words(10))
+        a_commit(path, 1, words(10))
+        a_commit(path, 2, words(10))  # not in the ledger yet: its replica is about to enter it
+        result = audit(world, CLICKS)
+    assert (result.passed, problems(result)) == (True, [])
+    assert result.metadata["table_epochs_checked"].value == "0 to 1"
+
+
+def test_an_empty_epoch_needs_no_commit(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        committed(world, 2, rows=0)
+        table_of(world)
+        assert audit(world, CLICKS).passed
+
+
+def test_an_epoch_that_the_table_lacks_is_found(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        committed(world, 2)
+        a_commit(table_of(world), 0, words(10))
+        assert problems(audit(world, CLICKS)) == ["epoch 1 with 10 rows is 0 times in the table"]
+
+
+def test_an_epoch_that_is_there_twice_is_found(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        committed(world, 1)
+        path = table_of(world)
+        a_commit(path, 0, words(10))
+        a_commit(path, 0, words(10), app="another")
+        assert problems(audit(world, CLICKS)) == ["epoch 0 with 10 rows is 2 times in the table"]
+
+
+def test_another_digest_in_the_table_is_found(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        committed(world, 1)
+        a_commit(table_of(world), 0, words(10), digest="other")
+        assert problems(audit(world, CLICKS)) == [
+            "epoch 0 has another digest in the table than in the ledger"
+        ]
+
+
+def test_a_missing_table_is_found(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        committed(world, 1)
+        assert problems(audit(world, CLICKS)) == ["there is no output table"]
+
+
+def test_holes_and_disagreements_are_found(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        for epoch in range(3):
+            decided(world, epoch)
+        for epoch, replica, digest in [(0, "r1", "a"), (2, "r1", "c"), (0, "r2", "b")]:
+            world.store.ledger.commit(
+                LedgerEntry(
+                    stream=CLICKS, epoch=epoch, replica=replica, token=1, rows=0, digest=digest
+                )
+            )
+        result = audit(world, CLICKS)
+    assert problems(result) == [
+        "epoch 1 is missing in the ledger",
+        "epoch 0: replicas disagree",
+    ]
+
+
+def test_the_newest_files_are_read_until_there_are_enough_rows(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        path = table_of(world)
+        for epoch in range(4):
+            a_commit(path, epoch, words(10, first=10 * epoch))
+        table = open_table(world, CLICKS)
+    assert table is not None
+    newest = newest_rows(table, at_least=15)
+    assert (newest.files, newest.files_in_all) == (2, 4)
+    assert sorted(newest.frame["count"]) == list(range(20, 40))
+    assert list(newest_rows(table, at_least=0).frame.columns) == ["word", "count"]
+
+
+def test_files_that_were_staged_long_ago_and_never_committed_go(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        path = table_of(world)
+        a_commit(path, 0, words(1))
+    for name in ("old", "new"):
+        file = Path(path) / "data" / f"000000000009-{name}" / "part.parquet"
+        file.parent.mkdir()
+        file.touch()
+        if name == "old":
+            os.utime(file, (1.0, 1.0))
+    with worlds.open() as world:
+        table = open_table(world, CLICKS)
+        assert table is not None
+        [dropped] = drop_orphans(table)
+        assert "000000000009-old" in dropped
+        assert drop_orphans(table) == []
+    assert sorted(p.parent.name for p in Path(path).glob("data/*/*.parquet")) == [
+        "000000000000-r1",
+        "000000000009-new",
+    ]
+
+
+def test_errors_become_a_retry_or_a_failure_with_the_hint() -> None:
+    with pytest.raises(dg.RetryRequested), explained():
+        raise TransientError("away", hint="wait")
+    with pytest.raises(dg.Failure) as failure, explained():
+        raise PermanentError("wrong", hint="mend it")
+    assert failure.value.metadata["hint"].value == "mend it"
+    assert failure.value.allow_retries is False

@@ -1,0 +1,111 @@
+"""What Dagster loads, and what loading costs."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from assets.worlds import ProjectWorlds
+from configs.project import Project
+from orchestration.definitions import definitions_of
+from orchestration.schedules import durable_snapshots
+from tests.fakes.declared import a_project, written
+from tests.fakes.worlds import SimulatedWorlds, a_primary, a_wanted_stream, simulated_worlds
+
+REPO = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def definitions(tmp_path: Path) -> dg.Definitions:
+    alpha = written(name="alpha", expectations="apps.word_count.expectations:suite")
+    project = Project.load(a_project(tmp_path, alpha=alpha, beta=written(name="beta")))
+    return definitions_of(project, ProjectWorlds(project.root))
+
+
+def test_everything_loads_and_nothing_is_opened(
+    definitions: dg.Definitions, tmp_path: Path
+) -> None:
+    dg.Definitions.validate_loadable(definitions)
+    assert not (tmp_path / ".holdfast").exists()
+
+
+def test_each_stream_has_three_assets_and_its_checks(definitions: dg.Definitions) -> None:
+    graph = definitions.resolve_asset_graph()
+    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {
+        f"{kind}/{name}"
+        for kind in ("streams", "snapshots", "outputs")
+        for name in ("alpha", "beta")
+    }
+    checks = sorted(key.to_user_string() for key in graph.asset_check_keys)
+    assert checks == [
+        "outputs/alpha:expectations",
+        "outputs/alpha:ledger_complete",
+        "outputs/beta:ledger_complete",
+        "snapshots/alpha:recent",
+        "snapshots/alpha:restorable",
+        "snapshots/beta:recent",
+        "snapshots/beta:restorable",
+        "streams/alpha:healthy",
+        "streams/beta:healthy",
+    ]
+    snapshots = graph.get(dg.AssetKey(["snapshots", "alpha"]))
+    assert snapshots.parent_keys == {dg.AssetKey(["streams", "alpha"])}
+    assert not snapshots.is_materializable
+
+
+def test_every_job_says_its_playbook_and_how_long_it_may_run(definitions: dg.Definitions) -> None:
+    for name in (
+        "start_stream",
+        "stop_stream",
+        "snapshot_stream",
+        "recover_stream",
+        "prune_snapshots",
+        "ensure_object_store",
+        "audit",
+    ):
+        job = definitions.resolve_job_def(name)
+        assert job.tags["holdfast/playbook"]
+        assert int(job.tags["dagster/max_runtime"]) > 0
+        assert job.description
+
+
+def test_a_project_without_streams_loads(tmp_path: Path) -> None:
+    project = Project.load(a_project(tmp_path))
+    dg.Definitions.validate_loadable(definitions_of(project, ProjectWorlds(project.root)))
+
+
+def test_loading_leaves_spark_and_great_expectations_alone() -> None:
+    """A sensor's process must not pay for what only some checks need."""
+    loading = (
+        "import sys, orchestration.definitions as d; d.defs();"
+        "assert not {'pyspark', 'great_expectations', 'pandas'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", loading], cwd=REPO, check=True, timeout=60)
+
+
+def at_noon(worlds: SimulatedWorlds) -> object:
+    context = dg.build_schedule_context(
+        scheduled_execution_time=datetime(2026, 1, 1, 12, tzinfo=UTC)
+    )
+    return durable_snapshots(context, worlds=worlds)
+
+
+def test_stopped_streams_are_not_snapshotted_and_the_reason_is_said(tmp_path: Path) -> None:
+    skipped = at_noon(simulated_worlds(tmp_path, "alpha", "beta"))
+    assert isinstance(skipped, dg.SkipReason)
+    assert skipped.skip_message == "alpha is stopped; beta is stopped"
+
+
+def test_each_running_stream_is_snapshotted_once_per_tick_of_the_clock(tmp_path: Path) -> None:
+    worlds = simulated_worlds(tmp_path, "alpha", "beta")
+    with worlds.open() as world:
+        a_wanted_stream(world, "alpha")
+        a_primary(world, "a1", "alpha")
+    requests = at_noon(worlds)
+    assert isinstance(requests, list)
+    [request] = requests
+    assert request.run_key == "alpha-2026-01-01T12:00:00+00:00"
+    assert request.run_config["ops"]["snapshot"]["config"]["stream"] == "alpha"

@@ -1,0 +1,206 @@
+"""The jobs, run in this process on a stream whose driver is simulated."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from orchestration.definitions import definitions_of
+from resources.control.records import (
+    DesiredState,
+    Incident,
+    IncidentState,
+    ReplicaState,
+    SnapshotState,
+)
+from tests.fakes.worlds import (
+    CLICKS,
+    SimulatedWorlds,
+    a_dead_primary,
+    a_primary,
+    a_wanted_stream,
+    simulated_worlds,
+)
+from tests.support.control_builders import a_snapshot
+
+
+@pytest.fixture
+def worlds(tmp_path: Path) -> SimulatedWorlds:
+    return simulated_worlds(tmp_path)
+
+
+def ran(
+    worlds: SimulatedWorlds, job: str, op: str, config: Mapping[str, Any]
+) -> dg.ExecuteInProcessResult:
+    with worlds.open() as world:
+        definitions = definitions_of(world.project, worlds)
+    return definitions.resolve_job_def(job).execute_in_process(
+        run_config={"ops": {op: {"config": dict(config)}}}, raise_on_error=False
+    )
+
+
+def recovered(worlds: SimulatedWorlds, incident: str | None = None) -> dg.ExecuteInProcessResult:
+    config = {"stream": CLICKS} if incident is None else {"stream": CLICKS, "incident": incident}
+    return ran(worlds, "recover_stream", "recover", config)
+
+
+def an_incident(worlds: SimulatedWorlds) -> Incident:
+    with worlds.open() as world:
+        return world.store.incidents.open(
+            stream=CLICKS, key="k", kind="recovery", detail={"t_detect_seconds": 2.0}
+        )
+
+
+def as_it_is(worlds: SimulatedWorlds, incident: Incident) -> Incident:
+    with worlds.open() as world:
+        found = world.store.incidents.get(incident.id)
+    assert found is not None
+    return found
+
+
+def a_dead_primary_that_nobody_wants(worlds: SimulatedWorlds) -> None:
+    """Its recovery is one step: the fence."""
+    with worlds.open() as world:
+        a_dead_primary(world)
+        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+
+
+def table(value: object) -> list[Mapping[str, Any]]:
+    assert isinstance(value, dg.TableMetadataValue)
+    return [record.data for record in value.records]
+
+
+def test_a_recovery_shows_its_steps_and_closes_its_incident(worlds: SimulatedWorlds) -> None:
+    a_dead_primary_that_nobody_wants(worlds)
+    incident = an_incident(worlds)
+    result = recovered(worlds, incident.id)
+    assert result.success
+    [step] = result.get_asset_observation_events()
+    metadata = step.asset_observation_data.asset_observation.metadata
+    assert metadata["step"].value == "Fence"
+    closed = as_it_is(worlds, incident)
+    assert closed.state is IncidentState.CLOSED
+    assert closed.outcome.startswith("recovered 2.")
+    assert "Fence 0." in closed.outcome
+    with worlds.open() as world:
+        [row] = world.store.replicas.of(CLICKS, live=False)
+        lines = world.store.journal.of(CLICKS, run=result.run_id)
+    assert row.state is ReplicaState.FENCED
+    assert [(line.step, line.phase, line.incident) for line in lines] == [
+        ("Fence", "intent", incident.id),
+        ("Fence", "done", incident.id),
+    ]
+
+
+def test_the_output_says_if_the_objective_was_held(worlds: SimulatedWorlds) -> None:
+    a_dead_primary_that_nobody_wants(worlds)
+    result = recovered(worlds, an_incident(worlds).id)
+    [output] = [e for e in result.all_events if e.event_type_value == "STEP_OUTPUT"]
+    metadata = output.step_output_data.metadata
+    assert metadata["objective_seconds"].value == 10.0
+    assert metadata["objective_held"].value is True
+    assert [row["step"] for row in table(metadata["steps"])] == ["Fence"]
+
+
+def test_a_recovery_needs_no_incident(worlds: SimulatedWorlds) -> None:
+    a_dead_primary_that_nobody_wants(worlds)
+    assert recovered(worlds).success
+    with worlds.open() as world:
+        assert world.store.replicas.of(CLICKS) == []
+
+
+def test_a_run_whose_incident_another_run_has_does_nothing(worlds: SimulatedWorlds) -> None:
+    a_dead_primary_that_nobody_wants(worlds)
+    incident = an_incident(worlds)
+    with worlds.open() as world:
+        world.store.incidents.claim(incident.id, "another-run", 60.0)
+    result = recovered(worlds, incident.id)
+    assert result.success
+    assert result.get_asset_observation_events() == []
+    assert as_it_is(worlds, incident).claimed_by == "another-run"
+    with worlds.open() as world:
+        assert len(world.store.replicas.of(CLICKS)) == 1
+
+
+def test_a_recovery_that_gives_up_fails_with_a_hint_and_closes_the_incident(
+    worlds: SimulatedWorlds,
+) -> None:
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        for replica in ("r1", "r2", "r3"):
+            a_primary(world, replica)
+            world.store.replicas.end(replica, ReplicaState.FAILED, "column x is missing")
+    incident = an_incident(worlds)
+    result = recovered(worlds, incident.id)
+    assert not result.success
+    [failure] = [e for e in result.all_events if e.event_type_value == "STEP_FAILURE"]
+    about = failure.step_failure_data.user_failure_data
+    assert about is not None
+    assert "column x is missing" in str(about.description)
+    assert about.metadata["hint"].value == f"mend the cause, then `holdfast start {CLICKS}`"
+    assert as_it_is(worlds, incident).state is IncidentState.CLOSED
+    with worlds.open() as world:
+        row = world.store.streams.get(CLICKS)
+    assert row is not None
+    assert row.desired is DesiredState.STOPPED
+
+
+def test_an_unknown_stream_is_a_failure_that_says_which_there_are(worlds: SimulatedWorlds) -> None:
+    result = ran(worlds, "start_stream", "start", {"stream": "click"})
+    assert not result.success
+    [failure] = [e for e in result.all_events if e.event_type_value == "STEP_FAILURE"]
+    assert "declared are clicks" in str(failure.step_failure_data.user_failure_data)
+
+
+def test_stopping_a_stream_whose_driver_is_gone_notes_its_end(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_dead_primary(world)
+    result = ran(worlds, "stop_stream", "stop", {"stream": CLICKS, "patience_seconds": 5.0})
+    assert result.success
+    with worlds.open() as world:
+        [row] = world.store.replicas.of(CLICKS, live=False)
+    assert row.state is ReplicaState.DEAD
+
+
+def test_a_stream_that_does_not_run_has_nothing_to_snapshot(worlds: SimulatedWorlds) -> None:
+    assert not ran(worlds, "snapshot_stream", "snapshot", {"stream": CLICKS}).success
+
+
+def test_the_object_store_is_ensured_by_a_run(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        definitions = definitions_of(world.project, worlds)
+    assert definitions.resolve_job_def("ensure_object_store").execute_in_process().success
+    assert "ensure" in worlds.objects.calls
+
+
+def many_snapshots(worlds: SimulatedWorlds, count: int) -> None:
+    """Manifests of long ago, each in the catalogue."""
+    with worlds.open() as world:
+        for epoch in range(count):
+            name = f"{epoch:012d}-1-r{epoch}"
+            worlds.objects.objects[f"{CLICKS}/manifests/{name}.json.gz"] = (b"", 1.0)
+            world.store.snapshots.record(a_snapshot(name, epoch, stream=CLICKS))
+
+
+def test_pruning_says_why_and_the_catalogue_follows(worlds: SimulatedWorlds) -> None:
+    many_snapshots(worlds, 7)
+    result = ran(worlds, "prune_snapshots", "prune", {})
+    assert result.success
+    [event] = result.get_asset_observation_events()
+    metadata = event.asset_observation_data.asset_observation.metadata
+    assert (metadata["kept"].value, metadata["dropped"].value) == (5, 2)
+    assert all(row["reasons"] for row in table(metadata["verdicts"]))
+    with worlds.open() as world:
+        rows = world.store.snapshots.of(CLICKS, available_only=False)
+    states = {row.epoch: row.state for row in rows}
+    assert [e for e, state in states.items() if state is SnapshotState.DROPPED] == [1, 0]
+
+
+def test_a_dry_run_drops_nothing(worlds: SimulatedWorlds) -> None:
+    many_snapshots(worlds, 7)
+    assert ran(worlds, "prune_snapshots", "prune", {"dry_run": True}).success
+    with worlds.open() as world:
+        assert len(world.store.snapshots.of(CLICKS)) == 7
+        assert len(world.vault(CLICKS).list()) == 7

@@ -1,0 +1,151 @@
+"""The observer: what is new shows in Dagster once, and nothing shows if nothing is new."""
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from ft_policies.errors import TransientError
+from orchestration.observer import Marks, StreamMark, stream_observer
+from resources.control.records import ReplicaState, Sample
+from tests.fakes.worlds import (
+    CLICKS,
+    SimulatedWorlds,
+    a_primary,
+    a_wanted_stream,
+    committed,
+    simulated_worlds,
+)
+from tests.support.control_builders import a_snapshot
+
+
+@pytest.fixture
+def worlds(tmp_path: Path) -> SimulatedWorlds:
+    return simulated_worlds(tmp_path)
+
+
+def tick(worlds: SimulatedWorlds, cursor: str | None) -> dg.SensorResult:
+    result = stream_observer(dg.build_sensor_context(cursor=cursor), worlds=worlds)
+    assert isinstance(result, dg.SensorResult)
+    return result
+
+
+def shown(result: dg.SensorResult) -> list[tuple[str, str]]:
+    return [
+        (type(event).__name__, event.asset_key.to_user_string())
+        for event in result.asset_events or []
+    ]
+
+
+def aged(cursor: str | None) -> str:
+    """The cursor as it is once progress may be reported again."""
+    marks = Marks.parse(cursor)
+    streams = {
+        name: mark.model_copy(update={"reported_at": 0.0}) for name, mark in marks.streams.items()
+    }
+    return Marks(streams=streams).model_dump_json()
+
+
+def value(event: object, key: str) -> object:
+    assert isinstance(event, dg.AssetMaterialization | dg.AssetObservation)
+    return event.metadata[key].value
+
+
+def a_running_stream(worlds: SimulatedWorlds, epochs: int) -> None:
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "r1")
+        committed(world, epochs)
+        world.store.samples.write([Sample(stream=CLICKS, replica="r1", name="lag_rows", value=7.0)])
+
+
+def test_committed_epochs_advance_the_stream_and_its_output(worlds: SimulatedWorlds) -> None:
+    a_running_stream(worlds, epochs=3)
+    result = tick(worlds, None)
+    assert shown(result) == [
+        ("AssetMaterialization", "streams/clicks"),
+        ("AssetMaterialization", "outputs/clicks"),
+        ("AssetObservation", "streams/clicks"),
+        ("AssetCheckEvaluation", "streams/clicks"),
+    ]
+    stream, output, health, _ = result.asset_events
+    assert value(stream, "epoch") == 2
+    assert value(stream, "lag_rows") == 7.0
+    assert value(stream, "tier") == "passive_replication"
+    assert value(output, "rows_since_last_report") == 30
+    assert value(health, "health") == "healthy"
+
+
+def test_nothing_is_shown_twice(worlds: SimulatedWorlds) -> None:
+    a_running_stream(worlds, epochs=3)
+    first = tick(worlds, None)
+    second = tick(worlds, aged(first.cursor))
+    assert shown(second) == []
+    assert second.skip_reason is not None
+    assert second.skip_reason.skip_message == "nothing is new"
+
+
+def test_only_what_is_new_counts(worlds: SimulatedWorlds) -> None:
+    a_running_stream(worlds, epochs=3)
+    cursor = tick(worlds, None).cursor
+    with worlds.open() as world:
+        committed(world, 5)
+    result = tick(worlds, aged(cursor))
+    assert value(result.asset_events[1], "epochs_since_last_report") == 2
+    assert value(result.asset_events[1], "epoch") == 4
+
+
+def test_progress_is_shown_at_most_now_and_then(worlds: SimulatedWorlds) -> None:
+    a_running_stream(worlds, epochs=3)
+    cursor = tick(worlds, None).cursor
+    with worlds.open() as world:
+        committed(world, 5)
+    soon = tick(worlds, cursor)
+    assert shown(soon) == []
+    assert Marks.parse(soon.cursor).streams[CLICKS].epoch == 2
+
+
+def test_a_change_of_health_is_shown_at_once(worlds: SimulatedWorlds) -> None:
+    a_running_stream(worlds, epochs=1)
+    cursor = tick(worlds, None).cursor
+    with worlds.open() as world:
+        world.store.replicas.end("r1", ReplicaState.FAILED, "no luck")
+    observation, check = tick(worlds, cursor).asset_events
+    assert value(observation, "health") == "missing"
+    assert value(observation, "was") == "healthy"
+    assert isinstance(check, dg.AssetCheckEvaluation)
+    assert (check.check_name, check.passed) == ("healthy", False)
+
+
+def test_a_new_snapshot_is_shown_with_its_figures(worlds: SimulatedWorlds) -> None:
+    cursor = tick(worlds, None).cursor
+    with worlds.open() as world:
+        world.store.snapshots.record(a_snapshot("s1", 4, stream=CLICKS))
+    result = tick(worlds, cursor)
+    [event] = result.asset_events
+    assert shown(result) == [("AssetMaterialization", "snapshots/clicks")]
+    assert value(event, "new_bytes") == 30
+    assert value(event, "age_seconds") >= 0.0  # type: ignore[operator]
+    assert shown(tick(worlds, result.cursor)) == []
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [None, "", "not json", '{"streams": 7}', '{"streams": {"clicks": {"epoch": "x"}}}'],
+)
+def test_a_cursor_that_cannot_be_read_is_an_empty_one(cursor: str | None) -> None:
+    assert Marks.parse(cursor) == Marks()
+
+
+def test_a_cursor_survives_its_serialiser_and_fields_of_another_version() -> None:
+    marks = Marks(streams={CLICKS: StreamMark(epoch=4, health="healthy", snapshot="s")})
+    assert Marks.parse(marks.model_dump_json()) == marks
+    newer = '{"version": 9, "streams": {"clicks": {"epoch": 4, "mood": "good"}}}'
+    assert Marks.parse(newer).streams[CLICKS].epoch == 4
+
+
+def test_a_control_store_that_is_away_keeps_the_cursor(worlds: SimulatedWorlds) -> None:
+    worlds.failures.append(TransientError("locked", hint="wait"))
+    result = tick(worlds, "{}")
+    assert result.cursor is None
+    assert result.skip_reason is not None

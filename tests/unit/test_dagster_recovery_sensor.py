@@ -1,0 +1,204 @@
+"""The recovery sensor: one run per incident, however often and by whomever it is evaluated."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from ft_policies.errors import TransientError
+from orchestration.incidents import RECOVERY, open_recovery, run_key
+from orchestration.sensors import recovery_sensor
+from resources.control.records import DesiredState, Incident, IncidentState, ReplicaState
+from tests.fakes.worlds import (
+    CLICKS,
+    SimulatedWorlds,
+    a_dead_primary,
+    a_primary,
+    a_wanted_stream,
+    simulated_worlds,
+)
+
+
+@pytest.fixture
+def worlds(tmp_path: Path) -> SimulatedWorlds:
+    return simulated_worlds(tmp_path)
+
+
+def tick(worlds: SimulatedWorlds) -> dg.SensorResult:
+    """One evaluation, as a daemon of its own would do it."""
+    result = recovery_sensor(worlds=worlds)
+    assert isinstance(result, dg.SensorResult)
+    return result
+
+
+def requested(worlds: SimulatedWorlds) -> list[str]:
+    return [str(one.run_key) for one in tick(worlds).run_requests or []]
+
+
+def incidents(worlds: SimulatedWorlds) -> list[Incident]:
+    with worlds.open() as world:
+        return world.store.incidents.of(CLICKS, open_only=False)
+
+
+def test_a_dead_driver_gives_one_run_over_many_ticks_and_daemons(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_dead_primary(world)
+    keys = {key for _ in range(10) for key in requested(worlds)}
+    [incident] = incidents(worlds)
+    assert keys == {f"{incident.id}-0-0"}
+    assert incident.kind == RECOVERY
+    assert incident.detail["health"] == "dead"
+    assert incident.detail["t_detect_seconds"] >= 0
+    with worlds.open() as world:
+        assert len(world.store.samples.series(CLICKS, "t_detect_seconds")) == 1
+
+
+def test_the_request_names_the_job_the_stream_and_the_incident(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_dead_primary(world)
+    [request] = tick(worlds).run_requests or []
+    [incident] = incidents(worlds)
+    assert request.job_name == "recover_stream"
+    assert request.run_config["ops"]["recover"]["config"] == {
+        "stream": CLICKS,
+        "incident": incident.id,
+    }
+    assert request.tags["holdfast/stream"] == CLICKS
+    assert request.tags["holdfast/cause"] == "dead"
+
+
+def test_each_failed_stream_gets_a_run_of_its_own(tmp_path: Path) -> None:
+    worlds = simulated_worlds(tmp_path, "alpha", "beta", "gamma")
+    with worlds.open() as world:
+        a_dead_primary(world, "a1", "alpha")
+        a_dead_primary(world, "b1", "beta")
+    streams = [one.tags["holdfast/stream"] for one in tick(worlds).run_requests or []]
+    assert streams == ["alpha", "beta"]
+
+
+def test_streams_that_are_well_or_that_nobody_wants_are_left_alone(worlds: SimulatedWorlds) -> None:
+    assert requested(worlds) == []
+    with worlds.open() as world:
+        a_dead_primary(world)
+        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+    assert requested(worlds) == []
+    assert incidents(worlds) == []
+
+
+def test_a_stream_that_is_just_being_started_is_no_incident(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_wanted_stream(world)
+    assert requested(worlds) == []
+
+
+def test_a_replica_that_failed_by_itself_is_one(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "r1")
+        world.store.replicas.end("r1", ReplicaState.FAILED, "no luck")
+    assert len(requested(worlds)) == 1
+    assert incidents(worlds)[0].detail["health"] == "missing"
+
+
+def test_while_a_run_has_the_claim_no_other_is_asked_for(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_dead_primary(world)
+        requested(worlds)
+        incident = open_recovery(world, CLICKS)
+        assert incident is not None
+        world.store.incidents.claim(incident.id, "run-1", 60.0)
+    assert requested(worlds) == []
+
+
+def test_a_run_that_died_is_followed_by_another(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_dead_primary(world)
+        first = requested(worlds)
+        incident = open_recovery(world, CLICKS)
+        assert incident is not None
+        world.store.incidents.claim(incident.id, "run-1", 0.0)
+    second = requested(worlds)
+    assert second == requested(worlds) == [f"{incident.id}-1-0"]
+    assert first != second
+
+
+def test_a_stream_between_fence_and_launch_is_still_the_same_incident(
+    worlds: SimulatedWorlds,
+) -> None:
+    with worlds.open() as world:
+        a_dead_primary(world)
+        first = requested(worlds)
+        world.store.replicas.end("r1", ReplicaState.FENCED, "dead")
+    assert requested(worlds) == first
+    assert len(incidents(worlds)) == 1
+
+
+def test_the_same_failure_after_it_was_closed_is_a_new_incident(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_dead_primary(world)
+        first = requested(worlds)
+        world.store.incidents.close(incidents(worlds)[0].id, "came back by itself")
+    second = requested(worlds)
+    assert len(second) == 1
+    assert second != first
+    assert len(incidents(worlds)) == 2
+
+
+def test_an_incident_of_a_stream_that_is_well_again_is_closed(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_dead_primary(world)
+        requested(worlds)
+        world.store.replicas.end("r1", ReplicaState.FENCED, "dead")
+        a_primary(world, "r2")
+    assert requested(worlds) == []
+    [incident] = incidents(worlds)
+    assert incident.state is IncidentState.CLOSED
+    assert "r2 finished an epoch" in incident.outcome
+
+
+def test_a_control_store_that_is_away_is_a_skipped_tick(worlds: SimulatedWorlds) -> None:
+    worlds.failures.append(TransientError("locked", hint="wait"))
+    result = tick(worlds)
+    assert result.skip_reason is not None
+    assert result.skip_reason.skip_message == "locked (wait)"
+
+
+def test_a_dead_object_store_is_brought_back_while_streams_are_wanted(
+    worlds: SimulatedWorlds,
+) -> None:
+    worlds.object_store_serves = False
+    assert requested(worlds) == []
+    with worlds.open() as world:
+        a_wanted_stream(world)
+    [request] = tick(worlds).run_requests or []
+    assert request.job_name == "ensure_object_store"
+
+
+AN_INCIDENT = Incident(
+    id="i",
+    stream=CLICKS,
+    key="k",
+    kind=RECOVERY,
+    state=IncidentState.OPEN,
+    opened_at=1000.0,
+    closed_at=None,
+    detail={},
+    outcome="",
+    claimed_by=None,
+    claim_expires_at=None,
+    attempts=0,
+)
+
+
+def test_a_request_that_got_lost_is_made_again_a_minute_later() -> None:
+    assert run_key(AN_INCIDENT, at=1001.0) == run_key(AN_INCIDENT, at=1059.0) == "i-0-0"
+    assert run_key(AN_INCIDENT, at=1060.0) == "i-0-1"
+
+
+def test_runs_that_keep_failing_are_asked_for_ever_more_rarely() -> None:
+    def due_after(attempts: int) -> float:
+        claimed = replace(AN_INCIDENT, claimed_by="r", claim_expires_at=1000.0, attempts=attempts)
+        return next(s for s in range(0, 4000, 10) if run_key(claimed, at=1000.0 + s) is not None)
+
+    assert [due_after(n) for n in (1, 2, 3, 4, 9)] == [0, 0, 120, 240, 1800]
