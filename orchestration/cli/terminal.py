@@ -1,7 +1,7 @@
 """What every command needs to talk: the project, two consoles, and JSON for programs."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
@@ -62,11 +62,27 @@ class Terminal:
         """Print facts for a program."""
         typer.echo(json.dumps(facts, default=_plain, indent=2, ensure_ascii=False))
 
+    @contextmanager
+    def working(self, text: str) -> Iterator[Callable[[str], None]]:
+        """Show that something goes on, where somebody looks; the value changes the words."""
+        with spinning(self.err, text) as change:
+            yield change
+
     def error(self, error: HoldfastError) -> None:
         """Say what went wrong and what can be done about it."""
         self.err.print(f"[red]error:[/red] {_escaped(str(error))}", soft_wrap=True)
         if error.hint:
             self.err.print(f"[dim] hint:[/dim] {_escaped(error.hint)}", soft_wrap=True)
+
+
+@contextmanager
+def spinning(console: Console, text: str) -> Iterator[Callable[[str], None]]:
+    """A spinner with words that may change, on a terminal only."""
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status(text) as status:
+        yield status.update
 
 
 def terminal(ctx: typer.Context) -> Terminal:

@@ -22,7 +22,9 @@ def add_to(app: typer.Typer) -> None:
 def incidents(
     ctx: typer.Context,
     *,
-    stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", show_default=False)] = None,
+    stream: Annotated[
+        str | None, typer.Argument(metavar="STREAM", show_default=False, help="Only this one.")
+    ] = None,
     open_only: Annotated[bool, typer.Option("--open", help="Only those that are open.")] = False,
     limit: Annotated[
         int, typer.Option("--limit", min=1, help="At most so many, newest first.")

@@ -24,7 +24,7 @@ def up(
     *,
     streams: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[STREAM...]", show_default=False, help="Default: all declared."),
+        typer.Argument(metavar="STREAM...", show_default=False, help="Default: all declared."),
     ] = None,
     no_streams: Annotated[
         bool, typer.Option("--no-streams", help="Only the object store and Dagster.")
@@ -87,7 +87,7 @@ def start_object_store(world: "World", tell: Terminal, *, quiet: bool) -> dict[s
     if embedded is None:
         return {"kind": "s3", "endpoint": None, "started": False}
     was_there = embedded.alive()
-    with tell.err.status("starting the object store"):
+    with tell.working("starting the object store"):
         endpoint = embedded.ensure().endpoint_url
     if not quiet:
         tell.out.print(f"{DONE} object store  {endpoint} [dim]({_how(was_there)})[/dim]")
@@ -104,9 +104,9 @@ def start_dagster(
     server = DagsterServer(world.project)
     was_there = server.find() is not None
     began = SYSTEM_CLOCK.monotonic()
-    with tell.err.status("starting Dagster") as status:
+    with tell.working("starting Dagster") as change:
         running = server.ensure(
-            port=port, tell=lambda waits: status.update(f"starting Dagster: waiting for {waits}")
+            port=port, tell=lambda waits: change(f"starting Dagster: waiting for {waits}")
         )
     took = SYSTEM_CLOCK.monotonic() - began
     if not quiet:
@@ -121,7 +121,7 @@ def stop_dagster(world: "World", tell: Terminal, *, quiet: bool) -> dict[str, An
     """End Dagster with all its processes."""
     from orchestration.services.dagster_server import DagsterServer
 
-    with tell.err.status("stopping Dagster"):
+    with tell.working("stopping Dagster"):
         stopped = DagsterServer(world.project).stop()
     if not quiet:
         tell.out.print(f"{DONE} Dagster  {_ended(stopped)}")

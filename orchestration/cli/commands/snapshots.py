@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="List, check, restore and prune snapshots.")
 
+NEWEST = "A snapshot's id; the newest one if it is left out."
 Stream: TypeAlias = Annotated[str, typer.Argument(metavar="STREAM", help="A stream's name.")]
 
 
@@ -59,10 +60,14 @@ def show(
     ctx: typer.Context,
     *,
     stream: Stream,
-    snapshot: Annotated[str | None, typer.Argument(metavar="[ID]", show_default=False)] = None,
+    snapshot: Annotated[
+        str | None, typer.Argument(metavar="ID", show_default=False, help=NEWEST)
+    ] = None,
+    files: Annotated[bool, typer.Option("--files", help="List the files one by one.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show a manifest: packs and how much of each is live, files, and the conf that must match."""
+    from orchestration.cli.manifests import rendered
     from orchestration.cli.stored import described
 
     tell = terminal(ctx)
@@ -71,7 +76,7 @@ def show(
     if as_json:
         tell.json(facts)
         return
-    _show_manifest(tell, facts)
+    tell.out.print(*rendered(facts, with_files=files), sep="\n")
 
 
 @app.command(epilog="Examples:  holdfast snapshots verify word_count  ·  … verify word_count --all")
@@ -79,7 +84,9 @@ def verify(
     ctx: typer.Context,
     *,
     stream: Stream,
-    snapshot: Annotated[str | None, typer.Argument(metavar="[ID]", show_default=False)] = None,
+    snapshot: Annotated[
+        str | None, typer.Argument(metavar="ID", show_default=False, help=NEWEST)
+    ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="All snapshots, not only the newest.")
     ] = False,
@@ -117,7 +124,9 @@ def restore(
     ctx: typer.Context,
     *,
     stream: Stream,
-    snapshot: Annotated[str | None, typer.Argument(metavar="[ID]", show_default=False)] = None,
+    snapshot: Annotated[
+        str | None, typer.Argument(metavar="ID", show_default=False, help=NEWEST)
+    ] = None,
     into: Annotated[Path, typer.Option(metavar="FOLDER", help="A folder that does not exist yet.")],
     epoch: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="The newest one up to this epoch.")
@@ -189,26 +198,11 @@ def newest_id(world: "World", stream: str, *, at_most_epoch: int | None = None) 
     )
 
 
-def _show_manifest(tell: Terminal, facts: dict[str, Any]) -> None:
-    created = f"epoch {facts['epoch']:,}, by {facts['replica']}, Spark {facts['spark_version']}"
-    tell.out.print(f"[bold]{facts['id']}[/bold]\n{created}, parent {facts['parent'] or 'none'}")
-    packs = Table("pack", "size", "live", box=None, pad_edge=False, title_justify="left")
-    for pack in facts["packs"]:
-        packs.add_row(pack["name"], words.size(pack["bytes"]), f"{pack['live_share']:.0%}")
-    files = Table("file", "size", "pack", box=None, pad_edge=False)
-    for file in facts["files"]:
-        files.add_row(escape(file["path"]), words.size(file["bytes"]), file["pack"])
-    conf = Table("conf that must match", "value", box=None, pad_edge=False)
-    for name, value in facts["conf"].items():
-        conf.add_row(name, value)
-    tell.out.print("", packs, "", conf, "", files)
-    total = words.size(facts["total_bytes"])
-    tell.out.print(f"\n{words.plural(len(facts['files']), 'file')}, {total}")
-
-
 @contextmanager
 def _storage(tell: Terminal, stream: str) -> "Iterator[World]":
-    """The world with its object store reachable, started for as long as the command takes."""
+    """The world with its object store reachable, if need be only while the command runs."""
+    from resources.control.records import DesiredState
+
     with tell.world() as world:
         world.project.stream(stream)
         embedded = world.embedded_s3()
@@ -219,13 +213,16 @@ def _storage(tell: Terminal, stream: str) -> "Iterator[World]":
         try:
             yield world
         finally:
-            embedded.stop()
+            if not any(row.desired is DesiredState.RUNNING for row in world.store.streams.all()):
+                embedded.stop()
 
 
 @contextmanager
 def _bar(tell: Terminal, amount: Any, *, quiet: bool) -> Iterator[tuple[Progress, Any]]:
     columns = (TextColumn("{task.description}"), BarColumn(), amount)
-    with Progress(*columns, console=tell.err, disable=quiet, transient=True) as bar:
+    with Progress(
+        *columns, console=tell.err, disable=quiet or not tell.err.is_terminal, transient=True
+    ) as bar:
         yield bar, bar.add_task("")
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from streaming.world import World
 
 REFRESH_SECONDS = 1.0
+WELL = ("healthy", "stopped")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -29,7 +30,9 @@ def add_to(app: typer.Typer) -> None:
 def status(
     ctx: typer.Context,
     *,
-    stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", show_default=False)] = None,
+    stream: Annotated[
+        str | None, typer.Argument(metavar="STREAM", show_default=False, help="Only this one.")
+    ] = None,
     watch: Annotated[
         bool, typer.Option("--watch/--once", "-w", help="Refresh until Ctrl-C (on a terminal).")
     ] = False,
@@ -80,7 +83,9 @@ def view(streams: "list[StreamFacts]", *, now: float) -> RenderableType:
     for facts in streams:
         table.add_row(*_cells(facts))
     below: list[RenderableType] = [
-        f"[dim]{escape(f.stream)}:[/dim] {escape(f.reason)}" for f in streams if f.failed
+        f"[dim]{escape(f.stream)}:[/dim] {escape(f.reason)}"
+        for f in streams
+        if f.health not in WELL
     ]
     incidents = [incident for facts in streams for incident in facts.incidents]
     if incidents:

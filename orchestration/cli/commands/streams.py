@@ -64,7 +64,7 @@ def snapshot(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = False)
 
     tell = terminal(ctx)
     with tell.world() as world:
-        with tell.err.status(f"shipping a snapshot of {stream}"):
+        with tell.working(f"shipping a snapshot of {stream}"):
             row = snapshot_now(world, stream)
         if as_json:
             tell.json(row)

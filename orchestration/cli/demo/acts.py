@@ -14,7 +14,7 @@ from orchestration.cli import words
 from orchestration.cli.demo.stage import STREAM
 from orchestration.cli.demo.timeline import Timeline, read
 from orchestration.cli.stepping import step_line
-from orchestration.cli.terminal import DONE
+from orchestration.cli.terminal import DONE, spinning
 from orchestration.playbooks.recover import start
 from orchestration.playbooks.stop import stop
 from resources.clock import SYSTEM_CLOCK
@@ -45,14 +45,14 @@ class Narrator:
     def until(self, over: Callable[[], bool], text: Callable[[], str], *, seconds: float) -> None:
         """Wait for something, telling how it goes."""
         deadline = SYSTEM_CLOCK.monotonic() + seconds
-        with self.console.status("") as status:
+        with spinning(self.console, text()) as change:
             while not over():
                 if SYSTEM_CLOCK.monotonic() > deadline:
                     raise PermanentError(
                         f"the demo waited {seconds:.0f} s in vain: {text()}",
                         hint="run it again with --keep and look at the logs in its folder",
                     )
-                status.update(text())
+                change(text())
                 self._now_and_then(text)
                 SYSTEM_CLOCK.sleep(LOOK_SECONDS)
 
@@ -65,6 +65,7 @@ class Narrator:
 
 def begin(world: World, tell: Narrator) -> None:
     """Start the stream, and let it commit epochs and ship a snapshot."""
+    tell.line("\n[bold]1. the stream runs[/bold]")
     for performed in start(world, STREAM, _run()):
         step = {"step": performed.name, "seconds": performed.seconds, "found": performed.found}
         tell.line(step_line(STREAM, step))
@@ -79,6 +80,7 @@ def begin(world: World, tell: Narrator) -> None:
 
 def kill(world: World, tell: Narrator) -> tuple[ReplicaRow, float]:
     """Kill the driver as a crash would: at once, the Python process only."""
+    tell.line("\n[bold]2. its driver crashes[/bold]")
     primary = observe(world, STREAM).primary
     process = None if primary is None else process_of(primary)
     if primary is None or process is None or not process.is_alive():
@@ -93,6 +95,7 @@ def kill(world: World, tell: Narrator) -> tuple[ReplicaRow, float]:
 
 def watch(world: World, killed: ReplicaRow, killed_at: float, tell: Narrator) -> Timeline:
     """Tell each step of the recovery as it happens, until the new replica has done its share."""
+    tell.line("\n[bold]3. it is recovered[/bold]")
     watched = _Watched(world, killed, killed_at, tell)
     tell.until(watched.over, watched.words, seconds=RECOVERY_SECONDS)
     tell.line(f"{DONE} {words.plural(watched.seen.new_epochs, 'new epoch')} by its successor")
@@ -101,6 +104,7 @@ def watch(world: World, killed: ReplicaRow, killed_at: float, tell: Narrator) ->
 
 def finish(world: World, tell: Narrator) -> None:
     """Stop the stream gracefully."""
+    tell.line("\n[bold]4. it is stopped, and proven[/bold]")
     for performed in stop(world, STREAM, _run()):
         step = {"step": performed.name, "seconds": performed.seconds, "found": performed.found}
         tell.line(step_line(STREAM, step))
@@ -116,12 +120,14 @@ class _Watched:
         self._tell = tell
         self._told: set[int] = set()
         self._detected = False
+        self._run_told = False
         self.seen = read(world, STREAM, killed, killed_at)
 
     def over(self) -> bool:
         """Look again; whether the stream is level and goes on."""
         self.seen = read(self._world, STREAM, self._killed, self._killed_at)
         self._tell_detection()
+        self._tell_run()
         for line in self.seen.lines:
             if line.phase is not Phase.INTENT and line.id not in self._told:
                 self._told.add(line.id)
@@ -138,7 +144,9 @@ class _Watched:
         if not self.seen.lines:
             return f"{elapsed} since the kill: Dagster starts the recovery run"
         new = words.plural(self.seen.new_epochs, "new epoch")
-        return f"{elapsed} since the kill: {self.seen.lines[-1].step}, {new}"
+        if self.seen.level_at is not None:
+            return f"{elapsed} since the kill: level, {new}"
+        return f"{elapsed} since the kill: {self.seen.lines[-1].step}"
 
     def _tell_detection(self) -> None:
         incident = self.seen.incident
@@ -149,6 +157,16 @@ class _Watched:
         reason = escape(str(incident.detail.get("reason", incident.kind)))
         self._tell.line(
             f"{DONE} detected by the sensor: {reason}  [dim]{after} after the kill[/dim]"
+        )
+
+    def _tell_run(self) -> None:
+        if self._run_told or not self.seen.lines:
+            return
+        self._run_told = True
+        first = self.seen.lines[0]
+        after = words.seconds(self.seen.after(first.at))
+        self._tell.line(
+            f"{DONE} Dagster run {escape(first.run[:8])} is at work  [dim]{after} after the kill[/dim]"
         )
 
 

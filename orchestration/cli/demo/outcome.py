@@ -63,16 +63,16 @@ class Outcome:
 
     def _time_rows(self) -> list[tuple[str, str, str]]:
         seconds = self.timeline.seconds()
-        total = seconds["level"]
+        total = seconds["recovered"]
         kept = total is not None and total <= self.objective_seconds
         return [
             *(
                 ("", f"kill → {name.replace('_', ' ')}", words.seconds(seconds[name]))
-                for name in ("detected", "run_at_work", "launched", "first_new_epoch")
+                for name in ("detected", "run_at_work", "launched", "level", "first_new_epoch")
             ),
             (
                 DONE if kept else NOTE,
-                "kill → level",
+                "kill → recovered",
                 f"{words.seconds(total)} (objective: {self.objective_seconds:g} s)",
             ),
         ]

@@ -15,7 +15,7 @@ from orchestration.cli.demo.acts import Narrator, begin, finish, kill, watch
 from orchestration.cli.demo.outcome import Outcome
 from orchestration.cli.demo.stage import STREAM, see_off, stage
 from orchestration.cli.demo.timeline import Timeline
-from orchestration.cli.terminal import FAILED, Terminal
+from orchestration.cli.terminal import FAILED, Terminal, spinning
 from orchestration.playbooks.stop import stop
 from orchestration.proof import Proof, prove
 from orchestration.services.dagster_server import DagsterServer
@@ -53,7 +53,7 @@ def _acts(
         killed, killed_at = kill(world, tell)
         timeline = watch(world, killed, killed_at, tell)
         finish(world, tell)
-        with tell.console.status("computing the whole output again in one batch"):
+        with spinning(tell.console, "computing the whole output again in one batch"):
             proof = prove(world, STREAM, expected)
         objective = world.project.stream(STREAM).objective.recovery_time
     return timeline, proof, objective
@@ -69,7 +69,7 @@ def _cleared(world: World, root: Path, tell: Narrator) -> Iterator[None]:
     finally:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            with tell.console.status("stopping everything"):
+            with spinning(tell.console, "stopping everything"):
                 _clear(world, tell)
                 if failed:
                     see_off(root)

@@ -31,6 +31,13 @@ class Timeline:
         """Seconds from the kill to a moment."""
         return None if at is None else max(at - self.killed_at, 0.0)
 
+    @property
+    def recovered_seconds(self) -> float | None:
+        """From the kill until the stream was level and had put out something new."""
+        new = None if self.first_commit is None else self.first_commit.committed_at
+        both = (self.after(self.level_at), self.after(new))
+        return None if None in both else max(value for value in both if value is not None)
+
     def seconds(self) -> dict[str, float | None]:
         """Each milestone by its name."""
         return {
@@ -43,6 +50,7 @@ class Timeline:
                 None if self.first_commit is None else self.first_commit.committed_at
             ),
             "level": self.after(self.level_at),
+            "recovered": self.recovered_seconds,
         }
 
     def facts(self) -> dict[str, Any]:
