@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from configs.deployment import Deployment
+from configs.deployment import Deployment, EmbeddedObjectStore
 from configs.loading import Loc, Read, read
 from configs.price_list import PriceList
 from configs.problems import Problem, suggestion
@@ -40,6 +40,7 @@ def gather(root: Path) -> Gathered:
         path.stem: read(path, PriceList, file=_name(path, root))
         for path in [*_yaml(_PRICES_OF_HOLDFAST), *_yaml(folder / "prices")]
     }
+    deployment = next((one.model for one in deployments if one.model), Deployment())
     problems = [
         *(problem for one in deployments for problem in one.problems),
         *(problem for one in streams for problem in one.problems),
@@ -48,9 +49,10 @@ def gather(root: Path) -> Gathered:
         *_clashes(streams, ("name",), lambda stream: stream.name),
         *_clashes(streams, ("sink", "path"), _table),
         *_unpriced(streams, prices.keys()),
+        *_tables_out_of_reach(streams, deployment),
     ]
     return Gathered(
-        deployment=next((one.model for one in deployments if one.model), Deployment()),
+        deployment=deployment,
         streams=streams,
         prices={name: one.model for name, one in prices.items() if one.model},
         problems=sorted(problems, key=lambda found: (found.file, found.line, found.column)),
@@ -108,3 +110,19 @@ def _unpriced(
             hint = suggestion(one.model.prices, list(known))
             message = f"there is no such file in configs/prices: {hint}"
             yield one.document.problem(("prices",), message, value=one.model.prices)
+
+
+def _tables_out_of_reach(
+    streams: Iterable[Read[StreamDeclaration]], deployment: Deployment
+) -> Iterator[Problem]:
+    """A table needs conditional writes, which the embedded object store does not offer."""
+    if not isinstance(deployment.object_store, EmbeddedObjectStore):
+        return
+    for one in streams:
+        path = _table(one.model) if one.model else None
+        if one.document and path is not None and path.startswith("s3://"):
+            message = (
+                "the embedded object store keeps snapshots only: name a local folder, "
+                "or an S3 endpoint in configs/holdfast.yaml (object_store: {kind: s3, …})"
+            )
+            yield one.document.problem(("sink", "path"), message, value=path)

@@ -11,11 +11,14 @@ from pyspark.sql import SparkSession
 from resources.embedded_s3 import EmbeddedS3
 from resources.object_store import S3ObjectStore
 
+S3_CREDENTIALS = {"TABLES_KEY": "key", "TABLES_SECRET": "secret"}
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A small local session; tests stop their queries and leave the session running."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.update(S3_CREDENTIALS)  # Spark's Python workers see what the JVM was started with
     session = (
         SparkSession.builder.master("local[1]")
         .appName("holdfast-integration")

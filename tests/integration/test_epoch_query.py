@@ -8,13 +8,15 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
+from moto.server import ThreadedMotoServer
 from pyarrow import fs, parquet
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from configs.deployment import S3ObjectStore as S3Declaration
 from resources.control.store import ControlStore
-from resources.embedded_s3 import EmbeddedS3
-from streaming.connections import filesystem
+from resources.object_store import S3ObjectStore
+from streaming.connections import connector, filesystem
 from tests.support.queries import NAME, RATE, World
 from tests.support.small_apps import WRITES
 
@@ -114,19 +116,28 @@ def some_files(files: fs.FileSystem, root: str, count: int) -> None:
 
 
 @pytest.fixture
-def s3_at_home(world: World) -> Iterator[EmbeddedS3]:
-    server = EmbeddedS3(world.home)
-    server.ensure()
-    yield server
+def s3() -> Iterator[S3Declaration]:
+    """An S3 endpoint with conditional writes, which a table needs."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    declared = S3Declaration(
+        endpoint_url=f"http://{host}:{port}",
+        bucket="tables",
+        access_key_id_env="TABLES_KEY",
+        secret_access_key_env="TABLES_SECRET",  # noqa: S106 - the name of a variable
+    )
+    S3ObjectStore(connector(declared, Path())).put("made", b"with the bucket")
+    yield declared
     server.stop()
 
 
-def test_files_on_s3_flow_into_a_table_on_s3(world: World, s3_at_home: EmbeddedS3) -> None:
-    files, root = filesystem("s3://holdfast/input", s3_at_home.connection)
+def test_files_on_s3_flow_into_a_table_on_s3(world: World, s3: S3Declaration) -> None:
+    files, root = filesystem("s3://tables/input", connector(s3, world.home))
     some_files(files, root, 5)
     source = {
         "kind": "files",
-        "path": "s3://holdfast/input",
+        "path": "s3://tables/input",
         "format": "parquet",
         "schema": "id bigint",
         "settle": 0.1,
@@ -134,7 +145,8 @@ def test_files_on_s3_flow_into_a_table_on_s3(world: World, s3_at_home: EmbeddedS
     }
     spec = world.spec(
         "one",
-        table="s3://holdfast/table",
+        table="s3://tables/output",
+        object_store=s3,
         source=source,
         epoch={"rows": 20, "seconds": 0.2, "silence": 1},
     )

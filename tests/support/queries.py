@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from configs.deployment import EmbeddedObjectStore
+from configs.deployment import EmbeddedObjectStore, ObjectStore
 from configs.stream import StreamDeclaration
 from resources.control.records import LedgerEntry
 from resources.control.store import ControlStore
@@ -24,6 +24,7 @@ from streaming.sinks.ledgering import Ledgering
 from streaming.spec import ReplicaSpec
 
 NAME = "words"
+EMBEDDED = EmbeddedObjectStore()
 RATE = {
     "kind": "rate",
     "seed": 5,
@@ -43,7 +44,13 @@ class World:
     store: ControlStore
     spark: SparkSession
 
-    def spec(self, replica: str, table: str = "", **declared: Any) -> ReplicaSpec:
+    def spec(
+        self,
+        replica: str,
+        table: str = "",
+        object_store: ObjectStore = EMBEDDED,
+        **declared: Any,
+    ) -> ReplicaSpec:
         folder = self.home / "replicas" / replica
         folder.mkdir(parents=True)
         stream = {
@@ -61,7 +68,7 @@ class World:
             home=self.home,
             folder=folder,
             table=table or str(self.home / "table"),
-            object_store=EmbeddedObjectStore(),
+            object_store=object_store,
         )
         spec.save()
         return spec
