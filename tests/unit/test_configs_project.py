@@ -179,3 +179,12 @@ def test_loading_imports_no_spark_no_dagster_and_no_pandas() -> None:
         [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == ""
+
+
+def test_a_table_on_s3_needs_more_than_the_embedded_object_store(tmp_path: Path) -> None:
+    root = a_project(tmp_path, a=written(sink={"kind": "delta", "path": "s3://tables/a"}))
+    (problem,) = check(root)
+    assert (problem.field, problem.value) == ("sink.path", '"s3://tables/a"')
+    assert "embedded object store keeps snapshots only" in problem.message
+    (root / "configs" / "holdfast.yaml").write_text("object_store: {kind: s3, bucket: tables}\n")
+    assert check(root) == []
