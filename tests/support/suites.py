@@ -1,0 +1,16 @@
+"""Great Expectations suites that tests declare."""
+
+from great_expectations import ExpectationSuite, expectations as gxe
+
+
+def words() -> ExpectationSuite:
+    """Counts are above zero, which matters; words are known, which is nice."""
+    return ExpectationSuite(
+        name="words",
+        expectations=[
+            gxe.ExpectColumnValuesToBeBetween(column="count", min_value=1, severity="critical"),
+            gxe.ExpectColumnValuesToBeInSet(
+                column="word", value_set=["anchor"], severity="warning"
+            ),
+        ],
+    )
