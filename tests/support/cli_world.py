@@ -1,0 +1,119 @@
+"""A project with a stream that has a past, written straight into its control store."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ft_policies.tiers import PRIMARY, Switches
+from resources.control.records import (
+    DesiredState,
+    EpochProposal,
+    LedgerEntry,
+    ReplicaState,
+    Sample,
+    Slot,
+    SnapshotRow,
+)
+from resources.launcher import Launched
+from streaming.launching import HOST, declare
+from streaming.world import World, open_world
+from tests.fakes.declared import a_project, written
+
+STREAM = "clicks"
+REPLICA = "clicks-1"
+
+
+@contextmanager
+def a_world(root: Path) -> Iterator[World]:
+    """A project with one declared stream."""
+    if not (root / "configs").exists():
+        a_project(root, clicks=written())
+    with open_world(root) as world:
+        yield world
+
+
+def a_running_stream(world: World, *, epochs: int = 5, committed: int = 3) -> None:
+    """A primary (this process) that has committed some of the decided epochs."""
+    declare(world.project, world.store, STREAM)
+    world.store.streams.desire(STREAM, DesiredState.RUNNING)
+    world.store.replicas.register(
+        id=REPLICA,
+        stream=STREAM,
+        slot=Slot.PRIMARY,
+        desired=PRIMARY,
+        host=HOST,
+        folder=str(world.project.home / "replicas" / REPLICA),
+    )
+    this = Launched.this()
+    world.store.replicas.launched(REPLICA, pid=this.pid, pid_started_at=this.started_at)
+    decide(world, epochs)
+    for epoch in range(committed):
+        commit(world, epoch)
+    beat(world, PRIMARY, epoch=committed - 1)
+    world.store.samples.write(
+        [
+            Sample(stream=STREAM, replica=REPLICA, name="input_rows_per_second", value=98.5),
+            Sample(stream=STREAM, replica=REPLICA, name="state_rows", value=40.0),
+            Sample(stream=STREAM, replica=REPLICA, name="state_bytes", value=1234.0),
+        ]
+    )
+
+
+def decide(world: World, epochs: int) -> None:
+    """Decide epochs of 100 rows each."""
+    origin = world.store.now() - epochs
+    for epoch in range(epochs):
+        world.store.epochs.propose(
+            EpochProposal(
+                stream=STREAM,
+                epoch=epoch,
+                start={"origin": origin, "rows": epoch * 100},
+                end={"origin": origin, "rows": epoch * 100 + 100},
+                input={"first": epoch * 100, "rows": 100, "start": 1_700_000_000.0},
+                rows=100,
+                token=1,
+                proposer=REPLICA,
+            )
+        )
+
+
+def commit(world: World, epoch: int, *, rows: int = 10) -> None:
+    """Enter an epoch into the ledger."""
+    world.store.ledger.commit(
+        LedgerEntry(
+            stream=STREAM, epoch=epoch, replica=REPLICA, token=1, rows=rows, digest=f"d{epoch}"
+        )
+    )
+
+
+def beat(world: World, observed: Switches, *, epoch: int) -> None:
+    """One heartbeat of the replica."""
+    world.store.replicas.heartbeat(
+        REPLICA,
+        state=ReplicaState.RUNNING,
+        observed=observed,
+        observed_generation=1,
+        snapshot_served=0,
+        epoch=epoch,
+    )
+
+
+def a_snapshot(world: World, epoch: int) -> str:
+    """An entry of the catalogue."""
+    name = f"{epoch:012d}-1-{REPLICA}"
+    world.store.snapshots.record(
+        SnapshotRow(
+            stream=STREAM,
+            id=name,
+            epoch=epoch,
+            token=1,
+            replica=REPLICA,
+            manifest_key=f"{STREAM}/manifests/{name}.json.gz",
+            files=12,
+            total_bytes=4567,
+            new_bytes=123,
+            requests=2,
+            seconds=0.25,
+        )
+    )
+    return name

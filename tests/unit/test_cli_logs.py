@@ -1,0 +1,57 @@
+"""`holdfast logs`: the end of a replica's log, and what it gets afterwards."""
+
+from pathlib import Path
+
+from orchestration.cli.commands.logs import grown, last_lines
+from tests.support.cli import facts, holdfast
+from tests.support.cli_world import REPLICA, STREAM, a_running_stream, a_world
+
+
+def test_the_newest_replicas_last_lines_are_shown(tmp_path: Path) -> None:
+    with a_world(tmp_path) as world:
+        a_running_stream(world)
+        folder = world.project.home / "replicas" / REPLICA
+        folder.mkdir(parents=True)
+        (folder / "replica.log").write_text("".join(f"line {n}\n" for n in range(100)))
+        (folder / "driver.out").write_text("what Spark says\n")
+
+        shown = holdfast(tmp_path, "logs", STREAM, "--lines", "2").stdout
+        found = facts(tmp_path, "logs", STREAM, "--lines", "1", "--spark")
+
+    assert shown == "line 98\nline 99\n"
+    assert found["replica"] == REPLICA
+    assert found["lines"] == ["what Spark says"]
+
+
+def test_a_replica_that_never_was_is_an_error_that_names_those_that_were(tmp_path: Path) -> None:
+    with a_world(tmp_path) as world:
+        a_running_stream(world)
+        result = holdfast(tmp_path, "logs", STREAM, "--replica", "other")
+
+    assert result.exit_code == 1
+    assert REPLICA in result.stderr
+
+
+def test_a_stream_without_replicas_has_no_log(tmp_path: Path) -> None:
+    with a_world(tmp_path):
+        result = holdfast(tmp_path, "logs", STREAM)
+
+    assert result.exit_code == 1
+    assert f"holdfast start {STREAM}" in result.stderr
+
+
+def test_a_log_that_was_rotated_is_read_from_its_start(tmp_path: Path) -> None:
+    log = tmp_path / "replica.log"
+    log.write_text("one\n")
+    text, position = grown(log, 0)
+    log.write_text("one\ntwo\n")
+    more, position = grown(log, position)
+    log.write_text("new\n")
+    anew, _ = grown(log, position)
+
+    assert (text, more, anew) == ("one\n", "two\n", "new\n")
+
+
+def test_a_log_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
+    assert list(last_lines(tmp_path / "none", 5)) == []
+    assert grown(tmp_path / "none", 0) == ("", 0)

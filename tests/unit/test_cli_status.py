@@ -1,0 +1,116 @@
+"""`holdfast status` and `incidents`: the same facts for programs and for people."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ft_policies.tiers import PRIMARY, Switches
+from orchestration.cli import words
+from tests.support.cli import facts, holdfast
+from tests.support.cli_world import REPLICA, STREAM, a_running_stream, a_snapshot, a_world, beat
+
+
+def test_a_declared_stream_that_never_ran_is_stopped(tmp_path: Path) -> None:
+    with a_world(tmp_path):
+        (stream,) = facts(tmp_path, "status")["streams"]
+
+    assert stream["health"] == "stopped"
+    assert stream["tier"] == "passive_replication"
+    assert stream["replicas"] == []
+    assert stream["epoch_committed"] is None
+    assert stream["lag_rows"] is None
+    assert stream["snapshot"] is None
+    assert stream["recovery_time_seconds"] == 10.0
+
+
+def test_a_running_stream_shows_epochs_lag_rate_state_and_snapshot(tmp_path: Path) -> None:
+    with a_world(tmp_path) as world:
+        a_running_stream(world, epochs=5, committed=3)
+        newest = a_snapshot(world, epoch=2)
+        (stream,) = facts(tmp_path, "status", STREAM)["streams"]
+
+    assert stream["health"] == "healthy"
+    assert (stream["epoch_committed"], stream["epoch_decided"]) == (2, 4)
+    assert stream["lag_epochs"] == 2
+    assert stream["lag_rows"] >= 200
+    assert stream["rate_rows_per_second"] == 98.5
+    assert (stream["state_rows"], stream["state_bytes"]) == (40, 1234)
+    assert stream["snapshot"]["id"] == newest
+    (replica,) = stream["replicas"]
+    assert (replica["id"], replica["pid"]) == (REPLICA, os.getpid())
+    assert replica["desired"] == replica["observed"] == ["deploy", "receive", "process", "send"]
+
+
+def test_figures_of_an_ended_replica_are_not_shown_as_present(tmp_path: Path) -> None:
+    from resources.control.records import ReplicaState
+
+    with a_world(tmp_path) as world:
+        a_running_stream(world)
+        world.store.replicas.end(REPLICA, ReplicaState.DEAD, "gone")
+        (stream,) = facts(tmp_path, "status")["streams"]
+
+    assert stream["failed"]
+    assert stream["health"] == "missing"
+    assert stream["rate_rows_per_second"] is None
+
+
+def test_people_see_switches_that_differ_and_open_incidents(tmp_path: Path) -> None:
+    with a_world(tmp_path) as world:
+        a_running_stream(world)
+        beat(world, Switches(deploy=True), epoch=2)
+        world.store.incidents.open(
+            stream=STREAM, key="k", kind="recovery", detail={"reason": "the process is gone"}
+        )
+        shown = holdfast(tmp_path, "status").stdout
+
+    assert "on: deploy; wanted: deploy, receive, process, send" in shown
+    assert f"pid {os.getpid()}" in shown
+    assert "open incidents" in shown
+    assert "the process is gone" in shown
+    assert "of 4" in shown
+
+
+def test_incidents_are_listed_newest_first_and_closed_ones_with_their_outcome(
+    tmp_path: Path,
+) -> None:
+    with a_world(tmp_path) as world:
+        a_running_stream(world)
+        for number in range(2):
+            one = world.store.incidents.open(
+                stream=STREAM, key=f"k{number}", kind="recovery", detail={}
+            )
+        world.store.incidents.close(one.id, "recovered in 12 s")
+        listed = facts(tmp_path, "incidents", STREAM)["incidents"]
+        still_open = facts(tmp_path, "incidents", "--open")["incidents"]
+        shown = holdfast(tmp_path, "incidents").stdout
+
+    assert [i["key"] for i in listed] == ["k1", "k0"]
+    assert [i["key"] for i in still_open] == ["k0"]
+    assert "recovered in 12 s" in shown
+
+
+def test_the_switches_of_a_primary_are_named_in_their_order() -> None:
+    from orchestration.cli.facts import SWITCHES
+
+    assert [name for name in SWITCHES if getattr(PRIMARY, name)] == list(SWITCHES[:4])
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        (words.age(3), "3 s"),
+        (words.age(119), "119 s"),
+        (words.age(120), "2 min"),
+        (words.age(3 * 86400), "3 d"),
+        (words.size(999), "999 B"),
+        (words.size(1_234_567), "1.2 MB"),
+        (words.seconds(0.04), "0.0 s"),
+        (words.seconds(95.4), "95 s"),
+        (words.plural(1, "epoch"), "1 epoch"),
+        (words.plural(2_000, "row"), "2,000 rows"),
+        (words.size(None), "-"),
+    ],
+)
+def test_quantities_are_said_in_one_unit(said: str, meant: str) -> None:
+    assert said == meant
