@@ -69,8 +69,8 @@ class EmbeddedS3:
     """An S3 server of Holdfast's own, with everything it keeps under `home`."""
 
     def __init__(self, home: Path) -> None:
-        self._home = home
-        self._file = home / "object_store.json"
+        self._home = home.absolute()
+        self._file = self._home / "object_store.json"
 
     def ensure(self) -> S3Connection:
         """Start the server unless it runs already, and say how to reach it."""

@@ -34,6 +34,11 @@ def cut(checkpoint: Path, epoch: int) -> list[CutFile]:
             f"epoch {epoch} is not committed in {checkpoint}",
             hint="ship only epochs that Spark has committed",
         )
+    if not (checkpoint / "metadata").is_file():
+        raise PermanentError(
+            f"{checkpoint} has no file metadata, which names its query",
+            hint="the checkpoint is damaged: restore a snapshot",
+        )
     paths = ["metadata", *_log_entries(checkpoint, epoch), *_visible(checkpoint, "sources")]
     for operator in _numbered_folders(checkpoint / "state"):
         paths.extend(_operator(checkpoint, f"state/{operator}", epoch))
@@ -71,7 +76,18 @@ def _store(checkpoint: Path, store: str, version: int) -> Iterator[str]:
     found = chain(names, version, store=store)
     yield from (f"{store}/{name}" for name in found.names)
     if found.whole is not None and found.whole.endswith(".zip"):
-        yield from (f"{store}/{name}" for name in shared_files(checkpoint / store / found.whole))
+        yield from _shared(checkpoint, store, found.whole)
+
+
+def _shared(checkpoint: Path, store: str, archive: str) -> Iterator[str]:
+    home = checkpoint / store
+    for name in shared_files(home / archive):
+        if not (home / name).is_file() and (home / archive).is_file():
+            raise PermanentError(
+                f"{store} cannot be rebuilt: {archive} needs {name}, which is missing",
+                hint="the checkpoint is damaged: restore a snapshot",
+            )
+        yield f"{store}/{name}"
 
 
 def _stores(checkpoint: Path, operator: str, epoch: int) -> list[str]:

@@ -15,8 +15,8 @@ from typing import Any
 from ft_policies.errors import PermanentError
 
 FORMAT = 1
-_NAME = re.compile(r"(\d{12})-(\d+)-(.+)")
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = re.compile(rf"(\d{{12}})-(\d+)-({_SAFE.pattern})")
 
 
 class UnusableSnapshotError(PermanentError):
@@ -42,6 +42,11 @@ class SnapshotName:
     def id(self) -> str:
         """The stem of the snapshot's objects."""
         return f"{self.epoch:012d}-{self.token}-{self.replica}"
+
+    @staticmethod
+    def is_id(text: str) -> bool:
+        """Whether this can be the id of a snapshot."""
+        return _NAME.fullmatch(text) is not None
 
     @classmethod
     def parse(cls, snapshot_id: str) -> "SnapshotName":

@@ -71,7 +71,7 @@ class SnapshotVault:
                 SnapshotName.parse(_stem(found.key)), found.modified_at, found.size_bytes
             )
             for found in self._store.list(self._manifests)
-            if found.key.endswith(_SUFFIX)
+            if found.key.endswith(_SUFFIX) and SnapshotName.is_id(_stem(found.key))
         ]
         return sorted(records, key=lambda record: record.name, reverse=True)
 

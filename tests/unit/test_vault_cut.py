@@ -115,6 +115,22 @@ def test_a_partition_that_vanished_is_noticed(tmp_path: Path) -> None:
         cut(tmp_path, 1)
 
 
+def test_an_archive_whose_table_is_missing_is_refused(tmp_path: Path) -> None:
+    checkpoint = SyntheticCheckpoint(tmp_path, StateKind.ROCKSDB)
+    checkpoint.commit(2)
+    next((tmp_path / "state/0/0/SSTs").glob("*.sst")).unlink()
+    with pytest.raises(PermanentError, match=r"needs SSTs/.*missing"):
+        cut(tmp_path, 1)
+
+
+def test_a_checkpoint_without_its_query_is_refused(tmp_path: Path) -> None:
+    checkpoint = SyntheticCheckpoint(tmp_path)
+    checkpoint.commit(2)
+    (tmp_path / "metadata").unlink()
+    with pytest.raises(PermanentError, match="no file metadata"):
+        cut(tmp_path, 1)
+
+
 def test_an_archive_that_is_none_is_refused(tmp_path: Path) -> None:
     checkpoint = SyntheticCheckpoint(tmp_path, StateKind.ROCKSDB)
     checkpoint.commit(2)

@@ -36,6 +36,13 @@ def test_the_listing_is_newest_first_with_one_request(tmp_path: Path) -> None:
     assert stream.store.calls == ["list words/manifests/"]
 
 
+def test_what_is_no_snapshot_is_not_listed(tmp_path: Path) -> None:
+    stream = four_snapshots(tmp_path)
+    stream.store.put("words/manifests/notes.json.gz", b"somebody's own")
+    stream.store.put("words/manifests/000000000009-1-r1.json.gz.part", b"half")
+    assert len(stream.vault.list()) == 4
+
+
 def test_what_is_dropped_goes_with_the_packs_that_only_it_named(tmp_path: Path) -> None:
     stream = four_snapshots(tmp_path)
     before = sum(o.size_bytes for o in stream.store.list("words/packs/"))
