@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,14 +66,18 @@ class Launched:
             return None
 
 
+# Children that were started here: kept, so that one that ends is reaped and leaves no zombie.
+_children: list["subprocess.Popen[bytes]"] = []
+
+
 def launch(
-    arguments: Sequence[str], *, folder: Path, output: Path, environment: Mapping[str, str]
+    command: Sequence[str], *, folder: Path, output: Path, environment: Mapping[str, str]
 ) -> Launched:
-    """Start `python ARGUMENTS` in a session of its own, with its output in a file."""
+    """Start a command in a session of its own, with its output in a file."""
     output.parent.mkdir(parents=True, exist_ok=True)
     with output.open("ab") as sink:
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter with our own arguments
-            [sys.executable, *arguments],
+        process = subprocess.Popen(  # noqa: S603 - commands are our own
+            list(command),
             cwd=folder,
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
@@ -82,4 +85,5 @@ def launch(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    _children[:] = [child for child in _children if child.poll() is None] + [process]
     return Launched(process.pid, psutil.Process(process.pid).create_time())

@@ -4,6 +4,7 @@ import os
 import secrets
 import shutil
 import socket
+import sys
 from pathlib import Path
 
 from configs.project import Project
@@ -46,7 +47,7 @@ def launch_primary(project: Project, store: ControlStore, name: str) -> ReplicaR
         folder.mkdir(parents=True)
         _spec(project, stream, replica, folder).save()
         started = launch(
-            ["-m", "streaming.replica", "--folder", str(folder)],
+            [sys.executable, "-m", "streaming.replica", "--folder", str(folder)],
             folder=project.root,
             output=folder / "driver.out",
             environment={"PYTHONPATH": _python_path(project.root)},
