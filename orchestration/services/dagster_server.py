@@ -7,6 +7,7 @@ process id and birth time, so that a second `holdfast up` adopts it and `holdfas
 import fcntl
 import json
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -90,7 +91,15 @@ class DagsterServer:
         folder = prepare(self._project.home)
         options = ["--host", host, "--port", str(port), "--log-level", "warning"]
         started = launch(
-            ["-m", "dagster", "dev", "-w", str(workspace(self._project.root, folder)), *options],
+            [
+                sys.executable,
+                "-m",
+                "dagster",
+                "dev",
+                "-w",
+                str(workspace(self._project.root, folder)),
+                *options,
+            ],
             folder=self._project.root,
             output=self.log,
             environment=self._environment(),
