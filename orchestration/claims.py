@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ft_policies.errors import PermanentError
 from resources.clock import SYSTEM_CLOCK, Clock
 from resources.control.incidents import Incidents
-from resources.control.records import Incident
+from resources.control.records import Incident, IncidentState
 
 CLAIM_SECONDS = 30.0
 BEAT_SECONDS = 5.0
@@ -45,6 +45,6 @@ class Claim:
         found = self.incidents.get(self.incident)
         if found is None:
             return "there is no such incident"
-        if found.claimed_by is None:
-            return f"it is {found.state}: {found.outcome or 'nobody has it'}"
+        if found.state is IncidentState.CLOSED:
+            return f"it is closed: {found.outcome}"
         return f"run {found.claimed_by} has it"

@@ -13,7 +13,7 @@ from orchestration.jobs import ensure_object_store, snapshot_stream, start_strea
 from orchestration.observer import stream_observer
 from orchestration.recovering import recover_stream
 from orchestration.schedules import AUDIT, audits, durable_snapshots, retention
-from orchestration.sensors import recovery_sensor
+from orchestration.sensors import object_store_sensor, recovery_sensor
 
 
 def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
@@ -32,7 +32,7 @@ def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
             ensure_object_store,
             *([AUDIT] if declared else []),
         ],
-        sensors=[stream_observer, recovery_sensor],
+        sensors=[stream_observer, recovery_sensor, object_store_sensor],
         schedules=[durable_snapshots, retention, *([audits] if declared else [])],
         resources={"worlds": worlds},
     )

@@ -86,7 +86,7 @@ def ensure(context: dg.OpExecutionContext, worlds: dg.ResourceParam[Worlds]) -> 
 
 @dg.job(
     description="Starts a declared stream and waits until it is level. One that runs is left alone.",
-    tags=playbook_tags("start", max_runtime_seconds=3600),
+    tags=playbook_tags("start", max_runtime_seconds=3600, priority=50),
     executor_def=dg.in_process_executor,
 )
 def start_stream() -> None:
@@ -96,7 +96,7 @@ def start_stream() -> None:
 
 @dg.job(
     description="Stops a stream: its replicas finish their epoch, ship a last snapshot and leave.",
-    tags=playbook_tags("stop", max_runtime_seconds=900),
+    tags=playbook_tags("stop", max_runtime_seconds=900, priority=50),
     executor_def=dg.in_process_executor,
 )
 def stop_stream() -> None:
@@ -116,7 +116,7 @@ def snapshot_stream() -> None:
 
 @dg.job(
     description="Starts the embedded object store if it should run and does not.",
-    tags=playbook_tags("ensure_object_store", max_runtime_seconds=300),
+    tags=playbook_tags("ensure_object_store", max_runtime_seconds=300, priority=90),
     executor_def=dg.in_process_executor,
 )
 def ensure_object_store() -> None:

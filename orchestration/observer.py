@@ -150,7 +150,7 @@ def stream_observer(
     return dg.SensorResult(
         asset_events=events,
         cursor=Marks(streams={one.seen.name: one.next_mark() for one in looks}).model_dump_json(),
-        skip_reason=None if events else "nothing is new",
+        skip_reason=f"no run is needed; {len(events)} events" if events else "nothing is new",
     )
 
 

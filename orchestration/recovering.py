@@ -56,7 +56,7 @@ def recover(
 @dg.job(
     description="Brings a stream back: fences a primary that is dead, silent or stuck, starts a new "
     "one from the newest snapshot, and waits until it is level.",
-    tags=playbook_tags("recover", max_runtime_seconds=3600),
+    tags=playbook_tags("recover", max_runtime_seconds=3600, priority=100),
     executor_def=dg.in_process_executor,
 )
 def recover_stream() -> None:

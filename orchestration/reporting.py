@@ -13,11 +13,16 @@ PLAYBOOK_TAG = "holdfast/playbook"
 CAUSE_TAG = "holdfast/cause"
 INCIDENT_TAG = "holdfast/incident"
 MAX_RUNTIME_TAG = "dagster/max_runtime"
+PRIORITY_TAG = "dagster/priority"
 
 
-def playbook_tags(playbook: str, *, max_runtime_seconds: int) -> dict[str, str]:
-    """The tags of a job: which playbook it is, and when Dagster should give up on a run of it."""
-    return {PLAYBOOK_TAG: playbook, MAX_RUNTIME_TAG: str(max_runtime_seconds)}
+def playbook_tags(playbook: str, *, max_runtime_seconds: int, priority: int = 0) -> dict[str, str]:
+    """The tags of a job: its playbook, how long a run may take, and who goes first in the queue."""
+    return {
+        PLAYBOOK_TAG: playbook,
+        MAX_RUNTIME_TAG: str(max_runtime_seconds),
+        PRIORITY_TAG: str(priority),
+    }
 
 
 def name_stream(context: dg.OpExecutionContext, stream: str) -> None:

@@ -1,7 +1,8 @@
-"""The sensor that has failed streams recovered, and the object store under them brought back.
+"""The sensors that act: failed streams are recovered, a dead object store is brought back.
 
-It looks and asks; the work is in runs. Anything it writes (incidents) it may write again, so ticks
-may be lost or repeated and several daemons may look at once.
+They look and ask; the work is in runs. What they write (incidents) they may write again, so ticks
+may be lost or repeated and several daemons may look at once. There are two of them, so that an
+object store that answers slowly never delays a recovery.
 """
 
 import dagster as dg
@@ -19,32 +20,52 @@ TICK_SECONDS = 5
 OBJECT_STORE_BUCKET_SECONDS = 20.0
 
 
+# Jobs are targeted by name: for a job itself Dagster would rebuild the sensor and warn of itself.
 @dg.sensor(
+    job_name=recover_stream.name,
     minimum_interval_seconds=TICK_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    jobs=[recover_stream, ensure_object_store],
     description="Has a stream recovered whose primary is dead, silent, stuck or missing: one run per "
-    "incident. Also has the embedded object store restarted if it died under a running stream.",
+    "incident, no matter how many ticks or daemons.",
 )
 def recovery_sensor(worlds: dg.ResourceParam[Worlds]) -> dg.SensorResult:
-    """Ask for the runs that are due."""
+    """Ask for the recoveries that are due."""
     try:
         with worlds.open() as world:
             requests = [_recovery(due) for due in due_recoveries(world)]
-            requests += _object_store(world)
     except TransientError as error:
         return dg.SensorResult(skip_reason=f"{error} ({error.hint})")
-    return dg.SensorResult(
-        run_requests=requests,
-        skip_reason=None if requests else "nothing needs a run",
-    )
+    skipped = None if requests else "no recovery is due"
+    return dg.SensorResult(run_requests=requests, skip_reason=skipped)
+
+
+@dg.sensor(
+    job_name=ensure_object_store.name,
+    minimum_interval_seconds=TICK_SECONDS,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Has the embedded object store restarted if it died while streams should run.",
+)
+def object_store_sensor(worlds: dg.ResourceParam[Worlds]) -> dg.SensorResult:
+    """Ask for the object store to be brought back.
+
+    A run, and not the sensor, starts it: that may take longer than a tick has, and shows. Starting
+    it twice is harmless (one file lock), so the key only keeps ticks from piling up runs.
+    """
+    try:
+        with worlds.open() as world:
+            down, bucket = _is_down(world), int(world.store.now() // OBJECT_STORE_BUCKET_SECONDS)
+    except TransientError as error:
+        return dg.SensorResult(skip_reason=f"{error} ({error.hint})")
+    if not down:
+        return dg.SensorResult(skip_reason="it serves, or is not needed")
+    request = dg.RunRequest(run_key=f"object-store-{bucket}", tags={CAUSE_TAG: "object_store_down"})
+    return dg.SensorResult(run_requests=[request])
 
 
 def _recovery(due: DueRecovery) -> dg.RunRequest:
     incident = due.incident
     return dg.RunRequest(
         run_key=due.run_key,
-        job_name=recover_stream.name,
         run_config=dg.RunConfig(
             ops={"recover": RecoverConfig(stream=incident.stream, incident=incident.id)}
         ),
@@ -56,20 +77,7 @@ def _recovery(due: DueRecovery) -> dg.RunRequest:
     )
 
 
-def _object_store(world: World) -> list[dg.RunRequest]:
-    """A run, and not the sensor, starts it: that may take longer than a tick has, and shows.
-
-    Starting it twice is harmless (one file lock), so the key only keeps ticks from piling up runs.
-    """
+def _is_down(world: World) -> bool:
     embedded = world.embedded_s3()
     wanted = any(row.desired is DesiredState.RUNNING for row in world.store.streams.all())
-    if embedded is None or not wanted or embedded.alive():
-        return []
-    bucket = int(world.store.now() // OBJECT_STORE_BUCKET_SECONDS)
-    return [
-        dg.RunRequest(
-            run_key=f"object-store-{bucket}",
-            job_name=ensure_object_store.name,
-            tags={CAUSE_TAG: "object_store_down"},
-        )
-    ]
+    return embedded is not None and wanted and not embedded.alive()

@@ -41,9 +41,15 @@ def test_the_worst_expectation_that_fails_sets_the_severity(
 
 def test_what_failed_is_named_with_its_column() -> None:
     result = validate(frame(("anchor", 0)), suites.words())
-    [failed] = result.metadata["failed"].value  # type: ignore[misc, union-attr]
-    assert failed["expectation"] == "expect_column_values_to_be_between"  # type: ignore[index]
-    assert failed["column"] == "count"  # type: ignore[index]
+    failed = result.metadata["failed"]
+    assert isinstance(failed, dg.JsonMetadataValue)
+    assert failed.value == [
+        {
+            "expectation": "expect_column_values_to_be_between",
+            "column": "count",
+            "min_value": 1,
+        }
+    ]
 
 
 def test_a_declared_suite_is_run_on_the_output_table(tmp_path: Path) -> None:

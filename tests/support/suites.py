@@ -1,6 +1,7 @@
 """Great Expectations suites that tests declare."""
 
 from great_expectations import ExpectationSuite, expectations as gxe
+from great_expectations.expectations.metadata_types import FailureSeverity
 
 
 def words() -> ExpectationSuite:
@@ -8,9 +9,11 @@ def words() -> ExpectationSuite:
     return ExpectationSuite(
         name="words",
         expectations=[
-            gxe.ExpectColumnValuesToBeBetween(column="count", min_value=1, severity="critical"),
+            gxe.ExpectColumnValuesToBeBetween(
+                column="count", min_value=1, severity=FailureSeverity.CRITICAL
+            ),
             gxe.ExpectColumnValuesToBeInSet(
-                column="word", value_set=["anchor"], severity="warning"
+                column="word", value_set=["anchor"], severity=FailureSeverity.WARNING
             ),
         ],
     )

@@ -72,6 +72,12 @@ def test_every_job_says_its_playbook_and_how_long_it_may_run(definitions: dg.Def
         assert job.description
 
 
+def test_recoveries_go_first(definitions: dg.Definitions) -> None:
+    jobs = ("recover_stream", "ensure_object_store", "start_stream", "snapshot_stream", "audit")
+    tags = [definitions.resolve_job_def(name).tags for name in jobs]
+    assert [int(one["dagster/priority"]) for one in tags] == [100, 90, 50, 0, 0]
+
+
 def test_a_project_without_streams_loads(tmp_path: Path) -> None:
     project = Project.load(a_project(tmp_path))
     dg.Definitions.validate_loadable(definitions_of(project, ProjectWorlds(project.root)))

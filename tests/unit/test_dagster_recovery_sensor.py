@@ -8,7 +8,7 @@ import pytest
 
 from ft_policies.errors import TransientError
 from orchestration.incidents import RECOVERY, open_recovery, run_key
-from orchestration.sensors import recovery_sensor
+from orchestration.sensors import object_store_sensor, recovery_sensor
 from resources.control.records import DesiredState, Incident, IncidentState, ReplicaState
 from tests.fakes.worlds import (
     CLICKS,
@@ -59,7 +59,7 @@ def test_the_request_names_the_job_the_stream_and_the_incident(worlds: Simulated
         a_dead_primary(world)
     [request] = tick(worlds).run_requests or []
     [incident] = incidents(worlds)
-    assert request.job_name == "recover_stream"
+    assert recovery_sensor.job_name == "recover_stream"
     assert request.run_config["ops"]["recover"]["config"] == {
         "stream": CLICKS,
         "incident": incident.id,
@@ -167,12 +167,18 @@ def test_a_control_store_that_is_away_is_a_skipped_tick(worlds: SimulatedWorlds)
 def test_a_dead_object_store_is_brought_back_while_streams_are_wanted(
     worlds: SimulatedWorlds,
 ) -> None:
+    def asked() -> int:
+        result = object_store_sensor(worlds=worlds)
+        assert isinstance(result, dg.SensorResult)
+        return len(result.run_requests or [])
+
     worlds.object_store_serves = False
-    assert requested(worlds) == []
+    assert asked() == 0, "nobody needs it"
     with worlds.open() as world:
         a_wanted_stream(world)
-    [request] = tick(worlds).run_requests or []
-    assert request.job_name == "ensure_object_store"
+    assert asked() == 1
+    worlds.object_store_serves = True
+    assert asked() == 0
 
 
 AN_INCIDENT = Incident(
