@@ -65,10 +65,16 @@ class DagsterServer:
         """Start Dagster unless it runs, and wait until all of it is well."""
         with self._locked():
             running = self.find()
+            adopted = running is not None
             if running is None:
                 self._end_leftovers()
                 running = self._launch(port or self._project.deployment.dagster.port)
-        self._await(running, tell)
+        try:
+            self._await(running, tell)
+        except PermanentError:
+            if not adopted:
+                self.stop()
+            raise
         return running
 
     def stop(self) -> bool:
@@ -122,7 +128,7 @@ class DagsterServer:
             if health.broken:
                 raise PermanentError(
                     f"Dagster cannot load the project: {health.broken}",
-                    hint=f"read {self.log}; `dg check defs` shows the whole error",
+                    hint=f"read {self.log}; once it is mended, `holdfast down` and `holdfast up`",
                 )
             if SYSTEM_CLOCK.monotonic() > deadline:
                 raise TransientError(

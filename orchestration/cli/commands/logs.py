@@ -80,7 +80,7 @@ def _follow(path: Path, newest: Callable[[], Path]) -> None:
     from resources.clock import SYSTEM_CLOCK
 
     position = path.stat().st_size if path.exists() else 0
-    while True:
+    while True:  # until Ctrl-C
         text, position = grown(path, position)
         typer.echo(text, nl=False)
         current = newest()

@@ -75,6 +75,7 @@ def down(
             told = carry_out(
                 world, names, stopping(patience), console, nothing_to_do="does not run"
             )
+        _tell_forgotten(world, tell)
         facts: dict[str, Any] = {"dagster": stop_dagster(world, tell, quiet=as_json)}
         if not keep_streams and not any(one.error for one in told):
             facts["object_store"] = stop_object_store(world, tell, quiet=as_json)
@@ -137,6 +138,16 @@ def stop_object_store(world: "World", tell: Terminal, *, quiet: bool) -> dict[st
     if not quiet:
         tell.out.print(f"{DONE} object store  {_ended(stopped)}")
     return {"stopped": stopped}
+
+
+def _tell_forgotten(world: "World", tell: Terminal) -> None:
+    """Name the streams that still run although nobody declares them any more."""
+    for row in world.store.streams.all():
+        if row.name not in world.project.streams and world.store.replicas.of(row.name):
+            tell.err.print(
+                f"{NOTE} {row.name} still runs and is not declared any more: "
+                "bring its file back to stop it"
+            )
 
 
 def _how(was_there: bool) -> str:  # noqa: FBT001

@@ -1,0 +1,76 @@
+"""The demo as people run it, and as people interrupt it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.e2e
+HOLDFAST = str(Path(sys.executable).parent / "holdfast")
+START_SECONDS = 180.0
+
+
+def marked(folder: Path) -> list[str]:
+    """The processes that a demo in this folder has started and that still run."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("HOLDFAST_DEMO") == str(folder):
+                found.append(f"{process.pid} {process.name()}")
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def test_the_demo_kills_a_driver_and_proves_the_output(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+
+    done = subprocess.run(
+        [HOLDFAST, "demo", "--folder", str(folder), "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    outcome = json.loads(done.stdout)
+    assert outcome["holds"]
+    assert outcome["proof"]["epochs"] >= 30
+    assert outcome["proof"]["rows_out"] > 0
+    assert outcome["proof"]["digest"] == outcome["proof"]["digest_expected"]
+    assert [step["step"] for step in outcome["recovery"]["steps"]] == [
+        "Fence",
+        "Launch",
+        "AwaitLevel",
+    ]
+    seconds = outcome["recovery"]["seconds"]
+    assert 0 <= seconds["detected"] <= seconds["launched"] <= seconds["recovered"]
+    assert outcome["left_running"] == []
+    assert marked(folder) == []
+    assert not folder.exists()
+
+
+def test_an_interrupted_demo_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    with subprocess.Popen(
+        [HOLDFAST, "demo", "--folder", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as demo:
+        deadline = time.monotonic() + START_SECONDS
+        while not list(folder.glob(".holdfast/replicas/*/replica.log")):
+            assert demo.poll() is None
+            assert time.monotonic() < deadline, "the demo started no replica"
+            time.sleep(0.2)
+        os.kill(demo.pid, signal.SIGINT)
+        said, _ = demo.communicate(timeout=120)
+
+    assert demo.returncode == 130, said.decode()
+    assert marked(folder) == []
+    assert not folder.exists()
