@@ -2,11 +2,14 @@
 
 import os
 import sys
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from streaming.epoch_source import EpochSource
 from streaming.spec import ReplicaSpec
+
+LOGGING = Path(__file__).with_name("log4j2.properties")
 
 OURS = {
     # Batch k must be epoch k: idle time is an empty epoch, never a batch of Spark's own.
@@ -43,6 +46,7 @@ def start_session(spec: ReplicaSpec) -> SparkSession:
         "spark.driver.memory": wanted.driver_memory,
         **wanted.spark_conf,
         **OURS,
+        "spark.driver.extraJavaOptions": _java_options(spec),
     }
     builder = SparkSession.builder.appName(f"holdfast-{spec.stream.name}").master(wanted.master)
     for key, value in conf.items():
@@ -50,6 +54,13 @@ def start_session(spec: ReplicaSpec) -> SparkSession:
     spark = builder.getOrCreate()
     spark.dataSource.register(EpochSource)
     return spark
+
+
+def _java_options(spec: ReplicaSpec) -> str:
+    """The user's own options, and where Spark logs to."""
+    ours = f"-Dlog4j2.configurationFile=file:{LOGGING} -Dholdfast.folder={spec.folder}"
+    theirs = spec.stream.resources.spark_conf.get("spark.driver.extraJavaOptions", "")
+    return f"{ours} {theirs}".strip()
 
 
 def binding_conf(spark: SparkSession) -> dict[str, str]:

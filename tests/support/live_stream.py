@@ -41,7 +41,10 @@ DECLARATION: dict[str, Any] = {
     "resources": {
         "driver_memory": "1g",
         "master": "local[1]",
-        "spark_conf": {"spark.sql.shuffle.partitions": "2"},
+        "spark_conf": {
+            "spark.sql.shuffle.partitions": "2",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        },
     },
 }
 
