@@ -1,6 +1,5 @@
 """kill -9 at every point of an epoch, ten times in a row: each epoch exactly once."""
 
-import signal
 from pathlib import Path
 
 import pytest
