@@ -10,6 +10,7 @@ from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
 FRESH_SECONDS = 60.0
+RATE_EPOCHS = 10
 SWITCHES = ("deploy", "receive", "process", "send", "sync")
 
 
@@ -82,7 +83,7 @@ def look(world: World, name: str) -> StreamFacts:
         epoch_decided=decided,
         lag_epochs=0 if decided is None else decided - (-1 if committed is None else committed),
         lag_rows=_lag_rows(world, seen),
-        rate_rows_per_second=samples.get("input_rows_per_second"),
+        rate_rows_per_second=_rate(world, seen),
         state_rows=_whole(samples.get("state_rows")),
         state_bytes=_whole(samples.get("state_bytes")),
         snapshot=_snapshot(world, name, seen.at),
@@ -119,6 +120,21 @@ def _fresh(world: World, seen: StreamSeen) -> dict[str, float]:
 
     latest = world.store.samples.latest(seen.name)
     return {name: sample.value for name, sample in latest.items() if counts(sample)}
+
+
+def _rate(world: World, seen: StreamSeen) -> float | None:
+    """Rows a second that the last few epochs took in, while somebody takes them in.
+
+    Spark's own figure counts from trigger to trigger, and jumps with each look for input.
+    """
+    if seen.epoch is None or seen.primary is None or seen.verdict.health.failed:
+        return None
+    number = seen.epoch.epoch
+    epochs = world.store.epochs.between(seen.name, max(number - RATE_EPOCHS, 0), number)
+    elapsed = epochs[-1].decided_at - epochs[0].decided_at
+    if elapsed <= 0 or seen.at - epochs[-1].decided_at > FRESH_SECONDS:
+        return None
+    return sum(epoch.rows for epoch in epochs[1:]) / elapsed
 
 
 def _lag_rows(world: World, seen: StreamSeen) -> int | None:

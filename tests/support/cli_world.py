@@ -52,7 +52,6 @@ def a_running_stream(world: World, *, epochs: int = 5, committed: int = 3) -> No
     beat(world, PRIMARY, epoch=committed - 1)
     world.store.samples.write(
         [
-            Sample(stream=STREAM, replica=REPLICA, name="input_rows_per_second", value=98.5),
             Sample(stream=STREAM, replica=REPLICA, name="state_rows", value=40.0),
             Sample(stream=STREAM, replica=REPLICA, name="state_bytes", value=1234.0),
         ]
