@@ -1,0 +1,163 @@
+"""What supervision costs: a stateful query under Holdfast against the same query in plain PySpark."""
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import yaml
+from harness import Benchmark, median
+
+from orchestration.playbooks.recover import start
+from orchestration.playbooks.stop import stop
+from streaming.observing import observe
+from streaming.world import open_world
+
+HERE = Path(__file__).parent
+ROUNDS = 3
+WARM_UP, MEASURED = 12, 28
+BATCH_ROWS, PARTS, KEYS, SEED, RATE = 1_000_000, 2, 20_000, 11, 100_000_000
+WINDOW, DELAY, MASTER = "100 milliseconds", "50 milliseconds", "local[2]"
+DECLARATION: dict[str, Any] = {
+    "name": "bench",
+    "app": "benchmarks.stateful_query:build",
+    "params": {"window": WINDOW, "delay": DELAY},
+    "source": {
+        "kind": "rate",
+        "seed": SEED,
+        "keys": KEYS,
+        "partitions": PARTS,
+        "profile": {"kind": "constant", "rows_per_second": RATE},
+        "start": "2026-01-01T00:00:00Z",
+    },
+    "epoch": {"rows": BATCH_ROWS, "seconds": 60, "silence": 60},
+    "checkpoint": {"every": "10s"},
+    "objective": {"recovery_time": "60s"},
+    "supervision": {"stuck_after": "300s"},
+    "resources": {
+        "driver_memory": "2g",
+        "master": MASTER,
+        "spark_conf": {"spark.sql.shuffle.partitions": str(PARTS)},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Throughput and batch time after the warm-up, read off the times of Spark's commits."""
+
+    rows_per_second: float
+    batch_seconds: float
+
+    @classmethod
+    def of(cls, checkpoint: Path, first: int) -> "Measured":
+        """`first` is the number of the first full batch."""
+        begin, end = first + WARM_UP, first + WARM_UP + MEASURED
+        at = [(checkpoint / "commits" / str(n)).stat().st_mtime for n in range(begin, end + 1)]
+        seconds = [later - earlier for earlier, later in pairwise(at)]
+        return cls(MEASURED * BATCH_ROWS / (at[-1] - at[0]), statistics.median(seconds))
+
+
+def supervised(folder: Path) -> Measured:
+    """The query as a stream: epochs, ledger, Delta table, heartbeats, samples, snapshots."""
+    (folder / "configs" / "streams").mkdir(parents=True)
+    (folder / "configs" / "streams" / "bench.yaml").write_text(yaml.safe_dump(DECLARATION))
+    with open_world(folder) as world:
+        try:
+            steps = start(world, "bench", "benchmark")
+            next(steps)
+            last = WARM_UP + MEASURED + 1
+            primary = observe(world, "bench").primary
+            assert primary is not None
+            checkpoint = Path(primary.folder) / "checkpoint"
+            _await(checkpoint / "commits" / str(last), lambda: observe(world, "bench").verdict)
+            return Measured.of(checkpoint, first=1)  # epoch 0 only fixes where the input starts
+        finally:
+            list(stop(world, "bench", "benchmark"))
+            embedded = world.embedded_s3()
+            if embedded is not None:
+                embedded.stop()
+
+
+def plain(source: str) -> Callable[[Path], Measured]:
+    """The same query in a process that knows nothing of Holdfast."""
+
+    def run(folder: Path) -> Measured:
+        command = [sys.executable, str(HERE / "plain_spark.py"), source, str(folder)]
+        numbers = {
+            "batches": WARM_UP + MEASURED + 1,
+            "batch-rows": BATCH_ROWS,
+            "parts": PARTS,
+            "seed": SEED,
+            "keys": KEYS,
+            "rate": RATE,
+            "window": WINDOW,
+            "delay": DELAY,
+            "master": MASTER,
+        }
+        options = [word for name, value in numbers.items() for word in (f"--{name}", str(value))]
+        subprocess.run([*command, *options], check=True, capture_output=True, cwd=HERE)
+        return Measured.of(folder / "checkpoint", first=0)
+
+    return run
+
+
+CONTENDERS: dict[str, Callable[[Path], Measured]] = {
+    "Holdfast": supervised,
+    "plain PySpark, same source": plain("rate"),
+    "plain PySpark, Spark's parquet source": plain("parquet"),
+}
+
+
+def _await(file: Path, health: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 300
+    while not file.exists():
+        if time.monotonic() > deadline:
+            sys.exit(f"the supervised stream is too slow or broken: {health()}")
+        time.sleep(0.2)
+
+
+def main() -> int:
+    """Measure all contenders in turn, several times."""
+    os.environ["PYTHONPATH"] = str(HERE.parent)
+    benchmark = Benchmark(
+        "overhead",
+        "Overhead of supervision",
+        notes=f"Windowed aggregation over {KEYS:,} keys in batches of {BATCH_ROWS:,} rows on {MASTER}; "
+        f"medians of {ROUNDS} rounds of {MEASURED} batches after {WARM_UP} to warm up. Holdfast writes "
+        "a Delta table, ledger and snapshots; plain PySpark writes Spark's own parquet sink.",
+    )
+    found: dict[str, list[Measured]] = {name: [] for name in CONTENDERS}
+    with benchmark.progress(ROUNDS * len(CONTENDERS)) as step:
+        for number in range(ROUNDS):
+            for name, run in CONTENDERS.items():
+                step(f"round {number + 1}: {name}")
+                folder = Path(tempfile.mkdtemp(prefix="bench-overhead-"))
+                try:
+                    found[name].append(run(folder))
+                finally:
+                    shutil.rmtree(folder, ignore_errors=True)
+    rate = {name: median([one.rows_per_second for one in runs]) for name, runs in found.items()}
+    ours, same, parquet = rate.values()
+    for name, runs in found.items():
+        benchmark.row(
+            contender=name,
+            rows_per_second=round(rate[name]),
+            batch_seconds=median([one.batch_seconds for one in runs]),
+            holdfast_ratio=round(ours / rate[name], 3),
+        )
+    benchmark.bar("throughput against the same query and source", ours / same, ">=", 0.95)
+    benchmark.bar("throughput against Spark's parquet source", ours / parquet, ">=", 0.75)
+    return benchmark.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
