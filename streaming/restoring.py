@@ -32,7 +32,8 @@ def restore(spec: ReplicaSpec, store: ControlStore, vault: SnapshotVault) -> Res
     began = SYSTEM_CLOCK.monotonic()
     try:
         found = patiently(
-            lambda: vault.restore_newest(spec.checkpoint), what="restoring the newest snapshot"
+            lambda: vault.restore_newest(spec.checkpoint, durable=False),
+            what="restoring the newest snapshot",
         )
     except UnusableSnapshotError as error:
         _report(spec, store, "all snapshots", f"everything is replayed from epoch 0: {error}")
