@@ -28,7 +28,7 @@ BATCH_ROWS, PARTS, KEYS, SEED, RATE = 1_000_000, 2, 20_000, 11, 100_000_000
 WINDOW, DELAY, MASTER = "100 milliseconds", "50 milliseconds", "local[2]"
 DECLARATION: dict[str, Any] = {
     "name": "bench",
-    "app": "benchmarks.stateful_query:build",
+    "app": "benchmarks.plain.stateful_query:build",
     "params": {"window": WINDOW, "delay": DELAY},
     "source": {
         "kind": "rate",
@@ -91,7 +91,7 @@ def plain(source: str) -> Callable[[Path], Measured]:
     """The same query in a process that knows nothing of Holdfast."""
 
     def run(folder: Path) -> Measured:
-        command = [sys.executable, str(HERE / "plain_spark.py"), source, str(folder)]
+        command = [sys.executable, str(HERE / "plain" / "spark_query.py"), source, str(folder)]
         numbers = {
             "batches": WARM_UP + MEASURED + 1,
             "batch-rows": BATCH_ROWS,
@@ -104,7 +104,7 @@ def plain(source: str) -> Callable[[Path], Measured]:
             "master": MASTER,
         }
         options = [word for name, value in numbers.items() for word in (f"--{name}", str(value))]
-        subprocess.run([*command, *options], check=True, capture_output=True, cwd=HERE)
+        subprocess.run([*command, *options], check=True, capture_output=True)
         return Measured.of(folder / "checkpoint", first=0)
 
     return run

@@ -79,7 +79,7 @@ class Vault:
         """A listing, a manifest, and ranges of packs."""
         before, began = self.store.requests, time.perf_counter()
         found = SnapshotVault(self.store, self.stream).restore_newest(into)
-        assert found is not None  # noqa: S101
+        assert found is not None
         return Measured(
             self.store.requests - before, found.restored.bytes, time.perf_counter() - began
         )

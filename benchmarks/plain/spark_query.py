@@ -1,6 +1,6 @@
 """The overhead benchmark's contender: plain PySpark with its own file sink, and nothing of Holdfast.
 
-`python benchmarks/plain_spark.py rate|parquet FOLDER …` runs the query until it has finished a number
+`python benchmarks/plain/spark_query.py rate|parquet FOLDER …` runs the query until it has finished a number
 of batches; the times at which Spark wrote its commits stay in FOLDER/checkpoint/commits.
 """
 
