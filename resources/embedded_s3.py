@@ -13,7 +13,6 @@ import os
 import secrets
 import shutil
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -21,9 +20,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import psutil
-
 from ft_policies.errors import HoldfastError, PermanentError, TransientError
+from resources.launcher import Launched, launch
 from resources.object_store import S3Connection, S3ObjectStore
 
 BUCKET = "holdfast"
@@ -41,7 +39,7 @@ class _Server:
     access_key_id: str
     secret_access_key: str
     pid: int = 0
-    pid_created_at: float = 0.0
+    pid_started_at: float = 0.0
 
     @property
     def endpoint(self) -> str:
@@ -55,14 +53,10 @@ class _Server:
             secret_access_key=self.secret_access_key,
         )
 
-    def process(self) -> psutil.Process | None:
-        """The running server, or `None` if it ended, even if its process id is used again."""
-        try:
-            process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.pid_created_at) < 1.0
-            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
-        except (psutil.NoSuchProcess, ValueError):
-            return None
+    @property
+    def process(self) -> Launched:
+        """The process that serves, or served."""
+        return Launched(self.pid, self.pid_started_at)
 
 
 class EmbeddedS3:
@@ -76,10 +70,10 @@ class EmbeddedS3:
         """Start the server unless it runs already, and say how to reach it."""
         with self._locked():
             known = self._read()
-            if known is not None and known.process() is not None and _answers(known):
+            if known is not None and known.process.is_alive() and _answers(known):
                 return known.connection()
             if known is not None:
-                _end(known)
+                known.process.terminate(wait_seconds=_STOP_SECONDS)
             return self._start(known).connection()
 
     def connection(self) -> S3Connection:
@@ -95,7 +89,7 @@ class EmbeddedS3:
     def alive(self) -> bool:
         """Whether the server's process runs and answers."""
         known = self._read()
-        return known is not None and known.process() is not None and _answers(known)
+        return known is not None and known.process.is_alive() and _answers(known)
 
     def stop(self) -> bool:
         """End the server if it runs; its port and keys are kept for the next start."""
@@ -103,7 +97,9 @@ class EmbeddedS3:
             return False
         with self._locked():
             known = self._read()
-            return known is not None and _end(known)
+            if known is None or not known.process.is_alive():
+                return False
+            return known.process.terminate(wait_seconds=_STOP_SECONDS)
 
     def _start(self, known: _Server | None) -> _Server:
         keys = known or _Server(
@@ -122,33 +118,27 @@ class EmbeddedS3:
         )
 
     def _launch(self, server: _Server) -> _Server:
-        objects, logs = self._home / "objects", self._home / "logs"
+        objects = self._home / "objects"
         (objects / BUCKET).mkdir(parents=True, exist_ok=True)
-        logs.mkdir(parents=True, exist_ok=True)
-        with (logs / "object_store.log").open("ab") as log:
-            process = subprocess.Popen(  # noqa: S603
-                _command(objects, server),
-                env=_environment(server),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self._home,
-                start_new_session=True,
-            )
-        _running.append(process)
-        created_at = psutil.Process(process.pid).create_time()
-        started = replace(server, pid=process.pid, pid_created_at=created_at)
+        # The keys go through the environment, as the command line is for all to see.
+        process = launch(
+            _command(objects, server),
+            folder=self._home,
+            output=self._home / "logs" / "object_store.log",
+            environment={"RCLONE_AUTH_KEY": f'"{server.access_key_id},{server.secret_access_key}"'},
+        )
+        started = replace(server, pid=process.pid, pid_started_at=process.started_at)
         self._write(started)
         return started
 
     def _await(self, server: _Server) -> bool:
         """Whether the server came to answer; a process that ended (a port lost to another) did not."""
         deadline = time.monotonic() + _START_SECONDS
-        while time.monotonic() < deadline and server.process() is not None:
+        while time.monotonic() < deadline and server.process.is_alive():
             if _answers(server):
                 return True
             time.sleep(_POLL_SECONDS)
-        _end(server)
+        server.process.terminate(wait_seconds=_STOP_SECONDS)
         return False
 
     def _read(self) -> _Server | None:
@@ -183,10 +173,6 @@ class EmbeddedS3:
         return lines[-1] if lines else "it says nothing"
 
 
-# Children that were started here, kept so that they are reaped and never become zombies.
-_running: list["subprocess.Popen[bytes]"] = []
-
-
 def _command(objects: Path, server: _Server) -> list[str]:
     """Writes go straight to their file and listings are at most a second old.
 
@@ -206,12 +192,6 @@ def _command(objects: Path, server: _Server) -> list[str]:
         "--no-cleanup",
         "--config=" + os.devnull,
     ]
-
-
-def _environment(server: _Server) -> dict[str, str]:
-    """The keys go through the environment, as the command line is for all to see."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("RCLONE_")}
-    return inherited | {"RCLONE_AUTH_KEY": f'"{server.access_key_id},{server.secret_access_key}"'}
 
 
 def _rclone() -> Path:
@@ -234,23 +214,6 @@ def _answers(server: _Server) -> bool:
         S3ObjectStore(server.connection).list("holdfast-is-there/")
     except (OSError, HoldfastError):
         return False
-    return True
-
-
-def _end(server: _Server) -> bool:
-    process = server.process()
-    if process is None:
-        return False
-    try:
-        process.terminate()
-        try:
-            process.wait(_STOP_SECONDS)
-        except psutil.TimeoutExpired:
-            process.kill()
-            process.wait(_STOP_SECONDS)
-    except psutil.NoSuchProcess:
-        pass
-    _running[:] = [child for child in _running if child.poll() is None]
     return True
 
 

@@ -62,7 +62,7 @@ class Launched:
             process = psutil.Process(self.pid)
             same = abs(process.create_time() - self.started_at) < BIRTH_TOLERANCE_SECONDS
             return process if same and process.status() != psutil.STATUS_ZOMBIE else None
-        except psutil.NoSuchProcess:
+        except (psutil.NoSuchProcess, ValueError):
             return None
 
 
