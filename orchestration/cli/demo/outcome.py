@@ -73,7 +73,8 @@ class Outcome:
             (
                 DONE if kept else NOTE,
                 "kill → recovered",
-                f"{words.seconds(total)} (objective: {self.objective_seconds:g} s)",
+                f"{words.seconds(total)} (objective: {self.objective_seconds:g} s, "
+                f"{'held' if kept else 'missed'})",
             ),
         ]
 
