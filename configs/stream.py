@@ -157,6 +157,15 @@ class StreamDeclaration(Section):
     expectations: Reference | None = None
     tier: Tier = Tier.PASSIVE_REPLICATION
 
+    @field_validator("tier")
+    @classmethod
+    def _tier_exists(cls, tier: Tier) -> Tier:
+        if tier is not Tier.PASSIVE_REPLICATION:
+            raise PydanticCustomError(
+                "tier", "must be passive_replication: this version runs no other tier yet"
+            )
+        return tier
+
     @model_validator(mode="after")
     def _slow_is_not_stuck(self) -> Self:
         quiet = self.epoch.silence + (self.epoch.seconds or 0.0)

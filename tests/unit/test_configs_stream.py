@@ -116,3 +116,8 @@ def test_a_sink_that_may_be_called_twice_keeps_precise() -> None:
 def test_spark_conf_leaves_what_holdfast_owns(key: str) -> None:
     with pytest.raises(ValidationError, match="is set by Holdfast"):
         a_declaration(resources={"spark_conf": {key: "x"}})
+
+
+def test_a_tier_that_this_version_does_not_run_is_refused() -> None:
+    with pytest.raises(ValidationError, match="this version runs no other tier yet"):
+        a_declaration(tier="active_standby")
