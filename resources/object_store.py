@@ -6,7 +6,7 @@ or not at all, and so that requests can be counted and priced.
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
 import boto3
@@ -14,6 +14,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ResponseStreamingError
 
 from ft_policies.errors import PermanentError
+from resources.s3_connection import S3Connection
 from resources.s3_errors import MissingObjectError, is_connection_failure, translated
 
 if TYPE_CHECKING:
@@ -33,23 +34,6 @@ class StoredObject:
     key: str
     size_bytes: int
     modified_at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class S3Connection:
-    """Where the bucket is and how to sign; without keys, boto3's own chain of credentials is used."""
-
-    bucket: str
-    endpoint_url: str | None = None
-    prefix: str = ""
-    region: str = "us-east-1"
-    access_key_id: str | None = None
-    secret_access_key: str | None = field(default=None, repr=False)
-
-    @property
-    def place(self) -> str:
-        """The endpoint and bucket, as people name them."""
-        return f"{self.endpoint_url or 'AWS ' + self.region}, bucket {self.bucket}"
 
 
 class ObjectStore(Protocol):

@@ -1,4 +1,8 @@
-"""From what is declared of the object store to a connection that works."""
+"""From what is declared of the object store to a connection that works.
+
+Spark starts Python processes that import this module and mostly work on local files, so boto3,
+which takes half a second to import, is left to those who need it.
+"""
 
 import os
 from collections.abc import Callable
@@ -9,15 +13,14 @@ from pyarrow import fs
 
 from configs.deployment import EmbeddedObjectStore, ObjectStore, S3ObjectStore
 from ft_policies.errors import PermanentError
-from resources.embedded_s3 import EmbeddedS3
-from resources.object_store import S3Connection
+from resources.s3_connection import S3Connection
 
 
 def connector(declared: ObjectStore, home: Path) -> Callable[[], S3Connection]:
     """A function that finds the endpoint and the credentials anew each time it is called."""
     match declared:
         case EmbeddedObjectStore():
-            return EmbeddedS3(home).connection
+            return lambda: _embedded(home)
         case S3ObjectStore():
             return lambda: S3Connection(
                 endpoint_url=declared.endpoint_url,
@@ -63,6 +66,12 @@ def delta_options(path: str, connect: Callable[[], S3Connection]) -> dict[str, s
         options["AWS_ACCESS_KEY_ID"] = connection.access_key_id
         options["AWS_SECRET_ACCESS_KEY"] = connection.secret_access_key
     return options
+
+
+def _embedded(home: Path) -> S3Connection:
+    from resources.embedded_s3 import EmbeddedS3
+
+    return EmbeddedS3(home).connection()
 
 
 def _secret(variable: str | None) -> str | None:

@@ -2,13 +2,16 @@
 
 The epoch log decides. Whoever finds that the next epoch is not in it yet, and that the pace allows
 one, proposes it; the log keeps the first proposal, and everybody reads what the log keeps.
+
+Spark imports this module in several Python processes while a query starts, one after the other. Only
+one of them talks to the control store, so only that one imports it.
 """
 
 import logging
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -20,7 +23,6 @@ from configs.sources import FilesSource as FilesDeclaration, RateSource as RateD
 from ft_policies.epochs import Close
 from ft_policies.errors import PermanentError, TransientError
 from resources.control.records import Epoch, EpochProposal, Sample
-from resources.control.store import ControlStore
 from resources.patience import patiently
 from streaming.connections import connector, filesystem
 from streaming.gate import Gate
@@ -28,6 +30,9 @@ from streaming.sources.base import Source, Split
 from streaming.sources.files import FilesSource
 from streaming.sources.rate import COLUMNS, RateSource
 from streaming.spec import ReplicaSpec
+
+if TYPE_CHECKING:
+    from resources.control.store import ControlStore
 
 FORMAT = "holdfast_epochs"
 BEFORE_ALL = -1
@@ -115,7 +120,9 @@ class EpochReader(DataSourceStreamReader):
         return {"_spec": self._spec, "_schema": self._schema, "_last": None}
 
     @cached_property
-    def _store(self) -> ControlStore:
+    def _store(self) -> "ControlStore":
+        from resources.control.store import ControlStore
+
         return ControlStore.open(self._spec.control_url)
 
     @cached_property
@@ -193,7 +200,7 @@ class EpochReader(DataSourceStreamReader):
 class AssignedFiles:
     """The names of all files in the epoch log, kept up to date by reading only what is new."""
 
-    def __init__(self, store: ControlStore, stream: str) -> None:
+    def __init__(self, store: "ControlStore", stream: str) -> None:
         self._store = store
         self._stream = stream
         self._names: set[str] = set()

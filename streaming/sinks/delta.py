@@ -20,7 +20,8 @@ from configs.sinks import DeltaSink as DeltaDeclaration
 from ft_policies.errors import PermanentError, TransientError
 from streaming.connections import connector, delta_options, filesystem
 from streaming.sinks.ledgering import Ledgering
-from streaming.sinks.staging import Staged, Staging, run_epoch
+from streaming.sinks.staging import Staged, run_epoch
+from streaming.sinks.staging_task import Staging
 from streaming.spec import ReplicaSpec
 
 COMMIT_TRIES = 5
