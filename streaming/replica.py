@@ -26,6 +26,7 @@ from resources.object_store import S3ObjectStore
 from resources.patience import patiently
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
+from streaming.class_archive import ClassArchive
 from streaming.connections import connector
 from streaming.gate import Gate, GateState
 from streaming.pulse import EXIT_LOST, Pulse
@@ -73,7 +74,7 @@ class Replica:
         )
         pulse.start()
         try:
-            ending = self._live(pulse, gate)
+            spark, ending = self._live(pulse, gate)
         except Exception as error:
             log.exception("this replica has failed")
             self._leave(pulse, ReplicaState.FAILED, _told(error))
@@ -81,9 +82,10 @@ class Replica:
         if ending is Ending.LOST:
             return EXIT_LOST
         self._leave(pulse, ReplicaState.STOPPED, "told to stop")
+        ClassArchive.here(self.spec.replica).end(spark)
         return EXIT_STOPPED
 
-    def _live(self, pulse: Pulse, gate: Gate) -> Ending:
+    def _live(self, pulse: Pulse, gate: Gate) -> tuple[SparkSession, Ending]:
         sampler = Sampler(self.store, self.spec.stream.name, self.spec.replica)
         vault = SnapshotVault(
             S3ObjectStore(connector(self.spec.object_store, self.spec.home)), self.spec.stream.name
@@ -106,8 +108,7 @@ class Replica:
         ending = query.run()
         if ending is Ending.STOPPED:
             shipper.finish()
-            spark.stop()
-        return ending
+        return spark, ending
 
     def _deploy(self, vault: SnapshotVault, sampler: Sampler) -> tuple[SparkSession, Restored]:
         """Start Spark and read the snapshot, both at once: each waits for something else."""

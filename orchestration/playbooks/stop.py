@@ -13,6 +13,7 @@ from streaming.world import World
 
 LOOK_SECONDS = 0.25
 DEFAULT_PATIENCE_SECONDS = 90.0
+EXIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,5 +75,5 @@ def _await_leave(world: World, replica: str, patience_seconds: float) -> Mapping
         else:
             SYSTEM_CLOCK.sleep(LOOK_SECONDS)
     if row is not None and (process := process_of(row)) is not None:
-        process.terminate(wait_seconds=10.0)
+        process.terminate(wait_seconds=EXIT_SECONDS)
     return {} if row is None else {"ended": row.state, "reason": row.reason, "epoch": row.epoch}
