@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 FORMAT = "holdfast_epochs"
 BEFORE_ALL = -1
+LAG_SAMPLE_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +78,7 @@ class EpochReader(DataSourceStreamReader):
         self._spec = spec
         self._schema = schema
         self._last: Epoch | None = None
+        self._sampled_at = 0.0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Before epoch 0."""
@@ -117,7 +119,7 @@ class EpochReader(DataSourceStreamReader):
 
     def __getstate__(self) -> dict[str, Any]:
         """Travel to a task without what cannot travel."""
-        return {"_spec": self._spec, "_schema": self._schema, "_last": None}
+        return {"_spec": self._spec, "_schema": self._schema, "_last": None, "_sampled_at": 0.0}
 
     @cached_property
     def _store(self) -> "ControlStore":
@@ -177,19 +179,25 @@ class EpochReader(DataSourceStreamReader):
                 proposer=self._spec.replica,
             )
         )
+        self._sample_lag(waiting - taken.rows, number, now)
+        return decided
+
+    def _sample_lag(self, rows: int, epoch: int, now: float) -> None:
+        """Note now and then how many rows wait that no epoch has yet."""
+        if now - self._sampled_at < LAG_SAMPLE_SECONDS:
+            return
+        self._sampled_at = now
         self._store.samples.write(
             [
                 Sample(
-                    stream=name,
+                    stream=self._spec.stream.name,
                     replica=self._spec.replica,
-                    at=now,
                     name="lag_rows",
-                    value=float(waiting - taken.rows),
-                    epoch=number,
+                    value=float(rows),
+                    epoch=epoch,
                 )
             ]
         )
-        return decided
 
     def _before(self, number: int) -> Epoch | None:
         if self._last is None or self._last.epoch != number - 1:

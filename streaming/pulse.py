@@ -86,6 +86,10 @@ class Pulse(threading.Thread):
                 self.beat()
             except TransientError as error:
                 log.warning("a heartbeat failed, the next one may not: %s", error)
+            except Exception as error:
+                # A replica without a pulse is replaced, so it must not go on beside its successor.
+                log.exception("no heartbeat is possible any more")
+                self._lose(str(error))
             if self.lost.is_set():
                 return
 

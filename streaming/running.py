@@ -25,7 +25,7 @@ from streaming.sinks.ledgering import Ledgering
 from streaming.spec import ReplicaSpec
 
 LOOK_SECONDS = 0.1
-SAMPLE_SECONDS = 2.0
+SAMPLE_SECONDS = 5.0
 DRAIN_SECONDS = 60.0
 
 log = logging.getLogger(__name__)

@@ -77,14 +77,15 @@ class Shipper(threading.Thread):
             try:
                 self.ship_if_due()
                 pause = FIRST_PAUSE_SECONDS
+                continue
             except HoldfastError as error:
-                age = self._clock.monotonic() - self._reached.at
-                log.warning(
-                    "no snapshot for %.0f s, next try in %.0f s: %s (%s)",
-                    age, pause, error, error.hint,
-                )  # fmt: skip
-                self._ended.wait(pause)
-                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+                log.warning("no snapshot: %s (%s)", error, error.hint)
+            except Exception:
+                log.exception("no snapshot, for a reason that nobody thought of")
+            age = self._clock.monotonic() - self._reached.at
+            log.warning("the last snapshot is %.0f s old, next try in %.0f s", age, pause)
+            self._ended.wait(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     def ship_if_due(self) -> None:
         """Ship if the policy says so or somebody has asked."""

@@ -1,10 +1,7 @@
 """The facts of `holdfast status`: one look at a stream, as plain values with stable names."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from configs.sources import RateSource as RateDeclaration
-from ft_policies.errors import HoldfastError
 from resources.control.records import Incident, ReplicaRow, Sample
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
@@ -82,7 +79,7 @@ def look(world: World, name: str) -> StreamFacts:
         epoch_committed=committed,
         epoch_decided=decided,
         lag_epochs=0 if decided is None else decided - (-1 if committed is None else committed),
-        lag_rows=_lag_rows(world, seen),
+        lag_rows=_lag_rows(world, seen, samples.get("lag_rows")),
         rate_rows_per_second=_rate(world, seen),
         state_rows=_whole(samples.get("state_rows")),
         state_bytes=_whole(samples.get("state_bytes")),
@@ -137,27 +134,13 @@ def _rate(world: World, seen: StreamSeen) -> float | None:
     return sum(epoch.rows for epoch in epochs[1:]) / elapsed
 
 
-def _lag_rows(world: World, seen: StreamSeen) -> int | None:
+def _lag_rows(world: World, seen: StreamSeen, waiting: float | None) -> int | None:
     """Rows that are decided and not committed, and those that no epoch has yet, if that is known."""
-    if seen.epoch is None:
+    if seen.epoch is None or waiting is None:
         return None
     first = 0 if seen.committed is None else seen.committed.epoch + 1
     decided = world.store.epochs.between(seen.name, first, seen.epoch.epoch)
-    waiting = _waiting(world, seen)
-    return None if waiting is None else sum(epoch.rows for epoch in decided) + waiting
-
-
-def _waiting(world: World, seen: StreamSeen) -> int | None:
-    from streaming.sources.rate import RateSource
-
-    declared = world.project.stream(seen.name).source
-    if not isinstance(declared, RateDeclaration) or seen.epoch is None:
-        return None
-    position: Any = seen.epoch.end
-    try:
-        return RateSource(declared).waiting_rows(position, now=seen.at)
-    except (HoldfastError, KeyError, TypeError):
-        return None  # the epoch log was written by a stream that was declared otherwise
+    return sum(epoch.rows for epoch in decided) + int(waiting)
 
 
 def _snapshot(world: World, name: str, now: float) -> SnapshotAge | None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from resources.control.records import ReplicaState
+from resources.control.records import DesiredState, ReplicaState
 from streaming.launching import process_of
-from tests.support.live_stream import a_live_stream
+from tests.support.live_stream import NAME, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -34,6 +34,24 @@ def test_a_paused_driver_that_was_replaced_finds_that_it_lost_and_leaves(tmp_pat
         row = stream.world.store.replicas.get(paused.id)
         assert row is not None
         assert row.state is ReplicaState.FENCED
-        stream.stop()
+        _leaves_in_good_order_when_told_to(stream)
         proof = stream.prove()
         assert proof.holds, proof
+
+
+def _leaves_in_good_order_when_told_to(stream: LiveStream) -> None:
+    """SIGTERM: the epoch is finished, a last snapshot shipped, the lease free, the exit code 0."""
+    store = stream.world.store
+    store.streams.desire(NAME, DesiredState.STOPPED)
+    told = stream.signal(signal.SIGTERM)
+    assert told.pid is not None
+    assert psutil.Process(told.pid).wait(90) == 0
+    ended, lease = store.replicas.get(told.id), store.leases.get(NAME)
+    assert ended is not None
+    assert ended.state is ReplicaState.STOPPED
+    assert lease is not None
+    assert lease.holder is None
+    newest = store.snapshots.newest(NAME)
+    assert newest is not None
+    assert newest.epoch == stream.epoch()
+    assert stream.world.vault(NAME).verify(newest.id) == []

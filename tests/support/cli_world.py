@@ -54,6 +54,7 @@ def a_running_stream(world: World, *, epochs: int = 5, committed: int = 3) -> No
         [
             Sample(stream=STREAM, replica=REPLICA, name="state_rows", value=40.0),
             Sample(stream=STREAM, replica=REPLICA, name="state_bytes", value=1234.0),
+            Sample(stream=STREAM, replica=REPLICA, name="lag_rows", value=7.0),
         ]
     )
 
