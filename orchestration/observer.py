@@ -16,11 +16,11 @@ from assets.snapshots import snapshot_metadata
 from assets.streams import HEALTHY, progress_metadata, verdict_metadata
 from assets.worlds import Worlds
 from ft_policies.errors import TransientError
+from orchestration.sensors import TICK_SECONDS
 from resources.control.records import SnapshotRow
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
-TICK_SECONDS = 5
 REPORT_SECONDS = 15.0
 SUMMED_EPOCHS = 1_000
 

@@ -1,8 +1,9 @@
 """The sensors that act: failed streams are recovered, a dead object store is brought back.
 
 They look and ask; the work is in runs. What they write (incidents) they may write again, so ticks
-may be lost or repeated and several daemons may look at once. There are two of them, so that an
-object store that answers slowly never delays a recovery.
+may be lost or repeated and several daemons may look at once. There are two of them, side by side
+(`sensors.use_threads` in `dagster.yaml`), so that an object store that answers slowly never delays a
+recovery.
 """
 
 import dagster as dg
@@ -16,7 +17,9 @@ from orchestration.reporting import CAUSE_TAG, INCIDENT_TAG, STREAM_TAG
 from resources.control.records import DesiredState
 from streaming.world import World
 
-TICK_SECONDS = 5
+# Dagster's daemon looks every 5 s, at the sensors in any order. A sensor that asks for 5 s itself is
+# passed over whenever its turn comes a moment earlier in the round than it did before.
+TICK_SECONDS = 3
 OBJECT_STORE_BUCKET_SECONDS = 20.0
 
 

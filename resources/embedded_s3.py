@@ -6,7 +6,6 @@ the same keys, so that running replicas need not notice. It is known by its proc
 the time at which that process was created, so that another process is never taken for it.
 """
 
-import errno
 import fcntl
 import json
 import os
@@ -14,15 +13,17 @@ import secrets
 import shutil
 import socket
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ft_policies.errors import HoldfastError, PermanentError, TransientError
-from resources.launcher import Launched, launch
-from resources.object_store import S3Connection, S3ObjectStore
+from resources.clock import SYSTEM_CLOCK
+from resources.launcher import Launched, last_words, launch
+from resources.object_store import S3ObjectStore
+from resources.ports import free_port, is_free
+from resources.s3_connection import S3Connection
 
 BUCKET = "holdfast"
 _START_SECONDS = 20.0
@@ -65,6 +66,7 @@ class EmbeddedS3:
     def __init__(self, home: Path) -> None:
         self._home = home.absolute()
         self._file = self._home / "object_store.json"
+        self._log = self._home / "logs" / "object_store.log"
 
     def ensure(self) -> S3Connection:
         """Start the server unless it runs already, and say how to reach it."""
@@ -105,16 +107,16 @@ class EmbeddedS3:
         keys = known or _Server(
             0, "HOLDFAST" + secrets.token_hex(6).upper(), secrets.token_urlsafe(30)
         )
-        port = keys.port if keys.port and _is_free(keys.port) else _free_port()
+        port = keys.port if keys.port and is_free(keys.port) else free_port()
         for attempt in range(_PORT_ATTEMPTS):
             server = self._launch(replace(keys, port=port))
             if self._await(server):
                 return server
             if attempt < _PORT_ATTEMPTS - 1:
-                port = _free_port()
+                port = free_port()
         raise TransientError(
-            f"the embedded object store does not start: {self._last_words()}",
-            hint=f"read {self._home / 'logs' / 'object_store.log'}",
+            f"the embedded object store does not start: {last_words(self._log)}",
+            hint=f"read {self._log}",
         )
 
     def _launch(self, server: _Server) -> _Server:
@@ -124,7 +126,7 @@ class EmbeddedS3:
         process = launch(
             _command(objects, server),
             folder=self._home,
-            output=self._home / "logs" / "object_store.log",
+            output=self._log,
             environment={"RCLONE_AUTH_KEY": f'"{server.access_key_id},{server.secret_access_key}"'},
         )
         started = replace(server, pid=process.pid, pid_started_at=process.started_at)
@@ -133,11 +135,11 @@ class EmbeddedS3:
 
     def _await(self, server: _Server) -> bool:
         """Whether the server came to answer; a process that ended (a port lost to another) did not."""
-        deadline = time.monotonic() + _START_SECONDS
-        while time.monotonic() < deadline and server.process.is_alive():
+        deadline = SYSTEM_CLOCK.monotonic() + _START_SECONDS
+        while SYSTEM_CLOCK.monotonic() < deadline and server.process.is_alive():
             if _answers(server):
                 return True
-            time.sleep(_POLL_SECONDS)
+            SYSTEM_CLOCK.sleep(_POLL_SECONDS)
         server.process.terminate(wait_seconds=_STOP_SECONDS)
         return False
 
@@ -166,11 +168,6 @@ class EmbeddedS3:
         with (self._home / "object_store.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
-
-    def _last_words(self) -> str:
-        log = self._home / "logs" / "object_store.log"
-        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-        return lines[-1] if lines else "it says nothing"
 
 
 def _command(objects: Path, server: _Server) -> list[str]:
@@ -215,22 +212,3 @@ def _answers(server: _Server) -> bool:
     except (OSError, HoldfastError):
         return False
     return True
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            if error.errno in {errno.EADDRINUSE, errno.EACCES}:
-                return False
-            raise
-        return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -87,3 +87,9 @@ def launch(
         )
     _children[:] = [child for child in _children if child.poll() is None] + [process]
     return Launched(process.pid, psutil.Process(process.pid).create_time())
+
+
+def last_words(output: Path) -> str:
+    """The last line that a process wrote to its file."""
+    lines = output.read_text(errors="replace").strip().splitlines() if output.exists() else []
+    return lines[-1].strip() if lines else "it says nothing"

@@ -15,15 +15,14 @@ from botocore.exceptions import BotoCoreError, ClientError, ResponseStreamingErr
 
 from ft_policies.errors import PermanentError
 from resources.s3_connection import S3Connection
-from resources.s3_errors import MissingObjectError, is_connection_failure, translated
+from resources.s3_errors import is_connection_failure, translated
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-__all__ = ["MissingObjectError", "ObjectStore", "S3Connection", "S3ObjectStore", "StoredObject"]
-
 _DELETE_LIMIT = 1000
 _READ_ATTEMPTS = 3
+_PARALLEL = 16
 _T = TypeVar("_T")
 
 
@@ -64,9 +63,8 @@ class ObjectStore(Protocol):
 class S3ObjectStore:
     """An S3 bucket through boto3; after a lost connection it asks `connect` where the bucket is now."""
 
-    def __init__(self, connect: Callable[[], S3Connection], *, parallel: int = 16) -> None:
+    def __init__(self, connect: Callable[[], S3Connection]) -> None:
         self._connect = connect
-        self._parallel = parallel
         self._lock = threading.Lock()
         self._opened: tuple[S3Client, S3Connection] | None = None
         self._requests = 0
@@ -198,7 +196,7 @@ class S3ObjectStore:
                 region_name=where.region,
                 aws_access_key_id=where.access_key_id,
                 aws_secret_access_key=where.secret_access_key,
-                config=_config(self._parallel, path_style=where.endpoint_url is not None),
+                config=_config(path_style=where.endpoint_url is not None),
             )
         except (BotoCoreError, ValueError) as error:
             raise PermanentError(
@@ -213,11 +211,11 @@ class S3ObjectStore:
             self._requests += 1
 
 
-def _config(parallel: int, *, path_style: bool) -> Config:
+def _config(*, path_style: bool) -> Config:
     return Config(
         connect_timeout=2,
         read_timeout=30,
-        max_pool_connections=parallel,
+        max_pool_connections=_PARALLEL,
         retries={"mode": "standard", "total_max_attempts": 2},
         s3={"addressing_style": "path" if path_style else "auto"},
         # Newer boto3 adds checksum trailers that many S3-compatible servers do not understand.

@@ -1,11 +1,11 @@
 """Waiting out what heals by itself."""
 
 import logging
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from ft_policies.errors import TransientError
+from resources.clock import SYSTEM_CLOCK
 
 T = TypeVar("T")
 
@@ -28,5 +28,5 @@ def patiently(act: Callable[[], T], *, what: str, give_up: Callable[[], bool] = 
             if give_up():
                 raise
             log.warning("%s must wait: %s", what, error)
-        time.sleep(pause)
+        SYSTEM_CLOCK.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)

@@ -13,9 +13,13 @@ run_monitoring:            # a run whose process died must not look as if it wen
   enabled: true
   start_timeout_seconds: 180
   poll_interval_seconds: 30
+run_queue:
+  dequeue_interval_seconds: 1  # Dagster's own 5 would be time that a recovery waits
 concurrency:
   runs:
     max_concurrent_runs: 4 # recoveries first: see the priorities of the runs
+sensors:
+  use_threads: true        # side by side: a slow one does not delay a recovery
 retention:                 # sensors tick every few seconds: keep what did something
   sensor:
     purge_after_days: {skipped: 1, success: 14, failure: 30, started: 7}
@@ -31,12 +35,10 @@ load_from:
 """
 
 
-def prepare(home: Path) -> Path:
-    """The Dagster folder under the project's home, made if it was not there."""
-    folder = home / "dagster"
+def prepare(folder: Path) -> None:
+    """Make the folder, unless it is there."""
     folder.mkdir(parents=True, exist_ok=True)
     _write_once(folder / "dagster.yaml", SETTINGS)
-    return folder
 
 
 def workspace(root: Path, folder: Path) -> Path:

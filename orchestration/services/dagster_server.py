@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from configs.project import PROJECT_VARIABLE, Project
 from ft_policies.errors import PermanentError, TransientError
@@ -19,7 +18,7 @@ from orchestration.services.dagster_health import DagsterHealth, ask
 from orchestration.services.dagster_home import prepare, workspace
 from orchestration.services.session_processes import ServiceSession
 from resources.clock import SYSTEM_CLOCK
-from resources.launcher import Launched, launch
+from resources.launcher import Launched, last_words, launch
 
 START_SECONDS = 180.0
 STOP_SECONDS = 20.0
@@ -40,6 +39,11 @@ class RunningDagster:
         """The address of the UI."""
         return f"http://{self.host}:{self.port}"
 
+    @property
+    def process(self) -> Launched:
+        """The leader."""
+        return Launched(self.pid, self.started_at)
+
 
 class DagsterServer:
     """The Dagster of one project."""
@@ -53,8 +57,7 @@ class DagsterServer:
     def find(self) -> RunningDagster | None:
         """The Dagster that runs now, if one does."""
         known = self._read()
-        alive = known is not None and Launched(known.pid, known.started_at).is_alive()
-        return known if alive else None
+        return known if known is not None and known.process.is_alive() else None
 
     def ensure(
         self,
@@ -94,7 +97,7 @@ class DagsterServer:
     def _launch(self, port: int) -> RunningDagster:
         host = self._project.deployment.dagster.host
         _demand_free(host, port)
-        folder = prepare(self._project.home)
+        prepare(self._home)
         options = ["--host", host, "--port", str(port), "--log-level", "warning"]
         started = launch(
             [
@@ -103,7 +106,7 @@ class DagsterServer:
                 "dagster",
                 "dev",
                 "-w",
-                str(workspace(self._project.root, folder)),
+                str(workspace(self._project.root, self._home)),
                 *options,
             ],
             folder=self._project.root,
@@ -120,7 +123,7 @@ class DagsterServer:
         deadline = SYSTEM_CLOCK.monotonic() + START_SECONDS
         health = DagsterHealth(answers=False)
         while not health.ready:
-            if not Launched(running.pid, running.started_at).is_alive():
+            if not running.process.is_alive():
                 raise PermanentError(
                     f"Dagster ended while it started: {last_words(self.log)}",
                     hint=f"read {self.log}",
@@ -144,9 +147,7 @@ class DagsterServer:
         return {"DAGSTER_HOME": str(self._home), PROJECT_VARIABLE: str(self._project.root)}
 
     def _session(self, known: RunningDagster) -> ServiceSession:
-        return ServiceSession(
-            Launched(known.pid, known.started_at), {"DAGSTER_HOME": str(self._home)}
-        )
+        return ServiceSession(known.process, {"DAGSTER_HOME": str(self._home)})
 
     def _end_leftovers(self) -> bool:
         """End what is left of the one that was started last, even if its leader was killed."""
@@ -185,20 +186,6 @@ class DagsterServer:
         with (self._kept.parent / "dagster.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
-
-
-def last_words(log: Path) -> str:
-    """The last line that a service wrote."""
-    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-    return lines[-1].strip() if lines else "it says nothing"
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _demand_free(host: str, port: int) -> None:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ft_policies.errors import PermanentError
-from resources.object_store import MissingObjectError, ObjectStore
+from resources.object_store import ObjectStore
+from resources.s3_errors import MissingObjectError
 from resources.vault.manifest import Manifest, PackedFile, UnusableSnapshotError
 from resources.vault.packing import disk_errors
 from resources.vault.syncing import sync_file_system

@@ -5,7 +5,6 @@ no manifest names does not exist. See `cut` for what is shipped, `packing` and `
 """
 
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -13,8 +12,10 @@ from typing import TypeAlias
 
 from ft_policies.errors import PermanentError, TransientError
 from ft_policies.retention import RetentionPolicy, Verdict
-from resources.object_store import MissingObjectError, ObjectStore
-from resources.vault.cut import CutFile, cut
+from resources.clock import SYSTEM_CLOCK
+from resources.object_store import ObjectStore
+from resources.s3_errors import MissingObjectError
+from resources.vault.cut import cut
 from resources.vault.manifest import (
     Manifest,
     PackedFile,
@@ -101,18 +102,17 @@ class SnapshotVault:
         conf: Mapping[str, str],
         created_at: float,
         scratch: Path,
-        spark_version: str | None = None,
     ) -> Shipped:
         """Store what the checkpoint needs after `epoch`: one pack of what is new, then the manifest.
 
         `parent` must be what this very folder was restored from or shipped as last: a file of the
         same path and length is taken to be the same file.
         """
-        began = time.monotonic()
+        began = SYSTEM_CLOCK.monotonic()
         name = SnapshotName(epoch, token, replica)
         self._check_parent(parent, name)
         if parent is not None and parent.name == name:
-            return Shipped(parent, 0, 0, 0, 0, time.monotonic() - began)
+            return Shipped(parent, 0, 0, 0, 0, SYSTEM_CLOCK.monotonic() - began)
         scratch.mkdir(parents=True, exist_ok=True)
         with (
             disk_errors("packing a snapshot", scratch),
@@ -126,7 +126,7 @@ class SnapshotVault:
                 name=name,
                 parent=parent.id if parent is not None else None,
                 created_at=created_at,
-                spark_version=spark_version or metadata.version("pyspark"),
+                spark_version=metadata.version("pyspark"),
                 conf=dict(conf),
                 packs=packs_in_use(files, known | {p.name: p.size_bytes for p in packs}),
                 files=tuple(sorted(files, key=lambda file: file.path)),
@@ -138,7 +138,7 @@ class SnapshotVault:
             pack_bytes=sum(local.size_bytes for local in packs),
             manifest_bytes=sent,
             requests=len(packs) + 1,
-            seconds=time.monotonic() - began,
+            seconds=SYSTEM_CLOCK.monotonic() - began,
         )
 
     def restore(
@@ -154,11 +154,11 @@ class SnapshotVault:
         Without `durable` it does not wait for the disk, for whoever would restore again after a crash
         of the machine anyway.
         """
-        began = time.monotonic()
+        began = SYSTEM_CLOCK.monotonic()
         requests = restore_files(
             self._store, self._packs, manifest, into, progress, durable=durable
         )
-        seconds = time.monotonic() - began
+        seconds = SYSTEM_CLOCK.monotonic() - began
         return Restored(len(manifest.files), manifest.state_bytes, requests, seconds)
 
     def restore_newest(
@@ -166,7 +166,6 @@ class SnapshotVault:
         into: Path,
         *,
         at_most_epoch: int | None = None,
-        progress: Progress | None = None,
         durable: bool = True,
     ) -> RestoredNewest | None:
         """Restore the newest snapshot that verifies; `None` if there is no snapshot at all.
@@ -179,7 +178,7 @@ class SnapshotVault:
                 continue
             try:
                 manifest = self.manifest(record.id)
-                restored = self.restore(manifest, into, progress=progress, durable=durable)
+                restored = self.restore(manifest, into, durable=durable)
             except UnusableSnapshotError as error:
                 refused.append(Refused(record.id, str(error)))
                 continue
@@ -253,18 +252,15 @@ class SnapshotVault:
                 files = cut(checkpoint, name.epoch)
                 reused = reusable(files, parent)
                 fresh = [file for file in files if file.path not in reused]
-                return list(reused.values()), self._pack(checkpoint, fresh, scratch, name)
+                limit = self._pack_limit_bytes
+                packs = pack(checkpoint, fresh, scratch, stem=name.id, limit_bytes=limit)
+                return list(reused.values()), packs
             except (OutdatedCutError, FileNotFoundError) as error:
                 outdated = error
         raise TransientError(
             f"the checkpoint changes faster than epoch {name.epoch} can be copied: {outdated}",
             hint="ship a newer epoch, or raise spark.sql.streaming.minBatchesToRetain",
         ) from outdated
-
-    def _pack(
-        self, checkpoint: Path, files: Sequence[CutFile], scratch: Path, name: SnapshotName
-    ) -> Sequence[LocalPack]:
-        return pack(checkpoint, files, scratch, stem=name.id, limit_bytes=self._pack_limit_bytes)
 
     def _send(self, manifest: Manifest, packs: Sequence[LocalPack]) -> int:
         for local in packs:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 from pathlib import Path
 
 import psutil
@@ -10,16 +9,10 @@ import pytest
 
 from orchestration.services.dagster_server import DagsterServer
 from resources.embedded_s3 import EmbeddedS3
+from resources.ports import free_port
 from tests.support.live_stream import NAME, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
-
-
-def a_free_port() -> int:
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def kill_all(server: DagsterServer) -> None:
@@ -36,7 +29,7 @@ def test_a_stream_outlives_dagster_and_is_recovered_once_when_dagster_is_back(
         server = DagsterServer(stream.world.project)
         try:
             stream.start()
-            server.ensure(port=a_free_port())
+            server.ensure(port=free_port())
             survivor = stream.primary()
             kill_all(server)
             stream.await_epoch(stream.epoch() + 5)
@@ -49,7 +42,7 @@ def test_a_stream_outlives_dagster_and_is_recovered_once_when_dagster_is_back(
             stream.await_failure()
             fell_at = stream.epoch()
 
-            server.ensure(port=a_free_port())
+            server.ensure(port=free_port())
             stream.await_epoch(fell_at + 5, seconds=240)
             stream.wait(lambda: not store.incidents.of(NAME), "closed incident", seconds=120)
             incidents = [

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from ft_policies.errors import HoldfastError
-from resources.object_store import MissingObjectError, StoredObject
+from resources.object_store import StoredObject
+from resources.s3_errors import MissingObjectError
 
 
 @dataclass

@@ -5,7 +5,8 @@ import pytest
 
 from ft_policies.errors import PermanentError, TransientError
 from resources.embedded_s3 import EmbeddedS3
-from resources.object_store import S3Connection, S3ObjectStore
+from resources.object_store import S3ObjectStore
+from resources.s3_connection import S3Connection
 from tests.support.object_store_contract import ObjectStoreContract
 
 pytestmark = pytest.mark.integration

@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from resources.object_store import MissingObjectError, ObjectStore
+from resources.object_store import ObjectStore
+from resources.s3_errors import MissingObjectError
 
 
 class ObjectStoreContract:

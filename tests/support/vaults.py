@@ -38,7 +38,6 @@ class ShippedStream:
             conf={"spark.sql.shuffle.partitions": "2"},
             created_at=self.store.now,
             scratch=self.folder / "scratch",
-            spark_version="4.3.0",
         )
         self.parent = shipped.manifest
         self.contents[shipped.manifest.id] = {

@@ -11,8 +11,8 @@ import psutil
 
 import configs
 from ft_policies.errors import PermanentError
-from orchestration.services.dagster_server import free_port
 from resources.clock import SYSTEM_CLOCK
+from resources.ports import free_port
 
 STREAM = "word_count"
 MARK = "HOLDFAST_DEMO"
