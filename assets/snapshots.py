@@ -2,11 +2,12 @@
 
 import dagster as dg
 
+from assets import catalogue
 from assets.failures import explained
 from assets.keys import snapshots_key, stream_key
 from assets.worlds import Worlds
 from configs.stream import StreamDeclaration
-from resources.control.records import SnapshotRow, SnapshotState
+from resources.control.records import SnapshotRow
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
@@ -116,10 +117,9 @@ def _since(seen: StreamSeen, newest: SnapshotRow | None) -> float | None:
 
 def verify_newest(world: World, stream: str) -> dg.AssetCheckResult:
     """Read the newest snapshot in full, and enter in the catalogue what was found."""
-    vault, catalogue = world.vault(stream), world.store.snapshots
-    listed = vault.list()
+    listed = world.vault(stream).list()
     if not listed:
-        known = catalogue.newest(stream)
+        known = world.store.snapshots.newest(stream)
         return dg.AssetCheckResult(
             passed=known is None,
             description="there is no snapshot yet"
@@ -127,11 +127,7 @@ def verify_newest(world: World, stream: str) -> dg.AssetCheckResult:
             else f"the catalogue has {known.id}, the object store has no snapshot",
         )
     newest = listed[0].id
-    problems = vault.verify(newest)
-    if problems:
-        catalogue.mark(stream, newest, SnapshotState.DAMAGED, problems[0])
-    else:
-        catalogue.verified(stream, newest)
+    problems = catalogue.verify(world, stream, newest)
     return dg.AssetCheckResult(
         passed=not problems,
         severity=dg.AssetCheckSeverity.ERROR,

@@ -56,8 +56,8 @@ def open_table(world: World, stream: str) -> DeltaTable | None:
         return None
 
 
-def table_epochs(table: DeltaTable, stream: str, *, limit: int) -> TableEpochs:
-    """The epochs of a stream among the newest commits."""
+def table_epochs(table: DeltaTable, stream: str, *, limit: int | None = None) -> TableEpochs:
+    """The epochs of a stream among the newest commits, or among all."""
     with _reachable(table.table_uri):
         history = table.history(limit)
     ours = [line for line in history if line.get("holdfast.stream") == stream]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import dagster as dg
 from pydantic import Field
 
+from assets import catalogue
 from assets.failures import explained
 from assets.keys import snapshots_key
 from assets.tables import drop_orphans, open_table
@@ -12,7 +13,6 @@ from assets.worlds import Worlds
 from configs.sinks import DeltaSink
 from ft_policies.retention import Verdict
 from orchestration.reporting import playbook_tags
-from resources.control.records import SnapshotState
 from resources.vault.records import Pruned
 from streaming.world import World
 
@@ -36,7 +36,7 @@ def prune(
     with explained(), worlds.open() as world:
         names = [world.project.stream(name).name for name in config.streams]
         for name in names or sorted(world.project.streams):
-            pruned = prune_snapshots_of(world, name, dry_run=config.dry_run)
+            pruned = catalogue.prune(world, name, dry_run=config.dry_run)
             orphans = prune_orphans_of(world, name, dry_run=config.dry_run)
             _report(context, name, pruned, orphans)
         keep = world.project.deployment.samples.keep
@@ -54,19 +54,6 @@ def prune(
 def prune_snapshots() -> None:
     """Let go of what nobody needs."""
     prune()
-
-
-def prune_snapshots_of(world: World, stream: str, *, dry_run: bool) -> Pruned:
-    """Prune the vault of one stream; the catalogue follows."""
-    policy = world.project.stream(stream).retention.policy()
-    pruned = world.vault(stream).prune(policy, now=world.store.now(), dry_run=dry_run)
-    if not dry_run:
-        reasons = {one.snapshot.id: "; ".join(one.reasons) for one in pruned.verdicts}
-        for snapshot in pruned.dropped:
-            world.store.snapshots.mark(
-                stream, snapshot, SnapshotState.DROPPED, reasons.get(snapshot, "")
-            )
-    return pruned
 
 
 def prune_orphans_of(world: World, stream: str, *, dry_run: bool) -> list[str]:

@@ -6,19 +6,17 @@ else, and every epoch must have been committed once.
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pandas as pd
 import pyarrow as pa
-from deltalake import DeltaTable
 
+from assets.tables import open_table, table_epochs
 from configs.sources import RateSource as RateDeclaration
 from ft_policies.errors import PermanentError
 from resources.control.records import Epoch, LedgerEntry
-from streaming.connections import connector, delta_options
 from streaming.sources.base import Source
 from streaming.sources.rate import RateSource
 from streaming.world import World
@@ -84,9 +82,9 @@ def prove(world: World, stream: str, oracle: Oracle, *, source: Source | None = 
     rows = input_rows(log, source or _source(world, stream))
     must = oracle(rows, declared.params, last_epoch=last_epoch) if log else {}
     expected = pd.concat(must.values(), ignore_index=True) if must else pd.DataFrame()
-    table = _table(world, stream)
+    table = open_table(world, stream)
     output = pd.DataFrame() if table is None else table.to_pandas()
-    commits = Counter(committed_epochs(table))
+    commits = {} if table is None else table_epochs(table, stream).counts
     audit = world.store.ledger.audit(stream)
     return Proof(
         stream=stream,
@@ -124,12 +122,6 @@ def digest(frame: pd.DataFrame) -> str:
     return hashlib.sha256(hashes.to_numpy().tobytes()).hexdigest()[:16]
 
 
-def committed_epochs(table: DeltaTable | None) -> list[int]:
-    """The epoch of every commit in the table's history that has one."""
-    history = [] if table is None else table.history()
-    return [int(commit["holdfast.epoch"]) for commit in history if "holdfast.epoch" in commit]
-
-
 def _source(world: World, stream: str) -> Source:
     declared = world.project.stream(stream).source
     if isinstance(declared, RateDeclaration):
@@ -138,15 +130,6 @@ def _source(world: World, stream: str) -> Source:
         f"the input of {stream} comes from {declared.kind} and cannot be computed again",
         hint="pass the source that reads it",
     )
-
-
-def _table(world: World, stream: str) -> DeltaTable | None:
-    path = world.project.table_path(stream)
-    connect = connector(world.project.deployment.object_store, world.project.home)
-    options = delta_options(path, connect)
-    if not DeltaTable.is_deltatable(path, options):
-        return None
-    return DeltaTable(path, storage_options=options)
 
 
 def _missing(log: Sequence[Epoch], entries: Sequence[LedgerEntry], last_epoch: int) -> list[int]:

@@ -1,10 +1,10 @@
-"""What the snapshot commands do and tell: the vault has the snapshots, the catalogue their story."""
+"""What the snapshot commands tell: the vault has the snapshots, the catalogue their story."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from resources.control.records import SnapshotRow, SnapshotState
-from resources.vault.records import Pruned
+from resources.vault.records import SnapshotRecord
 from resources.vault.vault import SnapshotVault
 from streaming.world import World
 
@@ -33,7 +33,9 @@ def listed(world: World, stream: str) -> list[Listed]:
     rows = {row.id: row for row in world.store.snapshots.of(stream, available_only=False)}
     records = world.vault(stream).list()
     present = [
-        _listed(record.id, record.epoch, record.token, record.replica, record.created_at, rows)
+        _from_row(row, state=row.state.value, reason=row.reason)
+        if (row := rows.get(record.id)) is not None
+        else _from_record(record)
         for record in records
     ]
     known = {record.id for record in records}
@@ -73,45 +75,13 @@ def described(vault: SnapshotVault, snapshot_id: str) -> dict[str, Any]:
     }
 
 
-def verified(world: World, stream: str, snapshot_id: str) -> list[str]:
-    """What is wrong with a snapshot; the catalogue is told."""
-    problems = world.vault(stream).verify(snapshot_id)
-    if problems:
-        world.store.snapshots.mark(stream, snapshot_id, SnapshotState.DAMAGED, problems[0])
-    else:
-        world.store.snapshots.mark(stream, snapshot_id, SnapshotState.AVAILABLE, "")
-        world.store.snapshots.verified(stream, snapshot_id)
-    return problems
-
-
-def pruned(world: World, stream: str, *, dry_run: bool) -> Pruned:
-    """Drop what retention does not keep; the catalogue is told."""
-    policy = world.project.stream(stream).retention.policy()
-    outcome = world.vault(stream).prune(policy, now=world.store.now(), dry_run=dry_run)
-    if not dry_run:
-        reasons = {v.snapshot.id: "; ".join(v.reasons) for v in outcome.verdicts}
-        for one in outcome.dropped:
-            world.store.snapshots.mark(stream, one, SnapshotState.DROPPED, reasons[one])
-    return outcome
-
-
-def _listed(
-    snapshot_id: str,
-    epoch: int,
-    token: int,
-    replica: str,
-    created_at: float,
-    rows: dict[str, SnapshotRow],
-) -> Listed:
-    row = rows.get(snapshot_id)
-    if row is not None:
-        return _from_row(row, state=row.state.value, reason=row.reason)
+def _from_record(record: SnapshotRecord) -> Listed:
     return Listed(
-        id=snapshot_id,
-        epoch=epoch,
-        token=token,
-        replica=replica,
-        created_at=created_at,
+        id=record.id,
+        epoch=record.epoch,
+        token=record.token,
+        replica=record.replica,
+        created_at=record.created_at,
         files=None,
         total_bytes=None,
         new_bytes=None,

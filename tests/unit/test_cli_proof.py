@@ -40,7 +40,9 @@ def put_out(world: World, epoch: int, frame: pd.DataFrame) -> None:
         world.project.table_path(STREAM),
         frame,
         mode="append",
-        commit_properties=CommitProperties(custom_metadata={"holdfast.epoch": str(epoch)}),
+        commit_properties=CommitProperties(
+            custom_metadata={"holdfast.stream": STREAM, "holdfast.epoch": str(epoch)}
+        ),
     )
 
 

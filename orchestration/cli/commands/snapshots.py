@@ -93,7 +93,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Read snapshots in full and check every digest; leaves with 1 if one is damaged."""
-    from orchestration.cli.stored import verified
+    from assets.catalogue import verify as verify_snapshot
 
     tell = terminal(ctx)
     with _storage(tell, stream) as world:
@@ -105,7 +105,7 @@ def verify(
         with _bar(tell, MofNCompleteColumn(), quiet=as_json) as (bar, task):
             bar.update(task, description=f"verifying {stream}", total=len(ids))
             for one in ids:
-                problems[one] = verified(world, stream, one)
+                problems[one] = verify_snapshot(world, stream, one)
                 bar.advance(task)
     if as_json:
         tell.json(
@@ -164,11 +164,11 @@ def prune(
     as_json: JsonOption = False,
 ) -> None:
     """Drop the snapshots that the stream's retention does not keep, and say why for each."""
-    from orchestration.cli.stored import pruned
+    from assets.catalogue import prune as prune_snapshots
 
     tell = terminal(ctx)
     with _storage(tell, stream) as world:
-        outcome = pruned(world, stream, dry_run=dry_run)
+        outcome = prune_snapshots(world, stream, dry_run=dry_run)
     if as_json:
         tell.json({"stream": stream, "dry_run": dry_run, "pruned": outcome})
         return
