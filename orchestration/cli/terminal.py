@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from ft_policies.errors import HoldfastError
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 DONE, FAILED, NOTE = "[green]✔[/green]", "[red]✘[/red]", "[yellow]•[/yellow]"
 
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print facts as JSON.")]
+Stream: TypeAlias = Annotated[str, typer.Argument(metavar="STREAM", help="A stream's name.")]
+OnlyStream: TypeAlias = Annotated[
+    str | None, typer.Argument(metavar="STREAM", show_default=False, help="Only this one.")
+]
 
 
 @dataclass(slots=True)
@@ -70,9 +75,9 @@ class Terminal:
 
     def error(self, error: HoldfastError) -> None:
         """Say what went wrong and what can be done about it."""
-        self.err.print(f"[red]error:[/red] {_escaped(str(error))}", soft_wrap=True)
+        self.err.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         if error.hint:
-            self.err.print(f"[dim] hint:[/dim] {_escaped(error.hint)}", soft_wrap=True)
+            self.err.print(f"[dim] hint:[/dim] {escape(error.hint)}", soft_wrap=True)
 
 
 @contextmanager
@@ -95,12 +100,6 @@ def chosen(project: "Project", names: list[str]) -> list[str]:
     for name in names:
         project.stream(name)
     return list(dict.fromkeys(names)) or sorted(project.streams)
-
-
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
 
 
 def _plain(value: Any) -> Any:

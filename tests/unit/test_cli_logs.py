@@ -13,7 +13,7 @@ def test_the_newest_replicas_last_lines_are_shown(tmp_path: Path) -> None:
         folder = world.project.home / "replicas" / REPLICA
         folder.mkdir(parents=True)
         (folder / "replica.log").write_text("".join(f"line {n}\n" for n in range(100)))
-        (folder / "driver.out").write_text("what Spark says\n")
+        (folder / "spark.log").write_text("what Spark says\n")
 
         shown = holdfast(tmp_path, "logs", STREAM, "--lines", "2").stdout
         found = facts(tmp_path, "logs", STREAM, "--lines", "1", "--spark")

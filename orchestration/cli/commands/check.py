@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from orchestration.cli import words
@@ -41,8 +42,6 @@ def check(ctx: typer.Context, *, as_json: JsonOption = False) -> None:
 
 
 def _show_problems(tell: Terminal, problems: "list[Problem]") -> None:
-    from rich.markup import escape
-
     for found in problems:
         place = f"{found.file}:{found.line}:{found.column}"
         tell.out.print(f"[bold]{escape(place)}[/bold]", soft_wrap=True)

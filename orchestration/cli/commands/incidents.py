@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from orchestration.cli import words
-from orchestration.cli.terminal import DONE, JsonOption, terminal
+from orchestration.cli.terminal import DONE, JsonOption, OnlyStream, terminal
 
 if TYPE_CHECKING:
     from resources.control.records import Incident
@@ -22,9 +22,7 @@ def add_to(app: typer.Typer) -> None:
 def incidents(
     ctx: typer.Context,
     *,
-    stream: Annotated[
-        str | None, typer.Argument(metavar="STREAM", show_default=False, help="Only this one.")
-    ] = None,
+    stream: OnlyStream = None,
     open_only: Annotated[bool, typer.Option("--open", help="Only those that are open.")] = False,
     limit: Annotated[
         int, typer.Option("--limit", min=1, help="At most so many, newest first.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ft_policies.errors import PermanentError
-from orchestration.cli.terminal import JsonOption, terminal
+from orchestration.cli.terminal import JsonOption, Stream, terminal
 
 if TYPE_CHECKING:
     from resources.control.records import ReplicaRow
@@ -25,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
 def logs(
     ctx: typer.Context,
     *,
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="A stream's name.")],
+    stream: Stream,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
     lines: Annotated[
         int, typer.Option("--lines", "-n", min=0, help="How many to begin with.")
@@ -109,4 +109,4 @@ def _file(row: "ReplicaRow", *, spark: bool) -> Path:
 
     if row.host != HOST:
         raise PermanentError(f"{row.id} is on {row.host}", hint="its log is there")
-    return Path(row.folder) / ("driver.out" if spark else "replica.log")
+    return Path(row.folder) / ("spark.log" if spark else "replica.log")

@@ -12,15 +12,19 @@ from rich.table import Table
 
 from ft_policies.errors import PermanentError
 from orchestration.cli import words
-from orchestration.cli.terminal import DONE, FAILED, NOTE, JsonOption, Terminal, terminal
+from orchestration.cli.terminal import DONE, FAILED, NOTE, JsonOption, Stream, Terminal, terminal
 
 if TYPE_CHECKING:
     from streaming.world import World
 
 app = typer.Typer(no_args_is_help=True, help="List, check, restore and prune snapshots.")
 
-NEWEST = "A snapshot's id; the newest one if it is left out."
-Stream: TypeAlias = Annotated[str, typer.Argument(metavar="STREAM", help="A stream's name.")]
+Snapshot: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="ID", show_default=False, help="A snapshot's id; the newest one if it is left out."
+    ),
+]
 
 
 @app.command("list", epilog="Example:  holdfast snapshots list word_count")
@@ -60,9 +64,7 @@ def show(
     ctx: typer.Context,
     *,
     stream: Stream,
-    snapshot: Annotated[
-        str | None, typer.Argument(metavar="ID", show_default=False, help=NEWEST)
-    ] = None,
+    snapshot: Snapshot = None,
     files: Annotated[bool, typer.Option("--files", help="List the files one by one.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -84,9 +86,7 @@ def verify(
     ctx: typer.Context,
     *,
     stream: Stream,
-    snapshot: Annotated[
-        str | None, typer.Argument(metavar="ID", show_default=False, help=NEWEST)
-    ] = None,
+    snapshot: Snapshot = None,
     every: Annotated[
         bool, typer.Option("--all", help="All snapshots, not only the newest.")
     ] = False,
@@ -124,9 +124,7 @@ def restore(
     ctx: typer.Context,
     *,
     stream: Stream,
-    snapshot: Annotated[
-        str | None, typer.Argument(metavar="ID", show_default=False, help=NEWEST)
-    ] = None,
+    snapshot: Snapshot = None,
     into: Annotated[Path, typer.Option(metavar="FOLDER", help="A folder that does not exist yet.")],
     epoch: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="The newest one up to this epoch.")

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from orchestration.cli import words
 from orchestration.cli.commands.incidents import table as incident_table
-from orchestration.cli.terminal import JsonOption, chosen, terminal
+from orchestration.cli.terminal import JsonOption, OnlyStream, chosen, terminal
 
 if TYPE_CHECKING:
     from orchestration.cli.facts import ReplicaFacts, StreamFacts
@@ -30,9 +30,7 @@ def add_to(app: typer.Typer) -> None:
 def status(
     ctx: typer.Context,
     *,
-    stream: Annotated[
-        str | None, typer.Argument(metavar="STREAM", show_default=False, help="Only this one.")
-    ] = None,
+    stream: OnlyStream = None,
     watch: Annotated[
         bool, typer.Option("--watch/--once", "-w", help="Refresh until Ctrl-C (on a terminal).")
     ] = False,

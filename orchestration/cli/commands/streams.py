@@ -7,14 +7,13 @@ import typer
 
 from orchestration.cli import words
 from orchestration.cli.stepping import Playbook, carry_out
-from orchestration.cli.terminal import DONE, JsonOption, Terminal, chosen, terminal
+from orchestration.cli.terminal import DONE, JsonOption, Stream, Terminal, chosen, terminal
 
 if TYPE_CHECKING:
     from orchestration.playbooks.performing import Performed
     from streaming.world import World
 
 Streams: TypeAlias = Annotated[list[str], typer.Argument(metavar="STREAM...", help="Stream names.")]
-Stream: TypeAlias = Annotated[str, typer.Argument(metavar="STREAM", help="A stream's name.")]
 Patience: TypeAlias = Annotated[
     float,
     typer.Option(
