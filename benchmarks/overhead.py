@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from harness import Benchmark, median
 
+from benchmarks.harness import Benchmark, median
 from orchestration.playbooks.recover import start
 from orchestration.playbooks.stop import stop
 from streaming.observing import observe

@@ -27,8 +27,8 @@ def section(name: str, result: dict[str, Any]) -> str:
     """One benchmark as a section of the page."""
     machine = ", ".join(f"{key} {value}" for key, value in result["machine"].items())
     parts = [
-        f"## {name}: {result.get('title', name)}",
-        result.get("notes", ""),
+        f"## {name}: {result['title']}",
+        result["notes"],
         f"Measured on: {machine}.",
         table(result["table"]),
         table(result["bars"]),

@@ -22,6 +22,7 @@ from configs.units import (
 )
 from ft_policies.checkpoints import CheckpointPolicy
 from ft_policies.epochs import Pace
+from ft_policies.health import HealthPolicy
 from ft_policies.retention import RetentionPolicy
 from ft_policies.tiers import Guarantee, Tier
 
@@ -113,6 +114,14 @@ class Supervision(Section):
                 "one late heartbeat must not cost the lease",
             )
         return self
+
+    def policy(self) -> HealthPolicy:
+        """The policy that this section describes."""
+        return HealthPolicy(
+            lease_seconds=self.lease,
+            stuck_after_seconds=self.stuck_after,
+            start_within_seconds=self.start_within,
+        )
 
 
 class Resources(Section):

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from itertools import takewhile
 
-from configs.stream import StreamDeclaration
-from ft_policies.health import HealthPolicy, PrimarySeen, Process, Verdict
+from ft_policies.health import PrimarySeen, Process, Verdict
 from ft_policies.recovery import Observed
 from resources.control.records import (
     DesiredState,
@@ -58,7 +57,9 @@ def observe(world: World, name: str) -> StreamSeen:
         name=name,
         at=at,
         wanted=wanted,
-        verdict=_judge(declared, primary, wanted=wanted, at=at),
+        verdict=declared.supervision.policy().judge(
+            wanted=wanted, primary=None if primary is None else _seen(primary, at)
+        ),
         primary=primary,
         last_primary=primaries[0] if primaries else None,
         lease=store.leases.get(name),
@@ -66,23 +67,6 @@ def observe(world: World, name: str) -> StreamSeen:
         committed=store.ledger.last(name),
         failures_in_a_row=0 if row is None else _failures(primaries, since=row.changed_at),
     )
-
-
-def _judge(
-    declared: StreamDeclaration,
-    primary: ReplicaRow | None,
-    *,
-    wanted: bool,
-    at: float,
-) -> Verdict:
-    supervision = declared.supervision
-    policy = HealthPolicy(
-        lease_seconds=supervision.lease,
-        stuck_after_seconds=supervision.stuck_after,
-        start_within_seconds=supervision.start_within,
-    )
-    seen = None if primary is None else _seen(primary, at)
-    return policy.judge(wanted=wanted, primary=seen)
 
 
 def _seen(primary: ReplicaRow, at: float) -> PrimarySeen:

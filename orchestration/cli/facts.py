@@ -1,14 +1,14 @@
 """The facts of `holdfast status`: one look at a stream, as plain values with stable names."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
+from ft_policies.tiers import Switches
 from resources.control.records import Incident, ReplicaRow, Sample
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
 FRESH_SECONDS = 60.0
 RATE_EPOCHS = 10
-SWITCHES = ("deploy", "receive", "process", "send", "sync")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,11 +97,15 @@ def _replica(row: ReplicaRow, now: float) -> ReplicaFacts:
         state=row.state.value,
         host=row.host,
         pid=row.pid,
-        desired=[name for name in SWITCHES if getattr(row.desired, name)],
-        observed=[name for name in SWITCHES if getattr(row.observed, name)],
+        desired=_names(row.desired),
+        observed=_names(row.observed),
         epoch=row.epoch,
         heartbeat_age_seconds=None if row.heartbeat_at is None else now - row.heartbeat_at,
     )
+
+
+def _names(switches: Switches) -> list[str]:
+    return [name for name, is_on in asdict(switches).items() if is_on]
 
 
 def _fresh(world: World, seen: StreamSeen) -> dict[str, float]:

@@ -63,7 +63,7 @@ def carry_out(
     def run(one: Told) -> None:
         try:
             for performed in playbook(world, one.stream, one.run):
-                one.steps.append(_facts(performed))
+                one.steps.append(step_facts(performed))
                 if console is not None:
                     console.print(step_line(one.stream, one.steps[-1]))
         except HoldfastError as error:
@@ -87,7 +87,8 @@ def step_line(stream: str, step: Mapping[str, Any]) -> str:
     return f"{DONE} {escape(stream)}  {step['step']} {words.seconds(step['seconds'])}{about}"
 
 
-def _facts(performed: "Performed[Any]") -> dict[str, Any]:
+def step_facts(performed: "Performed[Any]") -> dict[str, Any]:
+    """A step for a program."""
     return {"step": performed.name, "seconds": performed.seconds, "found": dict(performed.found)}
 
 

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from ft_policies.tiers import Switches
 
-Json: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Any]
 
 
@@ -132,9 +131,9 @@ class EpochProposal:
 
     stream: str
     epoch: int
-    start: Json
-    end: Json
-    input: Json
+    start: JsonObject
+    end: JsonObject
+    input: JsonObject
     rows: int
     token: int
     proposer: str
@@ -146,9 +145,9 @@ class Epoch:
 
     stream: str
     epoch: int
-    start: Json
-    end: Json
-    input: Json
+    start: JsonObject
+    end: JsonObject
+    input: JsonObject
     rows: int
     token: int
     proposer: str

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.tiers import PRIMARY, Switches
+from ft_policies.tiers import Switches
 from orchestration.cli import words
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import REPLICA, STREAM, a_running_stream, a_snapshot, a_world, beat
@@ -88,12 +88,6 @@ def test_incidents_are_listed_newest_first_and_closed_ones_with_their_outcome(
     assert [i["key"] for i in listed] == ["k1", "k0"]
     assert [i["key"] for i in still_open] == ["k0"]
     assert "recovered in 12 s" in shown
-
-
-def test_the_switches_of_a_primary_are_named_in_their_order() -> None:
-    from orchestration.cli.facts import SWITCHES
-
-    assert [name for name in SWITCHES if getattr(PRIMARY, name)] == list(SWITCHES[:4])
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from rich.markup import escape
 from ft_policies.errors import PermanentError
 from orchestration.cli import words
 from orchestration.cli.demo.stage import STREAM
-from orchestration.cli.demo.timeline import Timeline, read
-from orchestration.cli.stepping import step_line
+from orchestration.cli.demo.timeline import Timeline, line_facts, read
+from orchestration.cli.stepping import step_facts, step_line
 from orchestration.cli.terminal import DONE, spinning
 from orchestration.playbooks.recover import start
 from orchestration.playbooks.stop import stop
@@ -67,8 +67,7 @@ def begin(world: World, tell: Narrator) -> None:
     """Start the stream, and let it commit epochs and ship a snapshot."""
     tell.line("\n[bold]1. the stream runs[/bold]")
     for performed in start(world, STREAM, _run()):
-        step = {"step": performed.name, "seconds": performed.seconds, "found": performed.found}
-        tell.line(step_line(STREAM, step))
+        tell.line(step_line(STREAM, step_facts(performed)))
 
     def enough() -> bool:
         last, newest = world.store.ledger.last(STREAM), world.store.snapshots.newest(STREAM)
@@ -106,8 +105,7 @@ def finish(world: World, tell: Narrator) -> None:
     """Stop the stream gracefully."""
     tell.line("\n[bold]4. it is stopped, and proven[/bold]")
     for performed in stop(world, STREAM, _run()):
-        step = {"step": performed.name, "seconds": performed.seconds, "found": performed.found}
-        tell.line(step_line(STREAM, step))
+        tell.line(step_line(STREAM, step_facts(performed)))
 
 
 class _Watched:
@@ -132,8 +130,8 @@ class _Watched:
             if line.phase is not Phase.INTENT and line.id not in self._told:
                 self._told.add(line.id)
                 after = words.seconds(self.seen.after(line.at))
-                step = {"step": line.step, "seconds": line.seconds, "found": line.detail}
-                self._tell.line(f"{step_line(STREAM, step)}  [dim]{after} after the kill[/dim]")
+                told = step_line(STREAM, line_facts(line))
+                self._tell.line(f"{told}  [dim]{after} after the kill[/dim]")
         return self.seen.level_at is not None and self.seen.new_epochs >= EPOCHS_AFTER
 
     def words(self) -> str:

@@ -61,12 +61,13 @@ class Timeline:
             "incident": self.incident and self.incident.id,
             "successor": self.successor and self.successor.id,
             "seconds": self.seconds(),
-            "steps": [
-                {"step": line.step, "seconds": line.seconds, "found": line.detail}
-                for line in self.lines
-                if line.phase is Phase.DONE
-            ],
+            "steps": [line_facts(line) for line in self.lines if line.phase is Phase.DONE],
         }
+
+
+def line_facts(line: JournalLine) -> dict[str, Any]:
+    """A line of the journal as the step that it tells of."""
+    return {"step": line.step, "seconds": line.seconds, "found": line.detail}
 
 
 def read(world: World, stream: str, killed: ReplicaRow, killed_at: float) -> Timeline:
