@@ -24,8 +24,9 @@ def test_a_locked_control_store_delays_a_stream_and_costs_nothing(tmp_path: Path
         primary = stream.primary()
         with closing(sqlite3.connect(stream.world.project.home / "control.db")) as other:
             other.execute("BEGIN IMMEDIATE")
-            stream.wait(lambda: "a heartbeat failed" in log_of(stream), "a failed heartbeat")
-            stream.wait(lambda: "must wait" in log_of(stream), "an epoch that waits")
+            stream.wait(
+                lambda: log_of(stream).count("a heartbeat failed") >= 2, "failed heartbeats"
+            )
             waited_at = stream.epoch()
             other.rollback()
         stream.await_epoch(waited_at + 5)
