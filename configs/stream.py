@@ -26,10 +26,18 @@ from ft_policies.health import HealthPolicy
 from ft_policies.retention import RetentionPolicy
 from ft_policies.tiers import Guarantee, Tier
 
+FIXED_SPARK_CONF = {
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
+    "spark.sql.session.timeZone": "UTC",
+}
 OWNED_SPARK_CONF = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "batch k must be epoch k; idle time is an empty epoch",
-    "spark.sql.streaming.checkpointLocation": "each incarnation of a replica gets a folder of its own",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "snapshots rely on how Spark names its state files",
+    "spark.sql.session.timeZone": "tables and digests are in UTC",
+    "spark.sql.streaming.checkpointLocation": "each incarnation of a replica gets a folder of its own",
+    "spark.driver.memory": "say it as resources.driver_memory",
+    "spark.master": "say it as resources.master",
 }
 
 

@@ -24,7 +24,7 @@ from ft_policies.epochs import Close
 from ft_policies.errors import PermanentError, TransientError
 from resources.control.records import Epoch, EpochProposal, Sample
 from resources.patience import patiently
-from streaming.connections import connector, filesystem
+from streaming.connections import filesystem
 from streaming.gate import Gate
 from streaming.sources.base import Source, Split
 from streaming.sources.files import FilesSource
@@ -137,8 +137,7 @@ class EpochReader(DataSourceStreamReader):
             case RateDeclaration() as declared:
                 return RateSource(declared)
             case FilesDeclaration() as declared:
-                connect = connector(self._spec.object_store, self._spec.home)
-                files, root = filesystem(declared.path, connect)
+                files, root = filesystem(declared.path, self._spec.connect)
                 schema = to_arrow_schema(self._schema, timezone="UTC")
                 return FilesSource(declared, schema, files, root, self._assigned.names)
 

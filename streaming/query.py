@@ -14,8 +14,12 @@ from streaming.sinks.ledgering import Ledgering
 from streaming.sinks.own import CallableSink
 from streaming.spec import ReplicaSpec
 
-HEALS_BY_ITSELF = ("TransientError", "No space left on device", "Disk quota exceeded")
-FAILS_AGAIN = ("PermanentError",)
+HEALS_BY_ITSELF = (
+    "ft_policies.errors.TransientError",
+    "No space left on device",
+    "Disk quota exceeded",
+)
+FAILS_AGAIN = ("ft_policies.errors.PermanentError",)
 
 
 def open_sink(spec: ReplicaSpec, ledgering: Ledgering) -> Callable[[DataFrame, int], None]:

@@ -27,7 +27,6 @@ from resources.patience import patiently
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
 from streaming.class_archive import ClassArchive
-from streaming.connections import connector
 from streaming.gate import Gate, GateState
 from streaming.pulse import EXIT_LOST, Pulse
 from streaming.restoring import Restored, restore
@@ -87,9 +86,7 @@ class Replica:
 
     def _live(self, pulse: Pulse, gate: Gate) -> tuple[SparkSession, Ending]:
         sampler = Sampler(self.store, self.spec.stream.name, self.spec.replica)
-        vault = SnapshotVault(
-            S3ObjectStore(connector(self.spec.object_store, self.spec.home)), self.spec.stream.name
-        )
+        vault = SnapshotVault(S3ObjectStore(self.spec.connect), self.spec.stream.name)
         spark, restored = self._deploy(vault, sampler)
         shipper = Shipper(
             self.spec,

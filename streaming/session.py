@@ -6,18 +6,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from configs.stream import FIXED_SPARK_CONF
 from streaming.class_archive import ClassArchive
 from streaming.epoch_source import EpochSource
 from streaming.spec import ReplicaSpec
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 
-OURS = {
-    # Batch k must be epoch k: idle time is an empty epoch, never a batch of Spark's own.
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
-    "spark.sql.session.timeZone": "UTC",
-}
 DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.sql.streaming.pollingDelay": "25ms",
@@ -46,7 +41,7 @@ def start_session(spec: ReplicaSpec) -> SparkSession:
         "spark.sql.warehouse.dir": str(spec.folder / "warehouse"),
         "spark.driver.memory": wanted.driver_memory,
         **wanted.spark_conf,
-        **OURS,
+        **FIXED_SPARK_CONF,
         "spark.driver.extraJavaOptions": _java_options(spec),
     }
     builder = SparkSession.builder.appName(f"holdfast-{spec.stream.name}").master(wanted.master)

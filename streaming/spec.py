@@ -5,6 +5,7 @@ replica's folder, and find here what they need. Secrets are not in it: they are 
 are kept.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from configs.deployment import ObjectStore
 from configs.stream import StreamDeclaration
+from resources.s3_connection import S3Connection
+from streaming.connections import connector
 
 FILE = "replica.json"
 
@@ -33,6 +36,11 @@ class ReplicaSpec(BaseModel):
     def checkpoint(self) -> Path:
         """Spark's checkpoint: this incarnation's own."""
         return self.folder / "checkpoint"
+
+    @property
+    def connect(self) -> Callable[[], S3Connection]:
+        """How to reach the object store."""
+        return connector(self.object_store, self.home)
 
     def save(self) -> None:
         """Write the file that the replica's other processes read."""

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from configs.sinks import DeltaSink as DeltaDeclaration
 from ft_policies.errors import PermanentError, TransientError
-from streaming.connections import connector, delta_options, filesystem
+from streaming.connections import delta_options, filesystem
 from streaming.sinks.ledgering import Ledgering
 from streaming.sinks.staging import Staged, run_epoch
 from streaming.sinks.staging_task import Staging
@@ -53,7 +53,7 @@ class DeltaSink:
             table=self.spec.table,
             subfolder=f"data/{epoch:012d}-{self.spec.replica}",
             partition_by=self.declared.partition_by,
-            connect=connector(self.spec.object_store, self.spec.home),
+            connect=self.spec.connect,
         )
         return run_epoch(df, staging if write else None)
 
@@ -119,9 +119,7 @@ class DeltaSink:
                 schema=wanted,
                 mode="ignore",
                 partition_by=list(self.declared.partition_by),
-                storage_options=delta_options(
-                    self.spec.table, connector(self.spec.object_store, self.spec.home)
-                ),
+                storage_options=delta_options(self.spec.table, self.spec.connect),
             )
         except (DeltaError, OSError) as error:
             raise _unreachable(self.spec.table, error) from error
@@ -133,7 +131,7 @@ class DeltaSink:
         return version is not None and version >= epoch
 
     def _drop(self, staged: Staged) -> None:
-        files, root = filesystem(self.spec.table, connector(self.spec.object_store, self.spec.home))
+        files, root = filesystem(self.spec.table, self.spec.connect)
         for file in staged.files:
             files.delete_file(f"{root}/{file.path}")
 

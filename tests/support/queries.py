@@ -16,7 +16,7 @@ from configs.deployment import EmbeddedObjectStore, ObjectStore
 from configs.stream import StreamDeclaration
 from resources.control.records import LedgerEntry
 from resources.control.store import ControlStore
-from streaming.connections import connector, delta_options
+from streaming.connections import delta_options
 from streaming.epoch_source import EpochSource
 from streaming.gate import Gate, GateState
 from streaming.query import open_sink, start_query
@@ -105,5 +105,4 @@ class World:
         return self.table(spec).to_pandas()
 
     def table(self, spec: ReplicaSpec) -> DeltaTable:
-        connect = connector(spec.object_store, spec.home)
-        return DeltaTable(spec.table, storage_options=delta_options(spec.table, connect))
+        return DeltaTable(spec.table, storage_options=delta_options(spec.table, spec.connect))
