@@ -94,6 +94,8 @@ def drop_orphans(table: DeltaTable, *, dry_run: bool = False) -> list[str]:
     Vacuum writes to the table's log even if it finds nothing, so it is asked first.
     """
     with _reachable(table.table_uri):
+        if not dry_run:
+            table.cleanup_metadata()
         found = table.vacuum(ORPHAN_HOURS, dry_run=True, full=True)
         if found and not dry_run:
             return table.vacuum(ORPHAN_HOURS, dry_run=False, full=True)

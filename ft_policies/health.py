@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 LAUNCH_SECONDS = 15.0
+MAX_DOUBLINGS = 6
 
 
 class Process(StrEnum):
@@ -22,6 +23,7 @@ class Health(StrEnum):
     STARTING = "starting"
     REPLAYING = "replaying"
     HEALTHY = "healthy"
+    WAITING = "waiting"
     MISSING = "missing"
     DEAD = "dead"
     SILENT = "silent"
@@ -51,6 +53,7 @@ class PrimarySeen:
     progress_age: float | None
     processing: bool
     level: bool
+    given_up_before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,11 @@ class HealthPolicy:
     start_within_seconds: float
 
     def judge(self, *, wanted: bool, primary: PrimarySeen | None) -> Verdict:
-        """Say how the stream is."""
+        """Say how the stream is.
+
+        Each primary that was given up at the same epoch doubles the patience with the next: an epoch
+        is decided once, so one that takes long takes long for everybody.
+        """
         if primary is None:
             if wanted:
                 return Verdict(Health.MISSING, "the stream should run and has no primary")
@@ -100,14 +107,15 @@ class HealthPolicy:
         return Verdict(Health.SILENT, f"{primary.id} has been silent for {age:.1f} s")
 
     def _stuck(self, primary: PrimarySeen) -> Verdict | None:
-        if not primary.processing or primary.progress_age is None:
-            if primary.registered_age <= self.start_within_seconds:
+        patience = 2.0 ** min(primary.given_up_before, MAX_DOUBLINGS)
+        if primary.progress_age is None:
+            if primary.registered_age <= self.start_within_seconds * patience:
                 return None
             return Verdict(
                 Health.STUCK,
                 f"{primary.id} has processed nothing {primary.registered_age:.0f} s after its start",
             )
-        if primary.progress_age <= self.stuck_after_seconds:
+        if primary.progress_age <= self.stuck_after_seconds * patience:
             return None
         return Verdict(
             Health.STUCK, f"{primary.id} has finished no epoch for {primary.progress_age:.0f} s"
@@ -115,8 +123,10 @@ class HealthPolicy:
 
 
 def _progress(primary: PrimarySeen) -> Verdict:
-    if not primary.processing or primary.progress_age is None:
+    if primary.progress_age is None:
         return Verdict(Health.STARTING, f"{primary.id} is starting")
+    if not primary.processing:
+        return Verdict(Health.WAITING, f"{primary.id} waits to try its query again: see its log")
     if not primary.level:
         return Verdict(Health.REPLAYING, f"{primary.id} is working off what it missed")
     return Verdict(

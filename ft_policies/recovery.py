@@ -75,7 +75,7 @@ def next_step(seen: Observed) -> Step | None:
             return Launch()
         case Health.DEAD | Health.SILENT | Health.DISPUTED | Health.STUCK:
             return Fence(_named(seen), seen.token, seen.verdict.reason)
-        case Health.STARTING | Health.REPLAYING:
+        case Health.STARTING | Health.REPLAYING | Health.WAITING:
             return AwaitLevel(_named(seen))
         case Health.STOPPING:
             return AwaitEnd(_named(seen))

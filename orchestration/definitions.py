@@ -12,6 +12,7 @@ from orchestration.housekeeping import prune_snapshots
 from orchestration.jobs import ensure_object_store, snapshot_stream, start_stream, stop_stream
 from orchestration.observer import stream_observer
 from orchestration.recovering import recover_stream
+from orchestration.rehashing import rehash_output
 from orchestration.schedules import AUDIT, audits, durable_snapshots, retention
 from orchestration.sensors import object_store_sensor, recovery_sensor
 
@@ -29,6 +30,7 @@ def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
             snapshot_stream,
             recover_stream,
             prune_snapshots,
+            rehash_output,
             ensure_object_store,
             *([AUDIT] if declared else []),
         ],

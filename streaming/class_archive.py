@@ -32,16 +32,26 @@ class ClassArchive:
     @classmethod
     def here(cls, replica: str) -> "ClassArchive":
         """The archive in this user's cache folder."""
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
         spark, java = metadata.version("pyspark"), _java_fingerprint()
         return cls(cache / "holdfast" / f"spark-{spark}-java-{java}.jsa", replica)
 
     def java_options(self) -> str:
         """Use the archive if there is one, else record what it takes to write it at the end."""
         if self.path.exists():
-            return f"-Xshare:auto -XX:SharedArchiveFile={self.path} -Xlog:cds=off"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        return f"-XX:ArchiveClassesAtExit={self._draft} -Xlog:cds=off -Xlog:cds+dynamic=off"
+            return f'-Xshare:auto "-XX:SharedArchiveFile={self.path}" -Xlog:cds=off'
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            log.info("drivers start without a class archive: %s", error)
+            return ""
+        return f'"-XX:ArchiveClassesAtExit={self._draft}" -Xlog:cds=off -Xlog:cds+dynamic=off'
+
+    def discard(self) -> bool:
+        """Remove an archive that may have kept a JVM from starting; whether there was one."""
+        there = self.path.exists()
+        self.path.unlink(missing_ok=True)
+        return there
 
     def end(self, spark: SparkSession) -> None:
         """Stop Spark and its JVM; the archive counts only if the JVM came to its proper end."""

@@ -139,7 +139,10 @@ class EpochReader(DataSourceStreamReader):
             case FilesDeclaration() as declared:
                 files, root = filesystem(declared.path, self._spec.connect)
                 schema = to_arrow_schema(self._schema, timezone="UTC")
-                return FilesSource(declared, schema, files, root, self._assigned.names)
+                return FilesSource(declared, schema, files, root, self._assigned_names)
+
+    def _assigned_names(self) -> set[str]:
+        return self._assigned.names()  # opens the control store, which only a proposer needs
 
     @cached_property
     def _assigned(self) -> "AssignedFiles":
@@ -158,8 +161,9 @@ class EpochReader(DataSourceStreamReader):
         name, now = self._spec.stream.name, self._store.now()
         last = self._before(number)
         position = None if last is None else last.end
-        waiting = self._source.waiting_rows(position, now=now)
-        decision = self._spec.stream.epoch.pace().decide(
+        pace = self._spec.stream.epoch.pace()
+        waiting = self._source.waiting_rows(position, now=now, enough=pace.rows)
+        decision = pace.decide(
             waiting_rows=waiting,
             since_last_seconds=None if last is None else now - last.decided_at,
         )

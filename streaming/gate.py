@@ -5,6 +5,7 @@ is shut the query stays up and finishes what it has, but gets no new epoch.
 """
 
 import json
+import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,7 +26,7 @@ class Gate:
 
     def set(self, state: GateState) -> None:
         """Replace the state in one step."""
-        scratch = self.folder / "gate.json.tmp"
+        scratch = self.folder / f"gate.json.{threading.get_ident()}.tmp"
         scratch.write_text(json.dumps(asdict(state)))
         scratch.rename(self.folder / "gate.json")
 

@@ -11,8 +11,9 @@ from configs.project import Project
 from configs.sinks import DeltaSink
 from configs.sources import FilesSource
 from configs.stream import StreamDeclaration
+from ft_policies.errors import TransientError
 from ft_policies.tiers import PRIMARY
-from resources.control.records import ReplicaRow, ReplicaState, Slot
+from resources.control.records import DesiredState, ReplicaRow, ReplicaState, Slot
 from resources.control.store import ControlStore
 from resources.launcher import Launched, launch
 from streaming.spec import ReplicaSpec
@@ -42,6 +43,11 @@ def launch_primary(project: Project, store: ControlStore, name: str) -> ReplicaR
     )
     if row is None:
         return None
+    if not _is_wanted(store, name):
+        # Whoever stops a stream says so first and then looks for replicas; here it is the other way
+        # round, so one of the two sees the other.
+        store.replicas.end(replica, ReplicaState.STOPPED, "nobody wants the stream any more")
+        return None
     try:
         _sweep(store, name)
         folder.mkdir(parents=True)
@@ -53,8 +59,11 @@ def launch_primary(project: Project, store: ControlStore, name: str) -> ReplicaR
             environment={"PYTHONPATH": _python_path(project.root)},
         )
     except OSError as error:
-        store.replicas.end(replica, ReplicaState.FAILED, f"could not be started: {error}")
-        raise
+        store.replicas.end(replica, ReplicaState.DEAD, f"could not be started: {error}")
+        raise TransientError(
+            f"no replica of {name} can be started: {error}",
+            hint=f"is there room on the disk of {project.home}? It is tried again",
+        ) from error
     store.replicas.launched(replica, pid=started.pid, pid_started_at=started.started_at)
     return row
 
@@ -92,8 +101,18 @@ def _sweep(store: ControlStore, stream: str) -> None:
         process = process_of(row)
         gone = row.host == HOST and (process is None or not process.is_alive())
         if row.state.ended and gone:
-            for bulk in ("checkpoint", "spark", "scratch", "warehouse"):
-                shutil.rmtree(Path(row.folder) / bulk, ignore_errors=True)
+            for entry in _entries(Path(row.folder)):
+                if entry.is_dir():
+                    shutil.rmtree(entry, ignore_errors=True)
+
+
+def _entries(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def _is_wanted(store: ControlStore, name: str) -> bool:
+    row = store.streams.get(name)
+    return row is not None and row.desired is DesiredState.RUNNING
 
 
 def _python_path(root: Path) -> str:

@@ -58,7 +58,7 @@ def observe(world: World, name: str) -> StreamSeen:
         at=at,
         wanted=wanted,
         verdict=declared.supervision.policy().judge(
-            wanted=wanted, primary=None if primary is None else _seen(primary, at)
+            wanted=wanted, primary=None if primary is None else _seen(primary, primaries, at)
         ),
         primary=primary,
         last_primary=primaries[0] if primaries else None,
@@ -69,7 +69,7 @@ def observe(world: World, name: str) -> StreamSeen:
     )
 
 
-def _seen(primary: ReplicaRow, at: float) -> PrimarySeen:
+def _seen(primary: ReplicaRow, primaries: list[ReplicaRow], at: float) -> PrimarySeen:
     process = process_of(primary)
     return PrimarySeen(
         id=primary.id,
@@ -81,10 +81,29 @@ def _seen(primary: ReplicaRow, at: float) -> PrimarySeen:
         progress_age=None if primary.progressed_at is None else at - primary.progressed_at,
         processing=primary.observed.process,
         level=primary.state is not ReplicaState.STARTING,
+        given_up_before=_given_up_at_the_same_epoch(primary, primaries),
     )
 
 
+def _given_up_at_the_same_epoch(primary: ReplicaRow, primaries: list[ReplicaRow]) -> int:
+    """Count the primaries before this one that were fenced no further than it has come."""
+    reached = -1 if primary.epoch is None else primary.epoch
+
+    def stood_here(row: ReplicaRow) -> bool:
+        return row.state is ReplicaState.FENCED and (row.epoch is None or row.epoch >= reached)
+
+    return len(list(takewhile(stood_here, (row for row in primaries if row.state.ended))))
+
+
 def _failures(primaries: list[ReplicaRow], *, since: float) -> int:
-    """Count the failures since somebody last changed the declaration or asked for a start."""
+    """Count the failures in a row at the same epoch.
+
+    One that made progress is another failure, not the same again; and a changed declaration or a
+    start by hand is a new beginning.
+    """
     ended = [row for row in primaries if row.state.ended and row.registered_at >= since]
-    return len(list(takewhile(lambda row: row.state is ReplicaState.FAILED, ended)))
+
+    def failed_there(row: ReplicaRow) -> bool:
+        return row.state is ReplicaState.FAILED and row.epoch == ended[0].epoch
+
+    return len(list(takewhile(failed_there, ended)))

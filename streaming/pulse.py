@@ -99,7 +99,8 @@ class Pulse(threading.Thread):
             vitals, lease = self._vitals, self.lease
             if lease is not None:
                 self.lease = self._store.leases.renew(lease, self._lease_seconds)
-        lease_lost = lease is not None and self.lease is None
+        if lease is not None and self.lease is None:
+            self._lose("the lease has another holder")
         self.row = self._store.replicas.heartbeat(
             self.row.id,
             state=vitals.state,
@@ -108,8 +109,8 @@ class Pulse(threading.Thread):
             snapshot_served=vitals.snapshot_served,
             epoch=vitals.epoch,
         )
-        if lease_lost or self.row.state.ended:
-            self._lose("the lease has another holder" if lease_lost else self.row.reason)
+        if self.row.state.ended:
+            self._lose(self.row.reason)
 
     def stop(self) -> None:
         """Stop beating; the last beat is over when this returns."""
@@ -118,10 +119,12 @@ class Pulse(threading.Thread):
             self.join()
 
     def _lose(self, why: str) -> None:
+        if self.lost.is_set():
+            return
         log.warning("this replica has lost its place: %s", why)
-        self._on_lost()
         self.lost.set()
         # The main thread stops the query and leaves. If Spark does not let it, this does.
         last_resort = threading.Timer(LAST_RESORT_SECONDS, os._exit, args=(EXIT_LOST,))
         last_resort.daemon = True
         last_resort.start()
+        self._on_lost()

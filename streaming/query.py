@@ -48,8 +48,8 @@ def start_query(
 
 
 def kind_of(failure: Exception) -> FailureKind:
-    """Judge a query's failure by its text, which is all that Spark keeps of a Python error."""
-    text = str(failure)
+    """Judge a failure by its text, which is all that Spark keeps of a Python error."""
+    text = f"{type(failure).__module__}.{type(failure).__name__}: {failure}"
     if any(word in text for word in HEALS_BY_ITSELF):
         return FailureKind.TRANSIENT
     if any(word in text for word in FAILS_AGAIN):

@@ -18,6 +18,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from ft_policies.errors import HoldfastError, PermanentError
+from ft_policies.query_failures import FailureKind
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState
 from resources.control.store import ControlStore
@@ -29,6 +30,7 @@ from resources.vault.vault import SnapshotVault
 from streaming.class_archive import ClassArchive
 from streaming.gate import Gate, GateState
 from streaming.pulse import EXIT_LOST, Pulse
+from streaming.query import kind_of
 from streaming.restoring import Restored, restore
 from streaming.running import Ending, RunningQuery
 from streaming.sampling import Sampler
@@ -76,7 +78,8 @@ class Replica:
             spark, ending = self._live(pulse, gate)
         except Exception as error:
             log.exception("this replica has failed")
-            self._leave(pulse, ReplicaState.FAILED, _told(error))
+            heals = kind_of(error) is FailureKind.TRANSIENT
+            self._leave(pulse, ReplicaState.DEAD if heals else ReplicaState.FAILED, _told(error))
             return EXIT_FAILED
         if ending is Ending.LOST:
             return EXIT_LOST
@@ -122,6 +125,7 @@ class Replica:
 
     def _leave(self, pulse: Pulse, state: ReplicaState, reason: str) -> None:
         pulse.stop()
+        patiently(pulse.beat, what="telling how far it came")
         patiently(pulse.release_lease, what="giving the lease back")
         patiently(
             lambda: self.store.replicas.end(self.spec.replica, state, reason),

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pyspark.errors import StreamingQueryException
@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ft_policies.errors import PermanentError
-from ft_policies.query_failures import GiveUp, QueryFailurePolicy
-from ft_policies.tiers import OFF
+from ft_policies.query_failures import FailureKind, GiveUp, QueryFailurePolicy
+from ft_policies.tiers import Switches
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState
 from resources.control.store import ControlStore
@@ -51,7 +51,7 @@ class RunningQuery:
     stop_requested: threading.Event
     policy: QueryFailurePolicy = field(default_factory=QueryFailurePolicy)
     _failures: int = 0
-    _failed_at_epoch: int | None = None
+    _last_failure: tuple[int | None, FailureKind] | None = None
     _applied_generation: int = -1
 
     def run(self) -> Ending:
@@ -126,9 +126,7 @@ class RunningQuery:
             return
         self.gate.set(GateState(open=row.desired.process, token=self.pulse.token()))
         self._applied_generation = row.generation
-        self.pulse.say(
-            observed=replace(row.desired, sync=False), observed_generation=row.generation
-        )
+        self.pulse.say(observed=row.desired, observed_generation=row.generation)
 
     def _finish(self, query: StreamingQuery) -> None:
         """Drain and stop a live query; judge a failed one."""
@@ -152,10 +150,11 @@ class RunningQuery:
         log.warning("the last epoch was not finished in %.0f s; it is replayed", DRAIN_SECONDS)
 
     def _judge(self, failure: StreamingQueryException) -> None:
-        epoch = last_committed(self.spec.checkpoint)
-        self._failures = self._failures + 1 if epoch == self._failed_at_epoch else 1
-        self._failed_at_epoch = epoch
-        decision = self.policy.decide(kind_of(failure), failures_in_a_row=self._failures)
+        epoch, kind = last_committed(self.spec.checkpoint), kind_of(failure)
+        self._failures = self._failures + 1 if (epoch, kind) == self._last_failure else 1
+        self._last_failure = (epoch, kind)
+        self.pulse.say(epoch=epoch)
+        decision = self.policy.decide(kind, failures_in_a_row=self._failures)
         log.error("the query failed after epoch %s: %s", epoch, failure)
         if isinstance(decision, GiveUp):
             raise PermanentError(
@@ -163,7 +162,7 @@ class RunningQuery:
                 hint="the whole error is in the replica's log: `holdfast logs`",
             )
         log.warning("starting it again in %.1f s: %s", decision.after_seconds, decision.reason)
-        self.pulse.say(observed=replace(OFF, deploy=True))
+        self.pulse.say(observed=Switches(deploy=True))
         self.stop_requested.wait(decision.after_seconds)
 
     def _is_over(self) -> bool:

@@ -31,7 +31,13 @@ class Sampler:
         self._write([self._sample(name, value, epoch)])
 
     def sample(self, query: StreamingQuery, *, elapsed_seconds: float) -> None:
-        """Write what changed since the last time, `elapsed_seconds` ago."""
+        """Write what changed since the last time, `elapsed_seconds` ago; never at a stream's cost."""
+        try:
+            self._sample_all(query, elapsed_seconds)
+        except Exception:
+            log.exception("no samples this time")
+
+    def _sample_all(self, query: StreamingQuery, elapsed_seconds: float) -> None:
         values = dict(self._machine(elapsed_seconds))
         progress: Any = query.lastProgress
         epoch = None

@@ -1,15 +1,19 @@
 """The Spark session of a replica."""
 
+import logging
 import os
 import sys
 from pathlib import Path
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from configs.stream import FIXED_SPARK_CONF
 from streaming.class_archive import ClassArchive
 from streaming.epoch_source import EpochSource
 from streaming.spec import ReplicaSpec
+
+log = logging.getLogger(__name__)
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -32,8 +36,23 @@ def start_session(spec: ReplicaSpec) -> SparkSession:
     """Start Spark as declared, with the epoch source registered."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    archive = ClassArchive.here(spec.replica)
+    try:
+        spark = _builder(spec, archive).getOrCreate()
+    except PySparkRuntimeError:
+        if not archive.discard():
+            raise
+        log.exception("Java did not start with its class archive: trying without")
+        spark = _builder(spec, archive).getOrCreate()
+    spark.dataSource.register(EpochSource)
+    return spark
+
+
+def _builder(spec: ReplicaSpec, archive: ClassArchive) -> SparkSession.Builder:
     wanted = spec.stream.resources
     local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    logs = f'"-Dlog4j2.configurationFile=file:{LOGGING}" "-Dholdfast.folder={spec.folder}"'
+    theirs = wanted.spark_conf.get("spark.driver.extraJavaOptions", "")
     conf = {
         **DEFAULTS,
         **(local if wanted.master.startswith("local") else {}),
@@ -42,22 +61,12 @@ def start_session(spec: ReplicaSpec) -> SparkSession:
         "spark.driver.memory": wanted.driver_memory,
         **wanted.spark_conf,
         **FIXED_SPARK_CONF,
-        "spark.driver.extraJavaOptions": _java_options(spec),
+        "spark.driver.extraJavaOptions": f"{logs} {archive.java_options()} {theirs}".strip(),
     }
     builder = SparkSession.builder.appName(f"holdfast-{spec.stream.name}").master(wanted.master)
     for key, value in conf.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.dataSource.register(EpochSource)
-    return spark
-
-
-def _java_options(spec: ReplicaSpec) -> str:
-    """The user's own options, where Spark logs to, and what makes the JVM start faster."""
-    logging = f"-Dlog4j2.configurationFile=file:{LOGGING} -Dholdfast.folder={spec.folder}"
-    ours = f"{logging} {ClassArchive.here(spec.replica).java_options()}"
-    theirs = spec.stream.resources.spark_conf.get("spark.driver.extraJavaOptions", "")
-    return f"{ours} {theirs}".strip()
+    return builder
 
 
 def binding_conf(spark: SparkSession) -> dict[str, str]:

@@ -106,8 +106,8 @@ class Shipper(threading.Thread):
             return
         try:
             self._ship(epoch)
-        except HoldfastError as error:
-            log.warning("the last snapshot was not shipped: %s", error)
+        except Exception:
+            log.exception("the last snapshot was not shipped")
 
     def _is_due(self, epoch: int) -> bool:
         decision = self._policy.decide(

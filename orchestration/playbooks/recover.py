@@ -15,6 +15,7 @@ from ft_policies.recovery import (
     Step,
     next_step,
 )
+from ft_policies.tiers import OFF
 from orchestration.playbooks.performing import Journaled, Performed, perform
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import DesiredState, ReplicaState
@@ -65,6 +66,7 @@ class Recovery:
             case AwaitLevel():
                 return self._await_level(step)
             case AwaitEnd():
+                self.world.store.replicas.desire(step.primary, OFF)
                 self._await(lambda seen: seen.verdict.health is not Health.STOPPING)
                 return {}
             case GiveUp():
@@ -91,7 +93,7 @@ class Recovery:
         return {"replica": None if row is None else row.id}
 
     def _await_level(self, step: AwaitLevel) -> Mapping[str, Any]:
-        waits = (Health.STARTING, Health.REPLAYING)
+        waits = (Health.STARTING, Health.REPLAYING, Health.WAITING)
         self._await(lambda seen: seen.verdict.health not in waits)
         latest = self.world.store.samples.latest(self.stream)
         return {

@@ -8,6 +8,7 @@ import base64
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from ft_policies.errors import PermanentError
 
 FORMAT = 1
+_MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError)
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NAME = re.compile(rf"(\d{{12}})-(\d+)-({_SAFE.pattern})")
 
@@ -148,18 +150,23 @@ def decode(body: bytes, *, snapshot_id: str) -> Manifest:
     """Read a stored manifest; what cannot be read is an unusable snapshot, with the reason."""
     try:
         document = json.loads(gzip.decompress(body))
-        version = document["format"]
-        if version != FORMAT:
-            raise UnusableSnapshotError(
-                f"manifest {snapshot_id} has format {version}, this Holdfast reads {FORMAT}",
-                hint="use the version of Holdfast that wrote it, or a newer one",
-            )
+        _demand_format(document["format"], snapshot_id)
         return _from(document)
-    except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError) as error:
+    except UnusableSnapshotError:
+        raise
+    except (OSError, EOFError, zlib.error, PermanentError, *_MALFORMED) as error:
         raise UnusableSnapshotError(
             f"manifest {snapshot_id} cannot be read: {error}",
             hint="it is damaged: use another snapshot",
         ) from error
+
+
+def _demand_format(version: object, snapshot_id: str) -> None:
+    if version != FORMAT:
+        raise UnusableSnapshotError(
+            f"manifest {snapshot_id} has format {version}, this Holdfast reads {FORMAT}",
+            hint="use the version of Holdfast that wrote it, or a newer one",
+        )
 
 
 def _from(document: dict[str, Any]) -> Manifest:

@@ -5,7 +5,8 @@ no manifest names does not exist. See `cut` for what is shipped, `packing` and `
 """
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import TypeAlias
@@ -113,9 +114,9 @@ class SnapshotVault:
         self._check_parent(parent, name)
         if parent is not None and parent.name == name:
             return Shipped(parent, 0, 0, 0, 0, SYSTEM_CLOCK.monotonic() - began)
-        scratch.mkdir(parents=True, exist_ok=True)
         with (
             disk_errors("packing a snapshot", scratch),
+            _made(scratch),
             tempfile.TemporaryDirectory(dir=scratch, prefix="ship-") as folder,
         ):
             reused, packs = self._capture(checkpoint, name, parent, Path(folder))
@@ -279,6 +280,12 @@ class SnapshotVault:
             except UnusableSnapshotError as error:
                 return set(), str(error)
         return named, ""
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    yield
 
 
 def _stem(key: str) -> str:

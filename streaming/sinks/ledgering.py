@@ -20,13 +20,12 @@ class Ledgering:
     replica: str
     token: Callable[[], int]
 
-    def has(self, epoch: int) -> bool:
-        """Whether the output of an epoch has been committed, by whomever."""
-        found = patiently(
+    def entry(self, epoch: int) -> LedgerEntry | None:
+        """What was committed for an epoch, by whomever."""
+        return patiently(
             lambda: self.store.ledger.get(self.stream, epoch),
             what=f"looking epoch {epoch} up in the ledger",
         )
-        return found is not None
 
     def write(self, epoch: int, *, rows: int, digest: str) -> None:
         """Record what this replica computed; waits for as long as the control store is away."""

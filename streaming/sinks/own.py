@@ -26,7 +26,7 @@ class CallableSink:
         kept = df.persist()
         try:
             digested = run_epoch(kept, None)
-            if not self.ledgering.has(epoch):
+            if self.ledgering.entry(epoch) is None:
                 self.write(kept, epoch)
             self.ledgering.write(epoch, rows=digested.rows, digest=digested.digest)
         finally:

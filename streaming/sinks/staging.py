@@ -54,13 +54,22 @@ def run_epoch(df: DataFrame, staging: Staging | None) -> Staged:
             if row.path is not None
         ),
         rows=sum(row.rows for row in reports if row.path is None),
-        digest=f"{sum(row.hash for row in reports) % 2**64:016x}",
+        digest=digest_of(sum(row.hash for row in reports)),
     )
 
 
+def digest_of(hashes: int) -> str:
+    """The digest of rows whose hashes have this sum."""
+    return f"{hashes % 2**64:016x}"
+
+
 def row_hash(schema: StructType) -> Column:
-    """Hash all columns of a row; Spark cannot hash maps, so those go through JSON."""
-    return sf.xxhash64(*(_hashable(field) for field in schema.fields))
+    """Hash all columns of a row, and which of them are null: Spark passes over a null.
+
+    Spark cannot hash maps, so those go through JSON.
+    """
+    columns = [_hashable(field) for field in schema.fields]
+    return sf.xxhash64(*columns, sf.array(*(column.isNull() for column in columns)))
 
 
 def _hashable(field: StructField) -> Column:

@@ -32,8 +32,8 @@ class Split:
 class Source(Protocol):
     """Where the input of a stream comes from."""
 
-    def waiting_rows(self, position: Json | None, *, now: float) -> int:
-        """Count the rows that have arrived after `position`."""
+    def waiting_rows(self, position: Json | None, *, now: float, enough: int | None = None) -> int:
+        """Count the rows that have arrived after `position`; beyond `enough` nobody asks."""
 
     def take(self, position: Json | None, rows: int, *, now: float) -> Taken:
         """Slice about `rows` rows off the input after `position`."""

@@ -8,7 +8,6 @@ error, never other data.
 import fnmatch
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from pathlib import PurePosixPath
 
 import pyarrow as pa
@@ -44,12 +43,17 @@ class FilesSource:
     root: str
     assigned: Callable[[], set[str]]
     _counted: dict[tuple[str, int, int], int] = field(default_factory=dict)
-    _arrived: list[Arrived] = field(default_factory=list)
+    _arrived: list[fs.FileInfo] = field(default_factory=list)
     _listed_at: float = float("-inf")
 
-    def waiting_rows(self, position: Json | None, *, now: float) -> int:
-        """Count the rows of all files that no epoch has."""
-        return sum(file.rows for file in self._waiting(now))
+    def waiting_rows(self, position: Json | None, *, now: float, enough: int | None = None) -> int:
+        """Count the rows of the files that no epoch has; each file is counted once, when it must be."""
+        rows = 0
+        for file in self._waiting(now):
+            rows += file.rows
+            if enough is not None and rows >= enough:
+                break
+        return rows
 
     def take(self, position: Json | None, rows: int, *, now: float) -> Taken:
         """Take whole files, at least one if any waits, until `rows` rows are together."""
@@ -69,15 +73,22 @@ class FilesSource:
         """Read a file that must still be what it was when its epoch was decided."""
         name = split.input["name"]
         self._demand_unchanged(split.input)
-        yield from read_rows(self.declared, self.filesystem, self._path(name), self.schema)
+        try:
+            yield from read_rows(self.declared, self.filesystem, self._path(name), self.schema)
+        except FileNotFoundError:
+            pass  # told below, with what to do
+        except OSError as error:
+            raise _unreadable(name, error) from error
         self._demand_unchanged(split.input)
 
-    def _waiting(self, now: float) -> list[Arrived]:
+    def _waiting(self, now: float) -> Iterator[Arrived]:
         taken = self.assigned()
         if now - self._listed_at >= self.declared.poll:
-            self._arrived = [self._measured(info) for info in self._settled(now, taken)]
+            self._arrived = self._settled(now, taken)
             self._listed_at = now
-        return [file for file in self._arrived if file.name not in taken]
+        for info in self._arrived:
+            if info.base_name not in taken and (file := self._measured(info)) is not None:
+                yield file
 
     def _settled(self, now: float, taken: set[str]) -> list[fs.FileInfo]:
         try:
@@ -100,10 +111,17 @@ class FilesSource:
     def _is_input(self, name: str) -> bool:
         return not name.startswith((".", "_")) and fnmatch.fnmatch(name, self.declared.pattern)
 
-    def _measured(self, info: fs.FileInfo) -> Arrived:
+    def _measured(self, info: fs.FileInfo) -> Arrived | None:
+        """Count a file's rows; one that has gone since it was listed was never input."""
         key = (info.base_name, info.size, info.mtime_ns)
         if key not in self._counted:
-            self._counted[key] = count_rows(self.declared, self.filesystem, info.path, self.schema)
+            try:
+                rows = count_rows(self.declared, self.filesystem, info.path, self.schema)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                raise _unreadable(info.path, error) from error
+            self._counted[key] = rows
         return Arrived(
             name=info.base_name,
             size_bytes=info.size,
@@ -112,7 +130,10 @@ class FilesSource:
         )
 
     def _demand_unchanged(self, file: Json) -> None:
-        info = self.filesystem.get_file_info(self._path(file["name"]))
+        try:
+            info = self.filesystem.get_file_info(self._path(file["name"]))
+        except OSError as error:
+            raise _unreadable(file["name"], error) from error
         hint = "put the original file back: its epoch was decided with it, and is replayed from it"
         if not info.is_file:
             raise PermanentError(
@@ -134,11 +155,20 @@ class FilesSource:
         return str(PurePosixPath(self.root) / name)
 
 
-def _first(files: list[Arrived], rows: int) -> list[Arrived]:
-    room = [rows]
+def _unreadable(path: str, error: OSError) -> TransientError:
+    return TransientError(
+        f"cannot read {path}: {error}", hint="it is tried again until the storage answers"
+    )
 
-    def fits(file: Arrived) -> bool:
-        room[0] -= file.rows
-        return room[0] >= 0
 
-    return list(takewhile(fits, files)) or files[:1]
+def _first(files: Iterator[Arrived], rows: int) -> list[Arrived]:
+    """The files that fit together into `rows`; one that is too large alone comes alone."""
+    taken: list[Arrived] = []
+    for file in files:
+        rows -= file.rows
+        if taken and rows < 0:
+            break
+        taken.append(file)
+        if rows <= 0:
+            break
+    return taken

@@ -18,6 +18,8 @@ def read_rows(
             for batch in _batches(declared, opened, schema):
                 yield _conformed(batch, schema)
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        if "Empty JSON" in str(error) or "Empty CSV" in str(error):
+            return
         raise PermanentError(
             f"{path} does not hold {declared.format} rows of the declared columns: {error}",
             hint="mend or remove the file, or correct source.schema, then start the stream again",

@@ -37,7 +37,7 @@ class RateSource:
         """The declared profile as a curve."""
         return curve(self.declared.profile)
 
-    def waiting_rows(self, position: Json | None, *, now: float) -> int:
+    def waiting_rows(self, position: Json | None, *, now: float, enough: int | None = None) -> int:
         """Count what the profile has produced by now, less what was taken."""
         if position is None:
             return 0

@@ -13,10 +13,15 @@ from pyarrow import fs, parquet
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from configs.deployment import S3ObjectStore as S3Declaration
+import streaming.world
+from assets.rehashing import rehash
+from configs.deployment import Deployment, S3ObjectStore as S3Declaration
+from configs.project import Project
+from configs.sinks import DeltaSink
 from resources.control.store import ControlStore
 from resources.object_store import S3ObjectStore
 from streaming.connections import connector, filesystem
+from streaming.spec import ReplicaSpec
 from tests.support.queries import NAME, RATE, World
 from tests.support.small_apps import WRITES
 
@@ -168,3 +173,47 @@ def test_an_input_file_that_changes_after_it_was_assigned_stops_the_query_with_a
     with pytest.raises(StreamingQueryException, match=r"000\.parquet .* has changed since"):
         world.run(world.spec("two", source=source), through_epoch=1)
     assert 666 not in pd.Series(world.output(world.spec("three", source=source))["id"]).tolist()
+
+
+def test_a_table_with_other_partitions_is_refused(world: World) -> None:
+    world.run(world.spec("one"), through_epoch=2)
+    changed = world.spec("two", sink={"kind": "delta", "partition_by": ["key"]})
+    with pytest.raises(StreamingQueryException, match="is partitioned by"):
+        world.run(changed, through_epoch=3)
+
+
+def test_a_table_of_another_control_store_is_refused(world: World, tmp_path: Path) -> None:
+    world.run(world.spec("one"), through_epoch=5)
+    with ControlStore.open(f"sqlite:///{tmp_path}/other.db") as other:
+        stranger = World(tmp_path / "other", other, world.spark)
+        spec = stranger.spec("two", table=str(tmp_path / "table"))
+        with pytest.raises(StreamingQueryException, match="of which the ledger knows nothing"):
+            stranger.run(spec, through_epoch=5)
+
+
+def test_a_changed_row_in_the_table_is_found_by_hashing_it_again(world: World) -> None:
+    spec = world.spec("one")
+    world.run(spec, through_epoch=6)
+    project = written_project(world, spec)
+    assert rehash(project, NAME, world.spark, newest=100).differing == []
+    entry = next(entry for entry in world.ledger() if entry.rows)
+    (file,) = Path(spec.table).glob(f"data/{entry.epoch:012d}-*/part-00000*.parquet")
+    table = parquet.read_table(file)
+    parquet.write_table(table.set_column(2, "key", pa.nulls(len(table), pa.int32())), file)
+    found = rehash(project, NAME, world.spark, newest=100)
+    assert len(found.epochs) >= 4
+    assert found.differing == [entry.epoch]
+
+
+def written_project(world: World, spec: ReplicaSpec) -> streaming.world.World:
+    """The project that a person would have written for this replica."""
+    project = Project(
+        root=world.home,
+        home=world.home,
+        deployment=Deployment(),
+        streams={
+            NAME: spec.stream.model_copy(update={"sink": DeltaSink(path=spec.table)}),
+        },
+        prices={},
+    )
+    return streaming.world.World(project, world.store)

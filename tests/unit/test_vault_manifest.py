@@ -74,3 +74,14 @@ def test_what_does_not_match_is_named() -> None:
         "spark version",
         "spark.sql.shuffle.partitions",
     ]
+
+
+def test_a_manifest_with_any_one_byte_changed_is_the_same_or_unusable() -> None:
+    body = A_MANIFEST.encode()
+    for place in range(len(body)):
+        changed = bytearray(body)
+        changed[place] ^= 0xFF
+        try:
+            assert decode(bytes(changed), snapshot_id=A_MANIFEST.id) == A_MANIFEST
+        except UnusableSnapshotError:
+            continue
