@@ -29,6 +29,7 @@ BUCKET = "holdfast"
 _START_SECONDS = 20.0
 _STOP_SECONDS = 5.0
 _POLL_SECONDS = 0.05
+_PROBE_SECONDS = 2.0
 _PORT_ATTEMPTS = 3
 
 
@@ -208,7 +209,7 @@ def _answers(server: _Server) -> bool:
     """Whether a signed request succeeds, so that a stranger on the port does not count."""
     try:
         socket.create_connection(("127.0.0.1", server.port), timeout=1.0).close()
-        S3ObjectStore(server.connection).list("holdfast-is-there/")
+        S3ObjectStore(server.connection, answer_seconds=_PROBE_SECONDS).list("holdfast-is-there/")
     except (OSError, HoldfastError):
         return False
     return True

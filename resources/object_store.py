@@ -20,6 +20,7 @@ from resources.s3_errors import is_connection_failure, translated
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+ANSWER_SECONDS = 30.0
 _DELETE_LIMIT = 1000
 _READ_ATTEMPTS = 3
 _PARALLEL = 16
@@ -63,8 +64,11 @@ class ObjectStore(Protocol):
 class S3ObjectStore:
     """An S3 bucket through boto3; after a lost connection it asks `connect` where the bucket is now."""
 
-    def __init__(self, connect: Callable[[], S3Connection]) -> None:
+    def __init__(
+        self, connect: Callable[[], S3Connection], *, answer_seconds: float = ANSWER_SECONDS
+    ) -> None:
         self._connect = connect
+        self._answer_seconds = answer_seconds
         self._lock = threading.Lock()
         self._opened: tuple[S3Client, S3Connection] | None = None
         self._requests = 0
@@ -196,7 +200,9 @@ class S3ObjectStore:
                 region_name=where.region,
                 aws_access_key_id=where.access_key_id,
                 aws_secret_access_key=where.secret_access_key,
-                config=_config(path_style=where.endpoint_url is not None),
+                config=_config(
+                    path_style=where.endpoint_url is not None, answer_seconds=self._answer_seconds
+                ),
             )
         except (BotoCoreError, ValueError) as error:
             raise PermanentError(
@@ -211,10 +217,10 @@ class S3ObjectStore:
             self._requests += 1
 
 
-def _config(*, path_style: bool) -> Config:
+def _config(*, path_style: bool, answer_seconds: float) -> Config:
     return Config(
         connect_timeout=2,
-        read_timeout=30,
+        read_timeout=answer_seconds,
         max_pool_connections=_PARALLEL,
         retries={"mode": "standard", "total_max_attempts": 2},
         s3={"addressing_style": "path" if path_style else "auto"},
