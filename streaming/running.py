@@ -25,6 +25,7 @@ from streaming.sinks.ledgering import Ledgering
 from streaming.spec import ReplicaSpec
 
 LOOK_SECONDS = 0.1
+TEND_SECONDS = 0.25
 SAMPLE_SECONDS = 5.0
 DRAIN_SECONDS = 60.0
 
@@ -112,7 +113,7 @@ class RunningQuery:
             if now - sampled >= SAMPLE_SECONDS:
                 self.sampler.sample(query, elapsed_seconds=now - sampled)
                 sampled = now
-            self.stop_requested.wait(LOOK_SECONDS)
+            self.stop_requested.wait(TEND_SECONDS)
 
     def _tend(self) -> None:
         """Report progress and let the gate follow the switch."""

@@ -21,7 +21,7 @@ from resources.vault.vault import SnapshotVault
 from streaming.checkpoint import last_committed
 from streaming.spec import ReplicaSpec
 
-LOOK_SECONDS = 0.2
+LOOK_SECONDS = 0.5
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 
