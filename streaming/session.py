@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 LOGGING = Path(__file__).with_name("log4j2.properties")
 
 DEFAULTS = {
+    # A snapshot has a digest of every file, so Hadoop's checksum files beside them only cost time.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     "spark.ui.enabled": "false",
     "spark.sql.streaming.pollingDelay": "25ms",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
