@@ -24,7 +24,7 @@ class Sampler:
         self._process = psutil.Process()
         self._network = psutil.net_io_counters()
         self._cpu_seconds = 0.0
-        self._last_epoch: int | None = None
+        self._last_epoch = -1
 
     def once(self, name: str, value: float, epoch: int | None = None) -> None:
         """Write a single measurement."""
@@ -39,12 +39,15 @@ class Sampler:
 
     def _sample_all(self, query: StreamingQuery, elapsed_seconds: float) -> None:
         values = dict(self._machine(elapsed_seconds))
-        progress: Any = query.lastProgress
-        epoch = None
-        if progress is not None and progress["batchId"] != self._last_epoch:
-            epoch = self._last_epoch = int(progress["batchId"])
-            values.update(spark_values(progress))
-            values.update(self._output(epoch, values["batch_triggerExecution_seconds"]))
+        recent: Any = query.recentProgress
+        new = [progress for progress in recent if progress["batchId"] > self._last_epoch]
+        # Spark's own rate counts from look to look for input, and so means little.
+        values["input_rows_per_second"] = sum(p["numInputRows"] for p in new) / elapsed_seconds
+        if new:
+            self._last_epoch = int(new[-1]["batchId"])
+            values.update(spark_values(new[-1]))
+            values.update(self._output(self._last_epoch, values["batch_triggerExecution_seconds"]))
+        epoch = self._last_epoch if new else None
         self._write([self._sample(name, value, epoch) for name, value in values.items()])
 
     def _machine(self, elapsed_seconds: float) -> Iterator[tuple[str, float]]:
@@ -85,7 +88,6 @@ def spark_values(progress: Any) -> dict[str, float]:
     operators = progress["stateOperators"]
     values = {
         "input_rows": float(progress["numInputRows"]),
-        "input_rows_per_second": float(progress["inputRowsPerSecond"]),
         "processed_rows_per_second": float(progress["processedRowsPerSecond"]),
         "state_rows": float(sum(op["numRowsTotal"] for op in operators)),
         "state_bytes": float(sum(op["memoryUsedBytes"] for op in operators)),

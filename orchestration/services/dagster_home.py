@@ -9,6 +9,8 @@ SETTINGS = """\
 # Written by `holdfast up` because there was none; change it as you like.
 telemetry:
   enabled: false
+nux:                       # no question for an e-mail address on the first look
+  enabled: false
 run_monitoring:            # a run whose process died must not look as if it went on
   enabled: true
   start_timeout_seconds: 180
