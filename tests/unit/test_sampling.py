@@ -14,7 +14,7 @@ class ReportedQuery:
     """A query as far as the sampler sees it: the progress of its last batches."""
 
     def __init__(self) -> None:
-        self.recentProgress: list[dict[str, Any]] = []  # noqa: N815 - Spark's name
+        self.recentProgress: list[dict[str, Any]] = []
 
     def finish(self, batch: int, rows: int) -> None:
         self.recentProgress.append(
