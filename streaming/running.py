@@ -51,6 +51,7 @@ class RunningQuery:
     sampler: Sampler
     stop_requested: threading.Event
     policy: QueryFailurePolicy = field(default_factory=QueryFailurePolicy)
+    _level: bool = False
     _failures: int = 0
     _last_failure: tuple[int | None, FailureKind] | None = None
     _applied_generation: int = -1
@@ -94,7 +95,7 @@ class RunningQuery:
         return 0 if last is None else last.epoch
 
     def _await_level(self, query: StreamingQuery, goal: int, began: float) -> None:
-        while query.isActive and not self._is_over():
+        while not self._level and query.isActive and not self._is_over():
             self._tend()
             done = last_committed(self.spec.checkpoint)
             if done is not None and done >= goal:
@@ -102,8 +103,9 @@ class RunningQuery:
                 self.sampler.once("t_replay_seconds", seconds, goal)
                 self.pulse.say(state=ReplicaState.RUNNING)
                 log.info("level with epoch %s after %.2f s", goal, seconds)
-                return
-            self.stop_requested.wait(LOOK_SECONDS)
+                self._level = True
+            else:
+                self.stop_requested.wait(LOOK_SECONDS)
 
     def _watch(self, query: StreamingQuery) -> None:
         sampled = SYSTEM_CLOCK.monotonic()
