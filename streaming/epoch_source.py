@@ -19,16 +19,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from configs.sources import FilesSource as FilesDeclaration, RateSource as RateDeclaration
 from ft_policies.epochs import Close
 from ft_policies.errors import PermanentError, TransientError
 from resources.control.records import Epoch, EpochProposal, Sample
 from resources.patience import patiently
-from streaming.connections import filesystem
 from streaming.gate import Gate
 from streaming.sources.base import Source, Split
-from streaming.sources.files import FilesSource
-from streaming.sources.rate import COLUMNS, RateSource
+from streaming.sources.opening import columns, open_source
 from streaming.spec import ReplicaSpec
 
 if TYPE_CHECKING:
@@ -51,8 +48,7 @@ class EpochSource(DataSource):
 
     def schema(self) -> str:
         """The columns of the declared source."""
-        source = self._spec.stream.source
-        return source.columns if isinstance(source, FilesDeclaration) else COLUMNS
+        return columns(self._spec.stream.source)
 
     def streamReader(self, schema: StructType) -> "EpochReader":  # noqa: N802
         """The reader that Spark asks for epochs."""
@@ -133,13 +129,8 @@ class EpochReader(DataSourceStreamReader):
 
     @cached_property
     def _source(self) -> Source:
-        match self._spec.stream.source:
-            case RateDeclaration() as declared:
-                return RateSource(declared)
-            case FilesDeclaration() as declared:
-                files, root = filesystem(declared.path, self._spec.connect)
-                schema = to_arrow_schema(self._schema, timezone="UTC")
-                return FilesSource(declared, schema, files, root, self._assigned_names)
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        return open_source(self._spec, schema, self._assigned_names)
 
     def _assigned_names(self) -> set[str]:
         return self._assigned.names()  # opens the control store, which only a proposer needs

@@ -36,19 +36,22 @@ def restore(spec: ReplicaSpec, store: ControlStore, vault: SnapshotVault) -> Res
             what="restoring the newest snapshot",
         )
     except UnusableSnapshotError as error:
-        _report(spec, store, "all snapshots", f"everything is replayed from epoch 0: {error}")
+        report_damaged(
+            spec, store, "all snapshots", f"everything is replayed from epoch 0: {error}"
+        )
         found = None
     seconds = SYSTEM_CLOCK.monotonic() - began
     if found is None:
         log.info("no snapshot to start from: starting at epoch 0")
         return Restored(manifest=None, seconds=seconds)
     for refused in found.refused:
-        _report(spec, store, refused.id, refused.reason)
+        report_damaged(spec, store, refused.id, refused.reason)
     log.info("restored %s in %.2f s", found.manifest.id, seconds)
     return Restored(manifest=found.manifest, seconds=seconds)
 
 
-def _report(spec: ReplicaSpec, store: ControlStore, snapshot: str, reason: str) -> None:
+def report_damaged(spec: ReplicaSpec, store: ControlStore, snapshot: str, reason: str) -> None:
+    """Mark a snapshot that cannot be restored, and leave an incident for people to see."""
     log.error("snapshot %s is damaged: %s", snapshot, reason)
     name = spec.stream.name
 
