@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from ft_policies.tiers import Switches
+from ft_policies.tiers import Switches, Tier
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -31,6 +31,7 @@ class ReplicaState(StrEnum):
 
     STARTING = "starting"
     RUNNING = "running"
+    PAUSED = "paused"
     STOPPING = "stopping"
     STOPPED = "stopped"
     FAILED = "failed"
@@ -77,10 +78,25 @@ class StreamRow:
 
     name: str
     declaration: JsonObject
-    tier: str
+    declared_tier: Tier
+    tier: Tier
     desired: DesiredState
     declared_at: float
     changed_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierChange:
+    """That people, or a policy, wanted another tier, and when the replicas had it."""
+
+    id: int
+    stream: str
+    at: float
+    tier_from: Tier | None
+    tier_to: Tier
+    why: str
+    run: str
+    reached_at: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

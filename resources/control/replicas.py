@@ -24,6 +24,11 @@ _OF = (
     .order_by(replicas.c.registered_at.desc(), replicas.c.id)
 )
 _GET = sa.select(replicas).where(_IS_ID)
+_IN_SLOT = sa.select(replicas).where(
+    replicas.c.stream == sa.bindparam("of_stream"),
+    replicas.c.slot == sa.bindparam("of_slot"),
+    _IS_LIVE,
+)
 _LAUNCHED = (
     sa.update(replicas)
     .where(_IS_ID, _IS_LIVE)
@@ -109,6 +114,11 @@ class Replicas:
         """The live replicas of a stream, or all there ever were; newest first."""
         query = _OF.where(_IS_LIVE) if live else _OF
         return [ReplicaRow(**row) for row in self._database.fetch(query, {"stream": stream})]
+
+    def live(self, stream: str, slot: Slot) -> ReplicaRow | None:
+        """The live replica that has the slot."""
+        rows = self._database.fetch(_IN_SLOT, {"of_stream": stream, "of_slot": slot})
+        return ReplicaRow(**rows[0]) if rows else None
 
     def launched(self, id: str, *, pid: int, pid_started_at: float) -> None:
         """Note the process; its start time tells it from a later one with the same number."""

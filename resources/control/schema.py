@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ft_policies.tiers import Tier
 from resources.control.records import (
     DesiredState,
     IncidentState,
@@ -17,7 +18,7 @@ from resources.control.records import (
 )
 from resources.control.sql import EnumText, SwitchesJson
 
-HEAD = "0001"
+HEAD = "0002"
 """The revision this code is written for: the newest migration."""
 
 metadata = sa.MetaData()
@@ -33,10 +34,25 @@ streams = sa.Table(
     metadata,
     sa.Column("name", sa.Text, primary_key=True),
     _needed("declaration", sa.JSON),
-    _needed("tier", sa.Text),
+    _needed("declared_tier", EnumText(Tier)),
+    _needed("tier", EnumText(Tier)),
     _needed("desired", EnumText(DesiredState)),
     _needed("declared_at", sa.Double),
     _needed("changed_at", sa.Double),
+)
+
+tier_changes = sa.Table(
+    "tier_changes",
+    metadata,
+    sa.Column("id", _AutoId, primary_key=True),
+    _needed("stream", sa.Text),
+    _needed("at", sa.Double),
+    sa.Column("tier_from", EnumText(Tier)),
+    _needed("tier_to", EnumText(Tier)),
+    _needed("why", sa.Text),
+    _needed("run", sa.Text),
+    sa.Column("reached_at", sa.Double),
+    sa.Index("tier_changes_of_stream", "stream", "id"),
 )
 
 replicas = sa.Table(

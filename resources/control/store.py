@@ -17,6 +17,8 @@ from resources.control.samples import Samples
 from resources.control.snapshots import Snapshots
 from resources.control.sql import store_now
 from resources.control.streams import Streams
+from resources.control.takeovers import Takeovers
+from resources.control.tiers import Tiers
 
 _NOW = sa.select(store_now().label("now"))
 
@@ -32,8 +34,10 @@ class ControlStore:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.streams = Streams(database)
+        self.tiers = Tiers(database)
         self.replicas = Replicas(database)
         self.leases = Leases(database)
+        self.takeovers = Takeovers(database)
         self.epochs = Epochs(database)
         self.ledger = Ledger(database)
         self.snapshots = Snapshots(database)

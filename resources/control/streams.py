@@ -7,13 +7,27 @@ from resources.control.database import Database
 from resources.control.records import DesiredState, JsonObject, StreamRow
 from resources.control.schema import streams
 from resources.control.sql import store_now
+from resources.control.tiers import noted
 
-_GET = sa.select(streams).where(streams.c.name == sa.bindparam("name"))
+_IS_NAME = streams.c.name == sa.bindparam("of_name")
+_GET = sa.select(streams).where(_IS_NAME)
+_LOCK = _GET.with_for_update()
 _ALL = sa.select(streams).order_by(streams.c.name)
+_DECLARE_AGAIN = (
+    sa.update(streams)
+    .where(_IS_NAME)
+    .values(
+        declaration=sa.bindparam("new_declaration"),
+        declared_tier=sa.bindparam("new_declared_tier"),
+        tier=sa.bindparam("new_tier"),
+        changed_at=store_now(),
+    )
+    .returning(*streams.c)
+)
 _DESIRE = (
     sa.update(streams)
-    .where(streams.c.name == sa.bindparam("stream"))
-    .values(desired=sa.bindparam("desired"), changed_at=store_now())
+    .where(_IS_NAME)
+    .values(desired=sa.bindparam("new_desired"), changed_at=store_now())
     .returning(streams.c.name)
 )
 
@@ -23,37 +37,39 @@ class Streams:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        insert = database.insert(streams)
-        self._declare = insert.values(
-            name=sa.bindparam("name"),
-            declaration=sa.bindparam("declaration"),
-            tier=sa.bindparam("tier"),
+
+    def declare(self, name: str, declaration: JsonObject, tier: str) -> StreamRow:
+        """Make the declaration known; a new stream is stopped, a known one stays as desired.
+
+        A declaration that names another tier than before changes the tier; one that names the same
+        leaves it, because somebody may have switched since.
+        """
+        with self._database.write() as connection:
+            if self._declared_first(connection, name, declaration, tier):
+                noted(connection, stream=name, tier_to=tier, why="declared", run="")
+            known = connection.execute(_LOCK, {"of_name": name}).mappings().one()
+            if known["declaration"] == declaration and known["declared_tier"] == tier:
+                return StreamRow(**known)
+            return _declared_again(connection, StreamRow(**known), declaration, tier)
+
+    def _declared_first(
+        self, connection: sa.Connection, name: str, declaration: JsonObject, tier: str
+    ) -> bool:
+        insert = self._database.insert(streams).values(
+            name=name,
+            declaration=declaration,
+            declared_tier=tier,
+            tier=tier,
             desired=DesiredState.STOPPED,
             declared_at=store_now(),
             changed_at=store_now(),
         )
-        self._declare = self._declare.on_conflict_do_update(
-            index_elements=[streams.c.name],
-            set_={
-                "declaration": insert.excluded.declaration,
-                "tier": insert.excluded.tier,
-                "changed_at": store_now(),
-            },
-        )
-
-    def declare(self, name: str, declaration: JsonObject, tier: str) -> StreamRow:
-        """Make the declaration known; a new stream is stopped, a known one stays as desired."""
-        with self._database.write() as connection:
-            known = connection.execute(_GET, {"name": name}).mappings().one_or_none()
-            if known and known["declaration"] == declaration and known["tier"] == tier:
-                return StreamRow(**known)
-            values = {"name": name, "declaration": declaration, "tier": tier}
-            connection.execute(self._declare, values)
-            return StreamRow(**connection.execute(_GET, {"name": name}).mappings().one())
+        returning = insert.on_conflict_do_nothing().returning(streams.c.name)
+        return connection.execute(returning).first() is not None
 
     def get(self, name: str) -> StreamRow | None:
         """The stream of this name."""
-        rows = self._database.fetch(_GET, {"name": name})
+        rows = self._database.fetch(_GET, {"of_name": name})
         return StreamRow(**rows[0]) if rows else None
 
     def all(self) -> list[StreamRow]:
@@ -62,5 +78,21 @@ class Streams:
 
     def desire(self, name: str, desired: DesiredState) -> None:
         """Say whether the stream should run."""
-        if not self._database.execute(_DESIRE, {"stream": name, "desired": desired}):
+        if not self._database.execute(_DESIRE, {"of_name": name, "new_desired": desired}):
             raise PermanentError(f"no stream {name!r}", hint="declare it first")
+
+
+def _declared_again(
+    connection: sa.Connection, known: StreamRow, declaration: JsonObject, tier: str
+) -> StreamRow:
+    wanted = known.tier if known.declared_tier == tier else tier
+    if wanted != known.tier:
+        change = {"tier_from": known.tier, "tier_to": wanted}
+        noted(connection, stream=known.name, **change, why="declared", run="")
+    values = {
+        "of_name": known.name,
+        "new_declaration": declaration,
+        "new_declared_tier": tier,
+        "new_tier": wanted,
+    }
+    return StreamRow(**connection.execute(_DECLARE_AGAIN, values).mappings().one())
