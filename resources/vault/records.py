@@ -49,10 +49,11 @@ class Shipped:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A checkpoint folder is complete and verified."""
+    """A checkpoint folder is complete and verified; `fetched_bytes` were not on the disk before."""
 
     files: int
     bytes: int
+    fetched_bytes: int
     requests: int
     seconds: float
 

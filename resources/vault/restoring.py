@@ -5,8 +5,6 @@ and on the disk; so a target that exists is complete.
 """
 
 import hashlib
-import json
-import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,15 +15,15 @@ from pathlib import Path
 from ft_policies.errors import PermanentError
 from resources.object_store import ObjectStore
 from resources.s3_errors import MissingObjectError
+from resources.vault.linking import Base, link
 from resources.vault.manifest import Manifest, PackedFile, UnusableSnapshotError
 from resources.vault.packing import disk_errors
+from resources.vault.relocating import relocate
 from resources.vault.syncing import sync_file_system
 
 _GAP_BYTES = 256 << 10
 _FETCH_BYTES = 4 << 20
 _PARALLEL = 8
-_SCHEMA_PATH = re.compile(r'"[^"]*/(state/\d+/_stateSchema/)')
-_NAMES_ITS_FOLDER = re.compile(r"state/\d+/_metadata/v2/\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +106,14 @@ def wrong_digests(store: ObjectStore, prefix: str, files: Iterable[PackedFile]) 
     return problems
 
 
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What had to come from the object store, with the gaps between files that were read along."""
+
+    bytes: int
+    requests: int
+
+
 def restore_files(
     store: ObjectStore,
     prefix: str,
@@ -115,21 +121,23 @@ def restore_files(
     into: Path,
     progress: Callable[[int, int], None] | None,
     *,
+    base: Base | None,
     durable: bool,
-) -> int:
-    """Restore all files of a manifest into a new folder; returns how many requests it took."""
+) -> Fetched:
+    """Restore all files of a manifest into a new folder; what `base` has is linked."""
     if into.exists():
         raise PermanentError(
             f"{into} exists already", hint="restore into a new folder, or remove this one"
         )
     into.parent.mkdir(parents=True, exist_ok=True)
     beside = into.parent / f".{into.name}.{secrets.token_hex(4)}.part"
-    fetches = plan(manifest.files)
     try:
         with disk_errors("restoring", into.parent):
             _make_folders(beside, manifest.files)
+            wanted = manifest.files if base is None else link(base, manifest.files, beside)
+            fetches = plan(wanted)
             _fetch_all(store, prefix, fetches, beside, manifest, progress)
-            _relocate(beside, manifest.files, into)
+            relocate(beside, manifest.files, into)
             if durable:
                 sync_file_system(beside)
             beside.rename(into)
@@ -137,7 +145,8 @@ def restore_files(
                 sync_file_system(into.parent)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-    return sum(max(1, -(-fetch.length // _FETCH_BYTES)) for fetch in fetches if fetch.length)
+    requests = sum(max(1, -(-fetch.length // _FETCH_BYTES)) for fetch in fetches if fetch.length)
+    return Fetched(sum(fetch.length for fetch in fetches), requests)
 
 
 def _make_folders(root: Path, files: Iterable[PackedFile]) -> None:
@@ -153,7 +162,10 @@ def _fetch_all(
     manifest: Manifest,
     progress: Callable[[int, int], None] | None,
 ) -> None:
-    total, done = manifest.state_bytes, 0
+    total = manifest.state_bytes
+    done = total - sum(file.size_bytes for fetch in fetches for file in fetch.files)
+    if progress is not None:
+        progress(done, total)
     with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="restore") as pool:
         pending: set[Future[int]] = {
             pool.submit(_land, store, prefix, fetch, root, manifest.id) for fetch in fetches
@@ -195,17 +207,3 @@ def _write(target: Path, parts: Iterable[bytes], file: PackedFile) -> str | None
             out.write(part)
             written += len(part)
     return fault(file, written, digest.digest())
-
-
-def _relocate(root: Path, files: Iterable[PackedFile], into: Path) -> None:
-    """Point what names its own folder to the new one.
-
-    Spark writes absolute paths into the description of `transformWithState` operators; without this
-    a restored query looks for its schema in the folder of the replica that died.
-    """
-    home = json.dumps("file:" + str(into.absolute()))[1:-1]
-    for file in files:
-        if _NAMES_ITS_FOLDER.fullmatch(file.path):
-            target = root / file.path
-            text = _SCHEMA_PATH.sub(lambda match: f'"{home}/{match[1]}', target.read_text())
-            target.write_text(text)

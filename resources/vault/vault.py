@@ -17,6 +17,7 @@ from resources.clock import SYSTEM_CLOCK
 from resources.object_store import ObjectStore
 from resources.s3_errors import MissingObjectError
 from resources.vault.cut import cut
+from resources.vault.linking import Base
 from resources.vault.manifest import (
     Manifest,
     PackedFile,
@@ -147,26 +148,29 @@ class SnapshotVault:
         manifest: Manifest,
         into: Path,
         *,
+        base: Base | None = None,
         progress: Progress | None = None,
         durable: bool = True,
     ) -> Restored:
         """Bring a snapshot back into a new folder, every digest verified.
 
-        Without `durable` it does not wait for the disk, for whoever would restore again after a crash
+        What `base` verified before is linked, not fetched. Without `durable` it does not wait for the disk, for whoever would restore again after a crash
         of the machine anyway.
         """
         began = SYSTEM_CLOCK.monotonic()
-        requests = restore_files(
-            self._store, self._packs, manifest, into, progress, durable=durable
+        fetched = restore_files(
+            self._store, self._packs, manifest, into, progress, base=base, durable=durable
         )
         seconds = SYSTEM_CLOCK.monotonic() - began
-        return Restored(len(manifest.files), manifest.state_bytes, requests, seconds)
+        files, size = len(manifest.files), manifest.state_bytes
+        return Restored(files, size, fetched.bytes, fetched.requests, seconds)
 
     def restore_newest(
         self,
         into: Path,
         *,
         at_most_epoch: int | None = None,
+        base: Base | None = None,
         durable: bool = True,
     ) -> RestoredNewest | None:
         """Restore the newest snapshot that verifies; `None` if there is no snapshot at all.
@@ -179,7 +183,7 @@ class SnapshotVault:
                 continue
             try:
                 manifest = self.manifest(record.id)
-                restored = self.restore(manifest, into, durable=durable)
+                restored = self.restore(manifest, into, base=base, durable=durable)
             except UnusableSnapshotError as error:
                 refused.append(Refused(record.id, str(error)))
                 continue

@@ -1,0 +1,69 @@
+"""The inbox: the input of epochs to come, fetched to the local disk before anybody needs it.
+
+One Arrow file a split, which Spark's tasks map into memory. It holds copies only: whoever does not
+find a split here reads it at the source. Spark imports this in its Python workers, so it imports
+little itself.
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+NAME = "inbox"
+
+
+class Inbox:
+    """The prefetched splits of one replica: `<folder>/inbox/<epoch>/<index>.arrow`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._root = folder / NAME
+
+    def write(
+        self, epoch: int, index: int, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+    ) -> int:
+        """Store a split, to be seen whole or not at all; returns its bytes on the disk."""
+        target = self._path(epoch, index)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = target.with_name(f".{target.name}.part")
+        try:
+            with pa.OSFile(str(beside), "wb") as out, pa.ipc.new_file(out, schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+            size = beside.stat().st_size
+            beside.rename(target)
+        finally:
+            beside.unlink(missing_ok=True)
+        return size
+
+    def read(self, epoch: int, index: int) -> Iterator[pa.RecordBatch] | None:
+        """The rows of a split, straight from the mapped file; `None` if it is not here."""
+        try:
+            reader = pa.ipc.open_file(pa.memory_map(str(self._path(epoch, index))))
+        except (FileNotFoundError, pa.ArrowInvalid):
+            return None
+        return (reader.get_batch(number) for number in range(reader.num_record_batches))
+
+    def has(self, epoch: int, splits: int) -> bool:
+        """Whether all splits of an epoch are here; an epoch without any always is."""
+        return all(self._path(epoch, index).is_file() for index in range(splits))
+
+    def prune(self, through_epoch: int) -> None:
+        """Remove everything up to this epoch; who reads it at the moment is not disturbed."""
+        for epoch, folder in self._epochs():
+            if epoch <= through_epoch:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def epochs(self) -> list[int]:
+        """The epochs of which there is something, the oldest first."""
+        return sorted(epoch for epoch, _ in self._epochs())
+
+    def _epochs(self) -> Iterator[tuple[int, Path]]:
+        if self._root.is_dir():
+            for folder in list(self._root.iterdir()):
+                if folder.name.isdigit():
+                    yield int(folder.name), folder
+
+    def _path(self, epoch: int, index: int) -> Path:
+        return self._root / f"{epoch:012d}" / f"{index}.arrow"

@@ -1,0 +1,148 @@
+"""Prefetching: a thread that brings the input of each new epoch to the local disk, in order.
+
+It follows the epoch log, which says what an epoch reads before anybody has processed it. What is in
+the inbox is a copy, so nothing here can make a stream wrong: at worst a task reads at the source.
+"""
+
+import logging
+import shutil
+import threading
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import pyarrow as pa
+
+from ft_policies.errors import HoldfastError, TransientError
+from resources.control.records import Epoch
+from resources.control.store import ControlStore
+from streaming.inbox import Inbox
+from streaming.sources.base import Source
+from streaming.sources.opening import arrow_columns, open_source
+from streaming.spec import ReplicaSpec
+
+LOOK_SECONDS = 0.25
+LONGEST_PAUSE_SECONDS = 5.0
+EPOCHS_A_LOOK = 100
+KEEP_FREE_BYTES = 512 << 20
+
+log = logging.getLogger(__name__)
+
+
+class _StoppedError(Exception):
+    """Nobody wants the rest."""
+
+
+class Prefetcher(threading.Thread):
+    """Writes every split of every epoch after `after_epoch` into the inbox.
+
+    A stream of files needs Spark to read its columns: give `schema`, or start it when a session is up.
+    """
+
+    def __init__(
+        self,
+        spec: ReplicaSpec,
+        store: ControlStore,
+        inbox: Inbox,
+        *,
+        after_epoch: int,
+        schema: pa.Schema | None = None,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        super().__init__(name="prefetcher", daemon=True)
+        self._spec = spec
+        self._store = store
+        self._inbox = inbox
+        self._given_schema = schema
+        self._look_seconds = look_seconds
+        self._through = after_epoch
+        self._pruned_through = after_epoch
+        self._decided: int | None = None
+        self._ended = threading.Event()
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether every epoch that was decided at the last look is in the inbox."""
+        return self._decided is not None and self._through >= self._decided
+
+    @property
+    def through_epoch(self) -> int:
+        """The last epoch that is in the inbox, or was and is not needed any more."""
+        return self._through
+
+    def prune(self, through_epoch: int) -> None:
+        """Forget the epochs that the state covers by now; those not fetched yet are passed over."""
+        self._pruned_through = max(self._pruned_through, through_epoch)
+        self._inbox.prune(through_epoch)
+
+    def stop(self) -> None:
+        """Ask it to end, in the middle of an epoch if need be; `join` waits until it has."""
+        self._ended.set()
+
+    def run(self) -> None:
+        """Look for new epochs and fetch them; whatever goes wrong is said and tried again."""
+        delay = 0.0
+        while not self._ended.wait(delay):
+            delay = (
+                self._look_seconds if self._tried() else min(2 * delay + 0.5, LONGEST_PAUSE_SECONDS)
+            )
+
+    def _tried(self) -> bool:
+        """Whether it went well."""
+        try:
+            self.fetch()
+        except _StoppedError:
+            pass  # the loop ends by itself
+        except HoldfastError as error:
+            log.warning("no input prefetched: %s (%s)", error, error.hint)
+            return False
+        except Exception:
+            log.exception("no input prefetched, for a reason that nobody thought of")
+            return False
+        return True
+
+    def fetch(self) -> None:
+        """Fetch all epochs that are decided by now."""
+        name = self._spec.stream.name
+        last = self._store.epochs.last(name)
+        self._decided = -1 if last is None else last.epoch
+        while not self._ended.is_set():
+            self._through = max(self._through, self._pruned_through)
+            first = self._through + 1
+            if first > self._decided:
+                return
+            until = min(first + EPOCHS_A_LOOK - 1, self._decided)
+            for epoch in self._store.epochs.between(name, first, until):
+                self._fetch_epoch(epoch)
+
+    def _fetch_epoch(self, epoch: Epoch) -> None:
+        splits = self._source.splits(epoch.input)
+        if epoch.epoch > self._pruned_through and not self._inbox.has(epoch.epoch, len(splits)):
+            self._demand_room()
+            for index, split in enumerate(splits):
+                rows = self._until_stopped(self._source.read(split))
+                self._inbox.write(epoch.epoch, index, self._schema, rows)
+        if epoch.epoch <= self._pruned_through:
+            self._inbox.prune(self._pruned_through)  # it was pruned while it was written
+        self._through = epoch.epoch
+
+    def _until_stopped(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if self._ended.is_set():
+                raise _StoppedError
+            yield batch
+
+    def _demand_room(self) -> None:
+        free = shutil.disk_usage(self._spec.folder).free
+        if free < KEEP_FREE_BYTES:
+            raise TransientError(
+                f"only {free >> 20} MiB are free in {self._spec.folder}",
+                hint="make room: until then the input is read at its source when it is needed",
+            )
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        return self._given_schema or arrow_columns(self._spec.stream.source)
+
+    @cached_property
+    def _source(self) -> Source:
+        return open_source(self._spec, self._schema, set)
