@@ -4,10 +4,20 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support.control_decisions", "tests.support.control_registers")
+pytest.register_assert_rewrite(
+    "tests.support.control_decisions",
+    "tests.support.control_registers",
+    "tests.support.control_takeovers",
+    "tests.support.control_tiers",
+)
 
 from resources.control.store import ControlStore  # noqa: E402
-from tests.support import control_decisions, control_registers  # noqa: E402
+from tests.support import (  # noqa: E402
+    control_decisions,
+    control_registers,
+    control_takeovers,
+    control_tiers,
+)
 from tests.support.postgres import fresh_database  # noqa: E402
 
 pytestmark = pytest.mark.integration
@@ -32,6 +42,15 @@ class TestStreams(control_registers.StreamContract): ...
 
 
 class TestReplicas(control_registers.ReplicaContract): ...
+
+
+class TestTiers(control_tiers.TierContract): ...
+
+
+class TestSlots(control_takeovers.SlotContract): ...
+
+
+class TestTakeovers(control_takeovers.TakeoverContract): ...
 
 
 class TestSnapshots(control_registers.SnapshotContract): ...

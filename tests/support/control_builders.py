@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ft_policies.tiers import PRIMARY
+from ft_policies.tiers import PRIMARY, Switches
 from resources.control.records import EpochProposal, LedgerEntry, ReplicaRow, Slot, SnapshotRow
 from resources.control.store import ControlStore
 
@@ -43,12 +43,19 @@ def a_snapshot(snapshot: str, epoch: int, **changes: Any) -> SnapshotRow:
     return SnapshotRow(**{**facts, **changes})
 
 
-def register(store: ControlStore, replica: str, *, slot: Slot = Slot.PRIMARY) -> ReplicaRow | None:
+def register(
+    store: ControlStore,
+    replica: str,
+    *,
+    stream: str = "words",
+    slot: Slot = Slot.PRIMARY,
+    desired: Switches = PRIMARY,
+) -> ReplicaRow | None:
     return store.replicas.register(
         id=replica,
-        stream="words",
+        stream=stream,
         slot=slot,
-        desired=PRIMARY,
+        desired=desired,
         host="here",
         folder=f"replicas/{replica}",
     )

@@ -5,10 +5,20 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support.control_decisions", "tests.support.control_registers")
+pytest.register_assert_rewrite(
+    "tests.support.control_decisions",
+    "tests.support.control_registers",
+    "tests.support.control_takeovers",
+    "tests.support.control_tiers",
+)
 
 from resources.control.store import ControlStore  # noqa: E402
-from tests.support import control_decisions, control_registers  # noqa: E402
+from tests.support import (  # noqa: E402
+    control_decisions,
+    control_registers,
+    control_takeovers,
+    control_tiers,
+)
 
 
 @pytest.fixture
@@ -30,6 +40,15 @@ class TestStreams(control_registers.StreamContract): ...
 
 
 class TestReplicas(control_registers.ReplicaContract): ...
+
+
+class TestTiers(control_tiers.TierContract): ...
+
+
+class TestSlots(control_takeovers.SlotContract): ...
+
+
+class TestTakeovers(control_takeovers.TakeoverContract): ...
 
 
 class TestSnapshots(control_registers.SnapshotContract): ...

@@ -1,0 +1,121 @@
+"""The contract of tiers: what is declared, what is wanted now, and the history of it."""
+
+import pytest
+
+from ft_policies.errors import PermanentError
+from ft_policies.tiers import Tier
+from resources.control.records import DesiredState
+from resources.control.store import ControlStore
+
+
+def switched(store: ControlStore, tier: str) -> None:
+    assert store.tiers.desire("words", tier, why="asked", run="run-1") is not None
+
+
+def changes(store: ControlStore) -> list[tuple[str | None, str, str]]:
+    return [(c.tier_from, c.tier_to, c.why) for c in store.tiers.history("words")]
+
+
+def tiers(store: ControlStore) -> tuple[Tier, Tier]:
+    row = store.streams.get("words")
+    assert row is not None
+    return row.declared_tier, row.tier
+
+
+class TierContract:
+    def test_a_history_begins_with_the_declaration(self, store: ControlStore) -> None:
+        row = store.streams.declare("words", {}, Tier.DEPLOYED)
+        [first] = store.tiers.history("words")
+        assert (first.stream, first.tier_from, first.tier_to) == ("words", None, Tier.DEPLOYED)
+        assert (first.why, first.run, first.reached_at) == ("declared", "", None)
+        assert first.at == pytest.approx(row.declared_at, abs=1.0)
+        assert row.tier is row.declared_tier is first.tier_to is Tier.DEPLOYED
+
+    def test_a_switch_is_noted_with_who_and_why(self, store: ControlStore) -> None:
+        store.streams.declare("words", {}, "deployed")
+        store.streams.desire("words", DesiredState.RUNNING)
+        change = store.tiers.desire("words", "active_standby", why="faster", run="run-7")
+        assert change is not None
+        assert change == store.tiers.history("words")[-1]
+        assert (change.tier_from, change.tier_to) == (Tier.DEPLOYED, Tier.ACTIVE_STANDBY)
+        assert (change.why, change.run, change.reached_at) == ("faster", "run-7", None)
+        row = store.streams.get("words")
+        assert row is not None
+        assert (row.tier, row.desired) == (Tier.ACTIVE_STANDBY, DesiredState.RUNNING)
+
+    def test_wanting_what_is_wanted_changes_nothing(self, store: ControlStore) -> None:
+        row = store.streams.declare("words", {}, "deployed")
+        assert store.tiers.desire("words", "deployed", why="asked", run="r") is None
+        assert store.streams.get("words") == row
+        assert len(store.tiers.history("words")) == 1
+
+    def test_declaring_the_same_again_does_not_undo_a_switch(self, store: ControlStore) -> None:
+        store.streams.declare("words", {"rate": 1}, "deployed")
+        switched(store, "active_standby")
+        store.streams.declare("words", {"rate": 1}, "deployed")
+        store.streams.declare("words", {"rate": 2}, "deployed")
+        assert tiers(store) == (Tier.DEPLOYED, Tier.ACTIVE_STANDBY)
+        assert len(store.tiers.history("words")) == 2
+
+    def test_a_declaration_that_names_another_tier_is_a_switch(self, store: ControlStore) -> None:
+        store.streams.declare("words", {}, "deployed")
+        switched(store, "active_standby")
+        store.streams.declare("words", {}, "passive_replication")
+        assert tiers(store) == (Tier.PASSIVE_REPLICATION, Tier.PASSIVE_REPLICATION)
+        assert changes(store) == [
+            (None, "deployed", "declared"),
+            ("deployed", "active_standby", "asked"),
+            ("active_standby", "passive_replication", "declared"),
+        ]
+
+    def test_a_declaration_that_follows_a_switch_is_none_itself(self, store: ControlStore) -> None:
+        store.streams.declare("words", {}, "deployed")
+        switched(store, "active_standby")
+        store.streams.declare("words", {}, "active_standby")
+        assert len(store.tiers.history("words")) == 2
+        switched(store, "deployed")
+        store.streams.declare("words", {}, "active_standby")
+        assert tiers(store) == (Tier.ACTIVE_STANDBY, Tier.DEPLOYED)
+
+    def test_the_newest_change_is_reached_once(self, store: ControlStore) -> None:
+        store.streams.declare("words", {}, "deployed")
+        assert store.tiers.reached("words")
+        [first] = store.tiers.history("words")
+        assert first.reached_at == pytest.approx(store.now(), abs=30)
+        assert not store.tiers.reached("words")
+        assert store.tiers.history("words") == [first]
+        switched(store, "active_standby")
+        switched(store, "passive_standby_hot")
+        assert store.tiers.reached("words")
+        reached = [change.reached_at is not None for change in store.tiers.history("words")]
+        assert reached == [True, False, True]
+
+    def test_a_tier_given_up_before_it_was_reached_is_not_noted(self, store: ControlStore) -> None:
+        store.streams.declare("words", {}, "deployed")
+        switched(store, "active_standby")
+        assert not store.tiers.reached("words", tier="deployed")
+        assert store.tiers.reached("words", tier="active_standby")
+        assert not store.tiers.reached("unknown")
+
+    def test_a_history_is_of_one_stream_and_keeps_the_newest(self, store: ControlStore) -> None:
+        store.streams.declare("words", {}, "deployed")
+        store.streams.declare("others", {}, "deployed")
+        switched(store, "active_standby")
+        switched(store, "active_replication")
+        assert [c.tier_to for c in store.tiers.history("words", limit=2)] == [
+            Tier.ACTIVE_STANDBY,
+            Tier.ACTIVE_REPLICATION,
+        ]
+        assert len(store.tiers.history("others")) == 1
+        assert store.tiers.history("unknown") == []
+
+    def test_what_is_no_stream_or_no_tier_is_refused(self, store: ControlStore) -> None:
+        with pytest.raises(PermanentError, match="no stream"):
+            store.tiers.desire("words", "deployed", why="asked", run="r")
+        row = store.streams.declare("words", {}, "deployed")
+        with pytest.raises(PermanentError, match="hottest"):
+            store.tiers.desire("words", "hottest", why="asked", run="r")
+        with pytest.raises(PermanentError, match="hottest"):
+            store.streams.declare("words", {}, "hottest")
+        assert store.streams.get("words") == row
+        assert len(store.tiers.history("words")) == 1
