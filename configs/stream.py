@@ -17,6 +17,7 @@ from configs.units import (
     Name,
     Reference,
     Section,
+    Share,
     cannot_hold,
     written_as,
 )
@@ -24,6 +25,7 @@ from ft_policies.checkpoints import CheckpointPolicy
 from ft_policies.epochs import Pace
 from ft_policies.health import HealthPolicy
 from ft_policies.retention import RetentionPolicy
+from ft_policies.spare_capacity import SpareCapacityPolicy
 from ft_policies.tiers import Guarantee, Tier
 
 FIXED_SPARK_CONF = {
@@ -132,6 +134,42 @@ class Supervision(Section):
         )
 
 
+class SpareCapacity(Section):
+    """Run the secondary on what the host has left: at low priority, and paused when that is little."""
+
+    nice: Annotated[int, Field(strict=True, ge=0, le=19)] = 10
+    pause_above: Share = 0.9
+    resume_below: Share = 0.7
+    after: Duration = 10.0
+    queue_epochs: Count = 30
+
+    @model_validator(mode="after")
+    def _has_a_band(self) -> Self:
+        if self.resume_below >= self.pause_above:
+            raise cannot_hold(
+                ("resume_below",),
+                f"must be less than pause_above ({self.pause_above:g}): "
+                "otherwise the secondary would go back and forth",
+            )
+        return self
+
+    def policy(self) -> SpareCapacityPolicy:
+        """The policy that this section describes."""
+        return SpareCapacityPolicy(
+            pause_above=self.pause_above,
+            resume_below=self.resume_below,
+            after_seconds=self.after,
+            queue_epochs=self.queue_epochs,
+        )
+
+
+class Secondary(Section):
+    """How the secondary keeps up, in the tiers that have one."""
+
+    sync: Duration = 5.0
+    spare_capacity: SpareCapacity | None = None
+
+
 class Resources(Section):
     """What a replica runs on."""
 
@@ -173,15 +211,7 @@ class StreamDeclaration(Section):
     resources: Resources = Resources()
     expectations: Reference | None = None
     tier: Tier = Tier.PASSIVE_REPLICATION
-
-    @field_validator("tier")
-    @classmethod
-    def _tier_exists(cls, tier: Tier) -> Tier:
-        if tier is not Tier.PASSIVE_REPLICATION:
-            raise PydanticCustomError(
-                "tier", "must be passive_replication: this version runs no other tier yet"
-            )
-        return tier
+    secondary: Secondary = Secondary()
 
     @model_validator(mode="after")
     def _slow_is_not_stuck(self) -> Self:
@@ -204,3 +234,20 @@ class StreamDeclaration(Section):
                 "set sink.idempotent: true if yours may, otherwise guarantee: rollback",
             )
         return self
+
+    @model_validator(mode="after")
+    def _sink_bears_the_tier(self) -> Self:
+        objection = self.objection_to(self.tier)
+        if objection is not None:
+            raise cannot_hold(("tier",), objection)
+        return self
+
+    def objection_to(self, tier: Tier) -> str | None:
+        """Why the stream cannot be in this tier; `None` if it can."""
+        both_send = tier is Tier.ACTIVE_REPLICATION
+        if both_send and isinstance(self.sink, CallableSink) and not self.sink.idempotent:
+            return (
+                "active_replication has both replicas call the sink for each epoch: "
+                "set sink.idempotent: true if yours bears that, otherwise choose active_standby"
+            )
+        return None

@@ -87,6 +87,7 @@ Integer = Annotated[int, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 CountOrZero = Annotated[int, Field(strict=True, ge=0)]
 Flag = Annotated[bool, Field(strict=True)]
+Share = Annotated[float, Field(strict=True, gt=0, le=1)]
 RowsPerSecond = Annotated[float, Field(strict=True, ge=0, le=1e9)]
 Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[

@@ -1,10 +1,11 @@
-"""Is a stream all right? Judged from what several observers say of its primary."""
+"""Is a stream all right? Judged from what several observers say of its replicas."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 LAUNCH_SECONDS = 15.0
 MAX_DOUBLINGS = 6
+SECONDARY_LEASES = 3  # nobody waits for a secondary, and it may run at low priority
 
 
 class Process(StrEnum):
@@ -56,6 +57,25 @@ class PrimarySeen:
     given_up_before: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondarySeen:
+    """The live secondary of a stream: what it says of itself and what others see of it.
+
+    `quiet_seconds` counts since it last finished an epoch, was started, or was asked for something
+    else, whichever came last.
+    """
+
+    id: str
+    process: Process
+    registered_age: float
+    heartbeat_age: float | None
+    quiet_seconds: float
+    leaving: bool
+    deployed: bool
+    processing: bool
+    paused: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """A stream's health and the sentence that explains it."""
@@ -86,25 +106,33 @@ class HealthPolicy:
             return Verdict(Health.DEAD, f"the process of {primary.id} is gone")
         if not wanted:
             return Verdict(Health.STOPPING, f"{primary.id} has been told to stop")
-        return self._silent(primary) or self._stuck(primary) or _progress(primary)
+        return _silent(primary, self.lease_seconds) or self._stuck(primary) or _progress(primary)
 
-    def _silent(self, primary: PrimarySeen) -> Verdict | None:
-        age = primary.heartbeat_age
-        if age is None:
-            if primary.registered_age <= LAUNCH_SECONDS:
-                return None
-            return Verdict(
-                Health.SILENT,
-                f"{primary.id} was registered {primary.registered_age:.0f} s ago, no heartbeat yet",
-            )
-        if age <= self.lease_seconds:
-            return None
-        if primary.process is Process.RUNNING:
-            return Verdict(
-                Health.DISPUTED,
-                f"{primary.id} has been silent for {age:.1f} s, but its process is there",
-            )
-        return Verdict(Health.SILENT, f"{primary.id} has been silent for {age:.1f} s")
+    def judge_secondary(self, secondary: SecondarySeen) -> Verdict:
+        """Say how a secondary is."""
+        name = secondary.id
+        if secondary.process is Process.GONE:
+            return Verdict(Health.DEAD, f"the process of {name} is gone")
+        silent = _silent(secondary, SECONDARY_LEASES * self.lease_seconds)
+        if silent is not None:
+            return silent
+        if secondary.leaving:
+            return Verdict(Health.STOPPING, f"{name} has been told to leave")
+        if not secondary.deployed:
+            return self._starting_secondary(secondary)
+        if secondary.paused:
+            return Verdict(Health.HEALTHY, f"{name} has paused: the host is loaded")
+        patience = self.stuck_after_seconds + self.start_within_seconds
+        if secondary.processing and secondary.quiet_seconds > patience:
+            quiet = secondary.quiet_seconds
+            return Verdict(Health.STUCK, f"{name} has finished no epoch for {quiet:.0f} s")
+        return Verdict(Health.HEALTHY, f"{name} stands by")
+
+    def _starting_secondary(self, secondary: SecondarySeen) -> Verdict:
+        age = secondary.registered_age
+        if age > self.start_within_seconds:
+            return Verdict(Health.STUCK, f"{secondary.id} is not up {age:.0f} s after its start")
+        return Verdict(Health.STARTING, f"{secondary.id} is starting")
 
     def _stuck(self, primary: PrimarySeen) -> Verdict | None:
         patience = 2.0 ** min(primary.given_up_before, MAX_DOUBLINGS)
@@ -120,6 +148,25 @@ class HealthPolicy:
         return Verdict(
             Health.STUCK, f"{primary.id} has finished no epoch for {primary.progress_age:.0f} s"
         )
+
+
+def _silent(replica: PrimarySeen | SecondarySeen, patience_seconds: float) -> Verdict | None:
+    age = replica.heartbeat_age
+    if age is None:
+        if replica.registered_age <= LAUNCH_SECONDS:
+            return None
+        return Verdict(
+            Health.SILENT,
+            f"{replica.id} was registered {replica.registered_age:.0f} s ago, no heartbeat yet",
+        )
+    if age <= patience_seconds:
+        return None
+    if replica.process is Process.RUNNING:
+        return Verdict(
+            Health.DISPUTED,
+            f"{replica.id} has been silent for {age:.1f} s, but its process is there",
+        )
+    return Verdict(Health.SILENT, f"{replica.id} has been silent for {age:.1f} s")
 
 
 def _progress(primary: PrimarySeen) -> Verdict:

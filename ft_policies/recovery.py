@@ -1,15 +1,46 @@
 """The recover playbook: from what is seen to the one step that is safe now.
 
 There is no program counter. Whoever performs a step may die before, during or after it; the next
-one looks at the world again and goes on from there.
+one looks at the world again and goes on from there. A change of tier is the same playbook: the
+primary first, then the secondary, one switch at a time.
 """
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from ft_policies.health import Health, Verdict
+from ft_policies.tiers import OFF, SECONDARY, Switch, Switches, Tier
+from ft_policies.transitions import Turn, plan
 
 FAILURES_BEFORE_GIVING_UP = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondaryLook:
+    """The live secondary as one look shows it."""
+
+    id: str
+    health: Health
+    reason: str
+    observed: Switches
+    desired: Switches
+    paused: bool = False
+
+    def next_turn(self, wanted: Switches) -> Turn | None:
+        """The turn that comes next, also where only the desire is left over from another plan."""
+        turns = plan(self.observed, wanted) or plan(self.desired, wanted)
+        return turns[0] if turns else None
+
+    def asked(self, turn: Turn, wanted: Switches) -> Switches:
+        """What to desire so that this turn happens and nothing else goes off.
+
+        What is on stays on, whatever an earlier plan desired; what is wanted and desired already
+        stays desired.
+        """
+        kept = self.observed
+        for switch in self.desired.on() & wanted.on():
+            kept = kept.turned(switch, on=True)
+        return kept.turned(turn.switch, turn.on)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +52,10 @@ class Observed:
     token: int
     failures_in_a_row: int = 0
     last_failure: str = ""
+    tier: Tier = Tier.PASSIVE_REPLICATION
+    secondary: SecondaryLook | None = None
+    secondary_failures_in_a_row: int = 0
+    last_secondary_failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +70,13 @@ class Fence:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """Start a new primary, which restores the newest snapshot by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitTakeover:
+    """Wait until the secondary has become the primary, which it does by itself."""
+
+    secondary: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +100,114 @@ class GiveUp:
     reason: str
 
 
-Step: TypeAlias = Fence | Launch | AwaitLevel | AwaitEnd | GiveUp
+@dataclass(frozen=True, slots=True)
+class EndSecondary:
+    """Take the slot from a secondary that counts as failed."""
+
+    secondary: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSecondary:
+    """Start a new secondary, with nothing on but `deploy`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSwitch:
+    """Turn one switch of the secondary and see it follow."""
+
+    secondary: str
+    switch: Switch
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitSecondaryEnd:
+    """Ask the secondary to leave, and wait until it has."""
+
+    secondary: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpSecondary:
+    """Leave the stream without its secondary for now: it fails each time."""
+
+    reason: str
+
+
+Step: TypeAlias = (
+    Fence
+    | Launch
+    | AwaitTakeover
+    | AwaitLevel
+    | AwaitEnd
+    | GiveUp
+    | EndSecondary
+    | LaunchSecondary
+    | TurnSwitch
+    | AwaitSecondaryEnd
+    | GiveUpSecondary
+)
 
 
 def next_step(seen: Observed) -> Step | None:
     """The one step that is safe now, or `None` when the stream is as it should be."""
-    health = seen.verdict.health
-    match health:
-        case Health.HEALTHY | Health.STOPPED:
-            return None
+    match seen.verdict.health:
+        case Health.HEALTHY:
+            return _secondary_step(seen)
+        case Health.STOPPED:
+            return None if seen.secondary is None else _see_off(seen.secondary)
         case Health.MISSING:
-            if seen.failures_in_a_row >= FAILURES_BEFORE_GIVING_UP:
-                return GiveUp(
-                    f"{seen.failures_in_a_row} replicas failed in a row: {seen.last_failure}"
-                )
-            return Launch()
+            return _replace_primary(seen)
         case Health.DEAD | Health.SILENT | Health.DISPUTED | Health.STUCK:
             return Fence(_named(seen), seen.token, seen.verdict.reason)
         case Health.STARTING | Health.REPLAYING | Health.WAITING:
             return AwaitLevel(_named(seen))
         case Health.STOPPING:
             return AwaitEnd(_named(seen))
+
+
+def _replace_primary(seen: Observed) -> Step:
+    """Let the secondary take over; a new primary is for when there is none that can."""
+    secondary = seen.secondary
+    if secondary is not None and secondary.health.failed:
+        return EndSecondary(secondary.id, secondary.reason)
+    if secondary is not None and secondary.health is not Health.STOPPING:
+        return AwaitTakeover(secondary.id)
+    if seen.failures_in_a_row >= FAILURES_BEFORE_GIVING_UP:
+        return GiveUp(f"{seen.failures_in_a_row} replicas failed in a row: {seen.last_failure}")
+    return Launch()
+
+
+def _secondary_step(seen: Observed) -> Step | None:
+    """Bring the secondary to what the tier wants, beside a primary that is well."""
+    secondary, wanted = seen.secondary, SECONDARY[seen.tier]
+    if secondary is None:
+        return None if wanted == OFF else _launch_secondary(seen)
+    if secondary.health.failed or secondary.health is Health.STOPPING:
+        return _see_off(secondary)
+    if secondary.paused and wanted.process:
+        return None
+    turn = secondary.next_turn(wanted)
+    if wanted == OFF and (turn is None or turn.switch is Switch.DEPLOY):
+        return AwaitSecondaryEnd(secondary.id)
+    return None if turn is None else TurnSwitch(secondary.id, turn.switch, turn.on)
+
+
+def _launch_secondary(seen: Observed) -> Step:
+    failures = seen.secondary_failures_in_a_row
+    if failures >= FAILURES_BEFORE_GIVING_UP:
+        return GiveUpSecondary(
+            f"{failures} secondaries failed in a row: {seen.last_secondary_failure}"
+        )
+    return LaunchSecondary()
+
+
+def _see_off(secondary: SecondaryLook) -> Step:
+    if secondary.health.failed:
+        return EndSecondary(secondary.id, secondary.reason)
+    return AwaitSecondaryEnd(secondary.id)
 
 
 def _named(seen: Observed) -> str:

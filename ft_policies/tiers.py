@@ -1,7 +1,9 @@
 """The six fault-tolerance tiers and the switches of a replica."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 
 
 class Tier(StrEnum):
@@ -14,6 +16,14 @@ class Tier(StrEnum):
     DEPLOYED = "deployed"
     PASSIVE_REPLICATION = "passive_replication"
 
+    @property
+    def strength(self) -> int:
+        """How much of a recovery is done beforehand: 0 is nothing, 5 everything."""
+        return _STRENGTHS[self]
+
+
+_STRENGTHS = {tier: strength for strength, tier in enumerate(reversed(Tier))}
+
 
 class Guarantee(StrEnum):
     """What a recovery may cost in data."""
@@ -21,6 +31,16 @@ class Guarantee(StrEnum):
     PRECISE = "precise"
     ROLLBACK = "rollback"
     GAP = "gap"
+
+
+class Switch(StrEnum):
+    """One thing that a replica does or does not do."""
+
+    DEPLOY = "deploy"
+    RECEIVE = "receive"
+    PROCESS = "process"
+    SEND = "send"
+    SYNC = "sync"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +53,30 @@ class Switches:
     send: bool = False
     sync: bool = False
 
+    def on(self) -> frozenset[Switch]:
+        """Those that are on."""
+        return frozenset(switch for switch in Switch if getattr(self, switch))
+
+    def turned(self, switch: Switch, on: bool) -> "Switches":  # noqa: FBT001 (that is the verb)
+        """The same with one of them turned on or off."""
+        return replace(self, **{switch.value: on})
+
 
 PRIMARY = Switches(deploy=True, receive=True, process=True, send=True)
 OFF = Switches()
+
+SECONDARY: Mapping[Tier, Switches] = MappingProxyType(
+    {
+        Tier.ACTIVE_REPLICATION: Switches(deploy=True, receive=True, process=True, send=True),
+        Tier.ACTIVE_STANDBY: Switches(deploy=True, receive=True, process=True),
+        Tier.PASSIVE_STANDBY_HOT: Switches(deploy=True, receive=True, sync=True),
+        Tier.PASSIVE_STANDBY_COLD: Switches(deploy=True, sync=True),
+        Tier.DEPLOYED: Switches(deploy=True),
+        Tier.PASSIVE_REPLICATION: OFF,
+    }
+)
+
+
+def covered(switches: Switches) -> Tier:
+    """The strongest tier that a secondary with these switches on is good for."""
+    return next(tier for tier in Tier if SECONDARY[tier].on() <= switches.on())

@@ -75,6 +75,8 @@ class SimulatedStream:
                 self.health = Health.MISSING if self.wanted else Health.STOPPED
             case GiveUp():
                 self.wanted = False
+            case _:
+                raise AssertionError(f"{step} in a stream without a secondary")
 
     def _fence(self, step: Fence) -> None:
         if step.token == self.token:

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from configs.sources import FilesSource, RateSource
 from configs.stream import StreamDeclaration
 from ft_policies.epochs import Pace
+from ft_policies.spare_capacity import SpareCapacityPolicy
 from ft_policies.tiers import Guarantee, Tier
 from tests.fakes.declared import a_declaration
 
@@ -87,6 +88,10 @@ CALLABLE = {"kind": "callable", "function": "json:dumps"}
         ({"source": {**RATE, "profile": {**SPIKES, "length": 9, "period": 9}}}, "shorter than"),
         ({"resources": {"master": "local"}}, r"must be local\[n\]"),
         ({"resources": {"driver_memory": "1 GB"}}, "512m or 2g"),
+        ({"secondary": {"spare_capacity": {"nice": 20}}}, "nice"),
+        ({"secondary": {"spare_capacity": {"pause_above": 1.5}}}, "pause_above"),
+        ({"secondary": {"spare_capacity": {"pause_above": 0.7}}}, "back and forth"),
+        ({"tier": "hot"}, "tier"),
         ({"name": "Clicks"}, "lower-case"),
         ({"name": "c" * 64}, "at most 63"),
         ({"unknown": 1}, "unknown"),
@@ -118,6 +123,34 @@ def test_spark_conf_leaves_what_holdfast_owns(key: str) -> None:
         a_declaration(resources={"spark_conf": {key: "x"}})
 
 
-def test_a_tier_that_this_version_does_not_run_is_refused() -> None:
-    with pytest.raises(ValidationError, match="this version runs no other tier yet"):
-        a_declaration(tier="active_standby")
+@pytest.mark.parametrize("tier", Tier)
+def test_every_tier_can_be_declared(tier: Tier) -> None:
+    assert a_declaration(tier=tier.value).tier is tier
+
+
+def test_a_sink_that_both_replicas_would_call_must_bear_it() -> None:
+    rollback = {"recovery_time": 10, "guarantee": "rollback"}
+    with pytest.raises(ValidationError, match="both replicas call the sink"):
+        a_declaration(sink=CALLABLE, objective=rollback, tier="active_replication")
+    idempotent = {**CALLABLE, "idempotent": True}
+    assert (
+        a_declaration(sink=idempotent, tier="active_replication").objection_to(
+            Tier.ACTIVE_REPLICATION
+        )
+        is None
+    )
+    standby = a_declaration(sink=CALLABLE, objective=rollback, tier="active_standby")
+    assert "idempotent" in str(standby.objection_to(Tier.ACTIVE_REPLICATION))
+    assert standby.objection_to(Tier.PASSIVE_STANDBY_HOT) is None
+
+
+def test_a_secondary_may_run_on_spare_capacity() -> None:
+    assert a_declaration().secondary.spare_capacity is None
+    assert a_declaration().secondary.sync == 5.0
+    spare = {"nice": 5, "pause_above": 0.8, "resume_below": 0.5, "after": "2s", "queue_epochs": 9}
+    secondary = a_declaration(secondary={"sync": "1s", "spare_capacity": spare}).secondary
+    assert secondary.spare_capacity is not None
+    assert secondary.spare_capacity.nice == 5
+    assert secondary.spare_capacity.policy() == SpareCapacityPolicy(
+        pause_above=0.8, resume_below=0.5, after_seconds=2.0, queue_epochs=9
+    )

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.health import Health, HealthPolicy, PrimarySeen, Process
+from ft_policies.health import Health, HealthPolicy, PrimarySeen, Process, SecondarySeen
 
 POLICY = HealthPolicy(lease_seconds=3.0, stuck_after_seconds=60.0, start_within_seconds=120.0)
 WELL = PrimarySeen(
@@ -79,3 +79,43 @@ def test_a_primary_that_is_silent_for_longer_than_its_lease_never_passes_for_wel
     assert verdict.reason
     if silent or seen.process is Process.GONE:
         assert verdict.health.failed
+
+
+STANDS_BY = SecondarySeen(
+    id="words-2",
+    process=Process.RUNNING,
+    registered_age=500.0,
+    heartbeat_age=0.4,
+    quiet_seconds=1.0,
+    leaving=False,
+    deployed=True,
+    processing=False,
+    paused=False,
+)
+COMING_UP = replace(STANDS_BY, registered_age=5.0, deployed=False)
+PROCESSES = replace(STANDS_BY, processing=True)
+
+
+@pytest.mark.parametrize(
+    ("seen", "health"),
+    [
+        (STANDS_BY, Health.HEALTHY),
+        (PROCESSES, Health.HEALTHY),
+        (replace(STANDS_BY, process=Process.GONE), Health.DEAD),
+        (replace(STANDS_BY, process=Process.GONE, leaving=True), Health.DEAD),
+        (replace(STANDS_BY, heartbeat_age=8.9), Health.HEALTHY),
+        (replace(STANDS_BY, heartbeat_age=9.1), Health.DISPUTED),
+        (replace(STANDS_BY, heartbeat_age=9.1, process=Process.UNKNOWN), Health.SILENT),
+        (replace(STANDS_BY, leaving=True), Health.STOPPING),
+        (COMING_UP, Health.STARTING),
+        (replace(COMING_UP, heartbeat_age=None), Health.STARTING),
+        (replace(COMING_UP, heartbeat_age=None, registered_age=16.0), Health.SILENT),
+        (replace(COMING_UP, registered_age=121.0), Health.STUCK),
+        (replace(PROCESSES, quiet_seconds=179.0), Health.HEALTHY),
+        (replace(PROCESSES, quiet_seconds=181.0), Health.STUCK),
+        (replace(PROCESSES, quiet_seconds=181.0, paused=True), Health.HEALTHY),
+        (replace(STANDS_BY, quiet_seconds=9000.0), Health.HEALTHY),
+    ],
+)
+def test_a_secondary_is_judged(seen: SecondarySeen, health: Health) -> None:
+    assert POLICY.judge_secondary(seen).health is health

@@ -1,0 +1,177 @@
+"""A stream in memory with a primary and a secondary that die, take over and follow their switches."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from ft_policies.health import Health, Verdict
+from ft_policies.recovery import (
+    AwaitEnd,
+    AwaitLevel,
+    AwaitSecondaryEnd,
+    AwaitTakeover,
+    EndSecondary,
+    Fence,
+    GiveUp,
+    GiveUpSecondary,
+    Launch,
+    LaunchSecondary,
+    Observed,
+    SecondaryLook,
+    Step,
+    TurnSwitch,
+    next_step,
+)
+from ft_policies.tiers import OFF, PRIMARY, SECONDARY, Switches, Tier
+from ft_policies.transitions import Turn, plan
+from tests.fakes.stream import Crash
+
+
+@dataclass
+class SimulatedReplica:
+    """One process; what is observed follows what is desired when it gets the time."""
+
+    id: str
+    desired: Switches
+    observed: Switches = OFF
+    alive: bool = True
+    level: bool = False
+    paused: bool = False
+
+    def follow(self) -> None:
+        """Do one turn towards what is desired."""
+        turns = plan(self.observed, self.desired)
+        if self.alive and turns and not (self.paused and turns[0].switch == "process"):
+            self.observed = self.observed.turned(turns[0].switch, turns[0].on)
+
+
+@dataclass
+class SimulatedPair:
+    """The world of a recover playbook that restores a tier; what must never happen is asserted.
+
+    `fates` says what befalls the performer at each action: it dies "before", "amid" or "after" it.
+    """
+
+    tier: Tier
+    primary: SimulatedReplica | None = None
+    secondary: SimulatedReplica | None = None
+    fates: list[str] = field(default_factory=list)
+    token: int = 1
+    born: int = 0
+
+    def observed(self) -> Observed:
+        return Observed(
+            verdict=self._verdict(),
+            primary=None if self.primary is None else self.primary.id,
+            token=self.token,
+            tier=self.tier,
+            secondary=self._secondary_look(),
+        )
+
+    def recover(self) -> Iterator[Step]:
+        while (step := next_step(self.observed())) is not None:
+            fate = self.fates.pop(0) if self.fates else "lives"
+            if fate == "before":
+                raise Crash
+            self._act(step, cut=fate == "amid")
+            if fate in ("amid", "after"):
+                raise Crash
+            yield step
+
+    def take_over(self) -> None:
+        """What the secondary's own watch does."""
+        one = self.secondary
+        gone = self.primary is None or not self.primary.alive
+        if one is not None and one.alive and one.desired != OFF and gone:
+            self.token += 1
+            self.secondary = None
+            self.primary = replace(one, desired=PRIMARY, observed=PRIMARY, paused=False)
+
+    def held(self) -> bool:
+        wanted = SECONDARY[self.tier]
+        if self.primary is None or not self.primary.alive or not self.primary.level:
+            return False
+        if self.secondary is None:
+            return wanted == OFF
+        return self.secondary.alive and self.secondary.observed == self.secondary.desired == wanted
+
+    def _verdict(self) -> Verdict:
+        if self.primary is None:
+            return Verdict(Health.MISSING, "no primary")
+        if not self.primary.alive:
+            return Verdict(Health.DEAD, "gone")
+        return Verdict(Health.HEALTHY if self.primary.level else Health.REPLAYING, "as simulated")
+
+    def _secondary_look(self) -> SecondaryLook | None:
+        one = self.secondary
+        if one is None:
+            return None
+        health = Health.HEALTHY if one.observed.deploy else Health.STARTING
+        if one.desired == OFF:
+            health = Health.STOPPING
+        if not one.alive:
+            health = Health.DEAD
+        return SecondaryLook(
+            id=one.id,
+            health=health,
+            reason="as simulated",
+            observed=one.observed,
+            desired=one.desired,
+            paused=one.paused,
+        )
+
+    def _act(self, step: Step, *, cut: bool) -> None:  # noqa: C901 (one case per step)
+        match step:
+            case Fence():
+                self._fence(step)
+            case Launch():
+                self._launch()
+            case AwaitTakeover():
+                self.take_over()
+            case AwaitLevel():
+                if self.primary is not None:
+                    self.primary.level = True
+            case EndSecondary():
+                if self.secondary is not None and self.secondary.id == step.secondary:
+                    assert not self.secondary.alive, "an able secondary was ended"
+                    self.secondary = None
+            case LaunchSecondary():
+                self._launch_secondary()
+            case TurnSwitch():
+                self._turn(step, cut=cut)
+            case AwaitSecondaryEnd():
+                self._see_off(step, cut=cut)
+            case AwaitEnd() | GiveUp() | GiveUpSecondary():
+                raise AssertionError(f"{step} in a stream that is wanted and never fails")
+
+    def _fence(self, step: Fence) -> None:
+        if self.primary is not None and self.primary.id == step.primary:
+            assert not self.primary.alive, "a live primary was fenced"
+            self.token += 1
+            self.primary = None
+
+    def _launch(self) -> None:
+        able = self.secondary is not None and self.secondary.alive and self.secondary.desired != OFF
+        assert not able, "a primary was launched beside a secondary that can take over"
+        if self.primary is None:
+            self.born += 1
+            self.primary = SimulatedReplica(f"words-{self.born}", PRIMARY, PRIMARY)
+
+    def _launch_secondary(self) -> None:
+        if self.secondary is None:
+            self.born += 1
+            self.secondary = SimulatedReplica(f"words-{self.born}", Switches(deploy=True))
+
+    def _turn(self, step: TurnSwitch, *, cut: bool) -> None:
+        look, one = self._secondary_look(), self.secondary
+        if look is None or one is None or one.id != step.secondary:
+            return
+        one.desired = look.asked(Turn(step.switch, step.on), SECONDARY[self.tier])
+        for _ in range(0 if cut else 5):
+            one.follow()
+
+    def _see_off(self, step: AwaitSecondaryEnd, *, cut: bool) -> None:
+        one = self.secondary
+        if one is not None and one.id == step.secondary:
+            one.desired = OFF
+            if not cut:
+                self.secondary = None

@@ -1,0 +1,215 @@
+"""The recover playbook of a stream with a secondary: whatever happens, the tier is held in the end."""
+
+from contextlib import suppress
+from itertools import permutations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ft_policies.health import Health, Verdict
+from ft_policies.recovery import (
+    AwaitLevel,
+    AwaitSecondaryEnd,
+    AwaitTakeover,
+    EndSecondary,
+    Fence,
+    GiveUp,
+    GiveUpSecondary,
+    Launch,
+    LaunchSecondary,
+    Observed,
+    SecondaryLook,
+    TurnSwitch,
+    next_step,
+)
+from ft_policies.tiers import OFF, PRIMARY, SECONDARY, Switch, Switches, Tier, covered
+from ft_policies.transitions import Turn
+from tests.fakes.pair import SimulatedPair, SimulatedReplica
+from tests.fakes.stream import Crash
+
+HOT = SECONDARY[Tier.PASSIVE_STANDBY_HOT]
+STANDBY = SECONDARY[Tier.ACTIVE_STANDBY]
+
+
+def a_pair(tier: Tier) -> SimulatedPair:
+    """A stream whose tier is held."""
+    wanted = SECONDARY[tier]
+    return SimulatedPair(
+        tier,
+        primary=SimulatedReplica("words-p", PRIMARY, PRIMARY, level=True),
+        secondary=None if wanted == OFF else SimulatedReplica("words-s", wanted, wanted),
+    )
+
+
+def a_look(
+    observed: Switches = HOT,
+    desired: Switches | None = None,
+    health: Health = Health.HEALTHY,
+    *,
+    paused: bool = False,
+) -> SecondaryLook:
+    return SecondaryLook(
+        id="s",
+        health=health,
+        reason="as told",
+        observed=observed,
+        desired=observed if desired is None else desired,
+        paused=paused,
+    )
+
+
+def seen(
+    secondary: SecondaryLook | None,
+    tier: Tier = Tier.PASSIVE_STANDBY_HOT,
+    health: Health = Health.HEALTHY,
+    failures: int = 0,
+    primary_failures: int = 0,
+) -> Observed:
+    return Observed(
+        verdict=Verdict(health, "as told"),
+        primary=None if health in (Health.MISSING, Health.STOPPED) else "p",
+        token=1,
+        failures_in_a_row=primary_failures,
+        tier=tier,
+        secondary=secondary,
+        secondary_failures_in_a_row=failures,
+        last_secondary_failure="out of memory",
+    )
+
+
+COMING_UP = a_look(OFF, Switches(deploy=True), Health.STARTING)
+LEAVING = a_look(HOT, OFF, Health.STOPPING)
+DEAD = a_look(health=Health.DEAD)
+
+
+@pytest.mark.parametrize(
+    ("observed", "step"),
+    [
+        (seen(a_look()), None),
+        (seen(None), LaunchSecondary()),
+        (seen(None, failures=2), LaunchSecondary()),
+        (seen(None, failures=3), GiveUpSecondary("3 secondaries failed in a row: out of memory")),
+        (seen(None, Tier.PASSIVE_REPLICATION), None),
+        (seen(COMING_UP), TurnSwitch("s", Switch.DEPLOY, on=True)),
+        (seen(DEAD), EndSecondary("s", "as told")),
+        (seen(LEAVING), AwaitSecondaryEnd("s")),
+        (seen(a_look(), Tier.ACTIVE_STANDBY), TurnSwitch("s", Switch.PROCESS, on=True)),
+        (seen(a_look(), Tier.PASSIVE_REPLICATION), TurnSwitch("s", Switch.RECEIVE, on=False)),
+        (
+            seen(a_look(Switches(deploy=True)), Tier.PASSIVE_REPLICATION),
+            AwaitSecondaryEnd("s"),
+        ),
+        (seen(COMING_UP, Tier.PASSIVE_REPLICATION), AwaitSecondaryEnd("s")),
+        (seen(a_look(HOT, STANDBY)), TurnSwitch("s", Switch.SYNC, on=True)),
+        (seen(a_look(paused=True), Tier.ACTIVE_STANDBY), None),
+        (
+            seen(a_look(paused=True), Tier.PASSIVE_REPLICATION),
+            TurnSwitch("s", Switch.RECEIVE, on=False),
+        ),
+        (seen(a_look(), health=Health.DEAD), Fence("p", 1, "as told")),
+        (seen(a_look(), health=Health.STUCK), Fence("p", 1, "as told")),
+        (seen(a_look(), health=Health.MISSING), AwaitTakeover("s")),
+        (seen(a_look(), health=Health.MISSING, primary_failures=3), AwaitTakeover("s")),
+        (seen(COMING_UP, health=Health.MISSING), AwaitTakeover("s")),
+        (seen(DEAD, health=Health.MISSING), EndSecondary("s", "as told")),
+        (seen(LEAVING, health=Health.MISSING), Launch()),
+        (seen(None, health=Health.MISSING), Launch()),
+        (seen(DEAD, health=Health.REPLAYING), AwaitLevel("p")),
+        (seen(None, health=Health.STOPPED), None),
+        (seen(a_look(), health=Health.STOPPED), AwaitSecondaryEnd("s")),
+        (seen(DEAD, health=Health.STOPPED), EndSecondary("s", "as told")),
+    ],
+)
+def test_one_look_gives_one_step(observed: Observed, step: object) -> None:
+    assert next_step(observed) == step
+
+
+def test_a_stream_that_fails_each_time_is_given_up_once_nobody_can_take_over() -> None:
+    assert isinstance(next_step(seen(None, health=Health.MISSING, primary_failures=3)), GiveUp)
+
+
+@pytest.mark.parametrize(("start", "end"), list(permutations(Tier, 2)))
+def test_a_tier_is_changed_one_switch_at_a_time_and_never_below_the_weaker(
+    start: Tier, end: Tier
+) -> None:
+    pair = a_pair(start)
+    pair.tier = end
+    weaker = min(start.strength, end.strength)
+    for _ in pair.recover():
+        observed = OFF if pair.secondary is None else pair.secondary.observed
+        assert covered(observed).strength >= weaker
+    assert pair.held()
+
+
+def test_a_desire_of_an_earlier_plan_neither_breaks_nor_lingers() -> None:
+    cut = a_look(observed=Switches(deploy=True, receive=True, process=True, sync=True), desired=HOT)
+    turn = cut.next_turn(STANDBY)
+    assert turn == Turn(Switch.SYNC, on=False)
+    assert cut.asked(turn, STANDBY) == STANDBY
+
+
+def test_a_query_that_waits_to_be_tried_again_does_not_lose_the_rest() -> None:
+    both = SECONDARY[Tier.ACTIVE_REPLICATION]
+    dip = a_look(observed=Switches(deploy=True, receive=True), desired=both)
+    turn = dip.next_turn(both)
+    assert turn == Turn(Switch.PROCESS, on=True)
+    assert dip.asked(turn, both) == both
+
+
+EVENTS = st.one_of(
+    st.sampled_from(["kill primary", "kill secondary", "take over", "follow", "level"]),
+    st.sampled_from(Tier),
+)
+
+
+def befall(pair: SimulatedPair, event: str | Tier) -> None:
+    match event:
+        case Tier():
+            pair.tier = event
+        case "kill primary" if pair.primary is not None:
+            pair.primary.alive = False
+        case "kill secondary" if pair.secondary is not None:
+            pair.secondary.alive = False
+        case "take over":
+            pair.take_over()
+        case "follow" if pair.secondary is not None:
+            pair.secondary.follow()
+        case "level" if pair.primary is not None:
+            pair.primary.level = True
+
+
+@given(
+    st.sampled_from(Tier),
+    st.lists(st.lists(EVENTS, max_size=3), max_size=12),
+    st.lists(st.sampled_from(["lives", "before", "amid", "after"]), max_size=12),
+)
+def test_the_tier_is_held_in_the_end_whatever_dies_and_whenever(
+    tier: Tier, troubles: list[list[str | Tier]], fates: list[str]
+) -> None:
+    pair = a_pair(tier)
+    pair.fates = list(fates)
+    for trouble in troubles:
+        for event in trouble:
+            befall(pair, event)
+        with suppress(Crash):
+            next(pair.recover(), None)
+    pair.fates = []
+    steps = list(zip(range(40), pair.recover(), strict=False))
+    assert len(steps) < 40
+    assert pair.held(), pair
+
+
+@given(st.sampled_from(Tier), st.lists(st.sampled_from(["one", "other"]), max_size=24))
+def test_two_performers_at_once_hold_the_tier_with_one_secondary(
+    tier: Tier, turns: list[str]
+) -> None:
+    pair = a_pair(Tier.PASSIVE_REPLICATION)
+    pair.tier = tier
+    befall(pair, "kill primary")
+    runs = {"one": pair.recover(), "other": pair.recover()}
+    for turn in turns:
+        next(runs[turn], None)
+    for run in runs.values():
+        list(run)
+    assert pair.held()
+    assert pair.born == (1 if tier is Tier.PASSIVE_REPLICATION else 2)

@@ -1,0 +1,90 @@
+"""The tiers as data, and every way from one to another."""
+
+from itertools import pairwise, permutations, product
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ft_policies.tiers import OFF, PRIMARY, SECONDARY, Switch, Switches, Tier, covered
+from ft_policies.transitions import Turn, plan
+
+TRANSITIONS = list(permutations(Tier, 2))
+SWITCHES = st.builds(Switches, **{switch.value: st.booleans() for switch in Switch})
+
+
+def carried_out(now: Switches, turns: tuple[Turn, ...]) -> list[Switches]:
+    """The sets of switches on the way, both ends included."""
+    sets = [now]
+    for turn in turns:
+        sets.append(sets[-1].turned(turn.switch, turn.on))
+    return sets
+
+
+def test_each_tier_is_covered_by_its_own_switches() -> None:
+    assert {tier: covered(SECONDARY[tier]) for tier in Tier} == {tier: tier for tier in Tier}
+    assert covered(PRIMARY) is Tier.ACTIVE_REPLICATION
+    assert [tier.strength for tier in Tier] == [5, 4, 3, 2, 1, 0]
+
+
+def test_switches_that_fit_no_tier_count_for_the_strongest_they_include() -> None:
+    assert covered(Switches(receive=True, sync=True)) is Tier.PASSIVE_REPLICATION
+    assert covered(Switches(deploy=True, process=True)) is Tier.DEPLOYED
+    assert covered(Switches(deploy=True, receive=True, process=True, sync=True)) is (
+        Tier.ACTIVE_STANDBY
+    )
+
+
+def test_there_are_thirty_transitions_and_each_arrives() -> None:
+    assert len(TRANSITIONS) == 30
+    for start, end in TRANSITIONS:
+        turns = plan(SECONDARY[start], SECONDARY[end])
+        assert turns
+        assert carried_out(SECONDARY[start], turns)[-1] == SECONDARY[end]
+
+
+@pytest.mark.parametrize(("start", "end"), TRANSITIONS)
+def test_a_change_is_never_weaker_than_the_weaker_of_its_ends(start: Tier, end: Tier) -> None:
+    weaker = min(start.strength, end.strength)
+    for switches in carried_out(SECONDARY[start], plan(SECONDARY[start], SECONDARY[end])):
+        assert covered(switches).strength >= weaker
+
+
+@pytest.mark.parametrize(("start", "end"), TRANSITIONS)
+def test_a_change_up_only_ever_climbs_and_a_change_down_only_ever_falls(
+    start: Tier, end: Tier
+) -> None:
+    way = carried_out(SECONDARY[start], plan(SECONDARY[start], SECONDARY[end]))
+    rises = [covered(b).strength - covered(a).strength for a, b in pairwise(way)]
+    up = end.strength > start.strength
+    assert all(rise >= 0 for rise in rises) if up else all(rise <= 0 for rise in rises)
+
+
+@given(SWITCHES, SWITCHES)
+def test_a_plan_cut_short_anywhere_and_made_again_is_the_rest_of_it(
+    now: Switches, wanted: Switches
+) -> None:
+    turns = plan(now, wanted)
+    for done, switches in enumerate(carried_out(now, turns)):
+        assert plan(switches, wanted) == turns[done:]
+
+
+@given(SWITCHES)
+def test_nothing_is_planned_where_all_is_as_wanted(switches: Switches) -> None:
+    assert plan(switches, switches) == ()
+
+
+@given(switches=SWITCHES, switch=st.sampled_from(Switch), on=st.booleans())
+def test_a_turn_done_twice_is_a_turn_done_once(
+    *, switches: Switches, switch: Switch, on: bool
+) -> None:
+    once = switches.turned(switch, on)
+    assert once.turned(switch, on) == once
+    assert (switch in once.on()) is on
+
+
+def test_everything_is_made_before_anything_is_broken() -> None:
+    for start, end in product(Tier, repeat=2):
+        turns = [turn.on for turn in plan(SECONDARY[start], SECONDARY[end])]
+        assert turns == sorted(turns, reverse=True)
+    assert plan(OFF, SECONDARY[Tier.ACTIVE_REPLICATION])[0] == Turn(Switch.DEPLOY, on=True)
+    assert plan(SECONDARY[Tier.ACTIVE_REPLICATION], OFF)[-1] == Turn(Switch.DEPLOY, on=False)
