@@ -9,6 +9,7 @@ from configs.sinks import CallableSink as CallableDeclaration, DeltaSink as Delt
 from ft_policies.query_failures import FailureKind
 from streaming.epoch_source import FORMAT
 from streaming.references import load
+from streaming.sinks.base import Sink
 from streaming.sinks.delta import DeltaSink
 from streaming.sinks.ledgering import Ledgering
 from streaming.sinks.own import CallableSink
@@ -22,13 +23,13 @@ HEALS_BY_ITSELF = (
 FAILS_AGAIN = ("ft_policies.errors.PermanentError",)
 
 
-def open_sink(spec: ReplicaSpec, ledgering: Ledgering) -> Callable[[DataFrame, int], None]:
-    """The declared sink, ready to be called with each epoch."""
+def open_sink(spec: ReplicaSpec, ledgering: Ledgering) -> Sink:
+    """The declared sink, for a `Sender` to call."""
     match spec.stream.sink:
         case DeltaDeclaration() as declared:
             return DeltaSink(spec, declared, ledgering)
         case CallableDeclaration() as declared:
-            return CallableSink(load(declared.function), ledgering)
+            return CallableSink(load(declared.function), ledgering, spec.folder / "outbox")
 
 
 def start_query(

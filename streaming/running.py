@@ -22,6 +22,7 @@ from streaming.pulse import Pulse
 from streaming.query import kind_of, open_sink, start_query
 from streaming.sampling import Sampler
 from streaming.sinks.ledgering import Ledgering
+from streaming.sinks.sending import Sender
 from streaming.spec import ReplicaSpec
 
 LOOK_SECONDS = 0.1
@@ -83,7 +84,8 @@ class RunningQuery:
             self.store, self.spec.stream.name, self.spec.replica, self.pulse.token
         )
         self._apply_switches()
-        query = start_query(self.spark, self.spec, open_sink(self.spec, ledgering))
+        sender = Sender(open_sink(self.spec, ledgering), ledgering, sending=True)
+        query = start_query(self.spark, self.spec, sender)
         self.sampler.once("t_wire_receive_seconds", SYSTEM_CLOCK.monotonic() - began)
         return query
 

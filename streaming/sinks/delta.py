@@ -8,6 +8,7 @@ then Delta refuses the commit. Either way the epoch is there once.
 import json
 import logging
 from dataclasses import dataclass
+from uuid import uuid4
 
 from deltalake import (
     CommitProperties,
@@ -16,21 +17,17 @@ from deltalake import (
     Schema,
     Transaction,
 )
-from deltalake.exceptions import (
-    CommitFailedError,
-    DeltaError,
-    DeltaProtocolError,
-    SchemaMismatchError,
-)
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from configs.sinks import DeltaSink as DeltaDeclaration
-from ft_policies.errors import HoldfastError, PermanentError, TransientError
+from ft_policies.errors import PermanentError, TransientError
 from resources.clock import SYSTEM_CLOCK
-from streaming.connections import delta_options
+from streaming.connections import delta_options, filesystem
+from streaming.sinks.delta_table import committer, demand_fit, find_table, make_table, translated
 from streaming.sinks.ledgering import Ledgering
 from streaming.sinks.staging import Staged, run_epoch
 from streaming.sinks.staging_task import Staging
@@ -43,54 +40,113 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class DeltaSink:
-    """Stages an epoch with Spark's tasks, commits it with delta-rs, enters it in the ledger."""
+    """Stages an epoch with Spark's tasks and commits it with delta-rs."""
 
     spec: ReplicaSpec
     declared: DeltaDeclaration
     ledgering: Ledgering
     _opened: DeltaTable | None = None
+    _fits: bool = False
+    _tried_through: int = -1
 
-    def __call__(self, df: DataFrame, epoch: int) -> None:
-        """Process and commit one epoch; an epoch that is committed already is only digested."""
-        table = self._table(df.schema)
-        done = self._is_done(table, epoch)
-        staged = self.stage(df, epoch, write=not done)
-        if not done and staged.files:
-            self.commit(table, staged, epoch)
-        self.ledgering.write(epoch, rows=staged.rows, digest=staged.digest)
+    def prepare(self, schema: StructType | None) -> None:
+        """Open the table; with a schema, make it if it is not there and demand that it fits."""
+        if self._opened is None:
+            self._opened = self._open(schema)
+        if self._opened is not None and schema is not None and not self._fits:
+            partition_by = self.declared.partition_by
+            demand_fit(self._opened, self.spec.table, _columns(schema), partition_by)
+            self._fits = True
+
+    def is_done(self, epoch: int) -> bool:
+        """Whether the output of an epoch is there already; the table knows best.
+
+        The ledger only says that there was nothing to write. A replica enters an epoch in the ledger
+        before it commits the next one, so a table that is further than the ledger is not ours. That
+        holds only if the table is asked first.
+        """
+        newest = self._newest(update=True)
+        entry = self.ledgering.entry(epoch)
+        if entry is None and newest > epoch:
+            raise PermanentError(
+                f"the table {self.spec.table} has epochs after {epoch} of which the ledger knows nothing",
+                hint="another control store has written to it: check control_store.url and sink.path",
+            )
+        return newest >= epoch or (entry is not None and entry.rows == 0)
 
     def stage(self, df: DataFrame, epoch: int, *, write: bool) -> Staged:
-        """Run the plan; the files go to a folder that only this incarnation writes to."""
+        """Run the plan; the files go to a folder that nothing else is ever written to."""
         staging = Staging(
             table=self.spec.table,
-            subfolder=f"data/{epoch:012d}-{self.spec.replica}",
+            subfolder=f"data/{epoch:012d}-{self.spec.replica}-{uuid4().hex[:8]}",
             partition_by=self.declared.partition_by,
             connect=self.spec.connect,
         )
         return run_epoch(df, staging if write else None)
 
-    def commit(self, table: DeltaTable, staged: Staged, epoch: int) -> None:
-        """Add the staged files in one transaction, unless another replica has been faster."""
-        for _ in range(COMMIT_TRIES):
-            try:
-                self._add(table, staged, epoch)
-            except CommitFailedError as error:
-                table.update_incremental()
-                if self._is_in(table, epoch):
-                    # By another replica, or by us: a store may commit and then answer with an error.
-                    # So the files stay; if the table does not name them, vacuum finds them.
-                    log.info("epoch %s is in the table: %s", epoch, error)
-                    return
-            except (DeltaError, OSError) as error:
-                raise _translated(self.spec.table, error) from error
-            else:
-                return
-        raise TransientError(
-            f"epoch {epoch} lost {COMMIT_TRIES} races for a commit to {self.spec.table}",
-            hint="another program writes to the table very often; the epoch is tried again",
-        )
+    def keep(self, staged: Staged, epoch: int) -> Staged:
+        """Nothing to do: the files are on the table's storage."""
+        return staged
 
-    def _add(self, table: DeltaTable, staged: Staged, epoch: int) -> None:
+    def commit(self, staged: Staged, epoch: int) -> None:
+        """Add the staged files in one transaction, unless another replica has been faster."""
+        for _ in range(COMMIT_TRIES if staged.files else 0):
+            # Delta refuses what was committed after the table was read, not what was before.
+            if self._newest() >= epoch:
+                log.info("epoch %s is in the table already", epoch)
+                self.discard(staged, epoch)
+                return
+            if self._add(staged, epoch):
+                return
+        if staged.files:
+            raise TransientError(
+                f"epoch {epoch} lost {COMMIT_TRIES} races for a commit to {self.spec.table}",
+                hint="another program writes to the table very often; the epoch is tried again",
+            )
+
+    def discard(self, staged: Staged, epoch: int) -> None:
+        """Delete the staged files, unless the table may name them.
+
+        A store may commit and then answer with an error. So what this replica tried to commit stays,
+        unless the table says that the epoch is another's; if it does not say, vacuum decides later.
+        """
+        if not staged.files:
+            return
+        try:
+            if epoch <= self._tried_through and not self._is_anothers(epoch):
+                log.info("the files of epoch %s in %s stay", epoch, staged.folder)
+                return
+            files, root = filesystem(self.spec.table, self.spec.connect)
+            files.delete_dir(f"{root}/{staged.folder}")
+        except (DeltaError, OSError) as error:
+            log.warning("the files of epoch %s are left to vacuum: %s", epoch, error)
+
+    def _open(self, schema: StructType | None) -> DeltaTable | None:
+        path, options = self.spec.table, delta_options(self.spec.table, self.spec.connect)
+        if schema is None:
+            return find_table(path, options)
+        partition_by = self.declared.partition_by
+        return make_table(path, options, schema=_columns(schema), partition_by=partition_by)
+
+    def _is_anothers(self, epoch: int) -> bool:
+        table, newest = self._table(), self._newest()
+        by = committer(table, self.spec.stream.name, epoch, newest=newest)
+        return by is not None and by != self.spec.replica
+
+    def _add(self, staged: Staged, epoch: int) -> bool:
+        """Try to commit; False if the table has changed, which has then been read again."""
+        table = self._table()
+        self._tried_through = max(self._tried_through, epoch)
+        with translated(self.spec.table):
+            try:
+                self._write(table, staged, epoch)
+            except CommitFailedError as error:
+                log.info("epoch %s: %s", epoch, error)
+                table.update_incremental()
+                return False
+        return True
+
+    def _write(self, table: DeltaTable, staged: Staged, epoch: int) -> None:
         table.create_write_transaction(
             [
                 AddAction(
@@ -120,82 +176,24 @@ class DeltaSink:
             post_commithook_properties=PostCommitHookProperties(cleanup_expired_logs=False),
         )
 
-    def _table(self, schema: StructType) -> DeltaTable:
+    def _newest(self, *, update: bool = False) -> int:
+        """The newest epoch in the table as it was last read; -1 if there is none."""
         if self._opened is None:
-            self._opened = self._open(schema)
-        try:
-            self._opened.update_incremental()
-        except (DeltaError, OSError) as error:
-            raise _translated(self.spec.table, error) from error
+            return -1
+        with translated(self.spec.table):
+            if update:
+                self._opened.update_incremental()
+            version = self._opened.transaction_version(self._app_id)
+        return -1 if version is None else version
+
+    def _table(self) -> DeltaTable:
+        assert self._opened is not None, "`prepare` has been called with a schema"  # noqa: S101
         return self._opened
-
-    def _open(self, schema: StructType) -> DeltaTable:
-        wanted = Schema.from_arrow(to_arrow_schema(schema, timezone="UTC"))
-        try:
-            table = DeltaTable.create(
-                self.spec.table,
-                schema=wanted,
-                mode="ignore",
-                partition_by=list(self.declared.partition_by),
-                storage_options=delta_options(self.spec.table, self.spec.connect),
-            )
-        except (DeltaError, OSError) as error:
-            raise _translated(self.spec.table, error) from error
-        _demand_same_columns(self.spec.table, table.schema(), wanted)
-        _demand_same_partitions(
-            self.spec.table, table.metadata().partition_columns, self.declared.partition_by
-        )
-        return table
-
-    def _is_done(self, table: DeltaTable, epoch: int) -> bool:
-        """Whether the output of an epoch is there already; the table knows best.
-
-        The ledger only says that there was nothing to write. A replica enters an epoch in the ledger
-        before it commits the next one, so a table that is further than the ledger is not ours.
-        """
-        entry = self.ledgering.entry(epoch)
-        if entry is None and self._is_in(table, epoch + 1):
-            raise PermanentError(
-                f"the table {self.spec.table} has epochs after {epoch} of which the ledger knows nothing",
-                hint="another control store has written to it: check control_store.url and sink.path",
-            )
-        return self._is_in(table, epoch) or (entry is not None and entry.rows == 0)
-
-    def _is_in(self, table: DeltaTable, epoch: int) -> bool:
-        version = table.transaction_version(self._app_id)
-        return version is not None and version >= epoch
 
     @property
     def _app_id(self) -> str:
         return f"holdfast/{self.spec.stream.name}"
 
 
-def _demand_same_columns(table: str, there: Schema, wanted: Schema) -> None:
-    has = {field.name: str(field.type) for field in there.fields}
-    gives = {field.name: str(field.type) for field in wanted.fields}
-    if has != gives:
-        raise PermanentError(
-            f"the stream's output does not fit the table {table}: "
-            f"the table has {has}, the stream gives {gives}",
-            hint="give the sink another path, or build the columns that the table has",
-        )
-
-
-def _demand_same_partitions(table: str, there: list[str], wanted: tuple[str, ...]) -> None:
-    if list(wanted) != list(there):
-        raise PermanentError(
-            f"the table {table} is partitioned by {there}, the stream declares {list(wanted)}",
-            hint="declare the partitions that the table has, or give the sink another path",
-        )
-
-
-def _translated(table: str, error: Exception) -> HoldfastError:
-    if isinstance(error, DeltaProtocolError | SchemaMismatchError | PermissionError):
-        return PermanentError(
-            f"the table {table} cannot be written: {error}",
-            hint="check the table's protocol and columns, and who may write to its folder",
-        )
-    return TransientError(
-        f"the table {table} cannot be read or written: {error}",
-        hint="the epoch is tried again until the storage answers",
-    )
+def _columns(schema: StructType) -> Schema:
+    return Schema.from_arrow(to_arrow_schema(schema, timezone="UTC"))

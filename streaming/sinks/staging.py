@@ -35,11 +35,13 @@ class StagedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """The whole output of an epoch."""
+    """The whole output of an epoch, and where it waits: in a folder or as a frame."""
 
     files: tuple[StagedFile, ...]
     rows: int
     digest: str
+    folder: str = ""
+    frame: DataFrame | None = None
 
 
 def run_epoch(df: DataFrame, staging: Staging | None) -> Staged:
@@ -55,6 +57,7 @@ def run_epoch(df: DataFrame, staging: Staging | None) -> Staged:
         ),
         rows=sum(row.rows for row in reports if row.path is None),
         digest=digest_of(sum(row.hash for row in reports)),
+        folder="" if staging is None else staging.subfolder,
     )
 
 

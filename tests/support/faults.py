@@ -40,7 +40,7 @@ def arm(project: Path, point: str, after_epoch: int) -> None:
 def build(df: DataFrame, params: dict[str, Any]) -> DataFrame:
     """Word count, with the traps laid."""
     _wrap(DeltaSink, "stage", before="before staging", epoch=lambda a: a[2])
-    _wrap(DeltaSink, "commit", before="between staging and commit", epoch=lambda a: a[3])
+    _wrap(DeltaSink, "commit", before="between staging and commit", epoch=_committed_epoch)
     _wrap(
         Ledgering,
         "write",
@@ -50,6 +50,11 @@ def build(df: DataFrame, params: dict[str, Any]) -> DataFrame:
     )
     _wrap(S3ObjectStore, "put", before="between pack and manifest", epoch=_shipped_epoch)
     return build_word_count(df, params)
+
+
+def _committed_epoch(arguments: tuple[Any, ...]) -> int:
+    _, staged, epoch = arguments
+    return int(epoch) if staged.files else -1
 
 
 def _shipped_epoch(arguments: tuple[Any, ...]) -> int:

@@ -21,6 +21,7 @@ from streaming.epoch_source import EpochSource
 from streaming.gate import Gate, GateState
 from streaming.query import open_sink, start_query
 from streaming.sinks.ledgering import Ledgering
+from streaming.sinks.sending import Sender
 from streaming.spec import ReplicaSpec
 
 NAME = "words"
@@ -78,7 +79,8 @@ class World:
         self.spark.dataSource.register(EpochSource)
         Gate(spec.folder).set(GateState(open=True, token=1))
         ledgering = Ledgering(self.store, NAME, spec.replica, lambda: 1)
-        query = start_query(self.spark, spec, open_sink(spec, ledgering))
+        sender = Sender(open_sink(spec, ledgering), ledgering, sending=True)
+        query = start_query(self.spark, spec, sender)
         try:
             yield query
         finally:

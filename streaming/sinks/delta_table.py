@@ -1,0 +1,93 @@
+"""Opening a stream's Delta table, and asking it who committed an epoch."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import (
+    CommitFailedError,
+    DeltaError,
+    DeltaProtocolError,
+    SchemaMismatchError,
+    TableNotFoundError,
+)
+
+from ft_policies.errors import PermanentError, TransientError
+
+OTHER_COMMITS = 20
+MOST_COMMITS = 1000
+
+
+def find_table(path: str, options: dict[str, str]) -> DeltaTable | None:
+    """The table, if there is one."""
+    with translated(path):
+        try:
+            return DeltaTable(path, storage_options=options)
+        except TableNotFoundError:
+            return None
+
+
+def make_table(
+    path: str, options: dict[str, str], *, schema: Schema, partition_by: tuple[str, ...]
+) -> DeltaTable:
+    """The table, made if there is none; another replica may be making it at this moment."""
+    with translated(path):
+        try:
+            return DeltaTable.create(
+                path,
+                schema=schema,
+                mode="ignore",
+                partition_by=list(partition_by),
+                storage_options=options,
+            )
+        except CommitFailedError:
+            return DeltaTable(path, storage_options=options)
+
+
+def demand_fit(table: DeltaTable, path: str, schema: Schema, partition_by: tuple[str, ...]) -> None:
+    """Refuse a table with other columns or partitions than the stream's output."""
+    has = {field.name: str(field.type) for field in table.schema().fields}
+    gives = {field.name: str(field.type) for field in schema.fields}
+    if has != gives:
+        raise PermanentError(
+            f"the stream's output does not fit the table {path}: "
+            f"the table has {has}, the stream gives {gives}",
+            hint="give the sink another path, or build the columns that the table has",
+        )
+    there = table.metadata().partition_columns
+    if list(partition_by) != list(there):
+        raise PermanentError(
+            f"the table {path} is partitioned by {there}, the stream declares {list(partition_by)}",
+            hint="declare the partitions that the table has, or give the sink another path",
+        )
+
+
+def committer(table: DeltaTable, stream: str, epoch: int, *, newest: int) -> str | None:
+    """The replica whose commit of an epoch the table's history shows; None if it does not say.
+
+    `newest` is the newest epoch in the table: so many commits, and a few of other programs, have
+    to be read.
+    """
+    limit = min(newest - epoch + 1 + OTHER_COMMITS, MOST_COMMITS)
+    for commit in table.history(limit):
+        is_it = commit.get("holdfast.epoch") == str(epoch)
+        if is_it and commit.get("holdfast.stream") == stream:
+            return commit.get("holdfast.replica")
+    return None
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Say of an error of the table's storage whether it is worth trying again."""
+    try:
+        yield
+    except (DeltaProtocolError, SchemaMismatchError, PermissionError) as error:
+        raise PermanentError(
+            f"the table {path} cannot be written: {error}",
+            hint="check the table's protocol and columns, and who may write to its folder",
+        ) from error
+    except (DeltaError, OSError) as error:
+        raise TransientError(
+            f"the table {path} cannot be read or written: {error}",
+            hint="the epoch is tried again until the storage answers",
+        ) from error
