@@ -96,7 +96,7 @@ class Follower(threading.Thread):
         delay = 0.0
         while not self._ended.wait(delay):
             delay = (
-                self._look_seconds if self._tried() else min(2 * delay + 0.5, LONGEST_PAUSE_SECONDS)
+                self._look_seconds if self._tried() else min(2 * delay + 0.1, LONGEST_PAUSE_SECONDS)
             )
 
     def _tried(self) -> bool:

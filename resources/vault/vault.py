@@ -161,9 +161,8 @@ class SnapshotVault:
         fetched = restore_files(
             self._store, self._packs, manifest, into, progress, base=base, durable=durable
         )
-        seconds = SYSTEM_CLOCK.monotonic() - began
-        files, size = len(manifest.files), manifest.state_bytes
-        return Restored(files, size, fetched.bytes, fetched.requests, seconds)
+        files, took = len(manifest.files), SYSTEM_CLOCK.monotonic() - began
+        return Restored(files, manifest.state_bytes, fetched.bytes, fetched.requests, took)
 
     def restore_newest(
         self,

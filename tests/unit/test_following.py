@@ -1,0 +1,254 @@
+"""A secondary's state follows the primary's snapshots, whatever happens to either of them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ft_policies.errors import TransientError
+from ft_policies.tiers import PRIMARY
+from resources.control.records import ReplicaState, Slot, SnapshotState
+from resources.control.store import ControlStore
+from resources.vault.manifest import Manifest
+from resources.vault.vault import SnapshotVault
+from streaming.following import Follower, Synced
+from streaming.sampling import Sampler
+from streaming.spec import ReplicaSpec
+from tests.support.control_builders import a_snapshot, register
+from tests.support.standbys import a_spec, until
+from tests.support.vaults import ShippedStream, a_stream, tree
+
+LONG = 1000.0
+
+
+@dataclass
+class SteppedClock:
+    """A clock that a test moves."""
+
+    at: float = 100.0
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
+@dataclass
+class Followed:
+    """A primary that ships into a vault and a catalogue, and the follower of its secondary."""
+
+    store: ControlStore
+    stream: ShippedStream
+    spec: ReplicaSpec
+    clock: SteppedClock = field(default_factory=SteppedClock)
+
+    def ship(self, epochs: int = 1) -> Manifest:
+        manifest = self.stream.ship(epochs).manifest
+        row = a_snapshot(manifest.id, manifest.epoch, created_at=self.store.now())
+        self.store.snapshots.record(row)
+        return manifest
+
+    def primary_at(self, epoch: int | None, replica: str = "r1") -> None:
+        register(self.store, replica)
+        self.store.replicas.heartbeat(
+            replica,
+            state=ReplicaState.RUNNING,
+            observed=PRIMARY,
+            observed_generation=1,
+            snapshot_served=0,
+            epoch=epoch,
+        )
+
+    def asked(self, replica: str = "r1") -> int:
+        row = self.store.replicas.get(replica)
+        assert row is not None
+        return row.snapshot_requested
+
+    def follower(
+        self, *, every_seconds: float = LONG, vault: SnapshotVault | None = None
+    ) -> Follower:
+        return Follower(
+            self.spec,
+            vault or self.stream.vault,
+            self.store,
+            Sampler(self.store, "words", self.spec.replica),
+            every_seconds=every_seconds,
+            look_seconds=0.01,
+            clock=self.clock,
+        )
+
+    def is_at(self, synced: Synced | None, manifest: Manifest) -> bool:
+        return (
+            synced is not None
+            and synced.manifest.id == manifest.id
+            and tree(synced.checkpoint) == self.stream.contents[manifest.id]
+        )
+
+
+@pytest.fixture
+def followed(tmp_path: Path) -> Iterator[Followed]:
+    with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
+        stream = a_stream(tmp_path / "primary", snapshot_every=1000, delta_bytes=2000)
+        yield Followed(store, stream, a_spec(tmp_path, store))
+
+
+@contextmanager
+def running(follower: Follower) -> Iterator[Follower]:
+    follower.start()
+    try:
+        yield follower
+    finally:
+        follower.stop()
+        follower.join(5.0)
+        assert not follower.is_alive()
+
+
+def test_it_follows_into_a_new_folder_each_time_and_fetches_what_is_new(followed: Followed) -> None:
+    follower = followed.follower()
+    old = followed.ship(10)
+    follower.follow()
+    first = follower.synced
+    assert followed.is_at(first, old)
+    new = followed.ship(2)
+    follower.follow()
+    assert followed.is_at(follower.synced, new)
+    assert first is not None
+    assert follower.synced is not None
+    home = followed.spec.folder / "checkpoints"
+    assert [first.checkpoint, follower.synced.checkpoint] == [
+        home / "000000000009-0",
+        home / "000000000011-0",
+    ]
+    assert tree(first.checkpoint) == followed.stream.contents[old.id]
+    latest = followed.store.samples.latest("words")
+    assert latest["sync_bytes"].value < old.state_bytes / 3
+    assert latest["sync_seconds"].epoch == 11
+
+
+def test_nothing_newer_is_nothing_to_do(followed: Followed) -> None:
+    follower = followed.follower()
+    follower.follow()
+    assert follower.synced is None
+    followed.ship()
+    follower.follow()
+    before, requests = follower.synced, followed.stream.store.requests
+    follower.follow()
+    assert follower.synced is before
+    assert followed.stream.store.requests == requests
+
+
+def test_a_primary_that_went_on_is_asked_once_in_a_while(followed: Followed) -> None:
+    follower = followed.follower(every_seconds=5.0)
+    follower.follow()
+    followed.primary_at(None)
+    follower.follow()
+    assert followed.asked() == 0
+    followed.primary_at(3)
+    follower.follow()
+    follower.follow()
+    assert followed.asked() == 1
+    followed.clock.sleep(5.0)
+    follower.follow()
+    assert followed.asked() == 2
+
+
+def test_a_fresh_snapshot_and_an_idle_primary_need_no_asking(followed: Followed) -> None:
+    manifest = followed.ship(4)
+    followed.primary_at(manifest.epoch + 1)
+    followed.follower(every_seconds=LONG).follow()
+    assert followed.asked() == 0
+    followed.primary_at(manifest.epoch)
+    followed.follower(every_seconds=0.0).follow()
+    assert followed.asked() == 0
+    followed.primary_at(manifest.epoch + 1)
+    followed.follower(every_seconds=0.0).follow()
+    assert followed.asked() == 1
+
+
+def test_only_the_live_primary_is_asked(followed: Followed) -> None:
+    follower = followed.follower(every_seconds=0.0)
+    register(followed.store, followed.spec.replica, slot=Slot.SECONDARY)
+    followed.primary_at(3, "r1")
+    follower.follow()
+    followed.store.replicas.end("r1", ReplicaState.DEAD, "killed")
+    follower.follow()
+    followed.primary_at(3, "r3")
+    follower.follow()
+    asked = [followed.asked(replica) for replica in ("r1", "r3", followed.spec.replica)]
+    assert asked == [1, 1, 0]
+
+
+def test_a_new_primary_s_snapshots_are_followed_too(followed: Followed) -> None:
+    follower = followed.follower()
+    followed.ship(5)
+    follower.follow()
+    followed.stream.replica, followed.stream.parent = "r3", None
+    manifest = followed.ship(1)
+    follower.follow()
+    assert manifest.replica == "r3"
+    assert followed.is_at(follower.synced, manifest)
+
+
+def test_a_damaged_snapshot_is_passed_over_for_the_next_older_one(followed: Followed) -> None:
+    follower = followed.follower()
+    followed.ship(5)
+    good, bad = followed.ship(1), followed.ship(1)
+    followed.stream.store.damage(followed.stream.pack_of(bad, f"commits/{bad.epoch}"))
+    follower.follow()
+    assert followed.is_at(follower.synced, good)
+    states = {
+        row.id: row.state for row in followed.store.snapshots.of("words", available_only=False)
+    }
+    assert states[bad.id] is SnapshotState.DAMAGED
+    (incident,) = followed.store.incidents.of("words", open_only=False)
+    assert incident.kind == "snapshot_damaged"
+    assert incident.key == f"words/{bad.id}/damaged"
+    assert followed.store.snapshots.newest("words") is not None
+
+
+def test_a_dropped_snapshot_is_no_incident_and_is_not_asked_for_again(followed: Followed) -> None:
+    follower = followed.follower()
+    kept, dropped = followed.ship(2), followed.ship(1)
+    followed.stream.store.delete([followed.stream.vault.manifest_key(dropped.id)])
+    follower.follow()
+    assert followed.is_at(follower.synced, kept)
+    requests = followed.stream.store.requests
+    follower.follow()
+    assert followed.stream.store.requests == requests
+    assert followed.store.incidents.of("words", open_only=False) == []
+
+
+def test_a_store_that_is_away_is_waited_for(followed: Followed) -> None:
+    manifest = followed.ship(3)
+    away = [TransientError("the object store is away")]
+    followed.stream.store.plan_failures([*away, None, *away])
+    with running(followed.follower()) as follower:
+        until(lambda: follower.synced is not None)
+    assert followed.is_at(follower.synced, manifest)
+    assert followed.store.incidents.of("words", open_only=False) == []
+    assert followed.stream.store.failures == []
+
+
+def test_it_stops_in_the_middle_of_a_restore_and_shows_nothing(followed: Followed) -> None:
+    followed.ship(3)
+    stopping: list[Callable[[], None]] = []
+
+    class StoppedMeanwhile(SnapshotVault):
+        def manifest(self, snapshot_id: str) -> Manifest:
+            found = super().manifest(snapshot_id)
+            stopping[0]()
+            return found
+
+    follower = followed.follower(vault=StoppedMeanwhile(followed.stream.store, "words"))
+    stopping.append(follower.stop)
+    follower.start()
+    follower.join(5.0)
+    assert not follower.is_alive()
+    assert follower.synced is None
+    assert list((followed.spec.folder / "checkpoints").iterdir()) == []

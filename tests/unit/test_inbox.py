@@ -1,0 +1,94 @@
+"""Prefetched splits: whole or absent, read without copying, gone when pruned."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from streaming.inbox import Inbox
+
+SCHEMA = pa.schema([("n", pa.int64()), ("word", pa.string())])
+
+
+def rows(*numbers: int) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(numbers), pa.array([f"w{n}" for n in numbers])], schema=SCHEMA)
+
+
+def numbers(found: Iterator[pa.RecordBatch] | None) -> list[int] | None:
+    return None if found is None else [n for batch in found for n in batch["n"].to_pylist()]
+
+
+def test_a_split_comes_back_batch_by_batch(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path)
+    size = inbox.write(7, 1, SCHEMA, [rows(1, 2), rows(3)])
+    file = tmp_path / "inbox/000000000007/1.arrow"
+    assert file.stat().st_size == size
+    found = inbox.read(7, 1)
+    assert found is not None
+    assert list(found) == [rows(1, 2), rows(3)]
+
+
+def test_a_split_without_rows_is_there_and_empty(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path)
+    inbox.write(0, 0, SCHEMA, [])
+    assert numbers(inbox.read(0, 0)) == []
+
+
+def test_what_is_not_there_is_none(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path)
+    assert inbox.read(0, 0) is None
+    inbox.write(0, 0, SCHEMA, [rows(1)])
+    assert inbox.read(0, 1) is None
+    assert inbox.read(1, 0) is None
+
+
+def test_a_file_that_is_not_whole_is_as_good_as_none(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path)
+    inbox.write(0, 0, SCHEMA, [rows(1)])
+    file = tmp_path / "inbox/000000000000/0.arrow"
+    file.write_bytes(file.read_bytes()[:100])
+    assert inbox.read(0, 0) is None
+    file.write_bytes(b"")
+    assert inbox.read(0, 0) is None
+
+
+def test_a_write_cut_short_leaves_nothing(tmp_path: Path) -> None:
+    def breaks() -> Iterator[pa.RecordBatch]:
+        yield rows(1)
+        raise RuntimeError("the source is gone")
+
+    inbox = Inbox(tmp_path)
+    with pytest.raises(RuntimeError):
+        inbox.write(0, 0, SCHEMA, breaks())
+    assert inbox.read(0, 0) is None
+    assert list((tmp_path / "inbox/000000000000").iterdir()) == []
+
+
+def test_an_epoch_is_here_when_all_its_splits_are(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path)
+    inbox.write(3, 0, SCHEMA, [rows(1)])
+    assert inbox.has(3, 1)
+    assert not inbox.has(3, 2)
+    assert inbox.has(4, 0)
+
+
+def test_pruning_takes_what_is_old_and_disturbs_no_reader(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path)
+    inbox.prune(5)
+    for epoch in (8, 9, 10, 11):
+        inbox.write(epoch, 0, SCHEMA, [rows(epoch)])
+    reading = inbox.read(9, 0)
+    inbox.prune(9)
+    assert inbox.epochs() == [10, 11]
+    assert numbers(reading) == [9]
+    assert inbox.read(9, 0) is None
+
+
+def test_sparks_workers_import_little_for_it() -> None:
+    heavy = "{'pyspark', 'sqlalchemy', 'boto3', 'pydantic'}"
+    code = f"import sys, streaming.inbox; print(sorted({heavy} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
