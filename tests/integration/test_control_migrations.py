@@ -2,15 +2,18 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from ft_policies.errors import PermanentError
+from ft_policies.tiers import Tier
 from resources.control.database import Database
 from resources.control.migrate import MIGRATIONS
 from resources.control.schema import HEAD, metadata
@@ -55,10 +58,7 @@ def test_only_live_replicas_hold_a_slot(database: Database) -> None:
 
 
 def test_the_code_expects_the_newest_migration() -> None:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    config.set_main_option("path_separator", "os")
-    assert ScriptDirectory.from_config(config).get_current_head() == HEAD
+    assert ScriptDirectory.from_config(alembic_config()).get_current_head() == HEAD
 
 
 def test_opening_again_keeps_what_is_there(database: Database) -> None:
@@ -66,6 +66,73 @@ def test_opening_again_keeps_what_is_there(database: Database) -> None:
         row = store.streams.declare("words", {}, "deployed")
     with opened(database) as store:
         assert store.streams.all() == [row]
+
+
+def alembic_config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def rows_of_all_tables(database: Database) -> dict[str, list[dict[str, Any]]]:
+    """All rows, whatever the schema says they are made of."""
+    found = sa.MetaData()
+    with database.engine.connect() as connection:
+        found.reflect(connection)
+        return {
+            table.name: [dict(row) for row in connection.execute(sa.select(table)).mappings()]
+            for table in found.sorted_tables
+            if table.name != "alembic_version"
+        }
+
+
+def fill_all_tables(connection: sa.Connection) -> None:
+    """A row in each table there is, made of whatever its columns take."""
+    found = sa.MetaData()
+    found.reflect(connection)
+    for table in found.sorted_tables:
+        row: dict[str, Any] = {}
+        for column in table.c:
+            if isinstance(column.type, sa.JSON):
+                row[column.name] = {"kept": True}
+            else:
+                row[column.name] = "deployed" if isinstance(column.type, sa.Text) else 7
+        if table.name != "alembic_version":
+            connection.execute(sa.insert(table).values(row))
+
+
+def test_a_store_of_the_first_schema_keeps_its_rows(database: Database) -> None:
+    config = alembic_config()
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        fill_all_tables(connection)
+        connection.execute(sa.text("UPDATE streams SET name = 'words', desired = 'running'"))
+    before = rows_of_all_tables(database)
+    assert len(before) == 10
+    with opened(database) as store:
+        after = rows_of_all_tables(database)
+        [row] = store.streams.all()
+        [change] = store.tiers.history("words")
+        assert store.streams.declare("words", {"kept": True}, "deployed") == row
+    [change_row] = after.pop("tier_changes")
+    assert after["streams"][0].pop("declared_tier") == "deployed"
+    assert after == before
+    assert row.tier is row.declared_tier is change.tier_to is Tier.DEPLOYED
+    assert (change.tier_from, change.why, change.reached_at) == (None, "declared", row.declared_at)
+    assert change_row["at"] == row.declared_at
+
+
+def test_a_store_of_the_first_schema_can_be_switched(database: Database) -> None:
+    config = alembic_config()
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+    with opened(database) as store:
+        store.streams.declare("words", {}, "deployed")
+        assert store.tiers.desire("words", "active_standby", why="asked", run="r") is not None
+        assert len(store.tiers.history("words")) == 2
 
 
 def test_a_store_of_a_newer_holdfast_is_refused(database: Database) -> None:

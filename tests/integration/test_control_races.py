@@ -1,13 +1,15 @@
 """Several processes race for the same rows, on both engines."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from resources.control.records import DesiredState, Slot
 from resources.control.store import ControlStore
-from tests.support import control_racers as racing
+from tests.support import control_racers as racing, control_takeover_racers as rivals
 from tests.support.control_racers import RACERS, Racers
+from tests.support.control_takeovers import a_failover
 from tests.support.postgres import fresh_database
 
 pytestmark = pytest.mark.integration
@@ -76,3 +78,98 @@ def test_one_failure_seen_by_many_is_one_incident_with_one_owner(racers: Racers,
     seen = list(racers.race(racing.report_and_claim, url).values())
     assert len({incident for incident, _ in seen}) == 1
     assert sum(claimed for _, claimed in seen) == 1
+
+
+@pytest.mark.parametrize(
+    "racer",
+    [
+        pytest.param(rivals.take_over_as_the_same, id="one clock"),
+        pytest.param(rivals.same_with_clocks_apart, id="clocks apart"),
+    ],
+)
+def test_of_several_takeovers_one_wins(
+    racers: Racers, url: str, racer: Callable[[str, str], list[int | None]]
+) -> None:
+    rivals.a_failover_a_round(url)
+    tokens = racers.race(racer, url).values()
+    for round_ in zip(*tokens, strict=True):
+        assert sorted(round_, key=str) == [2, None, None, None]
+    with ControlStore.open(url) as store:
+        for stream in rivals.round_names():
+            lease, primary = store.leases.get(stream), store.replicas.live(stream, Slot.PRIMARY)
+            assert lease is not None
+            assert primary is not None
+            assert lease.holder == primary.id == f"{stream}-s"
+            assert (lease.token, primary.generation) == (2, 2)
+
+
+def test_only_the_secondary_that_has_not_ended_wins(racers: Racers, url: str) -> None:
+    rivals.a_failover_a_round(url)
+    rivals.end_secondaries(url, "p0", "p1", "p2")
+    tokens = racers.race(rivals.take_over_as_live_or_ended, url)
+    nobody: list[int | None] = [None] * rivals.ROUNDS
+    assert tokens == {"p0": nobody, "p1": nobody, "p2": nobody, "p3": [2] * rivals.ROUNDS}
+
+
+@pytest.mark.parametrize(
+    "racer",
+    [
+        pytest.param(rivals.relay, id="one clock"),
+        pytest.param(rivals.relay_with_clocks_apart, id="clocks apart"),
+    ],
+)
+def test_each_of_many_takeovers_raises_the_token_by_one(
+    racers: Racers, url: str, racer: Callable[[str, str], list[tuple[int, int]]]
+) -> None:
+    with ControlStore.open(url) as store:
+        store.streams.declare("words", {}, "active_standby")
+        store.streams.desire("words", DesiredState.RUNNING)
+    taken = [pair for own in racers.race(racer, url).values() for pair in own]
+    assert sorted(taken) == [(token, token + 1) for token in range(rivals.TAKEOVERS * RACERS)]
+
+
+@pytest.mark.parametrize(
+    "racer",
+    [
+        pytest.param(rivals.renew_or_take_over, id="one clock"),
+        pytest.param(rivals.renewal_with_clocks_apart, id="clocks apart"),
+    ],
+)
+def test_a_renewal_counts_or_the_takeover_does(
+    racers: Racers, url: str, racer: Callable[[str, str], rivals.RenewedOrTaken]
+) -> None:
+    with ControlStore.open(url) as store:
+        a_failover(store)
+    seen = racers.race(racer, url)
+    renewed_at, _ = seen.pop("p0")
+    [(seen_at, lease)] = [one for one in seen.values() if one[1] is not None]
+    assert lease is not None
+    assert (lease.holder, lease.token) == ("s1", 2)
+    assert seen_at == renewed_at  # the last renewal that counted is the one that the taker saw
+    with ControlStore.open(url) as store:
+        assert store.leases.get("words") == lease
+
+
+def test_a_launched_primary_or_the_secondary_gets_the_place(racers: Racers, url: str) -> None:
+    rivals.a_failover_a_round(url)
+    rivals.end_the_primaries(url)
+    results = racers.race(rivals.launch_or_take_over, url).values()
+    with ControlStore.open(url) as store:
+        for stream, round_ in zip(rivals.round_names(), zip(*results, strict=True), strict=True):
+            [winner] = [one for one in round_ if one is not None]
+            primary, lease = store.replicas.live(stream, Slot.PRIMARY), store.leases.get(stream)
+            assert primary is not None
+            assert primary.id == winner
+            assert lease is not None
+            taken_over = winner == f"{stream}-s"
+            assert (lease.holder == winner) is taken_over
+            assert (store.replicas.live(stream, Slot.SECONDARY) is None) is taken_over
+
+
+def test_a_tier_is_declared_once_and_switched_once(racers: Racers, url: str) -> None:
+    switched = racers.race(rivals.declare_and_switch, url).values()
+    assert [sum(round_) for round_ in zip(*switched, strict=True)] == [1] * rivals.ROUNDS
+    with ControlStore.open(url) as store:
+        for stream in rivals.round_names():
+            history = [(c.tier_from, c.tier_to) for c in store.tiers.history(stream)]
+            assert history == [(None, "deployed"), ("deployed", "active_standby")]

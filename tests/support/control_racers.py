@@ -10,10 +10,12 @@ from typing import Any, TypeVar
 from resources.control.records import Slot
 from resources.control.store import ControlStore
 from tests.support.control_builders import a_proposal, an_entry, register
+from tests.support.control_clocks import shift_clock
 
 T = TypeVar("T")
 RACERS = 4
 DEADLINE_SECONDS = 60.0
+CLOCKS_APART_SECONDS = 300.0
 _start: list[Barrier] = []
 
 
@@ -45,25 +47,33 @@ def _line_up(barrier: Barrier) -> None:
 
 
 @contextmanager
-def _at_once(url: str) -> Iterator[ControlStore]:
+def at_once(url: str, *, clock_of: str | None = None) -> Iterator[ControlStore]:
+    """The store, once all are there; with `clock_of`, on a clock minutes from the others'."""
     with ControlStore.open(url) as store:
-        _start[0].wait(DEADLINE_SECONDS)
+        if clock_of is not None:
+            shift_clock(store, (int(clock_of[1:]) - 1) * CLOCKS_APART_SECONDS)
+        together()
         yield store
 
 
-def open_new_store(url: str, _name: str) -> int:
+def together() -> None:
+    """Wait for the others."""
     _start[0].wait(DEADLINE_SECONDS)
+
+
+def open_new_store(url: str, _name: str) -> int:
+    together()
     with ControlStore.open(url) as store:
         return len(store.streams.all())
 
 
 def propose_thirty_epochs(url: str, name: str) -> list[Any]:
-    with _at_once(url) as store:
+    with at_once(url) as store:
         return [store.epochs.propose(a_proposal(epoch, proposer=name)) for epoch in range(30)]
 
 
 def take_once(url: str, name: str) -> int | None:
-    with _at_once(url) as store:
+    with at_once(url) as store:
         lease = store.leases.take("words", name, 60.0)
         return None if lease is None else lease.token
 
@@ -71,7 +81,7 @@ def take_once(url: str, name: str) -> int | None:
 def take_and_let_go(url: str, name: str) -> list[int]:
     """Take the lease whenever it can be had, give it back or let it run out, twenty times."""
     tokens: list[int] = []
-    with _at_once(url) as store:
+    with at_once(url) as store:
         while len(tokens) < 20:
             let_it_run_out = len(tokens) % 2 == 0
             lease = store.leases.take("words", name, -1.0 if let_it_run_out else 60.0)
@@ -84,17 +94,17 @@ def take_and_let_go(url: str, name: str) -> list[int]:
 
 
 def register_primary(url: str, name: str) -> bool:
-    with _at_once(url) as store:
+    with at_once(url) as store:
         return register(store, name, slot=Slot.PRIMARY) is not None
 
 
 def commit_ten_epochs(url: str, name: str) -> list[tuple[bool, Any]]:
-    with _at_once(url) as store:
+    with at_once(url) as store:
         done = [store.ledger.commit(an_entry(epoch, replica=name)) for epoch in range(10)]
         return [(one.first, one.entry) for one in done]
 
 
 def report_and_claim(url: str, name: str) -> tuple[str, bool]:
-    with _at_once(url) as store:
+    with at_once(url) as store:
         incident = store.incidents.open(stream="words", key="dead", kind="dead", detail={})
         return incident.id, store.incidents.claim(incident.id, name, 60.0) is not None

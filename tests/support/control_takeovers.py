@@ -23,15 +23,17 @@ class Look:
     stream: str = "words"
 
 
-def a_failover(store: ControlStore, stream: str = "words") -> Look:
-    """A running stream whose primary p1 holds the lease, and a secondary s1 that looked."""
+def a_failover(
+    store: ControlStore, *, stream: str = "words", primary: str = "p1", secondary: str = "s1"
+) -> Look:
+    """A running stream whose primary holds the lease, and a secondary that looked."""
     store.streams.declare(stream, {}, "active_standby")
     store.streams.desire(stream, DesiredState.RUNNING)
-    assert register(store, "p1", stream=stream) is not None
-    assert register(store, "s1", stream=stream, slot=Slot.SECONDARY, desired=OFF) is not None
-    lease = store.leases.take(stream, "p1", TTL_SECONDS)
+    assert register(store, primary, stream=stream) is not None
+    assert register(store, secondary, stream=stream, slot=Slot.SECONDARY, desired=OFF) is not None
+    lease = store.leases.take(stream, primary, TTL_SECONDS)
     assert lease is not None
-    return Look(lease=lease, stream=stream)
+    return Look(secondary=secondary, primary=primary, lease=lease, stream=stream)
 
 
 def take_over(store: ControlStore, look: Look) -> Lease | None:
@@ -232,10 +234,9 @@ class TakeoverContract:
         look = a_failover(store)
         assert register(store, "p9", stream="others") is not None
         assert store.leases.take("others", "p9", TTL_SECONDS) is not None
-        other = everything(store)[1:]
+        others = store.leases.get("others"), store.replicas.of("others")
         assert take_over(store, look) is not None
-        assert everything(store)[1][1] == other[0][1]
-        assert everything(store)[2][1] == other[1][1]
+        assert (store.leases.get("others"), store.replicas.of("others")) == others
 
 
 class SlotContract:
