@@ -107,11 +107,14 @@ class Prefetcher(threading.Thread):
         self._decided = -1 if last is None else last.epoch
         while not self._ended.is_set():
             self._through = max(self._through, self._pruned_through)
-            first = self._through + 1
-            if first > self._decided:
+            if self.caught_up:
                 return
+            first = self._through + 1
             until = min(first + EPOCHS_A_LOOK - 1, self._decided)
-            for epoch in self._store.epochs.between(name, first, until):
+            decided = self._store.epochs.between(name, first, until)
+            if not decided:
+                return
+            for epoch in decided:
                 self._fetch_epoch(epoch)
 
     def _fetch_epoch(self, epoch: Epoch) -> None:

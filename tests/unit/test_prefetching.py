@@ -127,8 +127,8 @@ def running(prefetcher: Prefetcher) -> Iterator[Prefetcher]:
 
 def test_each_split_of_each_epoch_after_the_first_wanted_is_fetched(rate: Received) -> None:
     rate.decide(numbers(0, 30), numbers(30, 7), numbers(37, 0), numbers(37, 9))
+    assert not rate.prefetcher(after_epoch=0).caught_up
     prefetcher = rate.prefetcher(after_epoch=0)
-    assert not prefetcher.caught_up
     prefetcher.fetch()
     assert prefetcher.caught_up
     assert prefetcher.through_epoch == 3

@@ -1,0 +1,185 @@
+"""Real checkpoints restored beside an earlier restore: a query goes on in either, and neither sees it."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from configs.sources import FilesSource as FilesDeclaration
+from resources.object_store import S3ObjectStore
+from resources.vault.linking import Base
+from resources.vault.manifest import Manifest
+from resources.vault.records import Restored
+from resources.vault.vault import SnapshotVault
+from streaming.sources.opening import arrow_columns
+
+pytestmark = pytest.mark.integration
+
+STATE = "org.apache.spark.sql.execution.streaming.state."
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+STORES = {
+    "hdfs": {PROVIDER: STATE + "HDFSBackedStateStoreProvider"},
+    "rocksdb": {PROVIDER: STATE + "RocksDBStateStoreProvider", CHANGELOG: "false"},
+    "changelog": {PROVIDER: STATE + "RocksDBStateStoreProvider", CHANGELOG: "true"},
+}
+OFTEN = {
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
+    "spark.sql.streaming.stateStore.maintenanceInterval": "1s",
+    "spark.sql.streaming.minBatchesToRetain": "2",
+}
+
+
+@dataclass
+class Words:
+    """A folder of input, one file an epoch, and a running count of it whose batches are kept."""
+
+    spark: SparkSession
+    home: Path
+    batches: dict[Path, dict[int, list[tuple[object, ...]]]] = field(default_factory=dict)
+    epochs: int = 0
+
+    def add(self, epochs: int = 1) -> None:
+        folder = self.home / "in"
+        folder.mkdir(exist_ok=True)
+        for _ in range(epochs):
+            hidden = folder / f".{self.epochs:04d}"
+            hidden.write_text("\n".join(f'{{"k": {k}}}' for k in range(self.epochs % 3, 12)))
+            hidden.rename(folder / f"{self.epochs:04d}.json")
+            self.epochs += 1
+
+    def start(self, checkpoint: Path) -> StreamingQuery:
+        (self.home / "in").mkdir(exist_ok=True)
+        kept = self.batches.setdefault(checkpoint, {})
+
+        def keep(frame: DataFrame, batch: int) -> None:
+            kept[batch] = sorted(tuple(row) for row in frame.collect())
+
+        reader = self.spark.readStream.schema("k long").option("maxFilesPerTrigger", 1)
+        counted = reader.json(str(self.home / "in")).groupBy("k").count()
+        writer = counted.writeStream.foreachBatch(keep).outputMode("complete")
+        return writer.option("checkpointLocation", str(checkpoint)).start()
+
+    def go_on(self, checkpoint: Path) -> dict[int, list[tuple[object, ...]]]:
+        """Process what waits, from this checkpoint on; what each new batch gave."""
+        query = self.start(checkpoint)
+        query.processAllAvailable()
+        query.stop()
+        return self.batches[checkpoint]
+
+
+@pytest.fixture
+def words(spark: SparkSession, tmp_path: Path) -> Iterator[Words]:
+    yield Words(spark, tmp_path)
+    for query in spark.streams.active:
+        query.stop()
+
+
+@pytest.fixture
+def configured(spark: SparkSession) -> Iterator[Callable[[str], None]]:
+    def configure(kind: str) -> None:
+        for name, value in (STORES[kind] | OFTEN).items():
+            spark.conf.set(name, value)
+
+    yield configure
+    for name in STORES["rocksdb"] | OFTEN:
+        spark.conf.unset(name)
+
+
+@dataclass
+class TwoRestored:
+    """Two snapshots of one query, the newer restored beside the older."""
+
+    old: Base
+    new: Base
+    restored: Restored
+
+
+def two_restored(words: Words, vault: SnapshotVault) -> TwoRestored:
+    home, first = words.home, words.home / "first"
+    manifests: list[Manifest] = []
+    query = words.start(first)
+    for _ in range(6):
+        words.add()
+        query.processAllAvailable()
+        parent = manifests[-1] if manifests else None
+        epoch = words.epochs - 1
+        shipped = vault.ship(
+            first,
+            epoch,
+            token=1,
+            replica="r1",
+            parent=parent,
+            conf={},
+            created_at=0.0,
+            scratch=home / "scratch",
+        )
+        manifests.append(shipped.manifest)
+    words.add(3)
+    query.processAllAvailable()
+    query.stop()
+    old, new = Base(home / "old", manifests[3]), Base(home / "new", manifests[5])
+    vault.restore(old.manifest, old.folder)
+    restored = vault.restore(new.manifest, new.folder, base=old)
+    return TwoRestored(old, new, restored)
+
+
+def altered(base: Base) -> list[str]:
+    """The files of a folder that are there and are not what its manifest says."""
+    return [
+        file.path
+        for file in base.manifest.files
+        if (path := base.folder / file.path).is_file()
+        and hashlib.sha256(path.read_bytes()).digest() != file.sha256
+    ]
+
+
+def present(base: Base) -> set[str]:
+    return {file.path for file in base.manifest.files if (base.folder / file.path).is_file()}
+
+
+@pytest.mark.parametrize("kind", list(STORES))
+@pytest.mark.parametrize("newer_first", [True, False])
+def test_a_query_goes_on_in_either_folder_and_leaves_the_other_as_it_was(
+    *,
+    kind: str,
+    newer_first: bool,
+    words: Words,
+    s3_store: S3ObjectStore,
+    configured: Callable[[str], None],
+) -> None:
+    configured(kind)
+    two = two_restored(words, SnapshotVault(s3_store, f"{words.home.name}-{kind}"))
+    assert two.restored.fetched_bytes < two.restored.bytes
+    assert any(
+        (two.old.folder / file.path).is_file()
+        and (two.old.folder / file.path).samefile(two.new.folder / file.path)
+        for file in two.new.manifest.files
+    )
+    truth = words.batches[words.home / "first"]
+    one, other = (two.new, two.old) if newer_first else (two.old, two.new)
+    whole = present(other)
+    for base in (one, other):
+        gave = words.go_on(base.folder)
+        assert gave == {n: truth[n] for n in range(base.manifest.epoch + 1, 9)}
+        assert altered(one) == altered(other) == []
+        if base is one:
+            assert present(other) == whole
+
+
+def test_a_declared_list_of_columns_has_the_arrow_schema_that_spark_gives_it(
+    spark: SparkSession,
+) -> None:
+    text = "id bigint, at timestamp, tags array<string>, price decimal(10,2)"
+    declared = FilesDeclaration.model_validate(
+        {"kind": "files", "path": "in", "format": "parquet", "schema": text}
+    )
+    schema = arrow_columns(declared)
+    assert schema.names == ["id", "at", "tags", "price"]
+    assert schema.field("at").type == pa.timestamp("us", tz="UTC")
+    assert schema.field("price").type == pa.decimal128(10, 2)
