@@ -1,0 +1,242 @@
+"""The Delta sink's commits and the fate of staged files, on a real table, without Spark."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
+from pyspark.sql.types import LongType, StructField, StructType
+
+from configs.deployment import EmbeddedObjectStore
+from configs.sinks import DeltaSink as DeltaDeclaration
+from configs.stream import StreamDeclaration
+from ft_policies.errors import TransientError
+from resources.control.store import ControlStore
+from streaming.sinks.delta import DeltaSink
+from streaming.sinks.ledgering import Ledgering
+from streaming.sinks.sending import Sender
+from streaming.sinks.staging import Staged, StagedFile
+from streaming.spec import ReplicaSpec
+from tests.support.queries import RATE
+
+NAME = "words"
+SCHEMA = StructType([StructField("n", LongType())])
+
+
+@dataclass
+class Rows:
+    """The output of an epoch, where Spark would have a DataFrame."""
+
+    numbers: list[int]
+    schema: StructType = SCHEMA
+
+
+class PlainDeltaSink(DeltaSink):
+    """Stages without Spark; `answers` are the errors that the store gives after a commit."""
+
+    answers: list[Exception]
+
+    def stage(self, df: Any, epoch: int, *, write: bool) -> Staged:
+        staged = Staged(files=(), rows=len(df.numbers), digest=f"{sum(df.numbers):016x}")
+        if not write or not df.numbers:
+            return staged
+        folder = f"data/{epoch:012d}-{self.spec.replica}"
+        path = Path(self.spec.table) / folder / "part-0.parquet"
+        path.parent.mkdir(parents=True)
+        pq.write_table(pa.table({"n": df.numbers}), path)
+        file = StagedFile(
+            path=f"{folder}/part-0.parquet", size_bytes=path.stat().st_size, rows=len(df.numbers)
+        )
+        return Staged(files=(file,), rows=staged.rows, digest=staged.digest, folder=folder)
+
+    def _write(self, table: DeltaTable, staged: Staged, epoch: int) -> None:
+        super()._write(table, staged, epoch)
+        if self.answers:
+            raise self.answers.pop()
+
+
+@dataclass
+class World:
+    """A table and a control store."""
+
+    folder: Path
+    store: ControlStore
+
+    def sink(self, replica: str, *answers: Exception) -> PlainDeltaSink:
+        spec = ReplicaSpec(
+            replica=replica,
+            stream=StreamDeclaration.model_validate(
+                {"name": NAME, "app": "a.b:c", "source": RATE, "objective": {"recovery_time": 30}}
+            ),
+            control_url=self.store.url,
+            home=self.folder,
+            folder=self.folder / replica,
+            table=str(self.folder / "table"),
+            object_store=EmbeddedObjectStore(),
+        )
+        ledgering = Ledgering(self.store, NAME, replica, lambda: 1)
+        sink = PlainDeltaSink(spec, DeltaDeclaration(), ledgering)
+        sink.answers = list(answers)
+        return sink
+
+    def sender(self, replica: str, *answers: Exception, sending: bool = True) -> Sender:
+        sink = self.sink(replica, *answers)
+        return Sender(sink, sink.ledgering, sending=sending)
+
+    def folders(self) -> list[str]:
+        return sorted(path.name[11:] for path in (self.folder / "table/data").iterdir())
+
+    def output(self) -> list[int]:
+        return sorted(DeltaTable(str(self.folder / "table")).to_pandas()["n"])
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
+        yield World(tmp_path, store)
+
+
+def test_kept_epochs_are_committed_when_opened_and_their_files_stay(world: World) -> None:
+    sender = world.sender("a", sending=False)
+    for epoch in range(3):
+        sender(Rows([epoch]), epoch)
+    assert DeltaTable(str(world.folder / "table")).version() == 0
+    sender.open()
+    assert (world.output(), world.folders()) == ([0, 1, 2], ["0-a", "1-a", "2-a"])
+
+
+def test_pruned_epochs_leave_no_files(world: World) -> None:
+    primary, standby = world.sender("a"), world.sender("b", sending=False)
+    for epoch in range(2):
+        standby(Rows([epoch]), epoch)
+        primary(Rows([epoch]), epoch)
+    standby(Rows([2]), 2)
+    standby.prune()
+    assert (standby.staged, world.folders()) == ((2,), ["0-a", "1-a", "2-b"])
+    assert world.store.ledger.audit(NAME).disagreements == []
+
+
+def test_the_loser_of_a_race_deletes_its_files(world: World) -> None:
+    one, other = world.sink("a"), world.sink("b")
+    for sink in (one, other):
+        sink.prepare(SCHEMA)
+    staged = [sink.stage(Rows([0]), 0, write=True) for sink in (one, other)]
+    one.commit(staged[0], 0)
+    other.commit(staged[1], 0)
+    assert (world.output(), world.folders()) == ([0], ["0-a"])
+
+
+def test_another_look_at_the_table_before_the_commit_does_not_let_it_in_twice(world: World) -> None:
+    one, other = world.sink("a"), world.sink("b")
+    for sink in (one, other):
+        sink.prepare(SCHEMA)
+    staged = other.stage(Rows([0]), 0, write=True)
+    one.commit(one.stage(Rows([0]), 0, write=True), 0)
+    assert other.is_done(0)  # as `prune` might, between staging and commit
+    other.commit(staged, 0)
+    assert (world.output(), world.folders()) == ([0], ["0-a"])
+
+
+@pytest.mark.parametrize("answer", [DeltaError("timed out"), CommitFailedError("timed out")])
+def test_a_commit_that_was_answered_with_an_error_keeps_its_files(
+    world: World, answer: Exception
+) -> None:
+    sender = world.sender("a", answer, sending=False)
+    sender(Rows([0]), 0)
+    try:
+        sender.open()
+    except TransientError:
+        assert sender.staged == (0,)
+    sender.prune()
+    sender.open()
+    assert (sender.staged, world.output(), world.folders()) == ((), [0], ["0-a"])
+
+
+def test_a_commit_that_failed_while_another_was_faster_loses_its_files_at_last(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standby = world.sender("b", sending=False)
+    standby(Rows([0]), 0)
+    with monkeypatch.context() as broken:
+        broken.setattr(PlainDeltaSink, "_write", refuse)
+        with pytest.raises(TransientError, match="no answer"):
+            standby.open()
+    primary = world.sender("a")
+    for epoch in range(30):
+        primary(Rows([epoch]), epoch)
+    standby.prune()
+    assert (standby.staged, "0-b" in world.folders()) == ((), False)
+
+
+def refuse(self: DeltaSink, *_: object) -> None:
+    raise DeltaError("no answer")
+
+
+def test_without_proof_the_files_are_left_to_vacuum(world: World) -> None:
+    sink = world.sink("a")
+    sink.prepare(SCHEMA)
+    staged = sink.stage(Rows([0]), 0, write=True)
+    sink.commit(staged, 0)
+    sink.discard(staged, 0)
+    assert (world.output(), world.folders()) == ([0], ["0-a"])
+
+
+def test_replicas_that_make_the_table_at_once_agree_on_it(world: World) -> None:
+    for number in range(5):
+        folder = world.folder / str(number)
+        folder.mkdir()
+        sinks = [World(folder, world.store).sink(name) for name in "abc"]
+        at_once([lambda sink=sink: sink.prepare(SCHEMA) for sink in sinks])
+
+
+def test_active_replication_commits_each_epoch_once_and_leaves_no_copies(world: World) -> None:
+    senders = [world.sender(name) for name in "ab"]
+
+    def work(sender: Sender) -> None:
+        for epoch in range(20):
+            sender(Rows([epoch] if epoch % 4 else []), epoch)
+
+    at_once([lambda sender=sender: work(sender) for sender in senders])
+    assert world.output() == [epoch for epoch in range(20) if epoch % 4]
+    assert len(world.folders()) == 15
+    audit = world.store.ledger.audit(NAME)
+    assert (audit.holes, audit.disagreements) == ([], [])
+    assert len(world.store.ledger.between(NAME, 0, 100)) == 20
+
+
+def test_replicas_that_differ_raise_an_incident_with_both_digests(world: World) -> None:
+    primary, standby = world.sender("a"), world.sender("b", sending=False)
+    standby(Rows([8]), 0)
+    primary(Rows([7]), 0)
+    standby.prune()
+    (incident,) = world.store.incidents.of(NAME)
+    assert (incident.kind, incident.detail["epoch"]) == ("digest_differs", 0)
+    assert incident.detail["first"]["digest"] == f"{7:016x}"
+    assert incident.detail["second"] == {"replica": "b", "rows": 1, "digest": f"{8:016x}"}
+
+
+def at_once(acts: list[Any]) -> None:
+    """Perform them in threads; an error in one is raised here."""
+    start = threading.Barrier(len(acts))
+    errors: list[BaseException] = []
+
+    def perform(act: Any) -> None:
+        start.wait()
+        try:
+            act()
+        except BaseException as error:  # noqa: BLE001 - raised below
+            errors.append(error)
+
+    threads = [threading.Thread(target=perform, args=(act,)) for act in acts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
