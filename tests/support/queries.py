@@ -75,20 +75,20 @@ class World:
         return spec
 
     @contextmanager
-    def running(self, spec: ReplicaSpec) -> Iterator[StreamingQuery]:
+    def running(self, spec: ReplicaSpec, sender: Sender | None = None) -> Iterator[StreamingQuery]:
         self.spark.dataSource.register(EpochSource)
         Gate(spec.folder).set(GateState(open=True, token=1))
         ledgering = Ledgering(self.store, NAME, spec.replica, lambda: 1)
-        sender = Sender(open_sink(spec, ledgering), ledgering, sending=True)
+        sender = sender or Sender(open_sink(spec, ledgering), ledgering, sending=True)
         query = start_query(self.spark, spec, sender)
         try:
             yield query
         finally:
             query.stop()
 
-    def run(self, spec: ReplicaSpec, through_epoch: int) -> None:
+    def run(self, spec: ReplicaSpec, through_epoch: int, sender: Sender | None = None) -> None:
         """Let a replica work until it has finished an epoch."""
-        with self.running(spec) as query:
+        with self.running(spec, sender) as query:
             self.await_commit(query, spec, through_epoch)
 
     def await_commit(self, query: StreamingQuery, spec: ReplicaSpec, epoch: int) -> None:

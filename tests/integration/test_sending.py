@@ -1,0 +1,112 @@
+"""A replica that processes without sending, in real queries beside one that sends."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from resources.control.store import ControlStore
+from streaming.query import open_sink
+from streaming.sinks.ledgering import Ledgering
+from streaming.sinks.own import CallableSink
+from streaming.sinks.sending import Sender
+from streaming.spec import ReplicaSpec
+from tests.support.queries import NAME, World
+from tests.support.small_apps import WRITES
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def world(tmp_path: Path, spark: SparkSession) -> Iterator[World]:
+    with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
+        yield World(tmp_path, store, spark)
+
+
+def a_sender(world: World, spec: ReplicaSpec) -> Sender:
+    ledgering = Ledgering(world.store, NAME, spec.replica, lambda: 1)
+    return Sender(open_sink(spec, ledgering), ledgering, sending=False)
+
+
+def folders(spec: ReplicaSpec, replica: str) -> list[int]:
+    """The epochs of which a replica has files on the table's storage."""
+    return sorted(int(path.name[:12]) for path in Path(spec.table).glob(f"data/*-{replica}-*"))
+
+
+def test_a_standby_keeps_its_epochs_prunes_what_the_primary_sent_and_sends_the_rest(
+    world: World,
+) -> None:
+    spec, other = world.spec("standby"), world.spec("primary")
+    sender = a_sender(world, spec)
+    world.run(spec, through_epoch=7, sender=sender)
+    kept = sender.staged
+    assert kept[:8] == tuple(range(8))
+    assert world.ledger() == []
+    assert len(folders(spec, "standby")) >= 4
+
+    world.run(other, through_epoch=2)
+    sent = world.ledger()[-1].epoch
+    sender.prune()
+    assert sender.staged
+    assert min(sender.staged) > sent
+    assert min(folders(spec, "standby")) > sent
+
+    sender.open()
+    assert (sender.is_open, sender.staged) == (True, ())
+    assert [entry.epoch for entry in world.ledger()][: len(kept)] == list(kept)
+    assert {entry.replica for entry in world.ledger()} == {"standby", "primary"}
+    assert world.store.ledger.audit(NAME).disagreements == []
+    assert sorted(world.output(spec)["offset"]) == list(range(2000))
+
+
+def test_the_users_own_sink_gets_kept_epochs_when_it_is_opened(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(WRITES, str(tmp_path / "writes"))
+    function = "tests.support.small_apps:write_lines"
+    spec = world.spec("one", sink={"kind": "callable", "idempotent": True, "function": function})
+    sender = a_sender(world, spec)
+    world.run(spec, through_epoch=4, sender=sender)
+    kept = sender.staged
+    assert not (tmp_path / "writes").exists()
+    assert len(list((spec.folder / "outbox").iterdir())) >= len(kept) >= 5
+    sender.open()
+    lines = [json.loads(line) for line in (tmp_path / "writes").read_text().splitlines()]
+    entries = {entry.epoch: entry.rows for entry in world.ledger()}
+    assert {line["epoch"]: line["rows"] for line in lines} == entries
+    assert [line["epoch"] for line in lines] == list(range(len(lines)))
+    assert list((spec.folder / "outbox").iterdir()) == []
+
+
+def test_kept_rows_come_back_as_they_were_even_if_there_are_none(
+    world: World, spark: SparkSession, tmp_path: Path
+) -> None:
+    schema = StructType(
+        [
+            StructField("a b", StringType()),
+            StructField("n", StructType([StructField("x", LongType())]), metadata={"unit": "s"}),
+        ]
+    )
+    seen: dict[int, DataFrame] = {}
+    ledgering = Ledgering(world.store, NAME, "one", lambda: 1)
+
+    def write(df: DataFrame, epoch: int) -> None:
+        seen[epoch] = df.localCheckpoint()
+
+    sender = Sender(CallableSink(write, ledgering, tmp_path / "outbox"), ledgering, sending=False)
+    rows = [("é", (1,)), (None, None)]
+    sender(spark.createDataFrame(rows, schema), 0)
+    sender(spark.createDataFrame([], schema), 1)
+    sender(spark.createDataFrame(rows, schema), 2)
+    Ledgering(world.store, NAME, "two", lambda: 1).write(0, rows=2, digest="another")
+    sender.prune()
+    assert sender.staged == (1, 2)
+    assert [incident.kind for incident in world.store.incidents.of(NAME)] == ["digest_differs"]
+    sender.open()
+    assert list(seen) == [1, 2]
+    assert all(df.schema == schema for df in seen.values())
+    assert [len(df.collect()) for df in seen.values()] == [0, 2]
+    assert {tuple(row) for row in seen[2].collect()} == {("é", (1,)), (None, None)}
