@@ -1,15 +1,18 @@
 """Recovery incidents: one per failure however many look, and one run at a time for each.
 
-A stream has at most one open recovery incident. While somebody holds its claim nobody else is asked
-to act; once the claim has run out, because Dagster or the run was killed, another run is due. The
-keys of incidents and of runs follow from facts in the control store, so all observers agree on them.
+A failure is a lost primary, or a lost secondary: the tier that people want is not held, and nobody
+is working on it. While somebody holds an incident's claim nobody else is asked to act; once the
+claim has run out, because Dagster or the run was killed, another run is due. The keys of incidents
+and of runs follow from facts in the control store, so all observers agree on them: a secondary that
+has taken over opens the same incident as the sensor.
 """
 
 from dataclasses import dataclass
 from uuid import uuid4
 
 from ft_policies.health import LAUNCH_SECONDS, Health
-from resources.control.records import Incident, IncidentState, Sample
+from ft_policies.recovery import next_step
+from resources.control.records import Incident, IncidentState, JsonObject, Phase, ReplicaRow, Sample
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
@@ -17,6 +20,8 @@ RECOVERY = "recovery"
 BUCKET_SECONDS = 60.0
 PROMPT_ATTEMPTS = 2
 LONGEST_PAUSE_SECONDS = 1800.0
+AT_A_STEP_SECONDS = 30.0
+BETWEEN_STEPS_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +70,20 @@ def run_key(incident: Incident, *, at: float) -> str | None:
     return f"{incident.id}-{incident.attempts}-{int(max(waited, 0.0) // BUCKET_SECONDS)}"
 
 
+def is_of_secondary(incident: Incident) -> bool:
+    """Whether the stream itself never stopped: only its secondary was lost."""
+    return "/secondary-" in incident.key
+
+
 def _incident(world: World, seen: StreamSeen, known: Incident | None) -> Incident | None:
     """The incident that the stream's state calls for.
 
-    One that is open covers whatever the stream goes through until it is well: fenced and not yet
-    launched, it looks like a second failure and is not one.
+    One that is open covers whatever the stream goes through until its tier is held again: fenced and
+    not yet launched, it looks like a second failure and is not one.
     """
     if known is None:
-        return _open(world, seen) if _calls_for_recovery(world, seen) else None
-    well = seen.verdict.health in (Health.HEALTHY, Health.STOPPED)
+        return _open(world, seen) if calls_for_recovery(world, seen) else None
+    well = seen.verdict.health in (Health.HEALTHY, Health.STOPPED) and _is_held(seen)
     held = known.claim_expires_at is not None and known.claim_expires_at > seen.at
     if well and not held:
         world.store.incidents.close(known.id, f"nobody had to end it: {seen.verdict.reason}")
@@ -81,8 +91,36 @@ def _incident(world: World, seen: StreamSeen, known: Incident | None) -> Inciden
     return known
 
 
-def _calls_for_recovery(world: World, seen: StreamSeen) -> bool:
-    return seen.wanted and seen.verdict.health.failed and not _is_being_started(world, seen)
+def calls_for_recovery(world: World, seen: StreamSeen) -> bool:
+    """Whether the stream, or the tier that people want of it, is lost and nobody is at it."""
+    if not seen.wanted:
+        return False
+    if seen.verdict.health.failed:
+        return not _is_being_started(world, seen)
+    return _has_lost_its_tier(seen) and not _is_being_changed(world, seen)
+
+
+def _is_held(seen: StreamSeen) -> bool:
+    return next_step(seen.observed()) is None
+
+
+def _has_lost_its_tier(seen: StreamSeen) -> bool:
+    """Whether something is to be done about the secondary; one that starts needs nobody yet."""
+    verdict = seen.secondary_verdict
+    starting = verdict is not None and verdict.health is Health.STARTING
+    return seen.verdict.health is Health.HEALTHY and not starting and not _is_held(seen)
+
+
+def _is_being_changed(world: World, seen: StreamSeen) -> bool:
+    """Whether a start or a switch, which people ask for and no incident, is under way."""
+    for line in world.store.journal.of(seen.name, limit=1):
+        patience = AT_A_STEP_SECONDS if line.phase is Phase.INTENT else BETWEEN_STEPS_SECONDS
+        asked_for = line.incident is None and line.phase is not Phase.FAILED
+        if asked_for and seen.at - line.at < patience:
+            return True
+    changes = world.store.tiers.history(seen.name, limit=1)
+    unreached = [change.at for change in changes if change.reached_at is None]
+    return any(seen.at - at < BETWEEN_STEPS_SECONDS for at in unreached)
 
 
 def _is_being_started(world: World, seen: StreamSeen) -> bool:
@@ -97,35 +135,55 @@ def _is_being_started(world: World, seen: StreamSeen) -> bool:
 def _open(world: World, seen: StreamSeen) -> Incident | None:
     """Open the incident of this failure; one that was closed before it began is not it."""
     sighting = uuid4().hex
-    detect_seconds = detection_seconds(seen)
-    detail = {
-        "sighting": sighting,
-        "health": seen.verdict.health.value,
-        "reason": seen.verdict.reason,
-        "primary": seen.last_primary and seen.last_primary.id,
-        "t_detect_seconds": detect_seconds,
-    }
-    key, number = _key(world, seen), 1
+    detail = {"sighting": sighting, **_detail(seen)}
+    number = 1
     while True:
         incident = world.store.incidents.open(
-            stream=seen.name, key=f"{key}/{number}", kind=RECOVERY, detail=detail
+            stream=seen.name, key=f"{_key(seen)}/{number}", kind=RECOVERY, detail=detail
         )
         if incident.state is IncidentState.OPEN:
             break
         if incident.closed_at is None or incident.closed_at >= seen.at:
             return None  # it ended while we looked: what we saw is not news
         number += 1
-    if incident.detail.get("sighting") == sighting and detect_seconds is not None:
-        _sample(world, seen, detect_seconds)
+    if incident.detail.get("sighting") == sighting and seen.verdict.health.failed:
+        _sample(world, seen, detection_seconds(seen))
     return incident
 
 
-def _key(world: World, seen: StreamSeen) -> str:
-    health = seen.verdict.health.value
-    if seen.primary is not None:
-        return f"{seen.name}/{seen.primary.id}/{health}"
+def _detail(seen: StreamSeen) -> JsonObject:
+    about = {
+        "health": seen.verdict.health.value,
+        "cause": seen.verdict.health.value,
+        "reason": seen.verdict.reason,
+        "primary": seen.last_primary and seen.last_primary.id,
+        "tier": seen.tier.value,
+        "t_detect_seconds": detection_seconds(seen),
+    }
+    if seen.verdict.health.failed:
+        return about
+    last, verdict = seen.last_secondary, seen.secondary_verdict
+    return about | {
+        "cause": f"secondary_{Health.MISSING if verdict is None else verdict.health}",
+        "reason": f"{seen.tier} is not held: " + _secondary_reason(seen),
+        "secondary": last and last.id,
+        "t_detect_seconds": None if last is None else _silence(last, seen.at),
+    }
+
+
+def _secondary_reason(seen: StreamSeen) -> str:
+    if seen.secondary_verdict is not None:
+        return f"{seen.secondary_verdict.reason}, good for {seen.covered}"
+    last = seen.last_secondary
+    return "there is no secondary" + (f": {last.id} ended, {last.reason}" if last else "")
+
+
+def _key(seen: StreamSeen) -> str:
     last = "never" if seen.last_primary is None else seen.last_primary.id
-    return f"{seen.name}/none-{last}/{health}/{_changed_at(world, seen.name):.3f}"
+    key = f"{seen.name}/{last}"
+    if seen.verdict.health.failed:
+        return key
+    return f"{key}/secondary-{'never' if seen.last_secondary is None else seen.last_secondary.id}"
 
 
 def _changed_at(world: World, stream: str) -> float:
@@ -140,13 +198,19 @@ def detection_seconds(seen: StreamSeen) -> float | None:
         return None
     if seen.verdict.health is Health.STUCK:
         return max(seen.at - (last.progressed_at or last.registered_at), 0.0)
-    signs = [last.registered_at, *filter(None, [last.heartbeat_at])]
+    silence = _silence(last, seen.at)
     if seen.lease is not None and seen.lease.holder == last.id:
-        signs.append(seen.lease.renewed_at)
-    return max(seen.at - max(signs), 0.0)
+        return max(min(silence, seen.at - seen.lease.renewed_at), 0.0)
+    return silence
 
 
-def _sample(world: World, seen: StreamSeen, value: float) -> None:
+def _silence(replica: ReplicaRow, at: float) -> float:
+    return max(at - max(replica.registered_at, replica.heartbeat_at or 0.0), 0.0)
+
+
+def _sample(world: World, seen: StreamSeen, value: float | None) -> None:
+    if value is None:
+        return
     replica = "" if seen.last_primary is None else seen.last_primary.id
     world.store.samples.write(
         [Sample(stream=seen.name, replica=replica, name="t_detect_seconds", value=value)]

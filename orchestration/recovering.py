@@ -1,4 +1,4 @@
-"""The job that brings a failed stream back."""
+"""The job that brings a failed stream back, and its tier."""
 
 from dataclasses import dataclass
 
@@ -9,6 +9,7 @@ from assets.failures import explained
 from assets.worlds import Worlds
 from ft_policies.errors import PermanentError
 from orchestration.claims import Claim, ClaimLostError
+from orchestration.outcomes import RecoveryOutcome, outcome_of
 from orchestration.playbooks.recover import Recovery
 from orchestration.reporting import (
     name_stream,
@@ -32,7 +33,10 @@ class RecoverConfig(dg.Config):
     )
 
 
-@dg.op(description="Fence a failed primary, start a new one, and wait until it has caught up.")
+@dg.op(
+    description="Replace a failed primary, by the secondary if there is one, wait until it has caught "
+    "up, and restore the secondary that the tier wants."
+)
 def recover(
     context: dg.OpExecutionContext, config: RecoverConfig, worlds: dg.ResourceParam[Worlds]
 ) -> None:
@@ -54,8 +58,9 @@ def recover(
 
 
 @dg.job(
-    description="Brings a stream back: fences a primary that is dead, silent or stuck, starts a new "
-    "one from the newest snapshot, and waits until it is level.",
+    description="Brings a stream back: fences a primary that is dead, silent or stuck, lets its "
+    "secondary take over or starts a new one from the newest snapshot, waits until it is level, and "
+    "gives it the secondary that its tier wants.",
     tags=playbook_tags("recover", max_runtime_seconds=3600, priority=100),
     executor_def=dg.in_process_executor,
 )
@@ -89,22 +94,23 @@ class _Claimed:
             if row is not None and row.desired is DesiredState.STOPPED:  # given up
                 store.incidents.close(self.incident.id, str(error))
             raise
-        seconds = store.now() - self.incident.opened_at
-        detect = self.incident.detail.get("t_detect_seconds") or 0.0
-        objective = self.world.project.stream(stream).objective.recovery_time
-        store.incidents.close(
-            self.incident.id,
-            f"recovered {detect + seconds:.1f} s after the last sign of life ({steps})",
-        )
-        self.context.add_output_metadata(
-            {
-                "incident": self.incident.id,
-                "t_detect_seconds": float(detect),
-                "recovery_seconds": detect + seconds,
+        self._close(outcome_of(self.world, self.incident), steps)
+
+    def _close(self, outcome: RecoveryOutcome, steps: str) -> None:
+        self.world.store.incidents.close(self.incident.id, f"{outcome.sentence} ({steps})")
+        objective = self.world.project.stream(self.incident.stream).objective.recovery_time
+        metadata: dict[str, float | str | bool] = {
+            "incident": self.incident.id,
+            "t_detect_seconds": outcome.detect_seconds,
+            "redundancy_seconds": outcome.redundancy_seconds,
+        }
+        if outcome.recovery_seconds is not None:
+            metadata |= {
+                "recovery_seconds": outcome.recovery_seconds,
                 "objective_seconds": objective,
-                "objective_held": detect + seconds <= objective,
+                "objective_held": outcome.recovery_seconds <= objective,
             }
-        )
+        self.context.add_output_metadata(metadata)
 
 
 def _recover(context: dg.OpExecutionContext, recovery: Recovery) -> str:

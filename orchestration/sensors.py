@@ -14,7 +14,7 @@ from orchestration.incidents import DueRecovery, due_recoveries
 from orchestration.jobs import ensure_object_store
 from orchestration.recovering import RecoverConfig, recover_stream
 from orchestration.reporting import CAUSE_TAG, INCIDENT_TAG, STREAM_TAG
-from resources.control.records import DesiredState
+from resources.control.records import DesiredState, JsonObject
 from streaming.world import World
 
 # Dagster's daemon looks every 5 s, at the sensors in any order. A sensor that asks for 5 s itself is
@@ -28,8 +28,8 @@ OBJECT_STORE_BUCKET_SECONDS = 20.0
     job_name=recover_stream.name,
     minimum_interval_seconds=TICK_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Has a stream recovered whose primary is dead, silent, stuck or missing: one run per "
-    "incident, no matter how many ticks or daemons.",
+    description="Has a stream recovered whose primary is dead, silent, stuck or missing, and its tier "
+    "restored when the secondary is lost: one run per incident, no matter how many ticks or daemons.",
 )
 def recovery_sensor(worlds: dg.ResourceParam[Worlds]) -> dg.SensorResult:
     """Ask for the recoveries that are due."""
@@ -75,9 +75,13 @@ def _recovery(due: DueRecovery) -> dg.RunRequest:
         tags={
             STREAM_TAG: incident.stream,
             INCIDENT_TAG: incident.id,
-            CAUSE_TAG: str(incident.detail.get("health", "unknown")),
+            CAUSE_TAG: _cause(incident.detail),
         },
     )
+
+
+def _cause(detail: JsonObject) -> str:
+    return str(detail.get("cause") or detail.get("health") or "unknown")
 
 
 def _is_down(world: World) -> bool:

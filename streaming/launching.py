@@ -12,7 +12,7 @@ from configs.sinks import DeltaSink
 from configs.sources import FilesSource
 from configs.stream import StreamDeclaration
 from ft_policies.errors import TransientError
-from ft_policies.tiers import PRIMARY
+from ft_policies.tiers import PRIMARY, Switches
 from resources.control.records import DesiredState, ReplicaRow, ReplicaState, Slot
 from resources.control.store import ControlStore
 from resources.launcher import Launched, launch
@@ -31,41 +31,64 @@ def declare(project: Project, store: ControlStore, name: str) -> StreamDeclarati
 def launch_primary(project: Project, store: ControlStore, name: str) -> ReplicaRow | None:
     """Start a primary, unless there is one: the row arbitrates, so no second is ever started."""
     stream = declare(project, store, name)
-    replica = f"{name}-{secrets.token_hex(4)}"
+    return _launch(project, store, stream, Slot.PRIMARY, PRIMARY)
+
+
+def launch_secondary(project: Project, store: ControlStore, name: str) -> ReplicaRow | None:
+    """Start a secondary with nothing on but `deploy`, unless there is one.
+
+    It runs what the control store says is declared, as the primary does, and not what people may be
+    writing just now: two replicas of one stream must compute the same.
+    """
+    row = store.streams.get(name)
+    if row is None:
+        return None
+    stream = StreamDeclaration.model_validate(row.declaration)
+    return _launch(project, store, stream, Slot.SECONDARY, Switches(deploy=True))
+
+
+def _launch(
+    project: Project, store: ControlStore, stream: StreamDeclaration, slot: Slot, desired: Switches
+) -> ReplicaRow | None:
+    replica = f"{stream.name}-{secrets.token_hex(4)}"
     folder = project.home / "replicas" / replica
     row = store.replicas.register(
         id=replica,
-        stream=name,
-        slot=Slot.PRIMARY,
-        desired=PRIMARY,
+        stream=stream.name,
+        slot=slot,
+        desired=desired,
         host=HOST,
         folder=str(folder),
     )
     if row is None:
         return None
-    if not _is_wanted(store, name):
+    if not _is_wanted(store, stream.name):
         # Whoever stops a stream says so first and then looks for replicas; here it is the other way
         # round, so one of the two sees the other.
         store.replicas.end(replica, ReplicaState.STOPPED, "nobody wants the stream any more")
         return None
     try:
-        _sweep(store, name)
+        _sweep(store, stream.name)
         folder.mkdir(parents=True)
         _spec(project, stream, replica, folder).save()
-        started = launch(
-            [sys.executable, "-m", "streaming.replica", "--folder", str(folder)],
-            folder=project.root,
-            output=folder / "driver.out",
-            environment={"PYTHONPATH": _python_path(project.root)},
-        )
+        started = _started(project, folder)
     except OSError as error:
         store.replicas.end(replica, ReplicaState.DEAD, f"could not be started: {error}")
         raise TransientError(
-            f"no replica of {name} can be started: {error}",
+            f"no replica of {stream.name} can be started: {error}",
             hint=f"is there room on the disk of {project.home}? It is tried again",
         ) from error
     store.replicas.launched(replica, pid=started.pid, pid_started_at=started.started_at)
     return row
+
+
+def _started(project: Project, folder: Path) -> Launched:
+    return launch(
+        [sys.executable, "-m", "streaming.replica", "--folder", str(folder)],
+        folder=project.root,
+        output=folder / "driver.out",
+        environment={"PYTHONPATH": _python_path(project.root)},
+    )
 
 
 def process_of(row: ReplicaRow) -> Launched | None:

@@ -1,10 +1,12 @@
-"""Looking at a stream: what its primary says of itself, and what others see of it."""
+"""Looking at a stream: what its replicas say of themselves, and what others see of them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import takewhile
 
-from ft_policies.health import PrimarySeen, Process, Verdict
-from ft_policies.recovery import Observed
+from ft_policies.health import HealthPolicy, PrimarySeen, Process, SecondarySeen, Verdict
+from ft_policies.recovery import Observed, SecondaryLook
+from ft_policies.tiers import OFF, Tier, covered
 from resources.control.records import (
     DesiredState,
     Epoch,
@@ -13,14 +15,19 @@ from resources.control.records import (
     ReplicaRow,
     ReplicaState,
     Slot,
+    StreamRow,
 )
+from resources.control.store import ControlStore
 from streaming.launching import process_of
 from streaming.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSeen:
-    """Everything that one look at a stream shows."""
+    """Everything that one look at a stream shows.
+
+    `tier` is the one that people want now, `covered` the one that its live replicas are good for.
+    """
 
     name: str
     at: float
@@ -28,10 +35,16 @@ class StreamSeen:
     verdict: Verdict
     primary: ReplicaRow | None
     last_primary: ReplicaRow | None
+    tier: Tier
+    covered: Tier
+    secondary: ReplicaRow | None
+    secondary_verdict: Verdict | None
+    last_secondary: ReplicaRow | None
     lease: Lease | None
     epoch: Epoch | None
     committed: LedgerEntry | None
     failures_in_a_row: int
+    secondary_failures_in_a_row: int
 
     def observed(self) -> Observed:
         """The part of it that the recover playbook decides on."""
@@ -41,47 +54,124 @@ class StreamSeen:
             token=0 if self.lease is None else self.lease.token,
             failures_in_a_row=self.failures_in_a_row,
             last_failure="" if self.last_primary is None else self.last_primary.reason,
+            tier=self.tier,
+            secondary=self.secondary_look(),
+            secondary_failures_in_a_row=self.secondary_failures_in_a_row,
+            last_secondary_failure=""
+            if self.last_secondary is None
+            else self.last_secondary.reason,
+        )
+
+    def secondary_look(self) -> SecondaryLook | None:
+        """The live secondary, as the recover playbook sees it."""
+        row, verdict = self.secondary, self.secondary_verdict
+        if row is None or verdict is None:
+            return None
+        return SecondaryLook(
+            id=row.id,
+            health=verdict.health,
+            reason=verdict.reason,
+            observed=row.observed,
+            desired=row.desired,
+            paused=row.state is ReplicaState.PAUSED,
         )
 
 
-def observe(world: World, name: str) -> StreamSeen:
-    """Look at a stream now."""
-    declared = world.project.stream(name)
+def observe(world: World, name: str, *, secondaries_since: float = 0.0) -> StreamSeen:
+    """Look at a stream now; older failures of secondaries than `secondaries_since` are forgiven."""
+    policy = world.project.stream(name).supervision.policy()
     store = world.store
     row = store.streams.get(name)
-    primaries = [r for r in store.replicas.of(name, live=False) if r.slot is Slot.PRIMARY]
-    primary = next((r for r in primaries if not r.state.ended), None)
+    replicas = store.replicas.of(name, live=False)
+    primaries, secondaries = _in(Slot.PRIMARY, replicas), _in(Slot.SECONDARY, replicas)
+    primary, secondary = _live(primaries), _live(secondaries)
     at = store.now()
     wanted = row is not None and row.desired is DesiredState.RUNNING
+    since = 0.0 if row is None else row.changed_at
+    verdict = None if secondary is None else _judged(policy, store, secondary, at)
     return StreamSeen(
         name=name,
         at=at,
         wanted=wanted,
-        verdict=declared.supervision.policy().judge(
+        verdict=policy.judge(
             wanted=wanted, primary=None if primary is None else _seen(primary, primaries, at)
         ),
         primary=primary,
         last_primary=primaries[0] if primaries else None,
+        tier=_tier(world, name, row),
+        covered=_covered(secondary, verdict),
+        secondary=secondary,
+        secondary_verdict=verdict,
+        last_secondary=secondaries[0] if secondaries else None,
         lease=store.leases.get(name),
         epoch=store.epochs.last(name),
         committed=store.ledger.last(name),
-        failures_in_a_row=0 if row is None else _failures(primaries, since=row.changed_at),
+        failures_in_a_row=_failures(primaries, _gave_up, since=since),
+        secondary_failures_in_a_row=_failures(
+            secondaries, _failed_or_never_up, since=max(since, secondaries_since)
+        ),
     )
 
 
+def _in(slot: Slot, replicas: list[ReplicaRow]) -> list[ReplicaRow]:
+    """The replicas that have or had the slot, the live one first, then from the last end back.
+
+    A secondary that took over may be older than the primary it follows, so age is no order.
+    """
+    rows = [row for row in replicas if row.slot is slot]
+    return sorted(rows, key=lambda row: float("-inf") if row.ended_at is None else -row.ended_at)
+
+
+def _live(rows: list[ReplicaRow]) -> ReplicaRow | None:
+    return next((row for row in rows if not row.state.ended), None)
+
+
+def _tier(world: World, name: str, row: StreamRow | None) -> Tier:
+    return world.project.stream(name).tier if row is None else row.tier
+
+
+def _covered(secondary: ReplicaRow | None, verdict: Verdict | None) -> Tier:
+    if secondary is None or verdict is None or verdict.health.failed:
+        return Tier.PASSIVE_REPLICATION
+    return covered(secondary.observed)
+
+
+def _process(row: ReplicaRow) -> Process:
+    process = process_of(row)
+    if process is None:
+        return Process.UNKNOWN
+    return Process.RUNNING if process.is_alive() else Process.GONE
+
+
 def _seen(primary: ReplicaRow, primaries: list[ReplicaRow], at: float) -> PrimarySeen:
-    process = process_of(primary)
     return PrimarySeen(
         id=primary.id,
-        process=Process.UNKNOWN
-        if process is None
-        else (Process.RUNNING if process.is_alive() else Process.GONE),
+        process=_process(primary),
         registered_age=at - primary.registered_at,
         heartbeat_age=None if primary.heartbeat_at is None else at - primary.heartbeat_at,
         progress_age=None if primary.progressed_at is None else at - primary.progressed_at,
         processing=primary.observed.process,
         level=primary.state is not ReplicaState.STARTING,
         given_up_before=_given_up_at_the_same_epoch(primary, primaries),
+    )
+
+
+def _judged(policy: HealthPolicy, store: ControlStore, row: ReplicaRow, at: float) -> Verdict:
+    stirred = [row.registered_at, row.progressed_at]
+    for change in store.tiers.history(row.stream, limit=1):
+        stirred += [change.at, change.reached_at]
+    return policy.judge_secondary(
+        SecondarySeen(
+            id=row.id,
+            process=_process(row),
+            registered_age=at - row.registered_at,
+            heartbeat_age=None if row.heartbeat_at is None else at - row.heartbeat_at,
+            quiet_seconds=at - max(moment for moment in stirred if moment is not None),
+            leaving=row.desired == OFF or row.state is ReplicaState.STOPPING,
+            deployed=row.observed.deploy,
+            processing=row.observed.process,
+            paused=row.state is ReplicaState.PAUSED,
+        )
     )
 
 
@@ -95,15 +185,25 @@ def _given_up_at_the_same_epoch(primary: ReplicaRow, primaries: list[ReplicaRow]
     return len(list(takewhile(stood_here, (row for row in primaries if row.state.ended))))
 
 
-def _failures(primaries: list[ReplicaRow], *, since: float) -> int:
+def _failures(rows: list[ReplicaRow], failed: Callable[[ReplicaRow], bool], *, since: float) -> int:
     """Count the failures in a row at the same epoch.
 
     One that made progress is another failure, not the same again; and a changed declaration or a
     start by hand is a new beginning.
     """
-    ended = [row for row in primaries if row.state.ended and row.registered_at >= since]
+    ended = [row for row in rows if row.state.ended and row.registered_at >= since]
 
     def failed_there(row: ReplicaRow) -> bool:
-        return row.state is ReplicaState.FAILED and row.epoch == ended[0].epoch
+        return failed(row) and row.epoch == ended[0].epoch
 
     return len(list(takewhile(failed_there, ended)))
+
+
+def _gave_up(row: ReplicaRow) -> bool:
+    return row.state is ReplicaState.FAILED
+
+
+def _failed_or_never_up(row: ReplicaRow) -> bool:
+    """A secondary that dies before it is up has failed, whoever noted its end."""
+    left = row.state is ReplicaState.STOPPED
+    return _gave_up(row) or not (left or row.observed.deploy)

@@ -1,4 +1,7 @@
-"""The recover playbook: bring a stream back. Starting a stream is the same thing."""
+"""The recover playbook: bring a stream back, and the tier that people want of it.
+
+Starting a stream is the same thing, and so is changing its tier.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,26 +12,34 @@ from ft_policies.health import Health
 from ft_policies.recovery import (
     AwaitEnd,
     AwaitLevel,
+    AwaitSecondaryEnd,
+    AwaitTakeover,
+    EndSecondary,
     Fence,
     GiveUp,
+    GiveUpSecondary,
     Launch,
+    LaunchSecondary,
     Step,
+    TurnSwitch,
     next_step,
 )
 from ft_policies.tiers import OFF
+from orchestration.playbooks import secondaries
 from orchestration.playbooks.performing import Journaled, Performed, perform
-from resources.clock import SYSTEM_CLOCK
+from orchestration.playbooks.watching import Watch
 from resources.control.records import DesiredState, ReplicaState
 from streaming.launching import declare, launch_primary
-from streaming.observing import StreamSeen, observe
+from streaming.observing import StreamSeen
 from streaming.world import World
 
-LOOK_SECONDS = 0.25
 STEP_SAMPLES = (
     "t_deploy_seconds",
     "t_read_snapshot_seconds",
     "t_wire_receive_seconds",
+    "t_wire_send_seconds",
     "t_replay_seconds",
+    "recovery_seconds",
 )
 
 
@@ -41,33 +52,40 @@ class Recovery:
     run: str
     incident: str | None = None
     beat: Callable[[], None] = lambda: None
+    playbook: str = "recover"
 
     def steps(self) -> Iterator[Performed[Step]]:
-        """Yield each step once it has been carried out, until the stream is well."""
+        """Yield each step once it has been carried out, until the stream and its tier are well."""
+        store = self.world.store
+        watch = Watch(world=self.world, stream=self.stream, began_at=store.now(), beat=self.beat)
         journal = Journaled(
-            store=self.world.store,
+            store=store,
             stream=self.stream,
-            playbook="recover",
+            playbook=self.playbook,
             run=self.run,
             incident=self.incident,
         )
-        return perform(lambda: next_step(self._look().observed()), self._act, journal)
 
-    def _look(self) -> StreamSeen:
-        self.beat()
-        return observe(self.world, self.stream)
+        def decide() -> Step | None:
+            seen = watch.look()
+            step = next_step(seen.observed())
+            if step is None and seen.verdict.health is Health.HEALTHY:
+                store.tiers.reached(self.stream, tier=seen.tier)
+            return step
 
-    def _act(self, step: Step) -> Mapping[str, Any]:
+        return perform(decide, lambda step: self._act(watch, step), journal)
+
+    def _act(self, watch: Watch, step: Step) -> Mapping[str, Any]:
         match step:
             case Fence():
                 return self._fence(step)
             case Launch():
                 return self._launch()
             case AwaitLevel():
-                return self._await_level(step)
+                return self._await_level(watch, step)
             case AwaitEnd():
                 self.world.store.replicas.desire(step.primary, OFF)
-                self._await(lambda seen: seen.verdict.health is not Health.STOPPING)
+                self._await(watch, lambda seen: seen.verdict.health is not Health.STOPPING)
                 return {}
             case GiveUp():
                 self.world.store.streams.desire(self.stream, DesiredState.STOPPED)
@@ -75,6 +93,8 @@ class Recovery:
                     f"{self.stream} is stopped: {step.reason}",
                     hint=f"mend the cause, then `holdfast start {self.stream}`",
                 )
+            case _:
+                return _act_on_secondary(watch, step)
 
     def _fence(self, step: Fence) -> Mapping[str, Any]:
         store = self.world.store
@@ -92,9 +112,9 @@ class Recovery:
         row = launch_primary(self.world.project, self.world.store, self.stream)
         return {"replica": None if row is None else row.id}
 
-    def _await_level(self, step: AwaitLevel) -> Mapping[str, Any]:
+    def _await_level(self, watch: Watch, step: AwaitLevel) -> Mapping[str, Any]:
         waits = (Health.STARTING, Health.REPLAYING, Health.WAITING)
-        self._await(lambda seen: seen.verdict.health not in waits)
+        self._await(watch, lambda seen: seen.verdict.health not in waits)
         latest = self.world.store.samples.latest(self.stream)
         return {
             name: latest[name].value
@@ -102,17 +122,41 @@ class Recovery:
             if name in latest and latest[name].replica == step.primary
         }
 
-    def _await(self, over: Callable[[StreamSeen], bool]) -> None:
-        supervision = self.world.project.stream(self.stream).supervision
-        patience = supervision.start_within + supervision.stuck_after
-        deadline = SYSTEM_CLOCK.monotonic() + patience
-        while not over(self._look()):
-            if SYSTEM_CLOCK.monotonic() > deadline:
-                raise TransientError(
-                    f"{self.stream} is not level after {patience:.0f} s",
-                    hint="it may have much to replay: look again, or at `holdfast logs`",
-                )
-            SYSTEM_CLOCK.sleep(LOOK_SECONDS)
+    def _await(self, watch: Watch, over: Callable[[StreamSeen], bool]) -> None:
+        patience = watch.patience_seconds
+        if not watch.until(over, patience_seconds=patience):
+            raise TransientError(
+                f"{self.stream} is not level after {patience:.0f} s",
+                hint="it may have much to replay: look again, or at `holdfast logs`",
+            )
+
+
+def _act_on_secondary(
+    watch: Watch,
+    step: AwaitTakeover
+    | EndSecondary
+    | LaunchSecondary
+    | TurnSwitch
+    | AwaitSecondaryEnd
+    | GiveUpSecondary,
+) -> Mapping[str, Any]:
+    match step:
+        case AwaitTakeover():
+            return secondaries.await_takeover(watch, step)
+        case EndSecondary():
+            return secondaries.end(watch, step)
+        case LaunchSecondary():
+            return secondaries.launch(watch)
+        case TurnSwitch():
+            return secondaries.turn(watch, step)
+        case AwaitSecondaryEnd():
+            return secondaries.see_off(watch, step)
+        case GiveUpSecondary():
+            raise PermanentError(
+                f"{watch.stream} runs without its secondary: {step.reason}",
+                hint="it is tried again, ever more rarely; mend the cause, "
+                f"or `holdfast switch {watch.stream} passive_replication`",
+            )
 
 
 def start(world: World, stream: str, run: str) -> Iterator[Performed[Step]]:

@@ -5,15 +5,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ft_policies.tiers import OFF
+from orchestration.playbooks.leaving import DEFAULT_PATIENCE_SECONDS, await_leave
 from orchestration.playbooks.performing import Journaled, Performed, perform
-from resources.clock import SYSTEM_CLOCK
-from resources.control.records import DesiredState, ReplicaRow, ReplicaState
-from streaming.launching import process_of
+from resources.control.records import DesiredState, ReplicaRow, Slot
 from streaming.world import World
 
-LOOK_SECONDS = 0.25
-DEFAULT_PATIENCE_SECONDS = 90.0
-EXIT_SECONDS = 60.0
+__all__ = ["DEFAULT_PATIENCE_SECONDS", "Ask", "AwaitLeave", "StopStep", "next_stop_step", "stop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +31,8 @@ StopStep: TypeAlias = Ask | AwaitLeave
 
 
 def next_stop_step(live: list[ReplicaRow]) -> StopStep | None:
-    """Ask each replica once, then wait for it."""
-    for row in live:
+    """Ask each replica once, then wait for it; the secondary first, which is there to take over."""
+    for row in sorted(live, key=lambda row: row.slot is Slot.PRIMARY):
         return AwaitLeave(row.id) if row.desired == OFF else Ask(row.id)
     return None
 
@@ -54,26 +51,7 @@ def stop(
             case Ask():
                 return {"generation": store.replicas.desire(step.replica, OFF)}
             case AwaitLeave():
-                return _await_leave(world, step.replica, patience_seconds)
+                return await_leave(world, step.replica, patience_seconds=patience_seconds)
 
     journal = Journaled(store=store, stream=stream, playbook="stop", run=run)
     return perform(lambda: next_stop_step(store.replicas.of(stream)), act, journal)
-
-
-def _await_leave(world: World, replica: str, patience_seconds: float) -> Mapping[str, Any]:
-    deadline = SYSTEM_CLOCK.monotonic() + patience_seconds
-    while (row := world.store.replicas.get(replica)) is not None and not row.state.ended:
-        process = process_of(row)
-        if process is not None and not process.is_alive():
-            world.store.replicas.end(replica, ReplicaState.DEAD, "its process was gone")
-        elif SYSTEM_CLOCK.monotonic() > deadline:
-            if process is not None:
-                process.kill()
-            world.store.replicas.end(
-                replica, ReplicaState.DEAD, f"did not leave in {patience_seconds:.0f} s"
-            )
-        else:
-            SYSTEM_CLOCK.sleep(LOOK_SECONDS)
-    if row is not None and (process := process_of(row)) is not None:
-        process.terminate(wait_seconds=EXIT_SECONDS)
-    return {} if row is None else {"ended": row.state, "reason": row.reason, "epoch": row.epoch}

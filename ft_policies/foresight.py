@@ -1,0 +1,82 @@
+"""What the recover playbook will do if nothing else happens: for people who want to see it first."""
+
+from dataclasses import replace
+
+from ft_policies.health import Health, Verdict
+from ft_policies.recovery import (
+    AwaitEnd,
+    AwaitLevel,
+    AwaitTakeover,
+    Fence,
+    GiveUp,
+    GiveUpSecondary,
+    Launch,
+    LaunchSecondary,
+    Observed,
+    SecondaryLook,
+    Step,
+    TurnSwitch,
+    next_step,
+)
+from ft_policies.tiers import OFF, SECONDARY, Switches
+from ft_policies.transitions import Turn
+
+NEW_PRIMARY = "a new primary"
+NEW_SECONDARY = "a new secondary"
+MAX_STEPS = 30
+
+
+def foreseen(seen: Observed) -> list[Step]:
+    """The steps from here on, each taken to succeed."""
+    steps: list[Step] = []
+    while (step := next_step(seen)) is not None and len(steps) < MAX_STEPS:
+        steps.append(step)
+        if isinstance(step, GiveUp | GiveUpSecondary):
+            break
+        seen = _after(seen, step)
+    return steps
+
+
+def _after(seen: Observed, step: Step) -> Observed:
+    match step:
+        case Fence():
+            return replace(seen, verdict=Verdict(Health.MISSING, step.reason), primary=None)
+        case Launch():
+            return replace(seen, verdict=Verdict(Health.STARTING, ""), primary=NEW_PRIMARY)
+        case AwaitTakeover():
+            replays = Verdict(Health.REPLAYING, "")
+            return replace(seen, verdict=replays, primary=step.secondary, secondary=None)
+        case AwaitLevel():
+            return replace(seen, verdict=Verdict(Health.HEALTHY, ""))
+        case AwaitEnd():
+            return replace(seen, verdict=Verdict(Health.STOPPED, ""), primary=None)
+        case _:
+            return replace(seen, secondary=_secondary_after(seen, step))
+
+
+def _secondary_after(seen: Observed, step: Step) -> SecondaryLook | None:
+    match step:
+        case LaunchSecondary():
+            return _LAUNCHED
+        case TurnSwitch():
+            return _turned(seen, step)
+        case _:
+            return None
+
+
+_LAUNCHED = SecondaryLook(
+    id=NEW_SECONDARY,
+    health=Health.STARTING,
+    reason="",
+    observed=OFF,
+    desired=Switches(deploy=True),
+)
+
+
+def _turned(seen: Observed, step: TurnSwitch) -> SecondaryLook | None:
+    look = seen.secondary
+    if look is None:
+        return None
+    asked = look.asked(Turn(step.switch, step.on), SECONDARY[seen.tier])
+    observed = look.observed.turned(step.switch, step.on)
+    return replace(look, health=Health.HEALTHY, desired=asked, observed=observed)

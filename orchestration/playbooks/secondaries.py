@@ -1,0 +1,131 @@
+"""The steps of the recover playbook that concern the secondary.
+
+It may become the primary at any moment, by itself. So each step looks at its slot before and after,
+and what is the primary by then is left alone.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ft_policies.health import Health
+from ft_policies.recovery import AwaitSecondaryEnd, AwaitTakeover, EndSecondary, TurnSwitch
+from ft_policies.tiers import OFF, PRIMARY, SECONDARY, Switch, Switches
+from ft_policies.transitions import Turn
+from orchestration.playbooks.leaving import await_leave
+from orchestration.playbooks.watching import Watch
+from resources.control.records import ReplicaRow, ReplicaState, Slot
+from resources.control.store import ControlStore
+from streaming.launching import launch_secondary
+from streaming.observing import StreamSeen
+
+TAKEOVER_SECONDS = 10.0
+
+
+def launch(watch: Watch) -> Mapping[str, Any]:
+    """Start a secondary, unless there is one."""
+    watch.world.ensure_object_store()
+    row = launch_secondary(watch.world.project, watch.world.store, watch.stream)
+    return {"replica": None if row is None else row.id}
+
+
+def end(watch: Watch, step: EndSecondary) -> Mapping[str, Any]:
+    """Note the end of a secondary that counts as failed; it leaves as soon as it reads so."""
+    if _has_slot(watch.world.store, step.secondary):
+        watch.world.store.replicas.end(step.secondary, ReplicaState.FENCED, step.reason)
+    return {}
+
+
+def turn(watch: Watch, step: TurnSwitch) -> Mapping[str, Any]:
+    """Ask for one turn and see it happen; a secondary that cannot do it makes room for another."""
+    store, seen = watch.world.store, watch.look()
+    look = seen.secondary_look()
+    if look is None or look.id != step.secondary:
+        return {"found": "another secondary, or none"}
+    if not _ask(store, look.id, look.asked(Turn(step.switch, step.on), SECONDARY[seen.tier])):
+        return {"found": "it is the primary by now"}
+    patience = watch.patience_seconds
+    if not watch.until(lambda now: _turned(now, step, seen), patience_seconds=patience):
+        way = "on" if step.on else "off"
+        reason = f"{step.switch} was not {way} after {patience:.0f} s"
+        if _has_slot(store, step.secondary):
+            store.replicas.end(step.secondary, ReplicaState.FAILED, reason)
+        return {"failed": reason}
+    return _measured(store, watch.stream, step.secondary, since=seen.at)
+
+
+def see_off(watch: Watch, step: AwaitSecondaryEnd) -> Mapping[str, Any]:
+    """Ask a secondary to leave and wait until it has."""
+    if not _ask(watch.world.store, step.secondary, OFF):
+        return {"found": "it is the primary by now, or gone"}
+    return await_leave(
+        watch.world,
+        step.secondary,
+        spare=lambda row: row.slot is Slot.PRIMARY,
+        beat=watch.beat,
+    )
+
+
+def await_takeover(watch: Watch, step: AwaitTakeover) -> Mapping[str, Any]:
+    """Wait for the secondary to take over; one that does not makes room for a new primary."""
+    supervision = watch.world.project.stream(watch.stream).supervision
+    look = watch.look().secondary_look()
+    starting = look is not None and look.health is Health.STARTING
+    patience = TAKEOVER_SECONDS + 2 * supervision.lease
+    patience += supervision.start_within if starting else 0.0
+    if watch.until(lambda seen: _decided(seen, step.secondary), patience_seconds=patience):
+        primary = watch.look().primary
+        return {"primary": None if primary is None else primary.id}
+    reason = f"did not take over in {patience:.0f} s"
+    if _has_slot(watch.world.store, step.secondary):
+        watch.world.store.replicas.end(step.secondary, ReplicaState.FAILED, reason)
+    return {"failed": reason}
+
+
+def _decided(seen: StreamSeen, secondary: str) -> bool:
+    """Whether there is a primary again, or nobody left to become it."""
+    look = seen.secondary_look()
+    stands_by = look is not None and look.id == secondary and not look.health.failed
+    return seen.verdict.health is not Health.MISSING or not stands_by
+
+
+def _turned(now: StreamSeen, step: TurnSwitch, before: StreamSeen) -> bool:
+    """Whether the switch has followed, or something else has to be done first."""
+    look = now.secondary_look()
+    if look is None or look.id != step.secondary or look.health.failed:
+        return True
+    moved_on = now.tier is not before.tier or now.verdict.health is not Health.HEALTHY
+    resting = look.paused and step.switch in (Switch.PROCESS, Switch.SEND)
+    return moved_on or resting or (step.switch in look.observed.on()) is step.on
+
+
+def _measured(
+    store: ControlStore, stream: str, replica: str, *, since: float
+) -> Mapping[str, float]:
+    """What the replica itself measured of the turn."""
+    return {
+        name: sample.value
+        for name, sample in store.samples.latest(stream).items()
+        if sample.replica == replica and sample.at >= since and name.startswith(("t_", "sync_"))
+    }
+
+
+def _has_slot(store: ControlStore, replica: str) -> bool:
+    return _is_secondary(store.replicas.get(replica))
+
+
+def _is_secondary(row: ReplicaRow | None) -> bool:
+    return row is not None and row.slot is Slot.SECONDARY and not row.state.ended
+
+
+def _ask(store: ControlStore, replica: str, switches: Switches) -> bool:
+    """Desire switches of a secondary; false, and nothing changed, if it is none any more."""
+    row = store.replicas.get(replica)
+    if row is None or not _is_secondary(row):
+        return False
+    if row.desired != switches:
+        store.replicas.desire(replica, switches)
+        after = store.replicas.get(replica)
+        if after is not None and after.slot is Slot.PRIMARY and not after.state.ended:
+            store.replicas.desire(replica, PRIMARY)  # it took over between two looks
+            return False
+    return True

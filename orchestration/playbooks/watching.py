@@ -1,0 +1,43 @@
+"""Waiting for a stream to become what a step needs, without losing the claim meanwhile."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from resources.clock import SYSTEM_CLOCK
+from streaming.observing import StreamSeen, observe
+from streaming.world import World
+
+LOOK_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Looks at one stream for one run; `beat` says that the run lives.
+
+    Failures of secondaries from before the run are forgiven: it is there to try again.
+    """
+
+    world: World
+    stream: str
+    began_at: float
+    beat: Callable[[], None]
+
+    def look(self) -> StreamSeen:
+        """The stream as it is now."""
+        self.beat()
+        return observe(self.world, self.stream, secondaries_since=self.began_at)
+
+    def until(self, over: Callable[[StreamSeen], bool], *, patience_seconds: float) -> bool:
+        """Look again and again; false if it is not over when patience ends."""
+        deadline = SYSTEM_CLOCK.monotonic() + patience_seconds
+        while not over(self.look()):
+            if SYSTEM_CLOCK.monotonic() > deadline:
+                return False
+            SYSTEM_CLOCK.sleep(LOOK_SECONDS)
+        return True
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long a replica may take to get going and to do something new."""
+        supervision = self.world.project.stream(self.stream).supervision
+        return supervision.start_within + supervision.stuck_after
