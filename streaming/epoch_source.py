@@ -24,6 +24,7 @@ from ft_policies.errors import PermanentError, TransientError
 from resources.control.records import Epoch, EpochProposal, Sample
 from resources.patience import patiently
 from streaming.gate import Gate
+from streaming.inbox import Inbox
 from streaming.sources.base import Source, Split
 from streaming.sources.opening import columns, open_source
 from streaming.spec import ReplicaSpec
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from resources.control.store import ControlStore
 
 FORMAT = "holdfast_epochs"
+REHEARSAL = "rehearsal"
+REHEARSED_EPOCHS = 3
 BEFORE_ALL = -1
 LAG_SAMPLE_SECONDS = 5.0
 
@@ -52,7 +55,8 @@ class EpochSource(DataSource):
 
     def streamReader(self, schema: StructType) -> "EpochReader":  # noqa: N802
         """The reader that Spark asks for epochs."""
-        return EpochReader(self._spec, schema)
+        rehearsal = self.options.get(REHEARSAL) == "true"
+        return (RehearsalReader if rehearsal else EpochReader)(self._spec, schema)
 
     @property
     def _spec(self) -> ReplicaSpec:
@@ -60,10 +64,12 @@ class EpochSource(DataSource):
 
 
 class EpochSplit(InputPartition):
-    """A split on its way to a Spark task."""
+    """A split on its way to a Spark task, and its place in its epoch."""
 
-    def __init__(self, split: Split) -> None:
+    def __init__(self, epoch: int, index: int, split: Split) -> None:
         super().__init__(split)
+        self.epoch = epoch
+        self.index = index
         self.split = split
 
 
@@ -101,12 +107,17 @@ class EpochReader(DataSourceStreamReader):
                 f"the epoch log of {self._spec.stream.name} lacks epochs between {first} and {last}",
                 hint="the checkpoint belongs to another control store: check control_store.url",
             )
-        return [EpochSplit(split) for epoch in epochs for split in self._source.splits(epoch.input)]
+        return [
+            EpochSplit(epoch.epoch, index, split)
+            for epoch in epochs
+            for index, split in enumerate(self._source.splits(epoch.input))
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one split, in a Spark task."""
+        """Read one split, in a Spark task; from the inbox if it was prefetched."""
         assert isinstance(partition, EpochSplit)  # noqa: S101 - Spark hands back what it was given
-        return self._source.read(partition.split)
+        prefetched = Inbox(self._spec.folder).read(partition.epoch, partition.index)
+        return self._source.read(partition.split) if prefetched is None else prefetched
 
     def stop(self) -> None:
         """Let the control store go."""
@@ -197,6 +208,22 @@ class EpochReader(DataSourceStreamReader):
         if self._last is None or self._last.epoch != number - 1:
             self._last = self._store.epochs.get(self._spec.stream.name, number - 1)
         return self._last
+
+
+class RehearsalReader(EpochReader):
+    """The newest epochs that are decided already, for a query that only warms up."""
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """A few epochs before the last."""
+        return {"epoch": max(self._last_decided() - REHEARSED_EPOCHS, BEFORE_ALL)}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Go one epoch further, up to the last that is decided."""
+        return {"epoch": min(start["epoch"] + 1, self._last_decided())}
+
+    def _last_decided(self) -> int:
+        last = self._store.epochs.last(self._spec.stream.name)
+        return BEFORE_ALL if last is None else last.epoch
 
 
 class AssignedFiles:

@@ -72,6 +72,11 @@ class Pulse(threading.Thread):
         self.lease = self._store.leases.take(self.row.stream, self.row.id, self._lease_seconds)
         return self.lease is not None
 
+    def adopt(self, lease: Lease) -> None:
+        """Hold, from now on, a lease that was taken over together with the primary's slot."""
+        with self._lock:
+            self.lease = lease
+
     def release_lease(self) -> None:
         """Give the lease back, so that nobody has to wait for its end."""
         with self._lock:

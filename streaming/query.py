@@ -1,13 +1,14 @@
 """Starting the streaming query of a replica, and reading what its failure means."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from configs.sinks import CallableSink as CallableDeclaration, DeltaSink as DeltaDeclaration
 from ft_policies.query_failures import FailureKind
-from streaming.epoch_source import FORMAT
+from streaming.epoch_source import FORMAT, REHEARSAL
 from streaming.references import load
 from streaming.sinks.base import Sink
 from streaming.sinks.delta import DeltaSink
@@ -33,16 +34,22 @@ def open_sink(spec: ReplicaSpec, ledgering: Ledgering) -> Sink:
 
 
 def start_query(
-    spark: SparkSession, spec: ReplicaSpec, sink: Callable[[DataFrame, int], None]
+    spark: SparkSession,
+    spec: ReplicaSpec,
+    sink: Callable[[DataFrame, int], None],
+    checkpoint: Path,
+    *,
+    rehearsal: bool = False,
 ) -> StreamingQuery:
-    """Source → the user's `build` → sink, on this incarnation's own checkpoint."""
+    """Source → the user's `build` → sink, on a checkpoint that no other query has."""
     build = load(spec.stream.app)
-    rows = spark.readStream.format(FORMAT).option("folder", str(spec.folder)).load()
+    source = spark.readStream.format(FORMAT).option("folder", str(spec.folder))
+    rows = source.option(REHEARSAL, rehearsal).load()
     output: DataFrame = build(rows, dict(spec.stream.params))
     return (
-        output.writeStream.queryName(spec.stream.name)
+        output.writeStream.queryName(f"{spec.stream.name}-{checkpoint.name}")
         .outputMode(spec.stream.output_mode)
-        .option("checkpointLocation", str(spec.checkpoint))
+        .option("checkpointLocation", str(checkpoint))
         .foreachBatch(sink)
         .start()
     )

@@ -10,7 +10,7 @@ import logging.handlers
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,25 +18,31 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from ft_policies.errors import HoldfastError, PermanentError
+from ft_policies.failover import FailoverPolicy
 from ft_policies.query_failures import FailureKind
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import ReplicaState
+from resources.control.records import ReplicaState, Slot
 from resources.control.store import ControlStore
 from resources.launcher import Launched
 from resources.object_store import S3ObjectStore
 from resources.patience import patiently
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
+from streaming import priority
 from streaming.class_archive import ClassArchive
 from streaming.gate import Gate, GateState
 from streaming.pulse import EXIT_LOST, Pulse
-from streaming.query import kind_of
+from streaming.query import kind_of, open_sink
+from streaming.reconciling import Ending, Reconciler
+from streaming.rehearsal import rehearse
 from streaming.restoring import Restored, restore
-from streaming.running import Ending, RunningQuery
 from streaming.sampling import Sampler
 from streaming.session import binding_conf, start_session
-from streaming.shipping import Shipper
+from streaming.sinks.ledgering import Ledgering
+from streaming.sinks.sending import Sender
+from streaming.spare_capacity import SpareCapacityGuard
 from streaming.spec import ReplicaSpec
+from streaming.watching import PrimaryWatch
 
 EXIT_STOPPED = 0
 EXIT_FAILED = 1
@@ -48,7 +54,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Replica:
-    """A driver process: pulse, query and shipper around one Spark session."""
+    """A driver process: a pulse, and switches to reconcile around one Spark session."""
 
     spec: ReplicaSpec
     store: ControlStore
@@ -64,6 +70,9 @@ class Replica:
             )
         this = Launched.this()
         self.store.replicas.launched(row.id, pid=this.pid, pid_started_at=this.started_at)
+        spare = self.spec.stream.secondary.spare_capacity
+        if spare is not None and row.slot is Slot.SECONDARY:
+            priority.lower(spare.nice)  # first of all: threads and children inherit it
         supervision = self.spec.stream.supervision
         gate = Gate(self.spec.folder)
         pulse = Pulse(
@@ -88,40 +97,74 @@ class Replica:
         return EXIT_STOPPED
 
     def _live(self, pulse: Pulse, gate: Gate) -> tuple[SparkSession, Ending]:
-        sampler = Sampler(self.store, self.spec.stream.name, self.spec.replica)
-        vault = SnapshotVault(S3ObjectStore(self.spec.connect), self.spec.stream.name)
-        spark, restored = self._deploy(vault, sampler)
-        shipper = Shipper(
-            self.spec,
-            vault,
-            self.store,
-            conf=binding_conf(spark),
-            parent=restored.manifest,
-            token=pulse.token,
-            requested=lambda: pulse.row.snapshot_requested,
-            on_served=lambda count: pulse.say(snapshot_served=count),
+        wake = threading.Event()
+        spec, store = self.spec, self.store
+        sampler = Sampler(store, spec.stream.name, spec.replica)
+        vault = SnapshotVault(S3ObjectStore(spec.connect), spec.stream.name)
+        supervision = spec.stream.supervision
+        watch = PrimaryWatch(
+            store,
+            spec.stream.name,
+            FailoverPolicy(lease_seconds=supervision.lease),
+            beat_seconds=supervision.heartbeat,
+            wake=wake,
         )
-        query = RunningQuery(
-            self.spec, self.store, spark, pulse, gate, sampler, self.stop_requested
-        )
-        shipper.start()
-        ending = query.run()
-        if ending is Ending.STOPPED:
-            shipper.finish()
-        return spark, ending
+        spare = SpareCapacityGuard.of(spec.stream.secondary)
+        is_primary = pulse.row.slot is Slot.PRIMARY
+        spark, restored = self._deploy(vault, sampler, read_snapshot=is_primary)
 
-    def _deploy(self, vault: SnapshotVault, sampler: Sampler) -> tuple[SparkSession, Restored]:
-        """Start Spark and read the snapshot, both at once: each waits for something else."""
+        def token() -> int:
+            return pulse.token() or watch.token()
+
+        ledgering = Ledgering(store, spec.stream.name, spec.replica, token)
+        reconciler = Reconciler(
+            spec=spec,
+            store=store,
+            vault=vault,
+            spark=spark,
+            pulse=pulse,
+            gate=gate,
+            sender=Sender(open_sink(spec, ledgering), ledgering, sending=False),
+            sampler=sampler,
+            watch=watch,
+            spare=spare,
+            stop_requested=self.stop_requested,
+            wake=wake,
+            restored=restored,
+        )
+        if not is_primary:
+            watch.start()
+            self._rehearse(spark, sampler, lambda: watch.fallen is not None or reconciler.is_over())
+        return spark, reconciler.run()
+
+    def _deploy(
+        self, vault: SnapshotVault, sampler: Sampler, *, read_snapshot: bool
+    ) -> tuple[SparkSession, Restored | None]:
+        """Start Spark and, for a primary, read the snapshot at once: each waits for something else."""
         began = SYSTEM_CLOCK.monotonic()
         with ThreadPoolExecutor(1, thread_name_prefix="restore") as pool:
-            restoring = pool.submit(restore, self.spec, self.store, vault)
+            restoring = (
+                pool.submit(restore, self.spec, self.store, vault) if read_snapshot else None
+            )
             spark = start_session(self.spec)
             sampler.once("t_deploy_seconds", SYSTEM_CLOCK.monotonic() - began)
-            restored = restoring.result()
-        sampler.once("t_read_snapshot_seconds", restored.seconds, restored.epoch)
-        if restored.manifest is not None:
-            _compare(spark, restored.manifest)
+            restored = None if restoring is None else restoring.result()
+        if restored is not None:
+            sampler.once("t_read_snapshot_seconds", restored.seconds, restored.epoch)
+            if restored.manifest is not None:
+                _compare(spark, restored.manifest)
         return spark, restored
+
+    def _rehearse(self, spark: SparkSession, sampler: Sampler, give_up: Callable[[], bool]) -> None:
+        last = patiently(
+            lambda: self.store.epochs.last(self.spec.stream.name),
+            what="reading the epoch log",
+            give_up=give_up,
+        )
+        began = SYSTEM_CLOCK.monotonic()
+        decided = 0 if last is None else last.epoch + 1
+        if rehearse(spark, self.spec, decided_epochs=decided, give_up=give_up):
+            sampler.once("t_rehearse_seconds", SYSTEM_CLOCK.monotonic() - began)
 
     def _leave(self, pulse: Pulse, state: ReplicaState, reason: str) -> None:
         pulse.stop()

@@ -1,7 +1,9 @@
-"""Giving a new incarnation the newest snapshot that verifies."""
+"""Giving a query the newest snapshot that verifies."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import SnapshotState
@@ -16,8 +18,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What a replica starts from; without a manifest it starts at epoch 0."""
+    """What a query starts from; without a manifest it starts at epoch 0."""
 
+    checkpoint: Path
     manifest: Manifest | None
     seconds: float
 
@@ -27,13 +30,21 @@ class Restored:
         return None if self.manifest is None else self.manifest.epoch
 
 
-def restore(spec: ReplicaSpec, store: ControlStore, vault: SnapshotVault) -> Restored:
-    """Restore into this incarnation's own folder; damaged snapshots are passed over, and said."""
+def restore(
+    spec: ReplicaSpec,
+    store: ControlStore,
+    vault: SnapshotVault,
+    *,
+    give_up: Callable[[], bool] = lambda: False,
+) -> Restored:
+    """Restore into a new folder; damaged snapshots are passed over, and said."""
     began = SYSTEM_CLOCK.monotonic()
+    checkpoint = spec.new_checkpoint()
     try:
         found = patiently(
-            lambda: vault.restore_newest(spec.checkpoint, durable=False),
+            lambda: vault.restore_newest(checkpoint, durable=False),
             what="restoring the newest snapshot",
+            give_up=give_up,
         )
     except UnusableSnapshotError as error:
         report_damaged(
@@ -43,11 +54,11 @@ def restore(spec: ReplicaSpec, store: ControlStore, vault: SnapshotVault) -> Res
     seconds = SYSTEM_CLOCK.monotonic() - began
     if found is None:
         log.info("no snapshot to start from: starting at epoch 0")
-        return Restored(manifest=None, seconds=seconds)
+        return Restored(checkpoint=checkpoint, manifest=None, seconds=seconds)
     for refused in found.refused:
         report_damaged(spec, store, refused.id, refused.reason)
     log.info("restored %s in %.2f s", found.manifest.id, seconds)
-    return Restored(manifest=found.manifest, seconds=seconds)
+    return Restored(checkpoint=checkpoint, manifest=found.manifest, seconds=seconds)
 
 
 def report_damaged(spec: ReplicaSpec, store: ControlStore, snapshot: str, reason: str) -> None:

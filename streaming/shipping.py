@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from ft_policies.checkpoints import Ship
 from ft_policies.errors import HoldfastError, TransientError
@@ -49,6 +50,7 @@ class Shipper(threading.Thread):
         vault: SnapshotVault,
         store: ControlStore,
         *,
+        checkpoint: Path,
         conf: Mapping[str, str],
         parent: Manifest | None,
         token: Callable[[], int],
@@ -60,6 +62,7 @@ class Shipper(threading.Thread):
         self._spec = spec
         self._vault = vault
         self._store = store
+        self._checkpoint = checkpoint
         self._conf = dict(conf)
         self._token = token
         self._requested = requested
@@ -90,7 +93,7 @@ class Shipper(threading.Thread):
     def ship_if_due(self) -> None:
         """Ship if the policy says so or somebody has asked."""
         asked = self._requested()
-        epoch = last_committed(self._spec.checkpoint)
+        epoch = last_committed(self._checkpoint)
         if epoch is not None and (asked > self._served or self._is_due(epoch)):
             self._ship(epoch)
         if asked > self._served and epoch is not None:
@@ -101,7 +104,7 @@ class Shipper(threading.Thread):
         """Ship what is left, once; a store that is away does not hold the replica back."""
         self._ended.set()
         self.join()
-        epoch = last_committed(self._spec.checkpoint)
+        epoch = last_committed(self._checkpoint)
         if epoch is None:
             return
         try:
@@ -122,14 +125,14 @@ class Shipper(threading.Thread):
             return 0
         manifest = self._reached.manifest
         known = set() if manifest is None else {file.path for file in manifest.files}
-        files = cut(self._spec.checkpoint, epoch)
+        files = cut(self._checkpoint, epoch)
         return sum(file.size_bytes for file in files if file.path not in known)
 
     def _ship(self, epoch: int) -> None:
         if epoch <= self._reached.epoch:
             return
         shipped = self._vault.ship(
-            self._spec.checkpoint,
+            self._checkpoint,
             epoch,
             token=self._token(),
             replica=self._spec.replica,

@@ -5,6 +5,7 @@ replica's folder, and find here what they need. Secrets are not in it: they are 
 are kept.
 """
 
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -32,10 +33,9 @@ class ReplicaSpec(BaseModel):
     table: str
     object_store: Annotated[ObjectStore, Field(discriminator="kind")]
 
-    @property
-    def checkpoint(self) -> Path:
-        """Spark's checkpoint: this incarnation's own."""
-        return self.folder / "checkpoint"
+    def new_checkpoint(self) -> Path:
+        """Where a checkpoint may be made: every query of every incarnation has one of its own."""
+        return self.folder / "checkpoints" / secrets.token_hex(4)
 
     @property
     def connect(self) -> Callable[[], S3Connection]:

@@ -80,7 +80,7 @@ class World:
         Gate(spec.folder).set(GateState(open=True, token=1))
         ledgering = Ledgering(self.store, NAME, spec.replica, lambda: 1)
         sender = sender or Sender(open_sink(spec, ledgering), ledgering, sending=True)
-        query = start_query(self.spark, spec, sender)
+        query = start_query(self.spark, spec, sender, checkpoint_of(spec))
         try:
             yield query
         finally:
@@ -93,7 +93,7 @@ class World:
 
     def await_commit(self, query: StreamingQuery, spec: ReplicaSpec, epoch: int) -> None:
         deadline = time.monotonic() + 60
-        while not (spec.checkpoint / "commits" / str(epoch)).exists():
+        while not (checkpoint_of(spec) / "commits" / str(epoch)).exists():
             failure = query.exception()
             if failure is not None:
                 raise failure
@@ -108,3 +108,8 @@ class World:
 
     def table(self, spec: ReplicaSpec) -> DeltaTable:
         return DeltaTable(spec.table, storage_options=delta_options(spec.table, spec.connect))
+
+
+def checkpoint_of(spec: ReplicaSpec) -> Path:
+    """The one checkpoint that a replica has in these tests."""
+    return spec.folder / "checkpoint"

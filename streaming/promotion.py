@@ -1,0 +1,92 @@
+"""A secondary becomes the primary: the takeover, and what is told of it afterwards."""
+
+from dataclasses import dataclass
+
+from ft_policies.errors import TransientError
+from resources.clock import SYSTEM_CLOCK
+from resources.control.records import Lease
+from resources.control.store import ControlStore
+from resources.patience import patiently
+from streaming.pulse import Pulse
+from streaming.sampling import Sampler
+from streaming.watching import Fallen
+
+RECOVERY = "recovery"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """A takeover that has happened."""
+
+    stream: str
+    replica: str
+    fallen: Fallen
+    token: int
+    detect_seconds: float
+    at: float
+
+    def level(self, store: ControlStore, sampler: Sampler) -> None:
+        """Tell how long it took, and open the incident that restores redundancy."""
+        seconds = self.detect_seconds + SYSTEM_CLOCK.monotonic() - self.at
+        sampler.once("t_detect_seconds", self.detect_seconds)
+        sampler.once("recovery_seconds", seconds)
+        patiently(lambda: self._open_incident(store, seconds), what="reporting the failover")
+
+    def _open_incident(self, store: ControlStore, seconds: float) -> None:
+        """Unless one is open: a sensor may have seen the primary fall, too."""
+        if any(one.kind == RECOVERY for one in store.incidents.of(self.stream)):
+            return
+        store.incidents.open(
+            stream=self.stream,
+            key=f"{self.stream}/{self.fallen.primary or f'token-{self.token}'}/1",
+            kind=RECOVERY,
+            detail={
+                "health": "taken_over",
+                "reason": self.fallen.reason,
+                "primary": self.fallen.primary,
+                "taken_over_by": self.replica,
+                "t_detect_seconds": self.detect_seconds,
+                "recovery_seconds": seconds,
+            },
+        )
+
+
+def promote(
+    store: ControlStore, pulse: Pulse, fallen: Fallen, lease_seconds: float
+) -> Promotion | None:
+    """Take lease and slot of a primary that has fallen; `None` if that is not how it is any more."""
+    row = pulse.row
+    try:
+        lease = store.takeovers.take(
+            row.stream,
+            row.id,
+            primary=fallen.primary,
+            seen=fallen.lease,
+            ttl_seconds=lease_seconds,
+            reason=fallen.reason,
+        )
+    except TransientError:
+        lease = None
+    lease = lease or _already_mine(store, pulse)
+    if lease is None:
+        return None
+    at = SYSTEM_CLOCK.monotonic()
+    pulse.adopt(lease)
+    silent = 0.0 if fallen.lease is None else lease.taken_at - fallen.lease.renewed_at
+    return Promotion(
+        stream=row.stream,
+        replica=row.id,
+        fallen=fallen,
+        token=lease.token,
+        detect_seconds=max(silent, 0.0),
+        at=at,
+    )
+
+
+def _already_mine(store: ControlStore, pulse: Pulse) -> Lease | None:
+    """The lease, if it was taken and only the answer got lost."""
+    try:
+        lease = store.leases.get(pulse.row.stream)
+    except TransientError:
+        return None
+    return lease if lease is not None and lease.holder == pulse.row.id else None

@@ -1,0 +1,374 @@
+"""What a replica does all day: bring its switches to where they should be, and take over if it must.
+
+One loop, in one thread. It looks at what is wanted, changes what differs, tends the query, and says
+what is on. A secondary whose primary has fallen becomes the primary in the middle of it: from then on
+other switches are wanted, and the loop goes on as before.
+"""
+
+import logging
+import shutil
+import threading
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from ft_policies.errors import TransientError
+from ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
+from resources.clock import SYSTEM_CLOCK
+from resources.control.records import ReplicaState, Slot
+from resources.control.store import ControlStore
+from resources.patience import patiently
+from resources.vault.manifest import Manifest
+from resources.vault.vault import SnapshotVault
+from streaming import priority
+from streaming.gate import Gate, GateState
+from streaming.promotion import Promotion, promote
+from streaming.pulse import Pulse
+from streaming.restoring import Restored, restore
+from streaming.running import RunningQuery
+from streaming.sampling import Sampler
+from streaming.session import binding_conf
+from streaming.shipping import Shipper
+from streaming.sinks.sending import Sender
+from streaming.spare_capacity import SpareCapacityGuard
+from streaming.spec import ReplicaSpec
+from streaming.standby import Standby
+from streaming.watching import Fallen, PrimaryWatch
+
+HURRY_SECONDS = 0.05
+TEND_SECONDS = 0.25
+PRUNE_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class Ending(StrEnum):
+    """How a replica's life ended."""
+
+    STOPPED = "stopped"
+    LOST = "lost"
+
+
+@dataclass
+class Reconciler:
+    """The switches of one replica; `restored` is what a primary starts from."""
+
+    spec: ReplicaSpec
+    store: ControlStore
+    vault: SnapshotVault
+    spark: SparkSession
+    pulse: Pulse
+    gate: Gate
+    sender: Sender
+    sampler: Sampler
+    watch: PrimaryWatch
+    spare: SpareCapacityGuard | None
+    stop_requested: threading.Event
+    wake: threading.Event
+    restored: Restored | None = None
+    standby: Standby = field(init=False)
+    _is_primary: bool = field(init=False)
+    _query: RunningQuery | None = None
+    _fresh: RunningQuery | None = None
+    _shipper: Shipper | None = None
+    _promotion: Promotion | None = None
+    _gate_open: bool = False
+    _goal: int | None = None
+    _opened_at: float = 0.0
+    _wired: bool = False
+    _level: bool = False
+    _pruned_at: float = 0.0
+    _owned: set[Path] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.standby = Standby(self.spec, self.vault, self.store, self.sampler)
+        self._is_primary = self.pulse.row.slot is Slot.PRIMARY
+
+    def run(self) -> Ending:
+        """Reconcile until told to stop or the place is lost; an error that stays is raised."""
+        if self._is_primary and not self._become_primary():
+            return self._ending()
+        while not self.is_over():
+            self._reconcile()
+            hurry = self._gate_open and not self._level
+            self.wake.wait(HURRY_SECONDS if hurry else TEND_SECONDS)
+            self.wake.clear()
+        self._end()
+        return self._ending()
+
+    def is_over(self) -> bool:
+        """Whether this replica has no place any more, or is asked to leave it."""
+        return (
+            self.stop_requested.is_set()
+            or self.pulse.lost.is_set()
+            or not self.pulse.row.desired.deploy
+        )
+
+    def _reconcile(self) -> None:
+        if not self._is_primary and self.watch.fallen is not None:
+            self._take_over(self.watch.fallen)
+        wanted = self._wanted()
+        receive = wanted.receive and not wanted.process  # a query that processes reads by itself
+        self.standby.turn_on(sync=wanted.sync, receive=receive)
+        if wanted.process:
+            self._process()
+        elif wanted.receive and wanted.sync:
+            self._hold()
+        else:
+            self._rest()
+        self._send(wanted=wanted.send)
+        self.standby.turn_off(sync=not wanted.sync, receive=not receive)
+        self._tend()
+        self._report()
+
+    def _wanted(self) -> Switches:
+        """What is desired; a secondary on spare capacity gives way while the host is busy."""
+        if self._is_primary:
+            return PRIMARY
+        desired = self.pulse.row.desired
+        if self.spare is not None and desired.process and self.spare.is_paused(self._queued):
+            return SECONDARY[Tier.PASSIVE_STANDBY_COLD]
+        return desired
+
+    # the lease
+
+    def _become_primary(self) -> bool:
+        while not self.is_over():
+            if patiently(self.pulse.take_lease, what="taking the lease", give_up=self.is_over):
+                log.info("primary with token %s", self.pulse.token())
+                return True
+            self.stop_requested.wait(HURRY_SECONDS)
+        return False
+
+    def _take_over(self, fallen: Fallen) -> None:
+        promotion = promote(self.store, self.pulse, fallen, self.spec.stream.supervision.lease)
+        if promotion is None:
+            self.watch.again()
+            return
+        log.info("took over from %s: %s", fallen.primary, fallen.reason)
+        self._is_primary = True
+        self.watch.stop()
+        if self.spare is not None:
+            priority.restore()
+        self.pulse.say(state=ReplicaState.STARTING)
+        self._promotion = promotion
+        self._gate_open = self._level = False
+
+    # the query
+
+    def _process(self) -> None:
+        """Let the query run; a secondary that does not have one starts it on the newest state."""
+        if self._query is None:
+            try:
+                self._query = self._started(*self._state())
+            except TransientError:
+                return  # told to leave while the object store was away
+            self._wired = False
+        if not self._gate_open:
+            self._set_gate(open_=True)
+            self._goal = self._last_decided()
+            self._opened_at = SYSTEM_CLOCK.monotonic()
+            self._level = False
+        if self._fresh is not None:
+            self._fresh.stop()
+            self._fresh = None
+
+    def _hold(self) -> None:
+        """Keep a query ready behind the gate, on the newest state; the old one goes last."""
+        self._set_gate(open_=False)
+        synced = self.standby.synced
+        if synced is None:
+            return
+        known = self._fresh or self._query
+        if known is None or known.parent is None or known.parent.id != synced.manifest.id:
+            if self._fresh is not None:
+                self._fresh.stop()
+            self._fresh = self._started(synced.checkpoint, synced.manifest)
+        if self._fresh is not None and self._fresh.ready:
+            if self._query is not None:
+                self._query.stop()
+            self._query, self._fresh = self._fresh, None
+            self._wired = True
+            self.standby.forget_input(synced.epoch)
+
+    def _rest(self) -> None:
+        self._set_gate(open_=False)
+        for query in self._queries():
+            query.stop()
+        self._query = self._fresh = None
+
+    def _state(self) -> tuple[Path, Manifest | None]:
+        """The newest state that can be had soonest: synced before, or read from the object store."""
+        synced = self.standby.synced
+        if synced is not None:
+            return synced.checkpoint, synced.manifest
+        restored, self.restored = self.restored, None
+        if restored is None:
+            restored = restore(self.spec, self.store, self.vault, give_up=self.is_over)
+            self.sampler.once("t_read_snapshot_seconds", restored.seconds, restored.epoch)
+        return restored.checkpoint, restored.manifest
+
+    def _started(self, checkpoint: Path, parent: Manifest | None) -> RunningQuery:
+        query = RunningQuery(self.spec, self.spark, self.sender, checkpoint, parent)
+        query.start()
+        return query
+
+    def _queries(self) -> list[RunningQuery]:
+        return [query for query in (self._query, self._fresh) if query is not None]
+
+    def _set_gate(self, *, open_: bool) -> None:
+        if self._gate_open != open_ and not self.pulse.lost.is_set():
+            self.gate.set(GateState(open=open_, token=self._token()))
+            self._gate_open = open_
+
+    def _token(self) -> int:
+        return self.pulse.token() if self._is_primary else self.watch.token()
+
+    # the output
+
+    def _send(self, *, wanted: bool) -> None:
+        if not wanted:
+            self.sender.shut()
+            self._prune()
+        elif not self.sender.is_open:
+            began = SYSTEM_CLOCK.monotonic()
+            try:
+                self.sender.open()
+            except TransientError as error:
+                log.warning("nothing can be sent yet: %s", error)
+                return
+            if self._is_primary:
+                self.sampler.once("t_wire_send_seconds", SYSTEM_CLOCK.monotonic() - began)
+        if self._is_primary and self._shipper is None and self._query is not None:
+            self._shipper = self._shipping(self._query)
+
+    def _prune(self) -> None:
+        now = SYSTEM_CLOCK.monotonic()
+        if self.sender.staged and now - self._pruned_at >= PRUNE_SECONDS:
+            self._pruned_at = now
+            try:
+                self.sender.prune()
+            except TransientError as error:
+                log.warning("what was staged stays a while: %s", error)
+
+    def _shipping(self, query: RunningQuery) -> Shipper:
+        """Ship from now on: everything that this query has finished is committed by now."""
+        shipper = Shipper(
+            self.spec,
+            self.vault,
+            self.store,
+            checkpoint=query.checkpoint,
+            conf=binding_conf(self.spark),
+            parent=query.parent,
+            token=self.pulse.token,
+            requested=lambda: self.pulse.row.snapshot_requested,
+            on_served=lambda count: self.pulse.say(snapshot_served=count),
+        )
+        shipper.start()
+        return shipper
+
+    # progress
+
+    def _tend(self) -> None:
+        for query in self._queries():
+            query.tend(self.sampler)
+        if self._gate_open and self._query is not None:
+            self._see_progress(self._query)
+        self._tidy()
+
+    def _see_progress(self, query: RunningQuery) -> None:
+        """Note when the source is up, and when what was decided before is worked off."""
+        since = SYSTEM_CLOCK.monotonic() - self._opened_at
+        if not self._wired and query.wired:
+            self._wired = True
+            self._opened_at += since
+            self.sampler.once("t_wire_receive_seconds", since)
+        elif self._wired and not self._level and _reached(query.epoch, self._goal):
+            self._level = True
+            self.sampler.once("t_replay_seconds", since, self._goal)
+            log.info("level with epoch %s after %.2f s", self._goal, since)
+            if self._promotion is not None:
+                self._promotion.level(self.store, self.sampler)
+            self.standby.forget_input(query.epoch or 0)
+
+    def _tidy(self) -> None:
+        """Remove checkpoints that were in use once and are not now."""
+        using = {query.checkpoint for query in self._queries()}
+        if self.standby.synced is not None:
+            using.add(self.standby.synced.checkpoint)
+        for folder in self._owned - using:
+            shutil.rmtree(folder, ignore_errors=True)
+        self._owned = using
+
+    def _report(self) -> None:
+        if self._is_primary:
+            state = ReplicaState.RUNNING if self._level else ReplicaState.STARTING
+        else:
+            paused = self.spare is not None and self.spare.paused
+            state = ReplicaState.PAUSED if paused else ReplicaState.RUNNING
+        self.pulse.say(
+            epoch=self._epoch(),
+            state=state,
+            observed=self._observed(),
+            observed_generation=self.pulse.row.generation,
+        )
+
+    def _observed(self) -> Switches:
+        """What is really on: a switch counts when it does what it is for."""
+        query = self._query
+        if self._is_primary:
+            process = query is not None and not query.trying_again
+            return Switches(deploy=True, receive=True, process=process, send=self.sender.is_open)
+        process = self._gate_open and self._level and query is not None and not query.trying_again
+        synced = self.standby.synced is not None
+        held = query is not None and not self._gate_open
+        return Switches(
+            deploy=True,
+            sync=synced,
+            receive=process or (self.standby.received and (held or not synced)),
+            process=process,
+            send=self.sender.is_open,
+        )
+
+    def _queued(self) -> int:
+        done = self._epoch()
+        return self._last_decided() - (-1 if done is None else done)
+
+    def _epoch(self) -> int | None:
+        """How far this replica's state is."""
+        if self._query is not None:
+            return self._query.epoch
+        return None if self.standby.synced is None else self.standby.synced.epoch
+
+    def _last_decided(self) -> int:
+        last = patiently(
+            lambda: self.store.epochs.last(self.spec.stream.name),
+            what="reading the epoch log",
+            give_up=self.is_over,
+        )
+        return -1 if last is None else last.epoch
+
+    # the end
+
+    def _end(self) -> None:
+        self.watch.stop()
+        self.standby.turn_off(sync=True, receive=True)
+        lost = self.pulse.lost.is_set()
+        if not lost:
+            self.pulse.say(state=ReplicaState.STOPPING)
+            self._set_gate(open_=False)
+            if self._is_primary and self._query is not None:
+                self._query.drain(self.pulse.lost.is_set)
+        for query in self._queries():
+            query.stop()
+        if self._shipper is not None and not lost:
+            self._shipper.finish()
+
+    def _ending(self) -> Ending:
+        return Ending.LOST if self.pulse.lost.is_set() else Ending.STOPPED
+
+
+def _reached(epoch: int | None, goal: int | None) -> bool:
+    return epoch is not None and goal is not None and epoch >= goal

@@ -1,0 +1,63 @@
+"""The rehearsal: a replica runs its stream's own plan once before anything depends on it.
+
+The first batch of a plan in a new driver takes many times longer than the second: classes are loaded,
+code is generated and compiled, Python workers are started. A secondary has the time for that, so it
+processes the last few epochs on a scratch checkpoint, writes their rows to a scratch folder, and
+throws all of it away.
+"""
+
+import logging
+import shutil
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+
+from resources.clock import SYSTEM_CLOCK
+from streaming.checkpoint import last_committed
+from streaming.epoch_source import REHEARSED_EPOCHS
+from streaming.query import start_query
+from streaming.sinks.staging import run_epoch
+from streaming.sinks.staging_task import Staging
+from streaming.spec import ReplicaSpec
+
+LOOK_SECONDS = 0.1
+PATIENCE_SECONDS = 120.0
+
+log = logging.getLogger(__name__)
+
+
+def rehearse(
+    spark: SparkSession, spec: ReplicaSpec, *, decided_epochs: int, give_up: Callable[[], bool]
+) -> bool:
+    """Run the plan over what is decided already; whether it came to its end.
+
+    Nothing depends on it: a rehearsal that fails only makes a later recovery slower.
+    """
+    goal = min(decided_epochs, REHEARSED_EPOCHS) - 1
+    if goal < 0:
+        return False
+    stage = spec.folder / "rehearsal"
+    scratch = Staging(
+        table=str(stage / "table"), subfolder="data", partition_by=(), connect=spec.connect
+    )
+
+    def sink(df: DataFrame, _: int) -> None:
+        run_epoch(df, scratch)
+
+    deadline = SYSTEM_CLOCK.monotonic() + PATIENCE_SECONDS
+    try:
+        query = start_query(spark, spec, sink, stage / "checkpoint", rehearsal=True)
+        try:
+            while (done := last_committed(stage / "checkpoint")) is None or done < goal:
+                if not query.isActive or give_up() or SYSTEM_CLOCK.monotonic() > deadline:
+                    log.warning("the rehearsal was cut short: %s", query.exception())
+                    return False
+                SYSTEM_CLOCK.sleep(LOOK_SECONDS)
+        finally:
+            query.stop()
+    except Exception:
+        log.exception("no rehearsal")
+        return False
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+    return True

@@ -1,0 +1,69 @@
+"""What a secondary keeps ready while it does not process: the state, and the input after it."""
+
+from dataclasses import dataclass, field
+
+from resources.control.store import ControlStore
+from resources.vault.vault import SnapshotVault
+from streaming.following import Follower, Synced
+from streaming.inbox import Inbox
+from streaming.prefetching import Prefetcher
+from streaming.sampling import Sampler
+from streaming.spec import ReplicaSpec
+
+
+@dataclass
+class Standby:
+    """The switches `sync` and `receive`, each a thread while it is on."""
+
+    spec: ReplicaSpec
+    vault: SnapshotVault
+    store: ControlStore
+    sampler: Sampler
+    _follower: Follower | None = None
+    _prefetcher: Prefetcher | None = None
+    _inbox: Inbox = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._inbox = Inbox(self.spec.folder)
+
+    @property
+    def synced(self) -> Synced | None:
+        """The newest state that is here, while `sync` is on."""
+        return None if self._follower is None else self._follower.synced
+
+    @property
+    def received(self) -> bool:
+        """Whether `receive` is on and the input of every epoch is here."""
+        return self._prefetcher is not None and self._prefetcher.caught_up
+
+    def turn_on(self, *, sync: bool, receive: bool) -> None:
+        """Start what is wanted and not there."""
+        if sync and self._follower is None:
+            every = self.spec.stream.secondary.sync
+            self._follower = Follower(
+                self.spec, self.vault, self.store, self.sampler, every_seconds=every
+            )
+            self._follower.start()
+        if receive and self._prefetcher is None:
+            newest = self.store.snapshots.newest(self.spec.stream.name)
+            after = self.synced or newest  # whoever starts to process starts from there
+            self._prefetcher = Prefetcher(
+                self.spec, self.store, self._inbox, after_epoch=-1 if after is None else after.epoch
+            )
+            self._prefetcher.start()
+
+    def turn_off(self, *, sync: bool, receive: bool) -> None:
+        """Stop what is not wanted, without waiting for it; what is in the inbox stays."""
+        if sync and self._follower is not None:
+            self._follower.stop()
+            self._follower = None
+        if receive and self._prefetcher is not None:
+            self._prefetcher.stop()
+            self._prefetcher = None
+
+    def forget_input(self, through_epoch: int) -> None:
+        """Remove the input that the state covers by now."""
+        if self._prefetcher is not None:
+            self._prefetcher.prune(through_epoch)
+        else:
+            self._inbox.prune(through_epoch)

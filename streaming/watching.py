@@ -1,0 +1,141 @@
+"""A secondary's eye on its primary.
+
+On the same host a primary whose process is gone is seen at once. One that is silent is seen when its
+lease has not been renewed for the lease time, counted on this process' own monotonic clock between
+looks that succeeded: nobody's wall clock matters, and a control store that does not answer makes
+nobody look dead.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ft_policies.errors import TransientError
+from ft_policies.failover import FailoverPolicy, PrimaryLook, TakeOver
+from ft_policies.health import Process
+from resources.clock import SYSTEM_CLOCK, Clock
+from resources.control.records import Lease, ReplicaRow, Slot
+from resources.control.store import ControlStore
+from streaming.launching import process_of
+
+POLL_SECONDS = 0.05
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fallen:
+    """A primary that counts as failed, and the lease as it was last seen."""
+
+    primary: str | None
+    lease: Lease | None
+    reason: str
+
+
+class Silence:
+    """How long a lease has shown no sign of life."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._sign: tuple[int, float] | None = None
+        self._since: float | None = None
+
+    def look(self, read: Callable[[], Lease | None]) -> Lease | None:
+        """Read the lease and note whether it has changed; a failed look begins anew."""
+        asked = self._clock.monotonic()
+        try:
+            lease = read()
+        except TransientError:
+            self._since = None
+            raise
+        sign = None if lease is None else (lease.token, lease.renewed_at)
+        if self._since is None or sign != self._sign:
+            self._sign, self._since = sign, self._clock.monotonic()
+            self.seconds = 0.0
+        else:
+            self.seconds = max(asked - self._since, 0.0)
+        return lease
+
+    seconds: float = 0.0
+
+
+class PrimaryWatch(threading.Thread):
+    """Looks at the primary until it has fallen, and wakes the replica then."""
+
+    def __init__(
+        self,
+        store: ControlStore,
+        stream: str,
+        policy: FailoverPolicy,
+        *,
+        beat_seconds: float,
+        wake: threading.Event,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(name="watch", daemon=True)
+        self._store = store
+        self._stream = stream
+        self._policy = policy
+        self._beat_seconds = beat_seconds
+        self._wake = wake
+        self._clock = clock
+        self._silence = Silence(clock)
+        self._ended = threading.Event()
+        self._looked_at = float("-inf")
+        self._primary: ReplicaRow | None = None
+        self._lease: Lease | None = None
+        self.fallen: Fallen | None = None
+
+    def token(self) -> int:
+        """The token of the lease as last seen."""
+        lease = self._lease
+        return 0 if lease is None else lease.token
+
+    def run(self) -> None:
+        """Look often at the process, and once a heartbeat at the lease."""
+        while not self._ended.wait(POLL_SECONDS):
+            try:
+                self.look()
+            except TransientError as error:
+                log.warning("the primary cannot be watched: %s", error)
+            except Exception:
+                log.exception("the primary cannot be watched, for a reason that nobody thought of")
+
+    def look(self) -> None:
+        """Look once; what was seen before counts until the next look at the control store."""
+        process = _process(self._primary)
+        due = self._clock.monotonic() - self._looked_at >= self._beat_seconds
+        if due or process is Process.GONE:
+            self._looked_at = self._clock.monotonic()
+            self._lease = self._silence.look(lambda: self._store.leases.get(self._stream))
+            self._primary = self._store.replicas.live(self._stream, Slot.PRIMARY)
+            self._judge(_process(self._primary))
+
+    def again(self) -> None:
+        """Take it back: somebody else was faster, or the primary has given a sign of life."""
+        self.fallen = None
+
+    def stop(self) -> None:
+        """Look no longer."""
+        self._ended.set()
+
+    def _judge(self, process: Process) -> None:
+        primary, lease = self._primary, self._lease
+        look = PrimaryLook(
+            id=None if primary is None else primary.id,
+            process=process,
+            holds_lease=primary is not None and lease is not None and lease.holder == primary.id,
+            silent_seconds=self._silence.seconds,
+        )
+        decision = self._policy.decide(look)
+        if isinstance(decision, TakeOver):
+            self.fallen = Fallen(primary=look.id, lease=lease, reason=decision.reason)
+            self._wake.set()
+
+
+def _process(primary: ReplicaRow | None) -> Process:
+    known = None if primary is None else process_of(primary)
+    if known is None:
+        return Process.UNKNOWN
+    return Process.RUNNING if known.is_alive() else Process.GONE
