@@ -127,6 +127,15 @@ def test_an_error_while_opening_leaves_it_shut_and_the_rest_kept(
     assert pair.table.folders == {folder for _, _, folder in pair.table.commits}
 
 
+def test_what_was_not_committed_is_not_in_the_ledger(pair: Pair) -> None:
+    sender = pair.replica("one", sending=True, commits=fates([Fate.REFUSED]))
+    with pytest.raises(TransientError):
+        sender(FRAMES[0], 0)
+    assert pair.ledger.entries == {}
+    sender(FRAMES[0], 0)
+    assert pair.table.epochs == [0] == list(pair.ledger.entries)
+
+
 def test_a_batch_that_spark_repeats_runs_its_plan_and_keeps_the_first_output(pair: Pair) -> None:
     sender = pair.replica("one", sending=False)
     sender(FRAMES[0], 0)
