@@ -85,6 +85,7 @@ def observe(world: World, name: str, *, secondaries_since: float = 0.0) -> Strea
     replicas = store.replicas.of(name, live=False)
     primaries, secondaries = _in(Slot.PRIMARY, replicas), _in(Slot.SECONDARY, replicas)
     primary, secondary = _live(primaries), _live(secondaries)
+    lease = store.leases.get(name)
     at = store.now()
     wanted = row is not None and row.desired is DesiredState.RUNNING
     since = 0.0 if row is None else row.changed_at
@@ -94,7 +95,8 @@ def observe(world: World, name: str, *, secondaries_since: float = 0.0) -> Strea
         at=at,
         wanted=wanted,
         verdict=policy.judge(
-            wanted=wanted, primary=None if primary is None else _seen(primary, primaries, at)
+            wanted=wanted,
+            primary=None if primary is None else _seen(primary, primaries, lease, at),
         ),
         primary=primary,
         last_primary=primaries[0] if primaries else None,
@@ -103,7 +105,7 @@ def observe(world: World, name: str, *, secondaries_since: float = 0.0) -> Strea
         secondary=secondary,
         secondary_verdict=verdict,
         last_secondary=secondaries[0] if secondaries else None,
-        lease=store.leases.get(name),
+        lease=lease,
         epoch=store.epochs.last(name),
         committed=store.ledger.last(name),
         failures_in_a_row=_failures(primaries, _gave_up, since=since),
@@ -143,13 +145,22 @@ def _process(row: ReplicaRow) -> Process:
     return Process.RUNNING if process.is_alive() else Process.GONE
 
 
-def _seen(primary: ReplicaRow, primaries: list[ReplicaRow], at: float) -> PrimarySeen:
+def _seen(
+    primary: ReplicaRow, primaries: list[ReplicaRow], lease: Lease | None, at: float
+) -> PrimarySeen:
+    """A secondary that took over began anew then: what it did before says nothing of it now."""
+    began_at = primary.registered_at
+    if lease is not None and lease.holder == primary.id:
+        began_at = max(began_at, lease.taken_at)
+    progressed_at = primary.progressed_at
+    if progressed_at is not None and progressed_at < began_at:
+        progressed_at = None
     return PrimarySeen(
         id=primary.id,
         process=_process(primary),
-        registered_age=at - primary.registered_at,
+        registered_age=at - began_at,
         heartbeat_age=None if primary.heartbeat_at is None else at - primary.heartbeat_at,
-        progress_age=None if primary.progressed_at is None else at - primary.progressed_at,
+        progress_age=None if progressed_at is None else at - progressed_at,
         processing=primary.observed.process,
         level=primary.state is not ReplicaState.STARTING,
         given_up_before=_given_up_at_the_same_epoch(primary, primaries),
