@@ -8,8 +8,8 @@ import pytest
 from resources.control.records import DesiredState, Slot
 from resources.control.store import ControlStore
 from tests.support import control_racers as racing, control_takeover_racers as rivals
+from tests.support.control_failovers import a_failover
 from tests.support.control_racers import RACERS, Racers
-from tests.support.control_takeovers import a_failover
 from tests.support.postgres import fresh_database
 
 pytestmark = pytest.mark.integration

@@ -13,7 +13,7 @@ from resources.clock import SYSTEM_CLOCK
 from resources.control.records import Lease, ReplicaState, Slot
 from resources.control.schema import leases, replicas, streams
 from resources.control.store import ControlStore
-from tests.support.control_takeovers import Look, a_failover, held, take_over
+from tests.support.control_failovers import Look, a_failover, held, take_over
 from tests.support.postgres import fresh_database
 
 pytestmark = pytest.mark.integration

@@ -6,8 +6,8 @@ from typing import TypeAlias
 from resources.control.records import Lease, ReplicaState, Slot
 from resources.control.store import ControlStore
 from tests.support.control_builders import register
+from tests.support.control_failovers import Look, a_failover, take_over
 from tests.support.control_racers import at_once, together
-from tests.support.control_takeovers import Look, a_failover, take_over
 
 TAKEOVERS = 5
 ROUNDS = 12

@@ -10,7 +10,7 @@ from resources.control.records import Slot
 from resources.control.store import ControlStore
 from tests.support.control_builders import register
 from tests.support.control_clocks import shift_clock
-from tests.support.control_takeovers import Look, a_failover, held, take_over
+from tests.support.control_failovers import Look, a_failover, held, take_over
 
 APART_SECONDS = 600.0
 Opener = Callable[[float], ControlStore]
