@@ -4,7 +4,7 @@ The wish is written first. Whoever sees it, this run or after its death the reco
 the same steps towards it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ft_policies.errors import PermanentError
@@ -19,7 +19,13 @@ from streaming.world import World
 
 
 def switch(
-    world: World, stream: str, tier: Tier, run: str, *, why: str
+    world: World,
+    stream: str,
+    tier: Tier,
+    run: str,
+    *,
+    why: str,
+    beat: Callable[[], None] = lambda: None,
 ) -> Iterator[Performed[Step]]:
     """Want another tier of a stream and bring it about; a stopped one gets it when it starts."""
     _check(world, stream, tier)
@@ -27,7 +33,7 @@ def switch(
     if world.store.streams.get(stream) is None:
         declare(world.project, world.store, stream)
     world.store.tiers.desire(stream, tier, why=why, run=run)
-    return Recovery(world=world, stream=stream, run=run, playbook="switch").steps()
+    return Recovery(world=world, stream=stream, run=run, playbook="switch", beat=beat).steps()
 
 
 def switch_plan(world: World, stream: str, tier: Tier) -> list[Step]:

@@ -10,7 +10,7 @@ import psutil
 
 from configs.project import Project
 from ft_policies.errors import HoldfastError
-from ft_policies.tiers import PRIMARY, Switches
+from ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
 from resources.control.records import (
     DesiredState,
     EpochProposal,
@@ -28,6 +28,7 @@ from tests.fakes.declared import a_project, written
 from tests.fakes.object_store import InMemoryObjectStore
 
 CLICKS = "clicks"
+STANDS_BY = SECONDARY[Tier.ACTIVE_STANDBY]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +96,42 @@ def a_primary(world: World, replica: str, name: str = CLICKS, *, alive: bool = T
     return a_heartbeat(world, replica, epoch=0)
 
 
+def a_secondary(
+    world: World,
+    replica: str,
+    name: str = CLICKS,
+    *,
+    observed: Switches = STANDS_BY,
+    desired: Switches | None = None,
+    alive: bool = True,
+) -> ReplicaRow:
+    """A secondary on another host, or one whose process on this host is gone."""
+    store = world.store
+    registered = store.replicas.register(
+        id=replica,
+        stream=name,
+        slot=Slot.SECONDARY,
+        desired=observed if desired is None else desired,
+        host="elsewhere" if alive else HOST,
+        folder=str(world.project.home / "replicas" / replica),
+    )
+    assert registered is not None, "the slot is taken"
+    store.replicas.launched(replica, pid=os.getpid(), pid_started_at=1.0)
+    return a_heartbeat(world, replica, epoch=0, observed=observed)
+
+
 def a_heartbeat(
-    world: World, replica: str, *, epoch: int | None, observed: Switches = PRIMARY
+    world: World,
+    replica: str,
+    *,
+    epoch: int | None,
+    observed: Switches = PRIMARY,
+    state: ReplicaState = ReplicaState.RUNNING,
 ) -> ReplicaRow:
     """A sign of life."""
     return world.store.replicas.heartbeat(
         replica,
-        state=ReplicaState.RUNNING,
+        state=state,
         observed=observed,
         observed_generation=1,
         snapshot_served=0,

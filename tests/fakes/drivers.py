@@ -1,0 +1,101 @@
+"""Replicas whose drivers are simulated: each time somebody looks, they have done their next turn."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ft_policies.tiers import OFF, PRIMARY
+from ft_policies.transitions import plan
+from resources.control.records import ReplicaRow, ReplicaState, Slot
+from resources.launcher import Launched
+from streaming.launching import process_of
+from streaming.world import World
+from tests.fakes.worlds import CLICKS, a_heartbeat
+
+
+@dataclass
+class SimulatedDrivers:
+    """What replicas would do by themselves; a process of each is real and does nothing.
+
+    `failing` is how many of the secondaries to come fail as they start; with `takes_over` false the
+    secondary never becomes primary.
+    """
+
+    world: World
+    failing: int = 0
+    takes_over: bool = True
+    epoch: int = 0
+    children: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+
+    def launch(
+        self, command: list[str], *, folder: Path, output: Path, environment: dict[str, str]
+    ) -> Launched:
+        """Stands in for the launcher's."""
+        child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, start_new_session=True)
+        self.children.append(child)
+        return Launched(child.pid, psutil.Process(child.pid).create_time())
+
+    def act(self) -> None:
+        """Let every replica do its next turn."""
+        self.epoch += 1
+        replicas = self.world.store.replicas
+        primary = replicas.live(CLICKS, Slot.PRIMARY)
+        secondary = replicas.live(CLICKS, Slot.SECONDARY)
+        if primary is not None and _lives(primary):
+            a_heartbeat(self.world, primary.id, epoch=self.epoch)
+        if secondary is not None and _lives(secondary):
+            self._act_as_secondary(secondary, primary)
+
+    def kill(self, row: ReplicaRow) -> None:
+        """End the process of a replica that was launched here."""
+        child = next(one for one in self.children if one.pid == row.pid)
+        child.kill()
+        child.wait()
+
+    def _act_as_secondary(self, row: ReplicaRow, primary: ReplicaRow | None) -> None:
+        store = self.world.store
+        if row.desired == OFF:
+            store.replicas.end(row.id, ReplicaState.STOPPED, "told to")
+        elif self.failing:
+            self.failing -= 1
+            store.replicas.end(row.id, ReplicaState.FAILED, "no room")
+        elif self.takes_over and (primary is None or not _lives(primary)):
+            store.takeovers.take(
+                CLICKS,
+                row.id,
+                primary=None if primary is None else primary.id,
+                seen=store.leases.get(CLICKS),
+                ttl_seconds=3.0,
+                reason="gone",
+            )
+            a_heartbeat(self.world, row.id, epoch=self.epoch, observed=PRIMARY)
+        else:
+            turns = () if row.heartbeat_at is None else plan(row.observed, row.desired)[:1]
+            observed = row.observed
+            for turn in turns:
+                observed = observed.turned(turn.switch, turn.on)
+            a_heartbeat(self.world, row.id, epoch=self.epoch, observed=observed)
+
+
+def _lives(row: ReplicaRow) -> bool:
+    process = process_of(row)
+    return process is None or row.pid == os.getpid() or process.is_alive()
+
+
+@contextmanager
+def simulated_drivers(world: World, patch: pytest.MonkeyPatch) -> Iterator[SimulatedDrivers]:
+    """Drivers for a while; their processes end with it."""
+    drivers = SimulatedDrivers(world)
+    patch.setattr("streaming.launching.launch", drivers.launch)
+    try:
+        yield drivers
+    finally:
+        for child in drivers.children:
+            child.kill()
+            child.communicate()
