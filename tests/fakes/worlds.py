@@ -28,6 +28,7 @@ from tests.fakes.declared import a_project, written
 from tests.fakes.object_store import InMemoryObjectStore
 
 CLICKS = "clicks"
+PATIENT = {"heartbeat": "1s", "lease": "60s"}  # no test is too slow to be alive
 STANDS_BY = SECONDARY[Tier.ACTIVE_STANDBY]
 
 

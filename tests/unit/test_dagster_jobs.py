@@ -8,19 +8,24 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from ft_policies.tiers import OFF, Switches
 from orchestration.definitions import definitions_of
 from resources.control.records import (
     DesiredState,
     Incident,
     IncidentState,
     ReplicaState,
+    Sample,
     SnapshotState,
 )
+from resources.control.store import ControlStore
 from tests.fakes.worlds import (
     CLICKS,
+    PATIENT,
     SimulatedWorlds,
     a_dead_primary,
     a_primary,
+    a_secondary,
     a_wanted_stream,
     simulated_worlds,
 )
@@ -146,6 +151,78 @@ def test_a_recovery_that_gives_up_fails_with_a_hint_and_closes_the_incident(
         row = world.store.streams.get(CLICKS)
     assert row is not None
     assert row.desired is DesiredState.STOPPED
+
+
+def output_of(result: dg.ExecuteInProcessResult) -> Mapping[str, Any]:
+    [output] = [e for e in result.all_events if e.event_type_value == "STEP_OUTPUT"]
+    return output.step_output_data.metadata
+
+
+def test_a_failover_tells_its_own_recovery_from_the_time_without_redundancy(
+    tmp_path: Path,
+) -> None:
+    worlds = simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT)
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "s1")
+        a_secondary(world, "s2")
+    incident = an_incident(worlds)
+    with worlds.open() as world:
+        sample = Sample(stream=CLICKS, replica="s1", name="recovery_seconds", value=0.7)
+        world.store.samples.write([sample])
+    result = recovered(worlds, incident.id)
+    assert result.success
+    metadata = output_of(result)
+    assert metadata["recovery_seconds"].value == 0.7
+    assert metadata["redundancy_seconds"].value >= 2.0
+    assert metadata["objective_held"].value is True
+    outcome = as_it_is(worlds, incident).outcome
+    assert outcome.startswith("recovered 0.7 s after the last sign of life, active_standby held")
+    with worlds.open() as world:
+        assert world.store.tiers.history(CLICKS)[-1].reached_at is not None
+
+
+def test_a_lost_secondary_is_no_recovery_of_the_stream(tmp_path: Path) -> None:
+    worlds = simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT)
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "p1")
+        a_secondary(world, "s2", observed=Switches(deploy=True))
+        key = f"{CLICKS}/p1/secondary-s1/1"
+        incident = world.store.incidents.open(stream=CLICKS, key=key, kind="recovery", detail={})
+    metadata = output_of(recovered(worlds, incident.id))
+    assert "recovery_seconds" not in metadata
+    assert metadata["redundancy_seconds"].value >= 0.0
+    assert as_it_is(worlds, incident).outcome.startswith("deployed held again after")
+
+
+def test_a_secondary_that_always_fails_leaves_stream_and_incident_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worlds = simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT)
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "p1")
+        key = f"{CLICKS}/p1/secondary-never/1"
+        incident = world.store.incidents.open(stream=CLICKS, key=key, kind="recovery", detail={})
+    started: list[str] = []
+
+    def fails_at_once(project: object, store: ControlStore, name: str) -> None:
+        with worlds.open() as world:
+            a_secondary(world, f"s{len(started)}", observed=OFF, desired=Switches(deploy=True))
+            store.replicas.end(f"s{len(started)}", ReplicaState.FAILED, "no room")
+        started.append(name)
+
+    monkeypatch.setattr("orchestration.playbooks.secondaries.launch_secondary", fails_at_once)
+    assert not recovered(worlds, incident.id).success
+    assert len(started) == 3
+    found = as_it_is(worlds, incident)
+    assert (found.state, found.attempts) == (IncidentState.OPEN, 1)
+    with worlds.open() as world:
+        row = world.store.streams.get(CLICKS)
+        assert row is not None
+        assert row.desired is DesiredState.RUNNING
+        assert len(world.store.replicas.of(CLICKS)) == 1
 
 
 def test_an_unknown_stream_is_a_failure_that_says_which_there_are(worlds: SimulatedWorlds) -> None:

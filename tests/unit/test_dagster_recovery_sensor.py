@@ -7,14 +7,26 @@ import dagster as dg
 import pytest
 
 from ft_policies.errors import TransientError
-from orchestration.incidents import RECOVERY, open_recovery, run_key
+from ft_policies.tiers import OFF, Switches, Tier
+from orchestration.incidents import (
+    RECOVERY,
+    calls_for_recovery,
+    is_of_secondary,
+    open_recovery,
+    run_key,
+)
 from orchestration.sensors import object_store_sensor, recovery_sensor
-from resources.control.records import DesiredState, Incident, IncidentState, ReplicaState
+from resources.control.records import DesiredState, Incident, IncidentState, Phase, ReplicaState
+from streaming.observing import observe
 from tests.fakes.worlds import (
     CLICKS,
+    PATIENT,
+    STANDS_BY,
     SimulatedWorlds,
     a_dead_primary,
+    a_heartbeat,
     a_primary,
+    a_secondary,
     a_wanted_stream,
     simulated_worlds,
 )
@@ -155,6 +167,125 @@ def test_an_incident_of_a_stream_that_is_well_again_is_closed(worlds: SimulatedW
     [incident] = incidents(worlds)
     assert incident.state is IncidentState.CLOSED
     assert "r2 finished an epoch" in incident.outcome
+
+
+def standby_worlds(root: Path, tier: str = "active_standby") -> SimulatedWorlds:
+    """A stream with a primary that is well, whose tier was held before."""
+    worlds = simulated_worlds(root, tier=tier, supervision=PATIENT)
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "p1")
+        world.store.tiers.reached(CLICKS)
+    return worlds
+
+
+def test_a_failed_primary_has_the_same_incident_for_whoever_saw_it(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        a_secondary(world, "s1")
+        opened = world.store.incidents.open(
+            stream=CLICKS, key=f"{CLICKS}/p1/1", kind=RECOVERY, detail={"health": "dead"}
+        )
+        world.store.replicas.end("p1", ReplicaState.FENCED, "taken over")
+        world.store.incidents.close(opened.id, "by the one who took over")
+    assert incidents(worlds)[0].key == f"{CLICKS}/p1/1"
+    assert len(requested(worlds)) == 1
+    assert {one.key for one in incidents(worlds)} == {f"{CLICKS}/p1/1", f"{CLICKS}/p1/2"}
+
+
+def test_a_missing_secondary_is_an_incident_of_the_same_kind(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    keys = {key for _ in range(3) for key in requested(worlds)}
+    [incident] = incidents(worlds)
+    assert keys == {f"{incident.id}-0-0"}
+    assert incident.kind == RECOVERY
+    assert incident.key == f"{CLICKS}/p1/secondary-never/1"
+    assert is_of_secondary(incident)
+    [request] = tick(worlds).run_requests or []
+    assert request.tags["holdfast/cause"] == "secondary_missing"
+    with worlds.open() as world:
+        assert world.store.samples.series(CLICKS, "t_detect_seconds") == []
+
+
+def test_a_dead_secondary_is_an_incident_until_the_tier_is_held_again(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        a_secondary(world, "s1", alive=False)
+    assert len(requested(worlds)) == 1
+    [incident] = incidents(worlds)
+    assert incident.key == f"{CLICKS}/p1/secondary-s1/1"
+    assert incident.detail["cause"] == "secondary_dead"
+    with worlds.open() as world:
+        world.store.replicas.end("s1", ReplicaState.FENCED, "dead")
+        a_secondary(world, "s2", observed=Switches(deploy=True))
+    assert len(requested(worlds)) == 1, "deployed is less than active_standby"
+    with worlds.open() as world:
+        a_heartbeat(world, "s2", epoch=1, observed=STANDS_BY)
+        world.store.replicas.desire("s2", STANDS_BY)
+    assert requested(worlds) == []
+    assert incidents(worlds)[0].state is IncidentState.CLOSED
+
+
+def test_after_a_failover_the_incident_is_open_until_redundancy_is_restored(
+    tmp_path: Path,
+) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        a_secondary(world, "s1")
+        world.store.takeovers.take(
+            CLICKS, "s1", primary="p1", seen=None, ttl_seconds=3.0, reason="gone"
+        )
+        a_heartbeat(world, "s1", epoch=2)
+        incident = world.store.incidents.open(
+            stream=CLICKS, key=f"{CLICKS}/p1/1", kind=RECOVERY, detail={"health": "dead"}
+        )
+    assert requested(worlds) == [f"{incident.id}-0-0"]
+    with worlds.open() as world:
+        a_secondary(world, "s2")
+    assert requested(worlds) == []
+    [closed] = incidents(worlds)
+    assert closed.state is IncidentState.CLOSED
+
+
+def test_an_incident_ends_when_people_want_another_tier(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    assert len(requested(worlds)) == 1
+    with worlds.open() as world:
+        world.store.tiers.desire(CLICKS, Tier.PASSIVE_REPLICATION, why="test", run="")
+    assert requested(worlds) == []
+    assert incidents(worlds)[0].state is IncidentState.CLOSED
+
+
+def test_a_secondary_that_is_starting_or_a_tier_that_is_held_is_left_alone(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        a_secondary(world, "s1", observed=OFF, desired=Switches(deploy=True))
+    assert requested(worlds) == []
+    with worlds.open() as world:
+        world.store.replicas.end("s1", ReplicaState.STOPPED, "")
+        a_secondary(world, "s2")
+    assert requested(worlds) == []
+    assert incidents(worlds) == []
+
+
+def test_a_change_that_somebody_works_on_is_no_incident_until_he_falls_silent(
+    tmp_path: Path,
+) -> None:
+    worlds = standby_worlds(tmp_path, tier="passive_replication")
+    with worlds.open() as world:
+        world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="run-1")
+        assert requested(worlds) == [], "it was wanted just now"
+        seen = observe(world, CLICKS)
+        assert calls_for_recovery(world, replace(seen, at=seen.at + 6.0))
+        world.store.journal.write(
+            stream=CLICKS,
+            playbook="switch",
+            run="run-1",
+            step="LaunchSecondary",
+            phase=Phase.INTENT,
+        )
+        assert not calls_for_recovery(world, replace(seen, at=seen.at + 20.0))
+        assert calls_for_recovery(world, replace(seen, at=seen.at + 40.0))
 
 
 def test_a_control_store_that_is_away_is_a_skipped_tick(worlds: SimulatedWorlds) -> None:

@@ -4,15 +4,17 @@ from pathlib import Path
 
 from ft_policies.health import Health
 from ft_policies.recovery import GiveUp, Launch, next_step
-from ft_policies.tiers import Switches
+from ft_policies.tiers import OFF, SECONDARY, Switches, Tier
 from resources.control.records import DesiredState, ReplicaState
-from streaming.launching import launch_primary
+from streaming.launching import launch_primary, launch_secondary
 from streaming.observing import observe
 from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,
+    PATIENT,
     a_heartbeat,
     a_primary,
+    a_secondary,
     a_wanted_stream,
     simulated_worlds,
 )
@@ -68,3 +70,73 @@ def test_a_stream_that_was_stopped_meanwhile_is_not_launched(tmp_path: Path) -> 
         assert launch_primary(world.project, world.store, CLICKS) is None
         assert world.store.replicas.of(CLICKS) == []
         assert observe(world, CLICKS).verdict.health is Health.STOPPED
+
+
+def test_a_look_shows_the_tier_wanted_and_the_one_that_is_covered(tmp_path: Path) -> None:
+    with simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT).open() as world:
+        assert observe(world, CLICKS).tier is Tier.ACTIVE_STANDBY
+        a_wanted_stream(world)
+        a_primary(world, "clicks-1")
+        a_secondary(world, "clicks-2", observed=SECONDARY[Tier.PASSIVE_STANDBY_COLD])
+        seen = observe(world, CLICKS)
+        assert (seen.tier, seen.covered) == (Tier.ACTIVE_STANDBY, Tier.PASSIVE_STANDBY_COLD)
+        assert seen.secondary_verdict is not None
+        assert seen.secondary_verdict.health is Health.HEALTHY
+        world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="")
+        assert observe(world, CLICKS).tier is Tier.DEPLOYED
+
+
+def test_a_dead_secondary_covers_nothing(tmp_path: Path) -> None:
+    with simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT).open() as world:
+        a_wanted_stream(world)
+        a_secondary(world, "clicks-2", alive=False)
+        seen = observe(world, CLICKS)
+        assert seen.covered is Tier.PASSIVE_REPLICATION
+        assert seen.secondary_verdict is not None
+        assert seen.secondary_verdict.health is Health.DEAD
+
+
+def test_the_last_primary_is_the_live_one_even_if_it_is_older(tmp_path: Path) -> None:
+    with simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT).open() as world:
+        a_wanted_stream(world)
+        a_secondary(world, "older")
+        a_primary(world, "younger")
+        world.store.takeovers.take(
+            CLICKS, "older", primary="younger", seen=None, ttl_seconds=3.0, reason="gone"
+        )
+        seen = observe(world, CLICKS)
+        assert seen.primary is not None
+        assert seen.last_primary == seen.primary
+        assert seen.primary.id == "older"
+        world.store.replicas.end("older", ReplicaState.FAILED, "no luck")
+        last = observe(world, CLICKS).last_primary
+        assert last is not None
+        assert last.id == "older"
+
+
+def test_secondaries_that_fail_or_never_come_up_are_counted_and_forgiven(tmp_path: Path) -> None:
+    with simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT).open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "clicks-0")
+        for number, state in enumerate([ReplicaState.FAILED, ReplicaState.DEAD], 1):
+            a_secondary(world, f"s{number}", observed=OFF, desired=Switches(deploy=True))
+            world.store.replicas.end(f"s{number}", state, "no luck")
+        assert observe(world, CLICKS).secondary_failures_in_a_row == 2
+        later = world.store.now() + 1.0
+        forgiven = observe(world, CLICKS, secondaries_since=later)
+        assert forgiven.secondary_failures_in_a_row == 0
+        a_secondary(world, "s3")
+        world.store.replicas.end("s3", ReplicaState.DEAD, "killed")
+        assert observe(world, CLICKS).secondary_failures_in_a_row == 0
+
+
+def test_no_second_secondary_is_ever_started(tmp_path: Path) -> None:
+    with simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT).open() as world:
+        assert launch_secondary(world.project, world.store, CLICKS) is None, "nothing is declared"
+        a_wanted_stream(world)
+        a_secondary(world, "s1")
+        assert launch_secondary(world.project, world.store, CLICKS) is None
+        world.store.replicas.end("s1", ReplicaState.STOPPED, "")
+        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+        assert launch_secondary(world.project, world.store, CLICKS) is None
+        assert world.store.replicas.of(CLICKS) == []

@@ -27,6 +27,7 @@ from streaming.observing import observe
 from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
 from tests.fakes.worlds import (
     CLICKS,
+    PATIENT,
     STANDS_BY,
     SimulatedWorld,
     a_heartbeat,
@@ -40,7 +41,7 @@ from tests.fakes.worlds import (
 @contextmanager
 def a_world(root: Path, **changes: object) -> Iterator[SimulatedWorld]:
     """A stream that people want, with a primary that is well."""
-    with simulated_worlds(root, **changes).open() as world:
+    with simulated_worlds(root, supervision=PATIENT, **changes).open() as world:
         a_wanted_stream(world)
         a_primary(world, "p")
         yield world
@@ -141,7 +142,7 @@ def test_a_dead_primary_is_followed_by_its_secondary_and_redundancy_is_restored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
-        simulated_worlds(tmp_path, tier="active_standby").open() as world,
+        simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT).open() as world,
         simulated_drivers(world, monkeypatch) as drivers,
     ):
         a_wanted_stream(world)
@@ -163,9 +164,9 @@ def test_a_dead_primary_is_followed_by_its_secondary_and_redundancy_is_restored(
 def test_a_secondary_that_does_not_take_over_makes_room_for_a_new_primary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(secondaries, "TAKEOVER_SECONDS", -5.9)
+    monkeypatch.setattr(secondaries, "TAKEOVER_SECONDS", 0.1 - 2 * 60.0)
     with (
-        simulated_worlds(tmp_path, tier="deployed").open() as world,
+        simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT).open() as world,
         simulated_drivers(world, monkeypatch) as drivers,
     ):
         a_wanted_stream(world)

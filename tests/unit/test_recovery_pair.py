@@ -6,6 +6,7 @@ from itertools import permutations
 import pytest
 from hypothesis import given, strategies as st
 
+from ft_policies.foresight import foreseen
 from ft_policies.health import Health, Verdict
 from ft_policies.recovery import (
     AwaitLevel,
@@ -139,6 +140,28 @@ def test_a_tier_is_changed_one_switch_at_a_time_and_never_below_the_weaker(
         observed = OFF if pair.secondary is None else pair.secondary.observed
         assert covered(observed).strength >= weaker
     assert pair.held()
+
+
+@pytest.mark.parametrize(("start", "end"), list(permutations(Tier, 2)))
+def test_what_is_foreseen_is_what_is_done(start: Tier, end: Tier) -> None:
+    pair = a_pair(start)
+    pair.tier = end
+    announced = foreseen(pair.observed())
+    done = list(pair.recover())
+    assert [(type(step), getattr(step, "switch", None)) for step in announced] == [
+        (type(step), getattr(step, "switch", None)) for step in done
+    ]
+
+
+def test_a_failover_is_foreseen_too() -> None:
+    steps = foreseen(seen(a_look(), health=Health.DEAD))
+    assert [type(step) for step in steps[:4]] == [
+        Fence,
+        AwaitTakeover,
+        AwaitLevel,
+        LaunchSecondary,
+    ]
+    assert [type(step) for step in foreseen(seen(None, failures=3))] == [GiveUpSecondary]
 
 
 def test_a_desire_of_an_earlier_plan_neither_breaks_nor_lingers() -> None:
