@@ -91,7 +91,12 @@ class Reconciler:
         if self._is_primary and not self._become_primary():
             return self._ending()
         while not self.is_over():
-            self._reconcile()
+            try:
+                self._reconcile()
+            except TransientError as error:
+                log.warning("not all switches are where they should be yet: %s", error)
+            self._tend()
+            self._report()
             hurry = self._gate_open and not self._level
             self.wake.wait(HURRY_SECONDS if hurry else TEND_SECONDS)
             self.wake.clear()
@@ -120,8 +125,6 @@ class Reconciler:
             self._rest()
         self._send(wanted=wanted.send)
         self.standby.turn_off(sync=not wanted.sync, receive=not receive)
-        self._tend()
-        self._report()
 
     def _wanted(self) -> Switches:
         """What is desired; a secondary on spare capacity gives way while the host is busy."""
@@ -161,10 +164,7 @@ class Reconciler:
     def _process(self) -> None:
         """Let the query run; a secondary that does not have one starts it on the newest state."""
         if self._query is None:
-            try:
-                self._query = self._started(*self._state())
-            except TransientError:
-                return  # told to leave while the object store was away
+            self._query = self._started(*self._state())
             self._wired = False
         if not self._gate_open:
             self._set_gate(open_=True)
@@ -234,11 +234,7 @@ class Reconciler:
             self._prune()
         elif not self.sender.is_open:
             began = SYSTEM_CLOCK.monotonic()
-            try:
-                self.sender.open()
-            except TransientError as error:
-                log.warning("nothing can be sent yet: %s", error)
-                return
+            self.sender.open()
             if self._is_primary:
                 self.sampler.once("t_wire_send_seconds", SYSTEM_CLOCK.monotonic() - began)
         if self._is_primary and self._shipper is None and self._query is not None:
@@ -248,10 +244,7 @@ class Reconciler:
         now = SYSTEM_CLOCK.monotonic()
         if self.sender.staged and now - self._pruned_at >= PRUNE_SECONDS:
             self._pruned_at = now
-            try:
-                self.sender.prune()
-            except TransientError as error:
-                log.warning("what was staged stays a while: %s", error)
+            self.sender.prune()
 
     def _shipping(self, query: RunningQuery) -> Shipper:
         """Ship from now on: everything that this query has finished is committed by now."""

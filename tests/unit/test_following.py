@@ -16,27 +16,12 @@ from resources.vault.vault import SnapshotVault
 from streaming.following import Follower, Synced
 from streaming.sampling import Sampler
 from streaming.spec import ReplicaSpec
+from tests.fakes.clocks import SteppedClock
 from tests.support.control_builders import a_snapshot, register
 from tests.support.standbys import a_spec, until
 from tests.support.vaults import ShippedStream, a_stream, tree
 
 LONG = 1000.0
-
-
-@dataclass
-class SteppedClock:
-    """A clock that a test moves."""
-
-    at: float = 100.0
-
-    def now(self) -> float:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at
-
-    def sleep(self, seconds: float) -> None:
-        self.at += seconds
 
 
 @dataclass

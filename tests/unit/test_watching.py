@@ -1,0 +1,195 @@
+"""A secondary's eye on its primary: what counts as fallen, by whose clock, and who takes over."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ft_policies.errors import TransientError
+from ft_policies.failover import FailoverPolicy
+from ft_policies.tiers import PRIMARY
+from resources.control.records import Lease, ReplicaState, Slot
+from resources.control.store import ControlStore
+from streaming.launching import HOST
+from streaming.promotion import promote
+from streaming.pulse import Pulse
+from streaming.watching import PrimaryWatch, Silence
+from tests.fakes.clocks import SteppedClock
+from tests.support.control_failovers import Look, a_failover
+
+LEASE_SECONDS = 3.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ControlStore]:
+    with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def look(store: ControlStore) -> Look:
+    return a_failover(store)
+
+
+def a_watch(store: ControlStore, clock: SteppedClock) -> PrimaryWatch:
+    return PrimaryWatch(
+        store,
+        "words",
+        FailoverPolicy(lease_seconds=LEASE_SECONDS),
+        beat_seconds=0.5,
+        wake=threading.Event(),
+        clock=clock,
+    )
+
+
+def a_lease(renewed_at: float, token: int = 1) -> Lease:
+    return Lease(
+        stream="words",
+        holder="p1",
+        token=token,
+        taken_at=0.0,
+        renewed_at=renewed_at,
+        expires_at=renewed_at + LEASE_SECONDS,
+    )
+
+
+def test_silence_counts_between_looks_that_saw_the_same() -> None:
+    clock = SteppedClock()
+    silence = Silence(clock)
+    silence.look(lambda: a_lease(10.0))
+    clock.step(2.0)
+    silence.look(lambda: a_lease(10.0))
+    assert silence.seconds == 2.0
+    silence.look(lambda: a_lease(10.5))
+    assert silence.seconds == 0.0
+
+
+def test_silence_does_not_care_what_time_the_lease_tells() -> None:
+    clock = SteppedClock()
+    silence = Silence(clock)
+    silence.look(lambda: a_lease(1e9))
+    clock.step(1.0)
+    silence.look(lambda: a_lease(0.0))  # another clock, minutes or years off: still a sign of life
+    assert silence.seconds == 0.0
+
+
+def test_a_control_store_that_does_not_answer_makes_nobody_look_dead() -> None:
+    clock = SteppedClock()
+    silence = Silence(clock)
+    silence.look(lambda: a_lease(10.0))
+
+    def away() -> Lease:
+        raise TransientError("away", hint="wait")
+
+    clock.step(60.0)
+    with pytest.raises(TransientError):
+        silence.look(away)
+    silence.look(lambda: a_lease(10.0))
+    assert silence.seconds == 0.0
+
+
+def test_a_slow_answer_does_not_count_as_silence() -> None:
+    clock = SteppedClock()
+    silence = Silence(clock)
+    silence.look(lambda: a_lease(10.0))
+
+    def slow() -> Lease:
+        clock.step(30.0)
+        return a_lease(10.0)
+
+    silence.look(slow)
+    assert silence.seconds == 0.0
+
+
+def test_a_primary_that_renews_stays(store: ControlStore, look: Look) -> None:
+    clock = SteppedClock()
+    watch = a_watch(store, clock)
+    lease: Lease | None = look.lease
+    for _ in range(20):
+        watch.look()
+        clock.step(1.0)
+        assert lease is not None
+        lease = store.leases.renew(lease, LEASE_SECONDS)
+    assert watch.fallen is None
+
+
+def test_a_silent_primary_falls_after_the_lease_time(store: ControlStore, look: Look) -> None:
+    clock = SteppedClock()
+    watch = a_watch(store, clock)
+    watch.look()
+    clock.step(LEASE_SECONDS - 0.1)
+    watch.look()
+    assert not watch.fallen
+    clock.step(0.6)
+    watch.look()
+    assert watch.fallen is not None
+    assert watch.fallen.primary == look.primary
+    assert watch.fallen.lease == look.lease
+
+
+def test_a_primary_whose_process_is_gone_falls_at_once(store: ControlStore) -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    born = psutil.Process(child.pid).create_time()
+    child.wait()
+    store.replicas.register(
+        id="p1", stream="words", slot=Slot.PRIMARY, desired=PRIMARY, host=HOST, folder="."
+    )
+    store.replicas.launched("p1", pid=child.pid, pid_started_at=born)
+    watch = a_watch(store, SteppedClock())
+    watch.look()
+    assert watch.fallen is not None
+    assert "gone" in watch.fallen.reason
+
+
+def a_pulse(store: ControlStore, replica: str) -> Pulse:
+    row = store.replicas.get(replica)
+    assert row is not None
+    return Pulse(store, row, beat_seconds=0.5, lease_seconds=LEASE_SECONDS, on_lost=lambda: None)
+
+
+def fallen_watch(store: ControlStore) -> PrimaryWatch:
+    clock = SteppedClock()
+    watch = a_watch(store, clock)
+    watch.look()
+    clock.step(LEASE_SECONDS)
+    watch.look()
+    return watch
+
+
+def test_a_promoted_secondary_holds_lease_and_slot(store: ControlStore, look: Look) -> None:
+    watch, pulse = fallen_watch(store), a_pulse(store, look.secondary)
+    assert watch.fallen is not None
+    promotion = promote(store, pulse, watch.fallen, LEASE_SECONDS)
+    assert promotion is not None
+    assert pulse.token() == promotion.token == 2
+    pulse.beat()
+    assert pulse.row.slot is Slot.PRIMARY
+    assert not pulse.lost.is_set()
+    old = store.replicas.get(look.primary or "")
+    assert old is not None
+    assert old.state is ReplicaState.FENCED
+
+
+def test_a_primary_that_renews_in_the_last_moment_keeps_its_place(
+    store: ControlStore, look: Look
+) -> None:
+    watch, pulse = fallen_watch(store), a_pulse(store, look.secondary)
+    assert watch.fallen is not None
+    assert look.lease is not None
+    assert store.leases.renew(look.lease, LEASE_SECONDS) is not None
+    assert promote(store, pulse, watch.fallen, LEASE_SECONDS) is None
+    assert pulse.token() == 0
+
+
+def test_a_takeover_whose_answer_got_lost_counts(store: ControlStore, look: Look) -> None:
+    watch, pulse = fallen_watch(store), a_pulse(store, look.secondary)
+    assert watch.fallen is not None
+    first = promote(store, pulse, watch.fallen, LEASE_SECONDS)
+    again = promote(store, pulse, watch.fallen, LEASE_SECONDS)
+    assert first is not None
+    assert again is not None
+    assert again.token == first.token
