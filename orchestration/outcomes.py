@@ -13,6 +13,7 @@ from resources.control.records import Incident, Phase
 from streaming.world import World
 
 RECOVERY_SAMPLE = "recovery_seconds"
+REPORT_SECONDS = 5.0  # a sensor may open the incident a moment after the replica has measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +42,13 @@ class RecoveryOutcome:
 def outcome_of(world: World, incident: Incident) -> RecoveryOutcome:
     """The outcome of an incident whose stream has just become well."""
     detect = float(incident.detail.get("t_detect_seconds") or 0.0)
-    until_now = detect + world.store.now() - incident.opened_at
+    lost_at = _lost_at(incident, detect)
+    until_now = world.store.now() - lost_at
     row = world.store.streams.get(incident.stream)
-    recovery = None if is_of_secondary(incident) else _level_after(world, incident, detect)
+    recovery = _measured(world, incident, lost_at)
     if recovery is None and not is_of_secondary(incident):
-        recovery = until_now
+        level_at = _level_at(world, incident)
+        recovery = until_now if level_at is None else level_at - lost_at
     return RecoveryOutcome(
         detect_seconds=detect,
         recovery_seconds=recovery,
@@ -54,17 +57,29 @@ def outcome_of(world: World, incident: Incident) -> RecoveryOutcome:
     )
 
 
-def _level_after(world: World, incident: Incident, detect_seconds: float) -> float | None:
-    """What a replica that took over measured, or else when the wait for a new one ended."""
-    failed_at = incident.opened_at - detect_seconds
-    samples = world.store.samples.series(incident.stream, RECOVERY_SAMPLE, since_at=failed_at)
+def _lost_at(incident: Incident, detect_seconds: float) -> float:
+    """When the last sign of life was; a replica that took over reports once it is level."""
+    reported = incident.detail.get(RECOVERY_SAMPLE)
+    return incident.opened_at - (detect_seconds if reported is None else float(reported))
+
+
+def _measured(world: World, incident: Incident, lost_at: float) -> float | None:
+    """What a replica that took over measured, on account of this incident or in the midst of it."""
+    reported = incident.detail.get(RECOVERY_SAMPLE)
+    since_at = lost_at - REPORT_SECONDS
+    samples = world.store.samples.series(incident.stream, RECOVERY_SAMPLE, since_at=since_at)
     if samples:
         return samples[-1].value
-    waited = [
+    return None if reported is None else float(reported)
+
+
+def _level_at(world: World, incident: Incident) -> float | None:
+    """When the last wait for a new primary to become level ended."""
+    waits = [
         line.at
         for line in world.store.journal.of(incident.stream)
         if line.incident == incident.id
         and line.step == AwaitLevel.__name__
         and line.phase is Phase.DONE
     ]
-    return detect_seconds + waited[-1] - incident.opened_at if waited else None
+    return waits[-1] if waits else None

@@ -182,6 +182,25 @@ def test_a_failover_tells_its_own_recovery_from_the_time_without_redundancy(
         assert world.store.tiers.history(CLICKS)[-1].reached_at is not None
 
 
+def test_a_failover_that_is_reported_once_it_is_level_counts_from_the_failure(
+    tmp_path: Path,
+) -> None:
+    worlds = simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT)
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "s1")
+        a_secondary(world, "s2", observed=Switches(deploy=True))
+        incident = world.store.incidents.open(
+            stream=CLICKS,
+            key=f"{CLICKS}/p1/1",
+            kind="recovery",
+            detail={"t_detect_seconds": 0.1, "recovery_seconds": 8.0},
+        )
+    metadata = output_of(recovered(worlds, incident.id))
+    assert metadata["recovery_seconds"].value == 8.0
+    assert metadata["redundancy_seconds"].value >= 8.0
+
+
 def test_a_lost_secondary_is_no_recovery_of_the_stream(tmp_path: Path) -> None:
     worlds = simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT)
     with worlds.open() as world:
