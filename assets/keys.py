@@ -1,4 +1,4 @@
-"""The names that Dagster knows a stream's three assets by."""
+"""The names that Dagster knows a stream's assets by."""
 
 import dagster as dg
 
@@ -16,3 +16,8 @@ def snapshots_key(stream: str) -> dg.AssetKey:
 def output_key(stream: str) -> dg.AssetKey:
     """What the stream has put out."""
     return dg.AssetKey(["outputs", stream])
+
+
+def tiers_key(stream: str) -> dg.AssetKey:
+    """The tier that the stream should have, and what its replicas are good for now."""
+    return dg.AssetKey(["tiers", stream])

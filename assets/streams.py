@@ -69,12 +69,13 @@ def verdict_metadata(verdict: Verdict) -> dict[str, str]:
 
 
 def progress_metadata(
-    seen: StreamSeen, declared: StreamDeclaration, samples: Mapping[str, Sample]
+    seen: StreamSeen, samples: Mapping[str, Sample]
 ) -> dict[str, float | int | str]:
     """How far the stream is and how fast; numbers become plots in Dagster's UI."""
     found: dict[str, float | int | str] = {
         **verdict_metadata(seen.verdict),
-        "tier": declared.tier.value,
+        "tier": seen.tier.value,
+        "covered_tier": seen.covered.value,
         **{name: samples[name].value for name in RATES if name in samples},
     }
     if seen.committed is not None:

@@ -5,11 +5,17 @@ Loading reads the project's YAML and opens nothing: no database, no socket, no S
 
 import dagster as dg
 
-from assets import outputs, snapshots, streams
+from assets import outputs, snapshots, streams, tiers
 from assets.worlds import ProjectWorlds, Worlds
 from configs.project import Project
 from orchestration.housekeeping import prune_snapshots
-from orchestration.jobs import ensure_object_store, snapshot_stream, start_stream, stop_stream
+from orchestration.jobs import (
+    ensure_object_store,
+    snapshot_stream,
+    start_stream,
+    stop_stream,
+    switch_tier,
+)
 from orchestration.observer import stream_observer
 from orchestration.recovering import recover_stream
 from orchestration.rehashing import rehash_output
@@ -20,7 +26,7 @@ from orchestration.sensors import object_store_sensor, recovery_sensor
 def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
     """All that Dagster shows and does for a project."""
     declared = [project.streams[name] for name in sorted(project.streams)]
-    kinds = (streams, snapshots, outputs)
+    kinds = (streams, tiers, snapshots, outputs)
     return dg.Definitions(
         assets=[kind.spec(one) for one in declared for kind in kinds],
         asset_checks=[check for one in declared for kind in kinds for check in kind.checks(one)],
@@ -28,6 +34,7 @@ def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
             start_stream,
             stop_stream,
             snapshot_stream,
+            switch_tier,
             recover_stream,
             prune_snapshots,
             rehash_output,

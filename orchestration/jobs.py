@@ -1,14 +1,20 @@
-"""The jobs by which people start, stop and snapshot a stream, from the UI or a shell."""
+"""The jobs by which people start, stop, switch and snapshot a stream, from the UI or a shell."""
 
 import dagster as dg
 from pydantic import Field
 
 from assets.failures import explained
+from assets.holding import holding
+from assets.tiers import holding_metadata
 from assets.worlds import Worlds
+from ft_policies.tiers import Tier
+from orchestration.asking import tier_named
 from orchestration.playbooks.recover import start as start_playbook
 from orchestration.playbooks.snapshot import snapshot_now
 from orchestration.playbooks.stop import DEFAULT_PATIENCE_SECONDS, stop as stop_playbook
+from orchestration.playbooks.switch import switch as switch_playbook
 from orchestration.reporting import name_stream, playbook_tags, report, timeline_table
+from streaming.observing import observe
 
 
 class StreamConfig(dg.Config):
@@ -25,6 +31,13 @@ class StopConfig(StreamConfig):
         ge=0.0,
         description="How long a replica may take to finish its epoch and ship, before it is ended.",
     )
+
+
+class SwitchConfig(StreamConfig):
+    """Which stream to give which tier, and why."""
+
+    tier: str = Field(description=f"One of {', '.join(Tier)}.")
+    why: str = Field(default="asked in Dagster", description="For the history of the tier.")
 
 
 class SnapshotConfig(StreamConfig):
@@ -57,6 +70,21 @@ def stop(
         steps = stop_playbook(world, config.stream, context.run_id, patience_seconds=patience)
         done = report(context, config.stream, steps)
     context.add_output_metadata({"steps": timeline_table(done)})
+
+
+@dg.op(description="Want another tier, and turn the secondary's switches, make before break.")
+def switch(
+    context: dg.OpExecutionContext, config: SwitchConfig, worlds: dg.ResourceParam[Worlds]
+) -> None:
+    """Give a stream another tier."""
+    name_stream(context, config.stream)
+    with explained(), worlds.open() as world:
+        tier = tier_named(config.tier)
+        steps = switch_playbook(world, config.stream, tier, context.run_id, why=config.why)
+        done = report(context, config.stream, steps)
+        found = holding(observe(world, config.stream))
+    context.log.info("%s: %s", config.stream, found.reason)
+    context.add_output_metadata({"steps": timeline_table(done), **holding_metadata(found)})
 
 
 @dg.op(description="Ask the primary for a snapshot and wait until it is in the object store.")
@@ -102,6 +130,17 @@ def start_stream() -> None:
 def stop_stream() -> None:
     """Stop one stream."""
     stop()
+
+
+@dg.job(
+    description="Gives a stream another tier and brings its replicas there one switch at a time, never "
+    "weaker on the way than the weaker of the two. A run that is cut short is finished by the next.",
+    tags=playbook_tags("switch", max_runtime_seconds=3600, priority=50),
+    executor_def=dg.in_process_executor,
+)
+def switch_tier() -> None:
+    """Switch one stream to another tier."""
+    switch()
 
 
 @dg.job(

@@ -1,7 +1,7 @@
 """The sensor that lets streams show in Dagster: what advanced, what was shipped, who got ill.
 
 A stream commits an epoch a second, and Dagster keeps every event for ever; so progress is reported
-at most every quarter of a minute, a change of health at once.
+at most every quarter of a minute, a change of health or of tier at once.
 """
 
 from collections.abc import Iterator
@@ -11,13 +11,15 @@ from typing import TypeAlias
 import dagster as dg
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from assets.keys import output_key, snapshots_key, stream_key
+from assets.holding import Holding, holding
+from assets.keys import output_key, snapshots_key, stream_key, tiers_key
 from assets.snapshots import snapshot_metadata
 from assets.streams import HEALTHY, progress_metadata, verdict_metadata
+from assets.tiers import TIER_IS_HELD, holding_metadata, tier_metadata
 from assets.worlds import Worlds
 from ft_policies.errors import TransientError
 from orchestration.sensors import TICK_SECONDS
-from resources.control.records import SnapshotRow
+from resources.control.records import SnapshotRow, TierChange
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
@@ -36,6 +38,7 @@ class StreamMark(BaseModel):
     reported_at: float = 0.0
     health: str = ""
     snapshot: str = ""
+    tier: str = ""
 
 
 class Marks(BaseModel):
@@ -61,6 +64,8 @@ class _Look:
     world: World
     seen: StreamSeen
     newest: SnapshotRow | None
+    holding: Holding
+    asked: TierChange | None
     mark: StreamMark
 
     @property
@@ -77,6 +82,14 @@ class _Look:
     def shipped(self) -> bool:
         return self.newest is not None and self.newest.id != self.mark.snapshot
 
+    @property
+    def tier(self) -> str:
+        """All that makes a difference to the stream's tier, in one word."""
+        found = self.holding
+        held = "held" if found.held else "lacking"
+        asked = "" if self.asked is None else f"{self.asked.id}/{self.asked.reached_at is not None}"
+        return f"{found.tier}/{found.covered}/{held}/{asked}"
+
     def events(self) -> Iterator[Event]:
         name = self.seen.name
         if self.advanced:
@@ -87,6 +100,8 @@ class _Look:
             )
         if self.changed_health:
             yield from self._health(name)
+        if self.tier != self.mark.tier:
+            yield from self._tier(name)
 
     def next_mark(self) -> StreamMark:
         committed = self.seen.committed
@@ -95,12 +110,12 @@ class _Look:
             reported_at=self.seen.at if self.advanced else self.mark.reported_at,
             health=self.seen.verdict.health.value,
             snapshot=self.newest.id if self.newest is not None else self.mark.snapshot,
+            tier=self.tier,
         )
 
     def _progress(self, name: str) -> Iterator[Event]:
         store = self.world.store
-        declared = self.world.project.stream(name)
-        metadata = progress_metadata(self.seen, declared, store.samples.latest(name))
+        metadata = progress_metadata(self.seen, store.samples.latest(name))
         last = metadata["epoch"]
         first = max(self.mark.epoch, int(last) - SUMMED_EPOCHS) + 1
         entries = store.ledger.between(name, first, int(last))
@@ -117,10 +132,11 @@ class _Look:
     def _health(self, name: str) -> Iterator[Event]:
         verdict = self.seen.verdict
         metadata = verdict_metadata(verdict)
+        tier = {"tier": self.seen.tier.value, "covered_tier": self.seen.covered.value}
         yield dg.AssetObservation(
             stream_key(name),
             description=verdict.reason,
-            metadata={**metadata, "was": self.mark.health},
+            metadata={**metadata, **tier, "was": self.mark.health},
         )
         yield dg.AssetCheckEvaluation(
             asset_key=stream_key(name),
@@ -130,11 +146,26 @@ class _Look:
             description=verdict.reason,
         )
 
+    def _tier(self, name: str) -> Iterator[Event]:
+        yield dg.AssetMaterialization(
+            tiers_key(name),
+            description=self.holding.reason,
+            metadata=tier_metadata(self.world, self.seen),
+        )
+        yield dg.AssetCheckEvaluation(
+            asset_key=tiers_key(name),
+            check_name=TIER_IS_HELD,
+            passed=self.holding.held,
+            severity=dg.AssetCheckSeverity.WARN,
+            metadata=holding_metadata(self.holding),
+            description=self.holding.reason,
+        )
+
 
 @dg.sensor(
     minimum_interval_seconds=TICK_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Shows committed epochs, new snapshots and changes of health on the streams' assets.",
+    description="Shows committed epochs, new snapshots, changes of health and of tier on the streams' assets.",
 )
 def stream_observer(
     context: dg.SensorEvaluationContext, worlds: dg.ResourceParam[Worlds]
@@ -157,4 +188,12 @@ def stream_observer(
 def _look(world: World, name: str, marks: Marks) -> _Look:
     seen = observe(world, name)
     newest = world.store.snapshots.newest(name)
-    return _Look(world, seen, newest, marks.streams.get(name, StreamMark()))
+    history = world.store.tiers.history(name, limit=1)
+    return _Look(
+        world=world,
+        seen=seen,
+        newest=newest,
+        holding=holding(seen),
+        asked=history[-1] if history else None,
+        mark=marks.streams.get(name, StreamMark()),
+    )

@@ -2,27 +2,33 @@
 
 from dataclasses import asdict, dataclass
 
+from assets.holding import holding
 from ft_policies.tiers import Switches
-from resources.control.records import Incident, ReplicaRow, Sample
+from orchestration.cli.changing import ChangeFacts, change_of
+from resources.control.records import Incident, ReplicaRow, Sample, Slot, TierChange
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
 FRESH_SECONDS = 60.0
 RATE_EPOCHS = 10
+SHOWN_CHANGES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFacts:
-    """A live replica."""
+    """A live replica; its lag is in epochs, none if it has no state of its own."""
 
     id: str
     slot: str
     state: str
+    health: str
+    reason: str
     host: str
     pid: int | None
     desired: list[str]
     observed: list[str]
     epoch: int | None
+    lag_epochs: int | None
     heartbeat_age_seconds: float | None
 
 
@@ -42,6 +48,11 @@ class StreamFacts:
 
     stream: str
     tier: str
+    covered_tier: str
+    tier_held: bool
+    tier_reason: str
+    change: ChangeFacts | None
+    tier_history: list[TierChange]
     wanted: bool
     health: str
     reason: str
@@ -64,18 +75,23 @@ def look(world: World, name: str) -> StreamFacts:
     """Look at one stream now."""
     seen = observe(world, name)
     declared = world.project.stream(name)
-    row = world.store.streams.get(name)
+    held = holding(seen)
     samples = _fresh(world, seen)
     committed = None if seen.committed is None else seen.committed.epoch
     decided = None if seen.epoch is None else seen.epoch.epoch
     return StreamFacts(
         stream=name,
-        tier=declared.tier.value if row is None else row.tier,
+        tier=seen.tier.value,
+        covered_tier=seen.covered.value,
+        tier_held=held.held,
+        tier_reason=held.reason,
+        change=change_of(world, seen),
+        tier_history=world.store.tiers.history(name, limit=SHOWN_CHANGES),
         wanted=seen.wanted,
         health=seen.verdict.health.value,
         reason=seen.verdict.reason,
         failed=seen.verdict.health.failed,
-        replicas=[_replica(r, seen.at) for r in world.store.replicas.of(name)],
+        replicas=[_replica(row, seen) for row in (seen.primary, seen.secondary) if row],
         epoch_committed=committed,
         epoch_decided=decided,
         lag_epochs=0 if decided is None else decided - (-1 if committed is None else committed),
@@ -90,18 +106,29 @@ def look(world: World, name: str) -> StreamFacts:
     )
 
 
-def _replica(row: ReplicaRow, now: float) -> ReplicaFacts:
+def _replica(row: ReplicaRow, seen: StreamSeen) -> ReplicaFacts:
+    own = seen.secondary_verdict if row.slot is Slot.SECONDARY else seen.verdict
+    verdict = own or seen.verdict
     return ReplicaFacts(
         id=row.id,
         slot=row.slot.value,
         state=row.state.value,
+        health=verdict.health.value,
+        reason=verdict.reason,
         host=row.host,
         pid=row.pid,
         desired=_names(row.desired),
         observed=_names(row.observed),
         epoch=row.epoch,
-        heartbeat_age_seconds=None if row.heartbeat_at is None else now - row.heartbeat_at,
+        lag_epochs=_lag_epochs(row, seen),
+        heartbeat_age_seconds=None if row.heartbeat_at is None else seen.at - row.heartbeat_at,
     )
+
+
+def _lag_epochs(row: ReplicaRow, seen: StreamSeen) -> int | None:
+    if row.epoch is None or seen.epoch is None:
+        return None
+    return max(seen.epoch.epoch - row.epoch, 0)
 
 
 def _names(switches: Switches) -> list[str]:

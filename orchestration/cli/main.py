@@ -20,6 +20,7 @@ from orchestration.cli.commands import (
     snapshots,
     status,
     streams,
+    switch,
 )
 from orchestration.cli.terminal import Terminal, terminal
 
@@ -86,6 +87,7 @@ def _root(
 check.add_to(app)
 services.add_to(app)
 streams.add_to(app)
+switch.add_to(app)
 status.add_to(app)
 logs.add_to(app)
 incidents.add_to(app)

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.console import Console
@@ -71,8 +71,12 @@ def carry_out(
         if console is not None and (one.error is not None or not one.steps):
             console.print(_ending(one, nothing_to_do))
 
-    with _watching(world, told, console), ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(run, told))
+    with _watching(world, told, console):
+        if len(told) == 1:  # on this thread, which is the one that Ctrl-C interrupts
+            run(told[0])
+        else:
+            with ThreadPoolExecutor(AT_ONCE) as pool:
+                list(pool.map(run, told))
     return told
 
 
@@ -84,12 +88,16 @@ def step_line(stream: str, step: Mapping[str, Any]) -> str:
     ]
     parts += [str(found[name]) for name in ("replica", "ended") if found.get(name)]
     about = f" [dim]({escape(', '.join(parts))})[/dim]" if parts else ""
-    return f"{DONE} {escape(stream)}  {step['step']} {words.seconds(step['seconds'])}{about}"
+    name = f"{step['step']} {step.get('turn') or words.turn(found)}".rstrip()
+    return f"{DONE} {escape(stream)}  {name} {words.seconds(step['seconds'])}{about}"
 
 
 def step_facts(performed: "Performed[Any]") -> dict[str, Any]:
     """A step for a program."""
-    return {"step": performed.name, "seconds": performed.seconds, "found": dict(performed.found)}
+    step = performed.step
+    told = {"step": performed.name, "seconds": performed.seconds, "found": dict(performed.found)}
+    turn = words.turn(asdict(step)) if is_dataclass(step) and not isinstance(step, type) else ""
+    return {**told, "turn": turn} if turn else told
 
 
 def _ending(one: Told, nothing_to_do: str) -> str:
@@ -126,6 +134,7 @@ def _intent(world: "World", one: Told) -> str:
         lines = world.store.journal.of(one.stream, run=one.run, limit=1)
         if not lines or lines[-1].phase is not Phase.INTENT:
             return ""
-        return f"{lines[-1].step} [dim]{words.seconds(world.store.now() - lines[-1].at)}[/dim]"
+        name = f"{lines[-1].step} {words.turn(lines[-1].detail)}".rstrip()
+        return f"{name} [dim]{words.seconds(world.store.now() - lines[-1].at)}[/dim]"
     except HoldfastError:
         return ""

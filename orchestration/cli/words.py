@@ -1,5 +1,8 @@
 """Quantities as people read them."""
 
+from collections.abc import Mapping
+from typing import Any
+
 _BYTES = ("B", "kB", "MB", "GB", "TB")
 NONE = "-"
 
@@ -41,3 +44,10 @@ def count(value: float | None) -> str:
 def plural(number: int, one: str, many: str = "") -> str:
     """`1 epoch`, `2 epochs`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def turn(detail: Mapping[str, Any]) -> str:
+    """`receive on`, for a step that turns a switch; nothing for any other."""
+    if "switch" not in detail:
+        return ""
+    return f"{detail['switch']} {'on' if detail.get('on') else 'off'}"

@@ -66,7 +66,7 @@ def ran(worlds: SimulatedWorlds, job: str = "audit") -> dict[str, dg.AssetCheckE
 
 def test_a_stream_that_is_stopped_and_empty_passes_all_checks(worlds: SimulatedWorlds) -> None:
     found = ran(worlds)
-    assert sorted(found) == ["healthy", "ledger_complete", "recent", "restorable"]
+    assert sorted(found) == ["healthy", "ledger_complete", "recent", "restorable", "tier_is_held"]
     assert all(one.passed for one in found.values())
 
 
@@ -76,6 +76,18 @@ def test_a_dead_driver_is_not_healthy(worlds: SimulatedWorlds) -> None:
     healthy = ran(worlds)["healthy"]
     assert not healthy.passed
     assert healthy.metadata["health"].value == "dead"
+
+
+def test_a_tier_that_is_not_covered_is_a_warning_with_the_reason(tmp_path: Path) -> None:
+    worlds = simulated_worlds(tmp_path, tier="deployed")
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "r1")
+    held = ran(worlds)["tier_is_held"]
+    assert not held.passed
+    assert held.severity is dg.AssetCheckSeverity.WARN
+    assert held.description == "only passive_replication is covered: there is no secondary"
+    assert held.metadata["covered_tier"].value == "passive_replication"
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,11 @@ def test_everything_loads_and_nothing_is_opened(
     assert not (tmp_path / ".holdfast").exists()
 
 
-def test_each_stream_has_three_assets_and_its_checks(definitions: dg.Definitions) -> None:
+def test_each_stream_has_four_assets_and_its_checks(definitions: dg.Definitions) -> None:
     graph = definitions.resolve_asset_graph()
     assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {
         f"{kind}/{name}"
-        for kind in ("streams", "snapshots", "outputs")
+        for kind in ("streams", "tiers", "snapshots", "outputs")
         for name in ("alpha", "beta")
     }
     checks = sorted(key.to_user_string() for key in graph.asset_check_keys)
@@ -50,6 +50,8 @@ def test_each_stream_has_three_assets_and_its_checks(definitions: dg.Definitions
         "snapshots/beta:restorable",
         "streams/alpha:healthy",
         "streams/beta:healthy",
+        "tiers/alpha:tier_is_held",
+        "tiers/beta:tier_is_held",
     ]
     snapshots = graph.get(dg.AssetKey(["snapshots", "alpha"]))
     assert snapshots.parent_keys == {dg.AssetKey(["streams", "alpha"])}
@@ -61,6 +63,7 @@ def test_every_job_says_its_playbook_and_how_long_it_may_run(definitions: dg.Def
         "start_stream",
         "stop_stream",
         "snapshot_stream",
+        "switch_tier",
         "recover_stream",
         "prune_snapshots",
         "ensure_object_store",

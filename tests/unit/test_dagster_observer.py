@@ -6,8 +6,10 @@ import dagster as dg
 import pytest
 
 from ft_policies.errors import TransientError
+from ft_policies.tiers import SECONDARY, Tier
 from orchestration.observer import Marks, StreamMark, stream_observer
 from resources.control.records import ReplicaState, Sample
+from tests.fakes.standbys import a_secondary
 from tests.fakes.worlds import (
     CLICKS,
     SimulatedWorlds,
@@ -17,11 +19,12 @@ from tests.fakes.worlds import (
     simulated_worlds,
 )
 from tests.support.control_builders import a_snapshot
+from tests.support.obedience import PATIENT
 
 
 @pytest.fixture
 def worlds(tmp_path: Path) -> SimulatedWorlds:
-    return simulated_worlds(tmp_path)
+    return simulated_worlds(tmp_path, supervision=PATIENT)
 
 
 def tick(worlds: SimulatedWorlds, cursor: str | None) -> dg.SensorResult:
@@ -67,11 +70,13 @@ def test_committed_epochs_advance_the_stream_and_its_output(worlds: SimulatedWor
         ("AssetMaterialization", "outputs/clicks"),
         ("AssetObservation", "streams/clicks"),
         ("AssetCheckEvaluation", "streams/clicks"),
+        ("AssetMaterialization", "tiers/clicks"),
+        ("AssetCheckEvaluation", "tiers/clicks"),
     ]
-    stream, output, health, _ = result.asset_events
+    stream, output, health, *_ = result.asset_events
     assert value(stream, "epoch") == 2
     assert value(stream, "lag_rows") == 7.0
-    assert value(stream, "tier") == "passive_replication"
+    assert value(stream, "tier") == value(stream, "covered_tier") == "passive_replication"
     assert value(output, "rows_since_last_report") == 30
     assert value(health, "health") == "healthy"
 
@@ -115,6 +120,32 @@ def test_a_change_of_health_is_shown_at_once(worlds: SimulatedWorlds) -> None:
     assert value(observation, "was") == "healthy"
     assert isinstance(check, dg.AssetCheckEvaluation)
     assert (check.check_name, check.passed) == ("healthy", False)
+
+
+def test_a_change_of_tier_or_of_cover_is_shown_at_once_and_once(worlds: SimulatedWorlds) -> None:
+    a_running_stream(worlds, epochs=1)
+    cursor = tick(worlds, None).cursor
+    with worlds.open() as world:
+        world.store.tiers.desire(CLICKS, "deployed", why="asked", run="run-1")
+    asked = tick(worlds, cursor)
+    assert shown(asked) == [
+        ("AssetMaterialization", "tiers/clicks"),
+        ("AssetCheckEvaluation", "tiers/clicks"),
+    ]
+    change, check = asked.asset_events
+    assert value(change, "tier") == "deployed"
+    assert value(change, "covered_tier") == "passive_replication"
+    assert isinstance(check, dg.AssetCheckEvaluation)
+    assert (check.check_name, check.passed) == ("tier_is_held", False)
+    assert check.severity is dg.AssetCheckSeverity.WARN
+    assert shown(tick(worlds, asked.cursor)) == []
+
+    with worlds.open() as world:
+        a_secondary(world, CLICKS, observed=SECONDARY[Tier.DEPLOYED])
+    covered, check = tick(worlds, asked.cursor).asset_events
+    assert value(covered, "covered_strength") == 1
+    assert isinstance(check, dg.AssetCheckEvaluation)
+    assert check.passed
 
 
 def test_a_new_snapshot_is_shown_with_its_figures(worlds: SimulatedWorlds) -> None:

@@ -8,12 +8,14 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from ft_policies.tiers import Tier
 from orchestration.cli import words
 from orchestration.cli.commands.incidents import table as incident_table
+from orchestration.cli.replicas import change_line, history_table, replica_table
 from orchestration.cli.terminal import JsonOption, OnlyStream, chosen, terminal
 
 if TYPE_CHECKING:
-    from orchestration.cli.facts import ReplicaFacts, StreamFacts
+    from orchestration.cli.facts import StreamFacts
     from streaming.world import World
 
 REFRESH_SECONDS = 1.0
@@ -36,7 +38,7 @@ def status(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show each stream: health, replicas, epochs, lag, rate, state, last snapshot, objective."""
+    """Show each stream: health, tier, epochs, lag, rate, state, last snapshot, replicas, changes."""
     tell = terminal(ctx)
     with tell.world() as world:
         names = chosen(world.project, [] if stream is None else [stream])
@@ -70,29 +72,41 @@ def _view(world: "World", names: list[str]) -> RenderableType:
 
 
 def view(streams: "list[StreamFacts]", *, now: float) -> RenderableType:
-    """The table of streams, and below it what is wrong."""
+    """The table of streams, that of their replicas, and below them what is wrong or under way."""
+    below: list[RenderableType] = [line for facts in streams for line in _remarks(facts)]
+    if any(facts.replicas for facts in streams):
+        below = ["", replica_table(streams), *below]
+    if len(streams) == 1 and len(streams[0].tier_history) > 1:
+        below += ["", "[bold]tier history[/bold]", history_table(streams[0].tier_history, now)]
+    incidents = [incident for facts in streams for incident in facts.incidents]
+    if incidents:
+        below += ["", "[bold]open incidents[/bold]", incident_table(incidents, now)]
+    return Group(_stream_table(streams), *below)
+
+
+def _stream_table(streams: "list[StreamFacts]") -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("stream")
+    table.add_column("stream", min_width=len(max(Tier, key=len)))
     table.add_column("health")
     for name in ("epoch", "lag", "rate", "state"):
         table.add_column(name, justify="right")
     table.add_column("last snapshot")
-    table.add_column("replicas")
     for facts in streams:
         table.add_row(*_cells(facts))
-    below: list[RenderableType] = [
-        f"[dim]{escape(f.stream)}:[/dim] {escape(f.reason)}"
-        for f in streams
-        if f.health not in WELL
-    ]
-    incidents = [incident for facts in streams for incident in facts.incidents]
-    if incidents:
-        below += ["", "[bold]open incidents[/bold]", incident_table(incidents, now)]
-    return Group(table, *below)
+    return table
+
+
+def _remarks(facts: "StreamFacts") -> list[str]:
+    """What is wrong with a stream, what its tier lacks, and what is being done."""
+    name = f"[dim]{escape(facts.stream)}:[/dim]"
+    found = [] if facts.health in WELL else [f"{name} {escape(facts.reason)}"]
+    if not facts.tier_held:
+        found.append(f"{name} [yellow]{facts.tier} is wanted, {escape(facts.tier_reason)}[/yellow]")
+    return found if facts.change is None else [*found, f"{name} {change_line(facts.change)}"]
 
 
 def _cells(facts: "StreamFacts") -> list[str]:
-    objective = f"{facts.tier}\nback in {facts.recovery_time_seconds:g} s, {facts.guarantee}"
+    objective = f"{_tier(facts)}\nback in {facts.recovery_time_seconds:g} s, {facts.guarantee}"
     return [
         f"[bold]{escape(facts.stream)}[/bold]\n[dim]{objective}[/dim]",
         _health(facts),
@@ -103,8 +117,13 @@ def _cells(facts: "StreamFacts") -> list[str]:
         else f"{facts.rate_rows_per_second:,.0f} rows/s",
         f"{_rows(facts.state_rows)}\n[dim]{words.size(facts.state_bytes)}[/dim]",
         _snapshot(facts),
-        "\n".join(_replica(replica) for replica in facts.replicas) or words.NONE,
     ]
+
+
+def _tier(facts: "StreamFacts") -> str:
+    if facts.tier_held:
+        return facts.tier
+    return f"{facts.tier}\n[yellow]covered: {facts.covered_tier}[/yellow]"
 
 
 def _health(facts: "StreamFacts") -> str:
@@ -131,12 +150,3 @@ def _snapshot(facts: "StreamFacts") -> str:
         f"{words.age(newest.age_seconds)} ago\n"
         f"[dim]epoch {newest.epoch:,}, {words.size(newest.total_bytes)}[/dim]"
     )
-
-
-def _replica(replica: "ReplicaFacts") -> str:
-    where = "not started" if replica.pid is None else f"pid {replica.pid}"
-    line = f"{escape(replica.id)}\n[dim]{replica.slot}, {replica.state}, {where}[/dim]"
-    if replica.desired == replica.observed:
-        return line
-    wanted, has = ", ".join(replica.desired) or "none", ", ".join(replica.observed) or "none"
-    return f"{line}\n[yellow]on: {has}; wanted: {wanted}[/yellow]"

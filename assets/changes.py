@@ -1,0 +1,81 @@
+"""What playbooks did to a stream lately, read from the journal: each run with its steps, and the
+step that somebody is at now.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from resources.control.records import JournalLine, Phase
+from resources.control.store import ControlStore
+
+CHANGING = ("switch", "recover")
+LINES = 200
+ABOUT = ("secondary", "primary", "replica")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSeen:
+    """A step of a playbook: under way, done or failed; `at` is when that began to be so."""
+
+    step: str
+    about: str
+    phase: Phase
+    at: float
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One run of a playbook that changes the replicas of a stream."""
+
+    playbook: str
+    run: str
+    began_at: float
+    steps: list[StepSeen] = field(default_factory=list)
+
+    @property
+    def doing(self) -> StepSeen | None:
+        """The step that was begun and of which nothing has been heard since."""
+        return self.steps[-1] if self.steps and self.steps[-1].phase is Phase.INTENT else None
+
+
+def recent_changes(store: ControlStore, stream: str) -> list[Change]:
+    """The newest runs of recover and switch; the one that wrote last comes last."""
+    return gathered(store.journal.of(stream, limit=LINES))
+
+
+def under_way(changes: list[Change]) -> Change | None:
+    """The change whose step is the last word of the journal.
+
+    Whoever performed it may be dead: the step's age tells, and whether the stream lacks anything.
+    """
+    return changes[-1] if changes and changes[-1].doing is not None else None
+
+
+def gathered(lines: Iterable[JournalLine]) -> list[Change]:
+    """Journal lines as runs, by the time of their last line."""
+    runs: dict[str, Change] = {}
+    for line in lines:
+        if line.playbook not in CHANGING:
+            continue
+        change = runs.pop(line.run, None) or Change(
+            playbook=line.playbook, run=line.run, began_at=line.at
+        )
+        if line.phase is not Phase.INTENT and change.doing is not None:
+            change.steps.pop()
+        change.steps.append(_step(line))
+        runs[line.run] = change
+    return list(runs.values())
+
+
+def _step(line: JournalLine) -> StepSeen:
+    return StepSeen(
+        step=line.step, about=_about(line), phase=line.phase, at=line.at, seconds=line.seconds
+    )
+
+
+def _about(line: JournalLine) -> str:
+    """`receive on` for a switch, otherwise the replica that the step is about."""
+    if "switch" in line.detail:
+        return f"{line.detail['switch']} {'on' if line.detail.get('on') else 'off'}"
+    return str(next((line.detail[key] for key in ABOUT if line.detail.get(key)), ""))

@@ -1,0 +1,154 @@
+"""The tier of a stream as an asset: wanted and covered over time, and what each change took."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from assets.changes import Change, recent_changes
+from assets.failures import explained
+from assets.holding import Holding, holding
+from assets.keys import stream_key, tiers_key
+from assets.worlds import Worlds
+from configs.stream import StreamDeclaration
+from ft_policies.tiers import Switch
+from resources.control.records import ReplicaRow, TierChange
+from streaming.observing import StreamSeen, observe
+from streaming.world import World
+
+TIER_IS_HELD = "tier_is_held"
+SHOWN_CHANGES = 20
+SHOWN_RUNS = 5
+
+
+def spec(declared: StreamDeclaration) -> dg.AssetSpec:
+    """What Dagster shows of a stream's tier."""
+    return dg.AssetSpec(
+        tiers_key(declared.name),
+        deps=[stream_key(declared.name)],
+        description=f"The fault-tolerance tier of {declared.name}: which one is wanted, which one its "
+        "replicas cover, and how it came to be so. Each materialisation is a change of one of them.",
+        group_name="tiers",
+        kinds={"spark"},
+        metadata={
+            "declared_tier": declared.tier.value,
+            "secondary": declared.secondary.model_dump(mode="json", exclude_none=True),
+        },
+    )
+
+
+def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
+    """The claims about a stream's tier."""
+    name = declared.name
+
+    @dg.asset_check(
+        asset=tiers_key(name),
+        name=TIER_IS_HELD,
+        description="While the stream should run, its replicas cover the tier that is wanted.",
+    )
+    def tier_is_held(worlds: dg.ResourceParam[Worlds]) -> dg.AssetCheckResult:
+        with explained(), worlds.open() as world:
+            found = holding(observe(world, name))
+        return dg.AssetCheckResult(
+            passed=found.held,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=found.reason,
+            metadata=holding_metadata(found),
+        )
+
+    return [tier_is_held]
+
+
+def holding_metadata(found: Holding) -> dict[str, str | int]:
+    """Tier and cover in words, and as numbers from 0 to 5 for Dagster's plots."""
+    return {
+        "tier": found.tier.value,
+        "covered_tier": found.covered.value,
+        "tier_strength": found.tier.strength,
+        "covered_strength": found.covered.strength,
+        "reason": found.reason,
+    }
+
+
+def tier_metadata(world: World, seen: StreamSeen) -> dict[str, str | int | dg.TableMetadataValue]:
+    """All that the asset shows: tier now, its history, the switches, what the changes took."""
+    store = world.store
+    replicas = [row for row in (seen.primary, seen.secondary) if row is not None]
+    return {
+        **holding_metadata(holding(seen)),
+        "history": history_table(store.tiers.history(seen.name, limit=SHOWN_CHANGES)),
+        "switches": switches_table(replicas),
+        "steps": steps_table(recent_changes(store, seen.name)[-SHOWN_RUNS:]),
+    }
+
+
+def history_table(changes: Iterable[TierChange]) -> dg.TableMetadataValue:
+    """Who wanted which tier when and why, and how long it took until the replicas had it."""
+    rows = [
+        {
+            "at": _moment(one.at),
+            "from": "" if one.tier_from is None else one.tier_from.value,
+            "to": one.tier_to.value,
+            "why": one.why,
+            "run": one.run,
+            "seconds_until_reached": _seconds(one),
+        }
+        for one in changes
+    ]
+    names = ("at", "from", "to", "why", "run")
+    return _table(rows, **dict.fromkeys(names, "string"), seconds_until_reached="float")
+
+
+def switches_table(replicas: Iterable[ReplicaRow]) -> dg.TableMetadataValue:
+    """What each live replica has on; a switch that it should turn is shown with where it should go."""
+    rows = [
+        {
+            "replica": row.id,
+            "slot": row.slot.value,
+            "state": row.state.value,
+            **{switch.value: _turning(row, switch) for switch in Switch},
+        }
+        for row in replicas
+    ]
+    names = ("replica", "slot", "state", *Switch)
+    return _table(rows, **dict.fromkeys(map(str, names), "string"))
+
+
+def steps_table(changes: Iterable[Change]) -> dg.TableMetadataValue:
+    """The steps of the last changes, with what each took."""
+    rows = [
+        {
+            "at": _moment(step.at),
+            "playbook": change.playbook,
+            "run": change.run,
+            "step": step.step,
+            "about": step.about,
+            "phase": step.phase.value,
+            "seconds": None if step.seconds is None else round(step.seconds, 3),
+        }
+        for change in changes
+        for step in change.steps
+    ]
+    names = ("at", "playbook", "run", "step", "about", "phase")
+    return _table(rows, **dict.fromkeys(names, "string"), seconds="float")
+
+
+def _turning(row: ReplicaRow, switch: Switch) -> str:
+    has, should = switch in row.observed.on(), switch in row.desired.on()
+    now = "on" if has else "off"
+    return now if has is should else f"{now}, wanted {'on' if should else 'off'}"
+
+
+def _seconds(change: TierChange) -> float | None:
+    return None if change.reached_at is None else round(change.reached_at - change.at, 3)
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(sep=" ", timespec="seconds")
+
+
+def _table(
+    rows: Sequence[Mapping[str, str | float | None]], **columns: str
+) -> dg.TableMetadataValue:
+    schema = dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in columns.items()])
+    return dg.MetadataValue.table([dg.TableRecord(row) for row in rows], schema)

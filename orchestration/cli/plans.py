@@ -1,0 +1,70 @@
+"""The steps of a plan in words: what each of them does, before it is done."""
+
+from dataclasses import asdict
+from typing import Any
+
+from ft_policies.recovery import (
+    AwaitEnd,
+    AwaitLevel,
+    AwaitSecondaryEnd,
+    AwaitTakeover,
+    EndSecondary,
+    Fence,
+    GiveUp,
+    GiveUpSecondary,
+    Launch,
+    LaunchSecondary,
+    Step,
+    TurnSwitch,
+)
+from ft_policies.tiers import Switch
+from orchestration.cli import words
+
+TURNS = {
+    (Switch.DEPLOY, True): "waits until the secondary's Spark is up and has rehearsed the plan",
+    (Switch.DEPLOY, False): "asks the secondary to leave",
+    (Switch.SYNC, True): "the secondary follows the primary's snapshots on its own disk",
+    (Switch.SYNC, False): "it no longer follows the primary's snapshots",
+    (Switch.RECEIVE, True): "it fetches the input of each new epoch to its own disk",
+    (Switch.RECEIVE, False): "it no longer fetches input ahead",
+    (Switch.PROCESS, True): "it restores the state and processes the same epochs as the primary",
+    (Switch.PROCESS, False): "its query ends; the process stays up",
+    (Switch.SEND, True): "it commits its output too; of each epoch one copy counts",
+    (Switch.SEND, False): "it keeps its output back, ready to be committed",
+}
+
+
+def facts(step: Step) -> dict[str, Any]:
+    """A step of a plan for a program."""
+    return {"step": type(step).__name__, "turn": words.turn(asdict(step)), "does": does(step)}
+
+
+def does(step: Step) -> str:
+    """What a step will do, in a sentence."""
+    match step:
+        case TurnSwitch():
+            return TURNS[step.switch, step.on]
+        case LaunchSecondary():
+            return "starts a second driver, with nothing on but `deploy`"
+        case AwaitSecondaryEnd():
+            return f"asks {step.secondary} to leave, and waits until it has"
+        case EndSecondary():
+            return f"takes the slot from {step.secondary}: {step.reason}"
+        case GiveUpSecondary() | GiveUp():
+            return f"gives up: {step.reason}"
+        case _:
+            return _does_to_primary(step)
+
+
+def _does_to_primary(step: Fence | Launch | AwaitTakeover | AwaitLevel | AwaitEnd) -> str:
+    match step:
+        case Fence():
+            return f"takes lease and slot from {step.primary}: {step.reason}"
+        case Launch():
+            return "starts a new primary from the newest snapshot"
+        case AwaitTakeover():
+            return f"waits until {step.secondary} has taken over"
+        case AwaitLevel():
+            return "waits until the primary has worked off what was missed"
+        case AwaitEnd():
+            return f"waits until {step.primary} has left"

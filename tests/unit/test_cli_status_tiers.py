@@ -1,0 +1,96 @@
+"""`holdfast status` of a stream with a secondary: tiers, switches, and a change under way."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ft_policies.recovery import LaunchSecondary, TurnSwitch
+from ft_policies.tiers import SECONDARY, Switch, Switches, Tier
+from orchestration.playbooks.performing import Journaled
+from resources.control.records import Phase
+from streaming.world import World
+from tests.fakes.declared import a_project, written
+from tests.fakes.standbys import a_secondary
+from tests.support.cli import facts, holdfast
+from tests.support.cli_world import REPLICA, STREAM, a_running_stream, a_world
+from tests.support.obedience import PATIENT
+
+DEPLOYED = Switches(deploy=True)
+RECEIVE_ON = TurnSwitch("s1", Switch.RECEIVE, on=True)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A stream that runs and should be in active standby."""
+    with a_world(
+        a_project(tmp_path, clicks=written(tier="active_standby", supervision=PATIENT))
+    ) as world:
+        a_running_stream(world, epochs=5, committed=3)
+        yield world
+
+
+def a_turn_under_way(world: World) -> None:
+    run = Journaled(store=world.store, stream=STREAM, playbook="switch", run="cli-1")
+    run.write(LaunchSecondary(), Phase.INTENT)
+    run.write(LaunchSecondary(), Phase.DONE, 0.1, replica="s1")
+    run.write(RECEIVE_ON, Phase.INTENT)
+
+
+def test_the_primary_comes_first_and_the_secondary_with_its_lag(
+    tmp_path: Path, world: World
+) -> None:
+    a_secondary(world, STREAM, epoch=1)
+    (stream,) = facts(tmp_path, "status")["streams"]
+    primary, secondary = stream["replicas"]
+    assert (primary["id"], primary["slot"], primary["lag_epochs"]) == (REPLICA, "primary", 2)
+    assert (secondary["id"], secondary["slot"], secondary["lag_epochs"]) == ("s1", "secondary", 3)
+    assert (secondary["health"], secondary["pid"]) == ("healthy", os.getpid())
+    assert stream["tier"] == stream["covered_tier"] == "active_standby"
+    assert stream["tier_held"]
+    assert stream["change"] is None
+    assert [one["tier_to"] for one in stream["tier_history"]] == ["active_standby"]
+
+
+def test_a_change_under_way_is_told_with_its_steps(tmp_path: Path, world: World) -> None:
+    a_secondary(world, STREAM, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))
+    a_turn_under_way(world)
+    (stream,) = facts(tmp_path, "status")["streams"]
+    assert (stream["tier"], stream["covered_tier"]) == ("active_standby", "deployed")
+    assert not stream["tier_held"]
+    change = stream["change"]
+    assert (change["playbook"], change["run"]) == ("switch", "cli-1")
+    launch, turn = change["steps"]
+    assert (launch["step"], launch["phase"], launch["seconds"]) == ("LaunchSecondary", "done", 0.1)
+    assert (turn["about"], turn["phase"]) == ("receive on", "intent")
+    assert 0 <= turn["seconds"] <= change["age_seconds"]
+
+
+def test_people_see_what_is_lacking_and_what_is_done_about_it(tmp_path: Path, world: World) -> None:
+    a_secondary(world, STREAM, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))
+    a_turn_under_way(world)
+    shown = holdfast(tmp_path, "status").stdout
+    assert "covered: deployed" in shown
+    assert "on: deploy; wanted: deploy, receive" in shown
+    assert "on: deploy, receive, process, send" in shown
+    assert "only deployed is covered: s1 has receive, process off" in shown
+    assert "switch (cli-1): LaunchSecondary s1 0.1 s, TurnSwitch receive on for" in shown
+
+
+def test_an_intent_that_a_dead_run_left_is_no_change_under_way(
+    tmp_path: Path, world: World
+) -> None:
+    a_secondary(world, STREAM, observed=SECONDARY[Tier.ACTIVE_STANDBY])
+    a_turn_under_way(world)
+    (stream,) = facts(tmp_path, "status")["streams"]
+    assert stream["change"] is None
+
+
+def test_the_history_of_a_tier_is_shown_with_its_reasons(tmp_path: Path, world: World) -> None:
+    world.store.tiers.desire(STREAM, Tier.PASSIVE_REPLICATION, why="at night", run="r")
+    world.store.tiers.reached(STREAM)
+    shown = holdfast(tmp_path, "status", STREAM).stdout
+    assert "tier history" in shown
+    assert "at night" in shown
+    assert "after 0." in shown

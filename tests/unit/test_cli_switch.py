@@ -1,0 +1,165 @@
+"""`holdfast switch`: the plan, the steps as they are done, and what cannot be."""
+
+import _thread
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ft_policies.tiers import SECONDARY, Tier
+from resources.control.records import ReplicaRow, TierChange
+from resources.control.store import ControlStore
+from streaming.observing import observe
+from streaming.world import World
+from tests.fakes.declared import a_project, written
+from tests.fakes.standbys import a_secondary
+from tests.support.cli import facts, holdfast
+from tests.support.cli_world import STREAM, a_running_stream, a_world
+from tests.support.obedience import PATIENT, following
+
+ELSEWHERE = "object_store: {kind: s3, bucket: elsewhere}"
+OWN_SINK = {
+    "sink": {"kind": "callable", "function": "json:dumps"},
+    "objective": {"recovery_time": "10s", "guarantee": "rollback"},
+}
+COLD = SECONDARY[Tier.PASSIVE_STANDBY_COLD]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A declared stream whose object store is somebody else's."""
+    with a_world(
+        a_project(tmp_path, clicks=written(supervision=PATIENT), holdfast=ELSEWHERE)
+    ) as world:
+        yield world
+
+
+def newest(world: World) -> TierChange:
+    return world.store.tiers.history(STREAM)[-1]
+
+
+def test_a_stopped_stream_gets_the_tier_when_it_starts(tmp_path: Path, world: World) -> None:
+    result = holdfast(tmp_path, "switch", STREAM, "deployed", "--why", "it is cheap enough")
+    assert result.exit_code == 0, result.output
+    assert "clicks  is stopped: deployed takes effect at `holdfast start clicks`" in result.output
+    assert (newest(world).tier_to, newest(world).why) == (Tier.DEPLOYED, "it is cheap enough")
+    assert newest(world).reached_at is None
+
+
+def test_a_switch_shows_each_step_and_notes_that_the_tier_is_reached(
+    tmp_path: Path, world: World
+) -> None:
+    a_running_stream(world)
+    a_secondary(world, STREAM, observed=COLD)
+    with following(world.project.control_url, "s1"):
+        result = holdfast(tmp_path, "switch", STREAM, "active-standby")
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    turns = [line.split("TurnSwitch ")[1].split(" 0")[0] for line in lines if "TurnSwitch" in line]
+    assert turns == ["receive on", "process on", "sync off"]
+    assert lines[-1] == "✔ clicks  active_standby is covered"
+    assert (newest(world).why, newest(world).run[:4]) == ("asked on the command line", "cli-")
+    assert newest(world).reached_at is not None
+
+
+def test_programs_get_the_steps_and_what_is_covered(tmp_path: Path, world: World) -> None:
+    a_running_stream(world)
+    a_secondary(world, STREAM, observed=COLD)
+    with following(world.project.control_url, "s1"):
+        told = facts(tmp_path, "switch", STREAM, "passive_standby_hot")
+    assert [(s["step"], s["turn"]) for s in told["steps"]] == [("TurnSwitch", "receive on")]
+    assert told["tier"] == told["covered_tier"] == "passive_standby_hot"
+    assert told["held"]
+    assert told["running"]
+
+
+def test_a_second_switch_to_the_same_tier_does_nothing(tmp_path: Path, world: World) -> None:
+    a_running_stream(world)
+    result = holdfast(tmp_path, "switch", STREAM, "passive_replication")
+    assert result.exit_code == 0, result.output
+    assert "✔ clicks  passive_replication is covered" in result.output
+    assert len(world.store.tiers.history(STREAM)) == 1
+
+
+def test_a_dry_run_shows_the_plan_and_changes_nothing(tmp_path: Path, world: World) -> None:
+    a_running_stream(world)
+    result = holdfast(tmp_path, "switch", STREAM, "passive_standby_hot", "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "passive_replication → passive_standby_hot" in result.output
+    assert "1.  LaunchSecondary" in result.output
+    assert "TurnSwitch receive on" in result.output
+    assert "it fetches the input of each new epoch to its own disk" in result.output
+    seen = observe(world, STREAM)
+    assert (seen.tier, seen.secondary) == (Tier.PASSIVE_REPLICATION, None)
+    assert world.store.journal.of(STREAM) == []
+
+
+def test_a_plan_is_there_for_programs_too(tmp_path: Path, world: World) -> None:
+    a_running_stream(world)
+    a_secondary(world, STREAM, observed=COLD)
+    plan = facts(tmp_path, "switch", STREAM, "deployed", "--dry-run")
+    assert (plan["tier_to"], plan["covered_tier"]) == ("deployed", "passive_standby_cold")
+    assert [(s["step"], s["turn"]) for s in plan["steps"]] == [("TurnSwitch", "sync off")]
+
+
+def test_a_plan_for_a_stopped_stream_says_when_it_takes_effect(
+    tmp_path: Path, world: World
+) -> None:
+    result = holdfast(tmp_path, "switch", STREAM, "deployed", "--dry-run")
+    assert "clicks is stopped: the tier takes effect at the next start" in result.output
+    assert world.store.streams.get(STREAM) is None
+
+
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        (("clicks", "actve_standby"), "did you mean active_standby?"),
+        (("clicks", "fast"), "The tiers are active_replication, active_standby"),
+        (("clics", "deployed"), "declared are clicks"),
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_what_does_not_exist_is_an_error_that_says_what_does(
+    tmp_path: Path, world: World, named: tuple[str, str], says: str, options: tuple[str, ...]
+) -> None:
+    result = holdfast(tmp_path, "switch", *named, *options)
+    assert result.exit_code == 1
+    assert says in result.output
+    assert world.store.streams.get(STREAM) is None
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_two_replicas_may_not_call_a_sink_that_bears_one(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    with a_world(
+        a_project(tmp_path, clicks=written(**OWN_SINK, supervision=PATIENT), holdfast=ELSEWHERE)
+    ) as world:
+        a_running_stream(world)
+        result = holdfast(tmp_path, "switch", STREAM, "active_replication", *options)
+        seen = observe(world, STREAM)
+    assert result.exit_code == 1
+    assert "clicks cannot be in active_replication" in result.output
+    assert "set sink.idempotent: true if yours bears that" in result.output
+    assert seen.tier is Tier.PASSIVE_REPLICATION
+
+
+def test_an_interrupted_switch_says_who_finishes_it(tmp_path: Path, world: World) -> None:
+    a_running_stream(world)
+    a_secondary(world, STREAM, observed=COLD)
+    interrupted: list[str] = []
+
+    def interrupt(store: ControlStore, row: ReplicaRow) -> None:
+        if not interrupted:
+            interrupted.append(row.id)
+            _thread.interrupt_main()
+
+    with following(world.project.control_url, "s1", interrupt):
+        result = holdfast(tmp_path, "switch", STREAM, "passive_standby_hot")
+    assert result.exit_code == 130, result.output
+    assert "clicks should have passive_standby_hot from now on" in result.output
+    assert "`holdfast switch clicks passive_standby_hot`" in result.output
+    with following(world.project.control_url, "s1"):
+        again = facts(tmp_path, "switch", STREAM, "passive_standby_hot")
+    assert again["held"]
+    assert newest(world).reached_at is not None

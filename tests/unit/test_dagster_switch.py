@@ -1,0 +1,75 @@
+"""The job `switch_tier`, run in this process on a stream whose drivers are simulated."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from ft_policies.tiers import SECONDARY, Tier
+from orchestration.definitions import definitions_of
+from resources.control.records import TierChange
+from tests.fakes.standbys import a_secondary
+from tests.fakes.worlds import (
+    CLICKS,
+    SimulatedWorlds,
+    a_primary,
+    a_wanted_stream,
+    simulated_worlds,
+)
+from tests.support.obedience import PATIENT, following
+
+
+@pytest.fixture
+def worlds(tmp_path: Path) -> SimulatedWorlds:
+    return simulated_worlds(tmp_path, supervision=PATIENT)
+
+
+def switched(worlds: SimulatedWorlds, config: Mapping[str, str]) -> dg.ExecuteInProcessResult:
+    with worlds.open() as world:
+        job = definitions_of(world.project, worlds).resolve_job_def("switch_tier")
+    run_config = {"ops": {"switch": {"config": {"stream": CLICKS, **config}}}}
+    return job.execute_in_process(run_config=run_config, raise_on_error=False)
+
+
+def history(worlds: SimulatedWorlds) -> list[TierChange]:
+    with worlds.open() as world:
+        return world.store.tiers.history(CLICKS)
+
+
+def failure(result: dg.ExecuteInProcessResult) -> str:
+    [event] = [e for e in result.all_events if e.event_type_value == "STEP_FAILURE"]
+    return str(event.step_failure_data.user_failure_data)
+
+
+def test_a_switch_shows_its_steps_and_what_is_covered(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "r1")
+        a_secondary(world, CLICKS, observed=SECONDARY[Tier.DEPLOYED])
+        url = world.project.control_url
+    with following(url, "s1"):
+        result = switched(worlds, {"tier": "passive_standby_cold", "why": "larger state"})
+    assert result.success
+    [step] = result.get_asset_observation_events()
+    assert step.asset_observation_data.asset_observation.metadata["step"].value == "TurnSwitch"
+    [output] = [e for e in result.all_events if e.event_type_value == "STEP_OUTPUT"]
+    assert output.step_output_data.metadata["covered_tier"].value == "passive_standby_cold"
+    change = history(worlds)[-1]
+    assert (change.tier_to, change.why) == (Tier.PASSIVE_STANDBY_COLD, "larger state")
+    assert change.run == result.run_id
+    assert change.reached_at is not None
+
+
+def test_a_stopped_stream_is_only_told(worlds: SimulatedWorlds) -> None:
+    result = switched(worlds, {"tier": "deployed"})
+    assert result.success
+    assert result.get_asset_observation_events() == []
+    assert history(worlds)[-1].why == "asked in Dagster"
+
+
+def test_an_unknown_tier_is_a_failure_that_says_which_there_are(worlds: SimulatedWorlds) -> None:
+    result = switched(worlds, {"tier": "deploy"})
+    assert not result.success
+    assert "did you mean deployed?" in failure(result)
+    assert history(worlds) == []

@@ -1,0 +1,150 @@
+"""Whether a stream holds its tier, what is lacking, and what playbooks did about it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from assets.changes import recent_changes, under_way
+from assets.holding import Holding, holding
+from assets.tiers import tier_metadata
+from ft_policies.recovery import LaunchSecondary, TurnSwitch
+from ft_policies.tiers import SECONDARY, Switch, Switches, Tier
+from orchestration.playbooks.performing import Journaled
+from resources.control.records import DesiredState, Phase, ReplicaState
+from streaming.observing import observe
+from streaming.world import World
+from tests.fakes.standbys import a_secondary
+from tests.fakes.worlds import CLICKS, a_primary, a_wanted_stream, simulated_worlds
+from tests.support.obedience import PATIENT
+
+RECEIVE_ON = TurnSwitch("s1", Switch.RECEIVE, on=True)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A stream that runs and should be in active standby."""
+    with simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT).open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "r1")
+        yield world
+
+
+def now(world: World) -> Holding:
+    return holding(observe(world, CLICKS))
+
+
+def a_run(world: World, run: str, *, playbook: str = "switch") -> Journaled:
+    return Journaled(store=world.store, stream=CLICKS, playbook=playbook, run=run)
+
+
+def rows(value: object) -> list[dict[str, object]]:
+    assert isinstance(value, dg.TableMetadataValue)
+    return [dict(record.data) for record in value.records]
+
+
+def test_a_secondary_with_all_its_switches_on_holds_the_tier(world: World) -> None:
+    a_secondary(world, CLICKS)
+    assert now(world) == Holding(
+        tier=Tier.ACTIVE_STANDBY,
+        covered=Tier.ACTIVE_STANDBY,
+        held=True,
+        reason="active_standby is covered",
+    )
+
+
+def test_more_than_the_tier_needs_holds_it_too(world: World) -> None:
+    a_secondary(world, CLICKS, observed=SECONDARY[Tier.ACTIVE_REPLICATION])
+    found = now(world)
+    assert found.held
+    assert found.covered is Tier.ACTIVE_REPLICATION
+
+
+def test_without_a_secondary_the_tier_is_not_held(world: World) -> None:
+    found = now(world)
+    assert not found.held
+    assert found.covered is Tier.PASSIVE_REPLICATION
+    assert found.reason == "only passive_replication is covered: there is no secondary"
+
+
+def test_secondaries_that_failed_are_named(world: World) -> None:
+    for number in range(2):
+        a_secondary(world, CLICKS, name=f"s{number}", epoch=None)
+        world.store.replicas.end(f"s{number}", ReplicaState.FAILED, "column x is missing")
+    assert "2 failed in a row, the last: column x is missing" in now(world).reason
+
+
+def test_switches_that_are_off_are_named_in_the_order_of_the_plan(world: World) -> None:
+    a_secondary(world, CLICKS, observed=Switches(deploy=True))
+    assert now(world).reason == "only deployed is covered: s1 has receive, process off"
+
+
+def test_a_pause_for_a_loaded_host_is_the_reason(world: World) -> None:
+    a_secondary(
+        world, CLICKS, observed=Switches(deploy=True, receive=True), state=ReplicaState.PAUSED
+    )
+    assert "the host is loaded" in now(world).reason
+
+
+def test_a_stopped_stream_has_nothing_to_hold(world: World) -> None:
+    world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+    found = now(world)
+    assert found.held
+    assert "active_standby applies from the next start on" in found.reason
+
+
+def test_a_change_shows_its_steps_and_the_one_that_is_under_way(world: World) -> None:
+    run = a_run(world, "run-1")
+    run.write(LaunchSecondary(), Phase.INTENT)
+    run.write(LaunchSecondary(), Phase.DONE, 0.1, replica="s1")
+    run.write(RECEIVE_ON, Phase.INTENT)
+    change = under_way(recent_changes(world.store, CLICKS))
+    assert change is not None
+    assert (change.playbook, change.run) == ("switch", "run-1")
+    assert [(s.step, s.about, s.phase) for s in change.steps] == [
+        ("LaunchSecondary", "s1", Phase.DONE),
+        ("TurnSwitch", "receive on", Phase.INTENT),
+    ]
+
+
+@pytest.mark.parametrize("phase", [Phase.DONE, Phase.FAILED])
+def test_a_change_whose_last_step_ended_is_not_under_way(world: World, phase: Phase) -> None:
+    run = a_run(world, "run-1")
+    run.write(RECEIVE_ON, Phase.INTENT)
+    run.write(RECEIVE_ON, phase, 2.0)
+    assert under_way(recent_changes(world.store, CLICKS)) is None
+
+
+def test_a_run_that_finished_what_another_began_has_the_last_word(world: World) -> None:
+    killed, finishing = a_run(world, "run-1"), a_run(world, "run-2", playbook="recover")
+    killed.write(RECEIVE_ON, Phase.INTENT)
+    finishing.write(RECEIVE_ON, Phase.INTENT)
+    finishing.write(RECEIVE_ON, Phase.DONE, 2.0)
+    a_run(world, "run-3", playbook="stop").write(LaunchSecondary(), Phase.INTENT)
+    changes = recent_changes(world.store, CLICKS)
+    assert [change.run for change in changes] == ["run-1", "run-2"]
+    assert under_way(changes) is None
+
+
+def test_the_asset_shows_history_switches_and_steps(world: World) -> None:
+    a_secondary(
+        world, CLICKS, observed=Switches(deploy=True), desired=Switches(deploy=True, sync=True)
+    )
+    a_run(world, "run-1").write(RECEIVE_ON, Phase.DONE, 2.0)
+    world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="cheaper", run="run-1")
+    world.store.tiers.reached(CLICKS)
+    found = tier_metadata(world, observe(world, CLICKS))
+
+    assert (found["tier"], found["covered_tier"]) == ("deployed", "deployed")
+    assert (found["tier_strength"], found["covered_strength"]) == (1, 1)
+    first, second = rows(found["history"])
+    assert (first["from"], first["to"], first["why"]) == ("", "active_standby", "declared")
+    assert first["seconds_until_reached"] is None
+    assert (second["from"], second["to"], second["run"]) == ("active_standby", "deployed", "run-1")
+    assert isinstance(second["seconds_until_reached"], float)
+    primary, secondary = rows(found["switches"])
+    assert (primary["slot"], primary["send"]) == ("primary", "on")
+    assert (secondary["deploy"], secondary["sync"]) == ("on", "off, wanted on")
+    [step] = rows(found["steps"])
+    assert (step["step"], step["about"], step["seconds"]) == ("TurnSwitch", "receive on", 2.0)
