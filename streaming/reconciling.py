@@ -181,17 +181,16 @@ class Reconciler:
         synced = self.standby.synced
         if synced is None:
             return
-        known = self._fresh or self._query
-        if known is None or known.parent is None or known.parent.id != synced.manifest.id:
-            if self._fresh is not None:
-                self._fresh.stop()
+        held = self._query
+        outdated = held is None or held.parent is None or held.parent.id != synced.manifest.id
+        if outdated and self._fresh is None:  # one that is starting is finished first
             self._fresh = self._started(synced.checkpoint, synced.manifest)
         if self._fresh is not None and self._fresh.ready:
-            if self._query is not None:
-                self._query.stop()
+            if held is not None:
+                held.stop()
             self._query, self._fresh = self._fresh, None
             self._wired = True
-            self.standby.forget_input(synced.epoch)
+            self.standby.forget_input(self._query.epoch or 0)
 
     def _rest(self) -> None:
         self._set_gate(open_=False)
