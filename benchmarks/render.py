@@ -30,10 +30,16 @@ def section(name: str, result: dict[str, Any]) -> str:
         f"## {name}: {result['title']}",
         result["notes"],
         f"Measured on: {machine}.",
+        _plot(name),
         table(result["table"]),
         table(result["bars"]),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _plot(name: str) -> str:
+    """The plot that a benchmark has written beside the page, if it has."""
+    return f"![{name}]({name}.png)" if (PAGE.parent / f"{name}.png").exists() else ""
 
 
 def main() -> int:

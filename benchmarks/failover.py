@@ -1,0 +1,187 @@
+"""How long a killed stream is away: plain Spark under a supervisor, and each of the six tiers.
+
+A kill is `kill -9` of the driver's Python process; what is timed is the next epoch (plain Spark: batch) that
+had not been committed. Each tier runs on the same stream, one after the other, so all of them have the same
+state; a kill comes only when the tier is held again. Parts of it: `--tiers plain,deployed --kills 2
+--states small`; the result is written only when everything was measured.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console
+
+from benchmarks import failover_trial as trial
+from benchmarks.failover_plain import plain_spark
+from benchmarks.failover_plot import draw
+from benchmarks.failover_stream import supervised_stream
+from benchmarks.failover_trial import STATES, STEPS, Failover, Found, State, Steady
+from benchmarks.harness import Benchmark, median
+from ft_policies.tiers import Tier
+
+PLAIN = "plain"
+KILLS = 5
+BARS = {
+    Tier.ACTIVE_REPLICATION: 0.10,
+    Tier.ACTIVE_STANDBY: 0.20,
+    Tier.PASSIVE_STANDBY_HOT: 0.30,
+    Tier.PASSIVE_STANDBY_COLD: 0.40,
+    Tier.DEPLOYED: 0.50,
+    Tier.PASSIVE_REPLICATION: 1.50,
+}
+CHEAPEST_FIRST = tuple(reversed(Tier))
+CONTENDERS = (PLAIN, *(tier.value for tier in CHEAPEST_FIRST))
+WIDTH = 230
+PLOT = Path(__file__).parent.parent / "docs" / "failover.png"
+NOTES = (
+    f"An aggregation by key with about 10 MB and 200 MB of state ({trial.PAYLOAD_BYTES} bytes a key; Spark's "
+    f"default HDFS-backed state store), {trial.RATE} rows a second in epochs of {trial.EPOCH_SECONDS} s on "
+    f"{trial.MASTER}; snapshots every {trial.CHECKPOINT_EVERY}, secondaries sync every {trial.SYNC_EVERY}. Plain "
+    "Spark has the same rows, query and settings, its own local checkpoint, and a supervisor that starts it "
+    "again the moment it has died. Seconds from kill -9 of the driver to the next committed epoch, medians; the "
+    "steps are medians of their own, so they need not add up. Dagster takes part in passive_replication only "
+    "(tick and start of the run count). Cores, memory, traffic and requests are of "
+    f"{trial.QUIET_SECONDS:.0f} quiet seconds before the first kill."
+)
+
+
+class Contender(Protocol):
+    """What is killed."""
+
+    def settle(self, number: int) -> None: ...
+    def kill(self) -> Failover: ...
+    def steady(self) -> Steady: ...
+    def state_megabytes(self) -> float: ...
+
+
+def measure(
+    name: str, state: State, contender: Contender, kills: int, step: Callable[[str], None]
+) -> Found:
+    """Let it be quiet, then kill it again and again."""
+    found = Found(name, state)
+    contender.settle(0)
+    step(f"{state.name} state: {name}, quiet")
+    found.steady = contender.steady()
+    for number in range(kills):
+        step(f"{state.name} state: {name}, kill {number + 1}")
+        contender.settle(number)
+        found.failovers.append(contender.kill())
+    found.state_megabytes = contender.state_megabytes()
+    return found
+
+
+def run(
+    state: State, wanted: Sequence[str], kills: int, step: Callable[[str], None]
+) -> Iterator[Found]:
+    """All contenders with one state: plain Spark first, then one stream through all tiers."""
+    if PLAIN in wanted:
+        with _folder() as folder, plain_spark(folder / PLAIN, state) as plain:
+            yield measure(PLAIN, state, plain, kills, step)
+    tiers = [tier for tier in CHEAPEST_FIRST if tier.value in wanted]
+    if not tiers:
+        return
+    with _folder() as folder, supervised_stream(folder, state) as stream:
+        for tier in tiers:
+            stream.hold(tier)
+            yield measure(tier.value, state, stream, kills, step)
+
+
+def row_of(found: Found, plain: float | None) -> dict[str, str | int | float]:
+    """A line of the table."""
+    seconds = [one.seconds for one in found.failovers]
+    steady = found.steady
+    return {
+        "state": found.state.name,
+        "contender": found.contender,
+        "state_mb": round(found.state_megabytes, 1),
+        "kills": len(seconds),
+        "seconds": median(seconds),
+        "worst": round(max(seconds), 3),
+        "of_plain": "" if plain is None else round(median(seconds) / plain, 3),
+        **{step: median([one.steps[step] for one in found.failovers]) for step in STEPS},
+        "cores": round(steady.primary.cores, 2),
+        "secondary_cores": round(steady.secondary.cores, 2),
+        "rss_mb": round(steady.primary.rss_megabytes),
+        "secondary_rss_mb": round(steady.secondary.rss_megabytes),
+        "kb_per_s": round(steady.kilobytes_per_second, 1),
+        "requests_per_h": round(steady.requests_per_hour),
+    }
+
+
+def report(benchmark: Benchmark, found: list[Found]) -> None:
+    """The table, and the bars at the small state."""
+    plain = {
+        one.state.name: median([kill.seconds for kill in one.failovers])
+        for one in found
+        if one.contender == PLAIN
+    }
+    for one in found:
+        benchmark.row(**row_of(one, plain.get(one.state.name)))
+    for tier, limit in BARS.items():
+        for one in found:
+            if one.contender == tier and one.state.name == "small" and "small" in plain:
+                away = median([kill.seconds for kill in one.failovers])
+                benchmark.bar(
+                    f"{tier}, seconds / plain Spark's", away / plain["small"], "<=", limit
+                )
+
+
+def main() -> int:
+    """Measure what is asked for; everything, if nothing is."""
+    given = _given()
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent)
+    console = Console()
+    console.width = max(console.width, WIDTH)
+    benchmark = Benchmark("failover", "From the kill to the next epoch", NOTES, console)
+    found: list[Found] = []
+    total = len(given.states) * len(given.tiers) * (given.kills + 1)
+    with benchmark.progress(total) as step:
+        for name in given.states:
+            for one in run(STATES[name], given.tiers, given.kills, step):
+                found.append(one)
+                seconds = " ".join(f"{kill.seconds:.2f}" for kill in one.failovers)
+                console.print(f"{name} state, {one.contender}: {seconds}")
+    report(benchmark, found)
+    if given.kills < KILLS or len(found) < len(STATES) * len(CONTENDERS):
+        console.print("not everything was measured: nothing is written")
+        return benchmark.show()
+    draw(found, PLOT)
+    return benchmark.finish()
+
+
+def _given() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tiers", type=_names(CONTENDERS), default=list(CONTENDERS))
+    parser.add_argument("--states", type=_names(tuple(STATES)), default=list(STATES))
+    parser.add_argument("--kills", type=int, default=KILLS, help="of each contender")
+    return parser.parse_args()
+
+
+def _names(known: tuple[str, ...]) -> Callable[[str], list[str]]:
+    def parse(text: str) -> list[str]:
+        unknown = set(text.split(",")) - set(known)
+        if unknown:
+            raise argparse.ArgumentTypeError(f"{unknown} is none of {', '.join(known)}")
+        return [name for name in known if name in text.split(",")]
+
+    return parse
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="bench-failover-")).resolve()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""Plain Spark under a supervisor that starts it again the very moment it has died."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks import failover_trial as trial
+from benchmarks.failover_trial import Failover, Meter, State, Steady, wait
+from resources.clock import SYSTEM_CLOCK
+
+SCRIPT = Path(__file__).parent / "plain" / "restarted_query.py"
+
+
+class PlainSpark:
+    """The query in a process that knows nothing of Holdfast, on its own local checkpoint."""
+
+    def __init__(self, folder: Path, state: State) -> None:
+        self.folder = folder
+        self.state = state
+        self._log = folder / "driver.out"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._begun_at = 0.0
+        self._over = threading.Event()
+        self._supervisor = threading.Thread(target=self._supervise, daemon=True)
+
+    def start(self) -> None:
+        """Run it, and wait until its state is full."""
+        self._supervisor.start()
+        self._wait(self._is_full, "full state")
+
+    def stop(self) -> None:
+        """End it for good."""
+        self._over.set()
+        if self._process is not None:
+            trial.kill_family(self._process.pid)
+        self._supervisor.join()
+
+    def settle(self, number: int) -> None:
+        """Let it run for a while, to the same phase for each contender."""
+        goal = self._committed(self._batch() + trial.SETTLE_EPOCHS)
+        self._wait(goal.exists, f"batch {goal.parent.name}")
+        time.sleep(trial.PHASES[number % len(trial.PHASES)])
+
+    def kill(self) -> Failover:
+        """Kill -9 the driver, and time the next batch."""
+        batch, killed_at = self._batch(), SYSTEM_CLOCK.now()
+        os.kill(self._driver(), signal.SIGKILL)
+        self._wait(lambda: self._mark("session") > killed_at, "new Spark session")
+        session = self._mark("session")
+        # The old JVM may finish a batch before it sees that its driver is gone: that is no recovery.
+        self._wait(lambda: self._first_after(batch, session) is not None, "batch after the kill")
+        committed_at = self._first_after(batch, session) or 0.0
+        begun, query = self._begun_at, min(self._mark("query"), committed_at)
+        return Failover.split(
+            committed_at - killed_at,
+            {"detect": begun - killed_at, "deploy": session - begun, "wire": query - session},
+        )
+
+    def steady(self) -> Steady:
+        """What it costs while nothing happens: all of it is local."""
+        meter = Meter(self._driver())
+        time.sleep(trial.QUIET_SECONDS)
+        return Steady(meter.read())
+
+    def state_megabytes(self) -> float:
+        """The newest complete snapshot that Spark itself keeps of each partition of the state."""
+        newest: dict[Path, tuple[int, int]] = {}
+        for file in self.folder.glob("checkpoint/state/*/*/*.snapshot"):
+            found = (int(file.stem), file.stat().st_size)
+            newest[file.parent] = max(newest.get(file.parent, found), found)
+        return sum(size for _, size in newest.values()) / 1e6
+
+    def _supervise(self) -> None:
+        while not self._over.is_set():
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(self._command(), stdout=log, stderr=log)
+            self._begun_at = SYSTEM_CLOCK.now()
+            self._process.wait()
+
+    def _command(self) -> list[str]:
+        options = {
+            "keys": self.state.keys,
+            "payload-bytes": trial.PAYLOAD_BYTES,
+            "rate": trial.RATE,
+            "fill-rate": trial.FILL_RATE,
+            "batch-rows": trial.BATCH_ROWS,
+            "seed": trial.SEED,
+            "parts": trial.PARTS,
+            "seconds": trial.EPOCH_SECONDS,
+            "master": trial.MASTER,
+            "memory": trial.MEMORY,
+        }
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        conf = [word for pair in trial.SPARK_CONF.items() for word in ("--conf", "=".join(pair))]
+        return [sys.executable, str(SCRIPT), str(self.folder), *words, *conf]
+
+    def _driver(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def _batch(self) -> int:
+        done = self.folder.glob("output/*/_SUCCESS")  # many files: not to be asked often
+        return max((int(file.parent.name) for file in done), default=-1)
+
+    def _committed(self, batch: int) -> Path:
+        return self.folder / "output" / str(batch) / "_SUCCESS"
+
+    def _first_after(self, batch: int, moment: float) -> float | None:
+        """When the first batch after this one was committed since then, if one was."""
+        for number in (batch + 1, batch + 2):
+            file = self._committed(number)
+            if file.exists() and file.stat().st_mtime > moment:
+                return file.stat().st_mtime
+        return None
+
+    def _is_full(self) -> bool:
+        batch = self._batch()
+        if batch < 0:
+            return False
+        lines = (self.folder / "checkpoint" / "offsets" / str(batch)).read_text().splitlines()
+        return int(json.loads(lines[-1])["rows"]) >= self.state.keys
+
+    def _mark(self, name: str) -> float:
+        return (self.folder / name).stat().st_mtime
+
+    def _wait(self, condition: trial.Condition, what: str) -> None:
+        wait(condition, what, lambda: self._log.read_text(errors="replace")[-3000:])
+
+
+@contextmanager
+def plain_spark(folder: Path, state: State) -> Iterator[PlainSpark]:
+    """A plain contender with a full state; nothing of it is left afterwards."""
+    folder.mkdir(parents=True)
+    contender = PlainSpark(folder, state)
+    try:
+        contender.start()
+        yield contender
+    finally:
+        contender.stop()

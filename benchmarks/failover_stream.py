@@ -1,0 +1,262 @@
+"""A real stream under supervision: one driver or two, killed, timed, and brought back to its tier."""
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks import failover_trial as trial
+from benchmarks.failover_trial import Failover, Meter, State, Steady, Usage, wait
+from ft_policies.health import Health
+from ft_policies.recovery import next_step
+from ft_policies.tiers import SECONDARY, Tier
+from orchestration.incidents import open_recovery
+from orchestration.playbooks.recover import Recovery, start
+from orchestration.playbooks.stop import stop
+from orchestration.playbooks.switch import switch
+from orchestration.services.dagster_server import DagsterServer
+from resources.control.records import LedgerEntry, ReplicaRow
+from resources.ports import free_port
+from streaming.launching import process_of
+from streaming.observing import observe
+from streaming.world import World, open_world
+
+REPO = Path(__file__).parent.parent
+NAME, RUN = "failover", "benchmark"
+PARTS_OF_A_TAKEOVER = {
+    "deploy": ("t_deploy_seconds",),
+    "read_snapshot": ("t_read_snapshot_seconds",),
+    "wire": ("t_wire_receive_seconds", "t_wire_send_seconds"),
+    "replay": ("t_replay_seconds",),
+}
+
+
+def declaration(state: State) -> dict[str, Any]:
+    """The same rows, rate, query and Spark settings as the plain contender has."""
+    return {
+        "name": NAME,
+        "app": "benchmarks.plain.stateful_state:build",
+        "params": {"keys": state.keys, "payload_bytes": trial.PAYLOAD_BYTES},
+        "source": {
+            "kind": "rate",
+            "seed": trial.SEED,
+            "keys": state.keys,
+            "partitions": trial.PARTS,
+            "profile": {
+                "kind": "step",
+                "rows_per_second": trial.FILL_RATE,
+                "then_rows_per_second": trial.RATE,
+                "at": state.keys / trial.FILL_RATE,
+            },
+        },
+        "output_mode": "update",
+        "epoch": {"seconds": trial.EPOCH_SECONDS, "rows": trial.BATCH_ROWS, "silence": 5},
+        "checkpoint": {"every": trial.CHECKPOINT_EVERY},
+        "secondary": {"sync": trial.SYNC_EVERY},
+        "objective": {"recovery_time": "60s"},
+        "resources": {
+            "driver_memory": trial.MEMORY,
+            "master": trial.MASTER,
+            "spark_conf": trial.SPARK_CONF,
+        },
+    }
+
+
+class SupervisedStream:
+    """One stream, its tier, and what the benchmark does to it."""
+
+    def __init__(self, world: World, state: State) -> None:
+        self._world = world
+        self._state = state
+        self._tier = Tier.PASSIVE_REPLICATION
+        self._dagster = DagsterServer(world.project)
+
+    def start(self) -> None:
+        """Start it, and wait until its state is full."""
+        for _ in start(self._world, NAME, RUN):
+            pass
+        self._wait(self._is_full, "full state")
+
+    def stop(self) -> None:
+        """Stop it and everything that came with it."""
+        self._dagster.stop()
+        for _ in stop(self._world, NAME, RUN):
+            pass
+        for row in self._world.store.replicas.of(NAME, live=False):
+            process = process_of(row)
+            if process is not None:
+                process.kill()
+        embedded = self._world.embedded_s3()
+        if embedded is not None:
+            embedded.stop()
+
+    def hold(self, tier: Tier) -> None:
+        """Change to a tier; where there is no secondary, Dagster does the recoveries."""
+        self._tier = tier
+        if tier is Tier.PASSIVE_REPLICATION:
+            self._dagster.ensure()
+        else:
+            self._dagster.stop()
+        for _ in switch(self._world, NAME, tier, RUN, why="benchmark"):
+            pass
+
+    def settle(self, number: int) -> None:
+        """Wait until the tier is held and the stream level, then to the phase of this kill."""
+        if self._tier is not Tier.PASSIVE_REPLICATION:
+            self._restore_redundancy()
+        self._wait(self._is_held, f"{self._tier} held")
+        goal = self._committed().epoch + trial.SETTLE_EPOCHS
+        self._wait(lambda: self._committed().epoch >= goal, f"epoch {goal}")
+        self._wait(self._is_held, f"{self._tier} held")
+        self._close_incidents()
+        time.sleep(trial.PHASES[number % len(trial.PHASES)])
+
+    def kill(self) -> Failover:
+        """Kill -9 the primary's driver, and time the next epoch in the ledger."""
+        store, killed = self._world.store, self._primary()
+        assert killed.pid is not None
+        killed_at = store.now()
+        os.kill(killed.pid, signal.SIGKILL)
+        epoch = self._committed().epoch + 1
+        self._wait(lambda: store.ledger.get(NAME, epoch) is not None, f"epoch {epoch}")
+        entry = store.ledger.get(NAME, epoch)
+        assert entry is not None
+        self._wait(lambda: self._has_successor(killed), "level successor")
+        steps = self._steps(killed_at, self._primary())
+        return Failover.split(entry.committed_at - killed_at, steps)
+
+    def steady(self) -> Steady:
+        """What the tier costs while nothing happens."""
+        store, secondary = self._world.store, observe(self._world, NAME).secondary
+        meters = [Meter(row.pid) for row in (self._primary(), secondary) if row and row.pid]
+        began_at = store.now()
+        time.sleep(trial.QUIET_SECONDS)
+        seconds = store.now() - began_at
+        usages = [meter.read() for meter in meters]
+        shipped = [row for row in store.snapshots.of(NAME) if row.created_at >= began_at]
+        synced = store.samples.series(NAME, "sync_bytes", since_at=began_at)
+        asked = store.samples.series(NAME, "sync_requests", since_at=began_at)
+        moved = sum(row.new_bytes for row in shipped) + sum(one.value for one in synced)
+        requests = sum(row.requests for row in shipped) + sum(one.value for one in asked)
+        return Steady(
+            primary=usages[0],
+            secondary=usages[1] if len(usages) > 1 else Usage(),
+            kilobytes_per_second=moved / seconds / 1e3,
+            requests_per_hour=requests / seconds * 3600,
+        )
+
+    def state_megabytes(self) -> float:
+        """What a restore of the newest snapshot reads."""
+        newest = self._world.store.snapshots.newest(NAME)
+        return 0.0 if newest is None else newest.total_bytes / 1e6
+
+    def _steps(self, killed_at: float, successor: ReplicaRow) -> dict[str, float]:
+        samples = self._world.store.samples
+        found = {
+            step: sum(
+                one.value
+                for name in names
+                for one in samples.series(NAME, name, since_at=killed_at)
+                if one.replica == successor.id
+            )
+            for step, names in PARTS_OF_A_TAKEOVER.items()
+        }
+        if self._tier is not Tier.PASSIVE_REPLICATION:
+            lease = self._world.store.leases.get(NAME)
+            taken_at = killed_at if lease is None else lease.taken_at
+            return {**found, "detect": taken_at - killed_at}
+        return {**found, **self._steps_of_dagster(killed_at, successor)}
+
+    def _steps_of_dagster(self, killed_at: float, successor: ReplicaRow) -> dict[str, float]:
+        """From the kill to a deployed driver: here a process starts, so its steps have moments."""
+        store = self._world.store
+        opened = [one.opened_at for one in store.incidents.of(NAME, open_only=False)]
+        opened_at = min((at for at in opened if at >= killed_at), default=killed_at)
+        at = {
+            name: one.at
+            for name, one in store.samples.latest(NAME).items()
+            if one.replica == successor.id
+        }
+        deployed_at = at.get("t_deploy_seconds", successor.registered_at)
+        return {
+            "detect": opened_at - killed_at,
+            "dagster": successor.registered_at - opened_at,
+            "deploy": deployed_at - successor.registered_at,
+            # It was read while Spark started.
+            "read_snapshot": at.get("t_read_snapshot_seconds", deployed_at) - deployed_at,
+        }
+
+    def _restore_redundancy(self) -> None:
+        """Do what a run of Dagster's would do after a failover."""
+        for _ in Recovery(world=self._world, stream=NAME, run=RUN).steps():
+            pass
+
+    def _close_incidents(self) -> None:
+        incident = open_recovery(self._world, NAME)
+        if incident is not None:
+            self._world.store.incidents.close(incident.id, "the benchmark restored the tier")
+
+    def _is_held(self) -> bool:
+        seen = observe(self._world, NAME)
+        settled = seen.verdict.health is Health.HEALTHY and next_step(seen.observed()) is None
+        if not settled or seen.covered is not self._tier:
+            return False
+        if self._tier is Tier.PASSIVE_REPLICATION:
+            return open_recovery(self._world, NAME) is None  # the run is over
+        if not SECONDARY[self._tier].process:
+            return True
+        behind = self._committed().epoch - (getattr(seen.secondary, "epoch", None) or 0)
+        return behind <= 2
+
+    def _has_successor(self, killed: ReplicaRow) -> bool:
+        seen = observe(self._world, NAME)
+        is_new = seen.primary is not None and seen.primary.id != killed.id
+        return is_new and seen.verdict.health is Health.HEALTHY
+
+    def _primary(self) -> ReplicaRow:
+        row = observe(self._world, NAME).primary
+        assert row is not None
+        return row
+
+    def _committed(self) -> LedgerEntry:
+        entry = self._world.store.ledger.last(NAME)
+        assert entry is not None
+        return entry
+
+    def _is_full(self) -> bool:
+        last = self._world.store.ledger.last(NAME)
+        epoch = None if last is None else self._world.store.epochs.get(NAME, last.epoch)
+        return epoch is not None and epoch.end["rows"] >= self._state.keys
+
+    def _wait(self, condition: trial.Condition, what: str) -> None:
+        wait(condition, what, self._story)
+
+    def _story(self) -> str:
+        logs = sorted(
+            self._world.project.home.glob("replicas/*/replica.log"), key=lambda p: p.stat().st_mtime
+        )
+        tails = [f"{log.parent.name}:\n{log.read_text()[-3000:]}" for log in logs[-2:]]
+        return "\n".join([str(observe(self._world, NAME)), *tails])
+
+
+@contextmanager
+def supervised_stream(folder: Path, state: State) -> Iterator[SupervisedStream]:
+    """A stream with a full state in a project of its own; nothing of it is left afterwards."""
+    streams = folder / "configs" / "streams"
+    streams.mkdir(parents=True)
+    shutil.copytree(REPO / "configs" / "prices", folder / "configs" / "prices")
+    (folder / "configs" / "holdfast.yaml").write_text(f"dagster:\n  port: {free_port()}\n")
+    (streams / f"{NAME}.yaml").write_text(yaml.safe_dump(declaration(state)))
+    with open_world(folder) as world:
+        stream = SupervisedStream(world, state)
+        try:
+            stream.start()
+            yield stream
+        finally:
+            stream.stop()

@@ -1,0 +1,140 @@
+"""What the contenders of the failover benchmark share: the load, the two states, and what is measured."""
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import psutil
+
+PAYLOAD_BYTES, SEED, PARTS = 1024, 3, 2
+RATE, FILL_RATE, BATCH_ROWS = 500, 20_000, 20_000
+EPOCH_SECONDS, CHECKPOINT_EVERY, SYNC_EVERY = 0.5, "5s", "5s"
+MASTER, MEMORY = "local[2]", "2g"
+SPARK_CONF = {
+    "spark.sql.shuffle.partitions": str(PARTS),
+    # Spark looks each minute whether its state needs a new snapshot. A stream that is killed more often
+    # than that would have ever more deltas to load, and each kill would take longer than the one before.
+    "spark.sql.streaming.stateStore.maintenanceInterval": "5s",
+}
+SETTLE_EPOCHS = 12
+QUIET_SECONDS = 20.0
+PATIENCE_SECONDS = 180.0
+LOOK_SECONDS = 0.02
+# Kills come at all phases of an epoch and of a snapshot, and at the same ones for each contender.
+PHASES = (0.0, 1.13, 2.29, 0.41, 3.07, 1.71, 2.63)
+STEPS = ("detect", "dagster", "deploy", "read_snapshot", "wire", "replay", "first_epoch")
+Condition: TypeAlias = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A state of a chosen size: so many keys of `PAYLOAD_BYTES` each."""
+
+    name: str
+    keys: int
+
+
+STATES = {"small": State("small", 10_000), "large": State("large", 200_000)}
+
+
+@dataclass(frozen=True, slots=True)
+class Failover:
+    """One kill: seconds to the next epoch that was not committed before, and where they went."""
+
+    seconds: float
+    steps: Mapping[str, float]
+
+    @classmethod
+    def split(cls, seconds: float, steps: Mapping[str, float]) -> "Failover":
+        """Steps in order, none longer than what is left; the end of it is the first new epoch."""
+        left, kept = seconds, {}
+        for name in STEPS[:-1]:
+            kept[name] = min(max(steps.get(name, 0.0), 0.0), left)
+            left -= kept[name]
+        return cls(seconds, {**kept, STEPS[-1]: left})
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process and all that it started take."""
+
+    cores: float = 0.0
+    rss_megabytes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """What a contender costs while nothing happens."""
+
+    primary: Usage
+    secondary: Usage = Usage()
+    kilobytes_per_second: float = 0.0
+    requests_per_hour: float = 0.0
+
+
+@dataclass(slots=True)
+class Found:
+    """All that was measured of one contender with one state."""
+
+    contender: str
+    state: State
+    state_megabytes: float = 0.0
+    steady: Steady = field(default_factory=lambda: Steady(Usage()))
+    failovers: list[Failover] = field(default_factory=list)
+
+
+def wait(condition: Condition, what: str, story: Callable[[], str]) -> None:
+    """Wait for something; a benchmark that waits in vain ends and says why."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            sys.exit(f"no {what} in {PATIENCE_SECONDS:.0f} s: {story()}")
+        time.sleep(LOOK_SECONDS)
+
+
+class Meter:
+    """CPU and memory of a process with all its descendants, from its making until it is read."""
+
+    def __init__(self, pid: int) -> None:
+        self._process = psutil.Process(pid)
+        self._began = time.monotonic()
+        self._before = self._cpu_seconds()
+
+    def read(self) -> Usage:
+        """Cores used since the beginning, and memory now."""
+        spent = {
+            pid: seconds - self._before.get(pid, 0.0)
+            for pid, seconds in self._cpu_seconds().items()
+        }
+        elapsed = time.monotonic() - self._began
+        rss = sum(self._of_each(lambda process: float(process.memory_info().rss)).values())
+        return Usage(max(sum(spent.values()), 0.0) / elapsed, rss / 2**20)
+
+    def _cpu_seconds(self) -> dict[int, float]:
+        return self._of_each(lambda process: sum(process.cpu_times()[:2]))
+
+    def _of_each(self, value: Callable[[psutil.Process], float]) -> dict[int, float]:
+        found = {}
+        for process in (self._process, *self._process.children(recursive=True)):
+            try:
+                found[process.pid] = value(process)
+            except psutil.NoSuchProcess:
+                continue
+        return found
+
+
+def kill_family(pid: int) -> None:
+    """End a process that this benchmark started, and what it started."""
+    try:
+        root = psutil.Process(pid)
+        family = [*root.children(recursive=True), root]
+    except psutil.NoSuchProcess:
+        return
+    for process in family:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(family, timeout=10)
