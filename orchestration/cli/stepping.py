@@ -26,6 +26,7 @@ STEP_WORDS = {
     "t_deploy_seconds": "deploy",
     "t_read_snapshot_seconds": "read snapshot",
     "t_wire_receive_seconds": "wire",
+    "t_wire_send_seconds": "send",
     "t_replay_seconds": "replay",
 }
 

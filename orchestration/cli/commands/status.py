@@ -8,7 +8,6 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from ft_policies.tiers import Tier
 from orchestration.cli import words
 from orchestration.cli.commands.incidents import table as incident_table
 from orchestration.cli.replicas import change_line, history_table, replica_table
@@ -86,7 +85,7 @@ def view(streams: "list[StreamFacts]", *, now: float) -> RenderableType:
 
 def _stream_table(streams: "list[StreamFacts]") -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("stream", min_width=len(max(Tier, key=len)))
+    table.add_column("stream", overflow="fold")
     table.add_column("health")
     for name in ("epoch", "lag", "rate", "state"):
         table.add_column(name, justify="right")
