@@ -70,7 +70,7 @@ def _launch(
     try:
         _sweep(store, stream.name)
         folder.mkdir(parents=True)
-        _spec(project, stream, replica, folder).save()
+        _spec(project, stream, slot, replica, folder).save()
         started = _started(project, folder)
     except OSError as error:
         store.replicas.end(replica, ReplicaState.DEAD, f"could not be started: {error}")
@@ -106,9 +106,12 @@ def located(project: Project, stream: StreamDeclaration) -> StreamDeclaration:
     return stream.model_copy(update={"source": source})
 
 
-def _spec(project: Project, stream: StreamDeclaration, replica: str, folder: Path) -> ReplicaSpec:
+def _spec(
+    project: Project, stream: StreamDeclaration, slot: Slot, replica: str, folder: Path
+) -> ReplicaSpec:
     return ReplicaSpec(
         replica=replica,
+        slot=slot,
         stream=stream,
         control_url=project.control_url,
         home=project.home,

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from configs.deployment import ObjectStore
 from configs.stream import StreamDeclaration
+from resources.control.records import Slot
 from resources.s3_connection import S3Connection
 from streaming.connections import connector
 
@@ -26,6 +27,7 @@ class ReplicaSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     replica: str
+    slot: Slot = Slot.PRIMARY  # as it is launched: a secondary may take over
     stream: StreamDeclaration
     control_url: str
     home: Path

@@ -1,0 +1,173 @@
+"""The life of a replica: deployed, then reconciling, until it is told to leave or loses its place."""
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from ft_policies.errors import HoldfastError, PermanentError
+from ft_policies.failover import FailoverPolicy
+from ft_policies.query_failures import FailureKind
+from resources.clock import SYSTEM_CLOCK
+from resources.control.records import ReplicaState, Slot
+from resources.control.store import ControlStore
+from resources.launcher import Launched
+from resources.object_store import S3ObjectStore
+from resources.patience import patiently
+from resources.vault.manifest import Manifest
+from resources.vault.vault import SnapshotVault
+from streaming.class_archive import ClassArchive
+from streaming.gate import Gate, GateState
+from streaming.pulse import EXIT_LOST, Pulse
+from streaming.query import kind_of, open_sink
+from streaming.reconciling import Ending, Reconciler
+from streaming.rehearsal import rehearse
+from streaming.restoring import Restored, restore
+from streaming.sampling import Sampler
+from streaming.session import binding_conf
+from streaming.sinks.ledgering import Ledgering
+from streaming.sinks.sending import Sender
+from streaming.spare_capacity import SpareCapacityGuard
+from streaming.spec import ReplicaSpec
+from streaming.watching import PrimaryWatch
+
+EXIT_STOPPED = 0
+EXIT_FAILED = 1
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Life:
+    """A pulse, and switches to reconcile around one Spark session, which may still be starting."""
+
+    spec: ReplicaSpec
+    store: ControlStore
+    session: Future[SparkSession]
+    stop_requested: threading.Event
+
+    def run(self) -> int:
+        """Live; the value is the process' exit code."""
+        row = self.store.replicas.get(self.spec.replica)
+        if row is None:
+            raise PermanentError(
+                f"replica {self.spec.replica} is not in the control store",
+                hint="replicas are started by `holdfast start`, not by hand",
+            )
+        this = Launched.this()
+        self.store.replicas.launched(row.id, pid=this.pid, pid_started_at=this.started_at)
+        supervision = self.spec.stream.supervision
+        gate = Gate(self.spec.folder)
+        pulse = Pulse(
+            self.store,
+            row,
+            beat_seconds=supervision.heartbeat,
+            lease_seconds=supervision.lease,
+            on_lost=lambda: gate.set(GateState(open=False, token=0)),
+        )
+        pulse.start()
+        try:
+            spark, ending = self._live(pulse, gate)
+        except Exception as error:
+            log.exception("this replica has failed")
+            heals = kind_of(error) is FailureKind.TRANSIENT
+            self._leave(pulse, ReplicaState.DEAD if heals else ReplicaState.FAILED, _told(error))
+            return EXIT_FAILED
+        if ending is Ending.LOST:
+            return EXIT_LOST
+        self._leave(pulse, ReplicaState.STOPPED, "told to stop")
+        ClassArchive.here(self.spec.replica).end(spark)
+        return EXIT_STOPPED
+
+    def _live(self, pulse: Pulse, gate: Gate) -> tuple[SparkSession, Ending]:
+        wake = threading.Event()
+        spec, store = self.spec, self.store
+        sampler = Sampler(store, spec.stream.name, spec.replica)
+        vault = SnapshotVault(S3ObjectStore(spec.connect), spec.stream.name)
+        supervision = spec.stream.supervision
+        watch = PrimaryWatch(
+            store,
+            spec.stream.name,
+            FailoverPolicy(lease_seconds=supervision.lease),
+            beat_seconds=supervision.heartbeat,
+            wake=wake,
+        )
+        spare = SpareCapacityGuard.of(spec.stream.secondary)
+        is_primary = pulse.row.slot is Slot.PRIMARY
+        spark, restored = self._deploy(vault, sampler, read_snapshot=is_primary)
+
+        def token() -> int:
+            return pulse.token() or watch.token()
+
+        ledgering = Ledgering(store, spec.stream.name, spec.replica, token)
+        reconciler = Reconciler(
+            spec=spec,
+            store=store,
+            vault=vault,
+            spark=spark,
+            pulse=pulse,
+            gate=gate,
+            sender=Sender(open_sink(spec, ledgering), ledgering, sending=False),
+            sampler=sampler,
+            watch=watch,
+            spare=spare,
+            stop_requested=self.stop_requested,
+            wake=wake,
+            restored=restored,
+        )
+        if not is_primary:
+            watch.start()
+            self._rehearse(spark, sampler, lambda: watch.fallen is not None or reconciler.is_over())
+        return spark, reconciler.run()
+
+    def _deploy(
+        self, vault: SnapshotVault, sampler: Sampler, *, read_snapshot: bool
+    ) -> tuple[SparkSession, Restored | None]:
+        """Wait for Spark; a primary reads the snapshot meanwhile: each waits for something else."""
+        with ThreadPoolExecutor(1, thread_name_prefix="restore") as pool:
+            restoring = (
+                pool.submit(restore, self.spec, self.store, vault) if read_snapshot else None
+            )
+            spark = self.session.result()
+            sampler.once("t_deploy_seconds", SYSTEM_CLOCK.now() - Launched.this().started_at)
+            restored = None if restoring is None else restoring.result()
+        if restored is not None:
+            sampler.once("t_read_snapshot_seconds", restored.seconds, restored.epoch)
+            if restored.manifest is not None:
+                _compare(spark, restored.manifest)
+        return spark, restored
+
+    def _rehearse(self, spark: SparkSession, sampler: Sampler, give_up: Callable[[], bool]) -> None:
+        last = patiently(
+            lambda: self.store.epochs.last(self.spec.stream.name),
+            what="reading the epoch log",
+            give_up=give_up,
+        )
+        began = SYSTEM_CLOCK.monotonic()
+        decided = 0 if last is None else last.epoch + 1
+        if rehearse(spark, self.spec, decided_epochs=decided, give_up=give_up):
+            sampler.once("t_rehearse_seconds", SYSTEM_CLOCK.monotonic() - began)
+
+    def _leave(self, pulse: Pulse, state: ReplicaState, reason: str) -> None:
+        pulse.stop()
+        patiently(pulse.beat, what="telling how far it came")
+        patiently(pulse.release_lease, what="giving the lease back")
+        patiently(
+            lambda: self.store.replicas.end(self.spec.replica, state, reason),
+            what="saying good-bye",
+        )
+        log.info("%s: %s", state, reason)
+
+
+def _compare(spark: SparkSession, manifest: Manifest) -> None:
+    """Say what the declaration has changed since the snapshot: Spark goes on with the old value."""
+    for line in manifest.mismatches(spark_version=spark.version, conf=binding_conf(spark)):
+        log.warning("the checkpoint keeps its own setting. %s", line)
+
+
+def _told(error: Exception) -> str:
+    hint = error.hint if isinstance(error, HoldfastError) else ""
+    return f"{error} ({hint})" if hint else str(error)
