@@ -151,9 +151,10 @@ class HealthPolicy:
 
 
 def _silent(replica: PrimarySeen | SecondarySeen, patience_seconds: float) -> Verdict | None:
+    """Judge the heartbeats; before the first, a process that is there has as long as any start."""
     age = replica.heartbeat_age
     if age is None:
-        if replica.registered_age <= LAUNCH_SECONDS:
+        if replica.process is Process.RUNNING or replica.registered_age <= LAUNCH_SECONDS:
             return None
         return Verdict(
             Health.SILENT,

@@ -1,6 +1,8 @@
 """Reading the progress of a query off Spark's checkpoint folder, without asking Spark."""
 
+import json
 from pathlib import Path
+from uuid import uuid4
 
 
 def last_committed(checkpoint: Path) -> int | None:
@@ -16,6 +18,19 @@ def last_planned(checkpoint: Path) -> int | None:
 def is_idle(checkpoint: Path) -> bool:
     """Whether every epoch that was begun is finished."""
     return last_planned(checkpoint) == last_committed(checkpoint)
+
+
+def give_identity(checkpoint: Path) -> None:
+    """Make the query on a copied checkpoint another one than the query on the original.
+
+    Spark allows a query id to run once in a session: starting the copy would stop the original. The
+    file is replaced and not written to, because it may be linked to the original's.
+    """
+    metadata = checkpoint / "metadata"
+    if metadata.exists():
+        beside = checkpoint / ".metadata.new"
+        beside.write_text(json.dumps({"id": str(uuid4())}, separators=(",", ":")))
+        beside.rename(metadata)
 
 
 def _newest(folder: Path) -> int | None:

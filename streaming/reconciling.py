@@ -23,6 +23,7 @@ from resources.patience import patiently
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
 from streaming import priority
+from streaming.checkpoint import give_identity
 from streaming.gate import Gate, GateState
 from streaming.promotion import Promotion, promote
 from streaming.pulse import Pulse
@@ -210,6 +211,7 @@ class Reconciler:
         return restored.checkpoint, restored.manifest
 
     def _started(self, checkpoint: Path, parent: Manifest | None) -> RunningQuery:
+        give_identity(checkpoint)
         query = RunningQuery(self.spec, self.spark, self.sender, checkpoint, parent)
         query.start()
         return query

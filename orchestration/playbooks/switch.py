@@ -29,7 +29,6 @@ def switch(
 ) -> Iterator[Performed[Step]]:
     """Want another tier of a stream and bring it about; a stopped one gets it when it starts."""
     _check(world, stream, tier)
-    world.ensure_object_store()
     if world.store.streams.get(stream) is None:
         declare(world.project, world.store, stream)
     world.store.tiers.desire(stream, tier, why=why, run=run)

@@ -37,7 +37,12 @@ STARTING = replace(WELL, registered_age=5.0, progress_age=None, processing=False
         (STARTING, Health.STARTING),
         (replace(STARTING, registered_age=121.0), Health.STUCK),
         (replace(STARTING, heartbeat_age=None), Health.STARTING),
-        (replace(STARTING, heartbeat_age=None, registered_age=16.0), Health.SILENT),
+        (replace(STARTING, heartbeat_age=None, registered_age=16.0), Health.STARTING),
+        (replace(STARTING, heartbeat_age=None, registered_age=121.0), Health.STUCK),
+        (
+            replace(STARTING, heartbeat_age=None, registered_age=16.0, process=Process.UNKNOWN),
+            Health.SILENT,
+        ),
         (None, Health.MISSING),
     ],
 )
@@ -109,7 +114,12 @@ PROCESSES = replace(STANDS_BY, processing=True)
         (replace(STANDS_BY, leaving=True), Health.STOPPING),
         (COMING_UP, Health.STARTING),
         (replace(COMING_UP, heartbeat_age=None), Health.STARTING),
-        (replace(COMING_UP, heartbeat_age=None, registered_age=16.0), Health.SILENT),
+        (replace(COMING_UP, heartbeat_age=None, registered_age=16.0), Health.STARTING),
+        (replace(COMING_UP, heartbeat_age=None, registered_age=121.0), Health.STUCK),
+        (
+            replace(COMING_UP, heartbeat_age=None, registered_age=16.0, process=Process.UNKNOWN),
+            Health.SILENT,
+        ),
         (replace(COMING_UP, registered_age=121.0), Health.STUCK),
         (replace(PROCESSES, quiet_seconds=179.0), Health.HEALTHY),
         (replace(PROCESSES, quiet_seconds=181.0), Health.STUCK),

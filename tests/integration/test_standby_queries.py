@@ -1,0 +1,87 @@
+"""What a secondary does with Spark before it is needed: queries held ready, and a rehearsal."""
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from resources.control.store import ControlStore
+from streaming.checkpoint import give_identity
+from streaming.epoch_source import EpochSource
+from streaming.gate import Gate, GateState
+from streaming.query import open_sink
+from streaming.rehearsal import rehearse
+from streaming.running import RunningQuery
+from streaming.sinks.ledgering import Ledgering
+from streaming.sinks.sending import Sender
+from streaming.spec import ReplicaSpec
+from tests.support.queries import NAME, World, checkpoint_of
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def world(tmp_path: Path, spark: SparkSession) -> World:
+    spark.dataSource.register(EpochSource)
+    return World(tmp_path, ControlStore.open(f"sqlite:///{tmp_path}/control.db"), spark)
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, f"not {what} in time"
+        time.sleep(0.05)
+
+
+def a_copy(world: World, spec: ReplicaSpec, sender: Sender, name: str) -> RunningQuery:
+    folder = spec.folder / name
+    shutil.copytree(checkpoint_of(spec), folder)
+    give_identity(folder)
+    return RunningQuery(spec, world.spark, sender, folder, None)
+
+
+def test_a_held_query_stays_ready_while_its_successor_starts(world: World) -> None:
+    spec = world.spec("r1")
+    world.run(spec, through_epoch=1)
+    Gate(spec.folder).set(GateState(open=False, token=1))
+    ledgering = Ledgering(world.store, NAME, "r1", lambda: 1)
+    sender = Sender(open_sink(spec, ledgering), ledgering, sending=True)
+    held, fresh = a_copy(world, spec, sender, "held"), a_copy(world, spec, sender, "fresh")
+    try:
+        held.start()
+        until(lambda: held.ready, "ready")
+        fresh.start()
+        until(lambda: fresh.ready, "ready")
+        assert held.ready
+        held.stop()
+        reached = fresh.epoch
+        assert reached is not None
+        Gate(spec.folder).set(GateState(open=True, token=2))
+        until(lambda: (fresh.epoch or 0) > reached, "one epoch further")
+        assert held.epoch == reached
+    finally:
+        held.stop()
+        fresh.stop()
+    entries = world.ledger()
+    assert [entry.epoch for entry in entries] == list(range(len(entries)))
+
+
+def test_a_rehearsal_runs_the_plan_and_leaves_nothing(world: World) -> None:
+    spec = world.spec("r1")
+    world.run(spec, through_epoch=2)
+    before = world.ledger(), world.store.epochs.last(NAME)
+    second = world.spec("r2")
+    assert rehearse(world.spark, second, decided_epochs=3, give_up=lambda: False)
+    assert (world.ledger(), world.store.epochs.last(NAME)) == before
+    assert not (second.folder / "rehearsal").exists()
+
+
+def test_a_rehearsal_needs_an_epoch_and_ends_when_something_matters_more(world: World) -> None:
+    spec = world.spec("r1")
+    assert not rehearse(world.spark, spec, decided_epochs=0, give_up=lambda: False)
+    world.run(spec, through_epoch=2)
+    second = world.spec("r2")
+    assert not rehearse(world.spark, second, decided_epochs=3, give_up=lambda: True)
