@@ -5,6 +5,7 @@ import sqlite3
 from sqlalchemy import event
 
 from resources.clock import SYSTEM_CLOCK
+from resources.control.database import Database
 from resources.control.store import ControlStore
 
 _JULIAN_1970 = 2440587.5
@@ -16,7 +17,11 @@ def shift_clock(store: ControlStore, seconds: float) -> None:
 
     PostgreSQL has a clock of its own, the same for all, which no host's clock can move.
     """
-    database = store._database
+    shift_database_clock(store._database, seconds)
+
+
+def shift_database_clock(database: Database, seconds: float) -> None:
+    """The same for a database, open or not."""
     if not database.is_sqlite:
         return
 

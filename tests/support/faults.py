@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,16 @@ POINTS = (
 )
 
 
-def arm(project: Path, point: str, after_epoch: int) -> None:
-    """Let the driver die the first time it gets to `point` of an epoch after this one."""
+def arm(project: Path, point: str, after_epoch: int, *, replica: str | None = None) -> None:
+    """Let the driver die the first time it gets to `point` of an epoch after this one.
+
+    Without a replica it is whichever driver gets there first.
+    """
     assert point in POINTS
-    (project / FILE).write_text(json.dumps({"point": point, "after_epoch": after_epoch}))
+    trap = {"point": point, "after_epoch": after_epoch, "replica": replica}
+    scratch = project / f"{FILE}.tmp"
+    scratch.write_text(json.dumps(trap))
+    scratch.rename(project / FILE)
 
 
 def build(df: DataFrame, params: dict[str, Any]) -> DataFrame:
@@ -90,6 +97,7 @@ def _die_at(point: str, epoch: int) -> None:
         armed = json.loads(FILE.read_text())
     except FileNotFoundError:
         return
-    if armed["point"] == point and epoch > armed["after_epoch"]:
+    mine = armed["replica"] in (None, Path(sys.argv[-1]).name)  # started with `--folder FOLDER`
+    if mine and armed["point"] == point and epoch > armed["after_epoch"]:
         FILE.unlink()
         os.kill(os.getpid(), signal.SIGKILL)

@@ -1,23 +1,27 @@
 """A real stream in a project of its own: real driver, real object store, real control store."""
 
+import json
 import os
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
+import psutil
 
 from apps.word_count.oracle import expected
-from ft_policies.recovery import Step
+from ft_policies.recovery import Step, next_step
+from ft_policies.tiers import Tier
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.recover import Recovery, start
 from orchestration.playbooks.stop import stop
+from orchestration.playbooks.switch import switch
 from orchestration.proof import Proof, prove
-from resources.control.records import ReplicaRow
+from resources.control.records import Phase, ReplicaRow
 from resources.launcher import Launched
 from streaming.observing import StreamSeen, observe
 from streaming.world import World, open_world
@@ -47,6 +51,12 @@ DECLARATION: dict[str, Any] = {
         },
     },
 }
+# What a stream needs in which two drivers, and often a third that starts, share two cores.
+TIERED: dict[str, Any] = {
+    "epoch": {"seconds": 1.0, "silence": 3},
+    "secondary": {"sync": "2s"},
+    "supervision": {"heartbeat": "500ms", "lease": "3s", "stuck_after": "60s"},
+}
 
 
 class LiveStream:
@@ -66,6 +76,11 @@ class LiveStream:
         self._note()
         return steps
 
+    def switch(self, tier: Tier) -> list[Performed[Step]]:
+        steps = list(switch(self.world, NAME, tier, "test", why="a test"))
+        self._note()
+        return steps
+
     def stop(self) -> None:
         list(stop(self.world, NAME, "test"))
 
@@ -77,22 +92,77 @@ class LiveStream:
         assert row is not None
         return row
 
+    def secondary(self) -> ReplicaRow:
+        row = self.look().secondary
+        assert row is not None
+        return row
+
     def epoch(self) -> int:
         last = self.world.store.ledger.last(NAME)
         return -1 if last is None else last.epoch
 
-    def signal(self, number: signal.Signals) -> ReplicaRow:
-        """Send a signal to the driver's Python process, as an out-of-memory killer would."""
-        row = self.primary()
+    def hit(self, row: ReplicaRow, number: signal.Signals = signal.SIGKILL) -> ReplicaRow:
+        """Send a signal to the Python process of one replica."""
+        self._note()
         assert row.pid is not None
         os.kill(row.pid, number)
         return row
+
+    def signal(self, number: signal.Signals) -> ReplicaRow:
+        """Send a signal to the driver's Python process, as an out-of-memory killer would."""
+        return self.hit(self.primary(), number)
+
+    def kill_both(self) -> tuple[ReplicaRow, ReplicaRow]:
+        """No replica is left to take over."""
+        primary, secondary = self.primary(), self.secondary()
+        return self.hit(primary), self.hit(secondary)
+
+    @contextmanager
+    def upon(self, step: str, act: Callable[[], object]) -> Iterator[None]:
+        """Do something while a playbook is in the middle of the next step of this name."""
+        before = max((line.id for line in self.world.store.journal.of(NAME, limit=1)), default=0)
+        leave = threading.Event()
+
+        def wait_and_act() -> None:
+            while not leave.wait(0.02):
+                lines = self.world.store.journal.of(NAME, limit=20)
+                begun = [line for line in lines if line.id > before and line.step == step]
+                if any(line.phase is Phase.INTENT for line in begun):
+                    act()
+                    return
+
+        actor = threading.Thread(target=wait_and_act, daemon=True)
+        actor.start()
+        try:
+            yield
+        finally:
+            leave.set()
+            actor.join()
 
     def await_epoch(self, epoch: int, seconds: float = 60.0) -> None:
         self.wait(lambda: self.epoch() >= epoch, f"epoch {epoch}", seconds)
 
     def await_failure(self, seconds: float = 60.0) -> None:
         self.wait(lambda: self.look().verdict.health.failed, "a failure", seconds)
+
+    def await_tier(self, tier: Tier, seconds: float = 120.0) -> None:
+        """Wait until the stream is well and its secondary is what the tier wants."""
+        self.wait(lambda: self.holds(tier), f"stream in {tier}", seconds)
+
+    def holds(self, tier: Tier) -> bool:
+        seen = self.look()
+        well = seen.verdict.health == "healthy" and next_step(seen.observed()) is None
+        return well and seen.tier is tier
+
+    def await_takeover(self, by: ReplicaRow, seconds: float = 60.0) -> None:
+        """Wait until a secondary is the primary and has committed; nobody but itself helps it."""
+        since = self.epoch()
+
+        def took_over() -> bool:
+            primary = self.look().primary
+            return primary is not None and primary.id == by.id and self.epoch() > since
+
+        self.wait(took_over, f"takeover by {by.id}", seconds)
 
     def wait(self, condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
@@ -105,8 +175,8 @@ class LiveStream:
 
     def story(self) -> str:
         """What a person needs to see when a test has failed."""
-        logs = sorted(self.world.project.home.glob("replicas/*/replica.log"))
-        tails = [f"{log}:\n{log.read_text()[-3000:]}" for log in logs[-2:]]
+        logs = self.world.project.home.glob("replicas/*/replica.log")
+        tails = [f"{log}:\n{log.read_text()[-3000:]}" for log in sorted(logs, key=_age)[-3:]]
         return "\n".join([str(self.look()), *tails])
 
     def close(self) -> None:
@@ -116,11 +186,28 @@ class LiveStream:
         embedded = self.world.embedded_s3()
         if embedded is not None:
             embedded.stop()
+        for left in self.left():  # the JVM of a driver that was killed ends a moment later
+            left.kill()
+
+    def left(self) -> list[psutil.Process]:
+        """The processes of this stream's replicas that still run; they work in its folder."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.cwd() == str(self.root) and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+            except (psutil.Error, OSError):
+                continue
+        return found
 
     def _note(self) -> None:
         for row in self.world.store.replicas.of(NAME, live=False):
             if row.pid is not None and row.pid_started_at is not None:
                 self._ever_started.append(Launched(row.pid, row.pid_started_at))
+
+
+def _age(log: Path) -> float:
+    return log.stat().st_mtime
 
 
 @contextmanager
@@ -129,7 +216,7 @@ def a_live_stream(root: Path, **changes: Any) -> Iterator[LiveStream]:
     streams = root / "configs" / "streams"
     streams.mkdir(parents=True)
     shutil.copytree(REPO / "configs" / "prices", root / "configs" / "prices")
-    (streams / f"{NAME}.yaml").write_text(yaml.safe_dump({**DECLARATION, **changes}))
+    (streams / f"{NAME}.yaml").write_text(json.dumps({**DECLARATION, **changes}))
     with open_world(root) as world:
         stream = LiveStream(world)
         try:

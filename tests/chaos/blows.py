@@ -1,0 +1,120 @@
+"""What chaos does to a live stream, and the help that the stream gets afterwards.
+
+Each blow leaves the stream in its tier again. The value is how long no epoch was committed, as far as
+the control store shows it.
+"""
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ft_policies.errors import HoldfastError
+from ft_policies.tiers import SECONDARY, Tier
+from resources.control.records import ReplicaRow
+from streaming.launching import process_of
+from tests.support.faults import POINTS, arm
+from tests.support.live_stream import LiveStream
+
+Blow: TypeAlias = Callable[[LiveStream, Tier, random.Random], float]
+WHOM = ("primary", "secondary", "both")
+STEPS = ("LaunchSecondary", "TurnSwitch", "AwaitSecondaryEnd")
+SETTLE_EPOCHS = 2
+
+
+def kill_primary(stream: LiveStream, tier: Tier, chance: random.Random) -> float:
+    """kill -9 at a chosen point of an epoch, or at any moment."""
+    primary, point = stream.primary(), chance.choice((None, *POINTS))
+    stream.await_epoch(stream.epoch() + SETTLE_EPOCHS)
+    if point is None:
+        time.sleep(chance.random())
+        stream.hit(primary)
+    else:
+        arm(stream.root, point, stream.epoch(), replica=primary.id)
+        stream.wait(lambda: not alive(primary), f"end of {primary.id} {point}")
+    return _goes_on(stream, tier, primary)
+
+
+def pause_primary(stream: LiveStream, tier: Tier, _: random.Random) -> float:
+    """SIGSTOP until another one is primary, then SIGCONT: it finds that it lost, and leaves."""
+    paused = stream.signal(signal.SIGSTOP)
+    seconds = _goes_on(stream, tier, paused)
+    stream.hit(paused, signal.SIGCONT)
+    stream.wait(lambda: not alive(paused), f"end of {paused.id}, which was replaced", 30)
+    return seconds
+
+
+def kill_secondary(stream: LiveStream, tier: Tier, _: random.Random) -> float:
+    """kill -9 the secondary: the stream does not notice."""
+    primary = stream.primary()
+    if SECONDARY[tier].deploy:
+        stream.hit(stream.secondary())
+    began, epoch = time.monotonic(), stream.epoch()
+    stream.await_epoch(epoch + 1)
+    seconds = time.monotonic() - began
+    restore(stream, tier)
+    assert stream.primary().id == primary.id, "the primary was replaced, too"
+    return seconds
+
+
+def kill_both(stream: LiveStream, tier: Tier, _: random.Random) -> float:
+    """kill -9 everything at once."""
+    primary = stream.primary()
+    if SECONDARY[tier].deploy:
+        stream.kill_both()
+    else:
+        stream.hit(primary)
+    return _goes_on(stream, tier, primary, alone=False)
+
+
+def in_the_middle(stream: LiveStream, tier: Tier, *, step: str, whom: str, delay: float) -> None:
+    """Change the tier, and kill somebody in the middle of a step of it."""
+
+    def strike() -> None:
+        time.sleep(delay)
+        seen = stream.look()
+        for slot, row in (("primary", seen.primary), ("secondary", seen.secondary)):
+            if whom in (slot, "both") and row is not None and alive(row):
+                stream.hit(row)
+
+    with stream.upon(step, strike):
+        change(stream, tier)
+
+
+def change(stream: LiveStream, tier: Tier) -> None:
+    """Switch, and if something is in the way, recover: what the sensor does when a run has failed."""
+    try:
+        stream.switch(tier)
+    except HoldfastError:
+        stream.recover()
+    restore(stream, tier)
+
+
+def restore(stream: LiveStream, tier: Tier) -> None:
+    """Recover, and see the tier held."""
+    stream.recover()
+    stream.await_tier(tier)
+
+
+def alive(row: ReplicaRow) -> bool:
+    """Whether the process of a replica is there."""
+    process = process_of(row)
+    return process is not None and process.is_alive()
+
+
+def _goes_on(stream: LiveStream, tier: Tier, fallen: ReplicaRow, *, alone: bool = True) -> float:
+    """Let the secondary take over by itself, if there is one; without one, recover."""
+    began, epoch = time.monotonic(), stream.epoch()
+
+    def replaced() -> bool:
+        primary = stream.look().primary
+        return primary is not None and primary.id != fallen.id and stream.epoch() > epoch
+
+    if not alone or not SECONDARY[tier].deploy:
+        stream.await_failure()
+        stream.recover()
+    stream.wait(replaced, "next epoch of another primary")
+    seconds = time.monotonic() - began
+    restore(stream, tier)
+    return seconds

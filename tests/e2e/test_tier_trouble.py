@@ -1,0 +1,86 @@
+"""Two replicas that do not compute the same, a busy host, a wrong clock, a slow control store."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ft_policies.tiers import Tier
+from resources.clock import SYSTEM_CLOCK
+from resources.control.records import Incident, ReplicaState
+from tests.support.disturbances import calm, disturb
+from tests.support.evidence import demand_exact_output
+from tests.support.live_stream import DECLARATION, NAME, TIERED, a_live_stream
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+ALWAYS_BUSY = {"nice": 7, "pause_above": 0.002, "resume_below": 0.001, "after": "1s"}
+
+
+def test_an_application_that_is_not_deterministic_is_found_out(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {
+        **TIERED,
+        "app": "tests.support.small_apps:signed",
+        "params": {},
+        "tier": Tier.ACTIVE_REPLICATION,
+    }
+    with a_live_stream(tmp_path, **changes) as stream:
+        stream.start()
+
+        def alarms() -> list[Incident]:
+            found = stream.world.store.incidents.of(NAME)
+            return [one for one in found if one.kind == "digest_differs"]
+
+        stream.wait(lambda: bool(alarms()), "alarm")
+        detail = alarms()[0].detail
+        first, second = detail["first"], detail["second"]
+        assert isinstance(detail["epoch"], int)
+        assert first["digest"] != second["digest"]
+        replicas = {stream.primary().id, stream.secondary().id}
+        assert {first["replica"], second["replica"]} == replicas
+
+
+def test_a_secondary_on_spare_capacity_gives_way_and_takes_over_all_the_same(
+    tmp_path: Path,
+) -> None:
+    changes = {
+        **TIERED,
+        "tier": Tier.ACTIVE_STANDBY,
+        "secondary": {"sync": "2s", "spare_capacity": ALWAYS_BUSY},
+    }
+    with a_live_stream(tmp_path, **changes) as stream:
+        stream.start()
+
+        def gives_way() -> bool:
+            row = stream.secondary()
+            on = row.observed
+            return row.state is ReplicaState.PAUSED and on.sync and not on.process
+
+        stream.wait(gives_way, "pause")
+        secondary = stream.secondary()
+        assert secondary.pid is not None
+        nice = os.getpriority(os.PRIO_PROCESS, secondary.pid)
+        assert nice in (0, ALWAYS_BUSY["nice"])  # not every user may raise a priority again
+        stream.hit(stream.primary())
+        stream.await_takeover(secondary)
+        assert os.getpriority(os.PRIO_PROCESS, secondary.pid) == 0
+        demand_exact_output(stream)
+
+
+def test_a_secondary_with_a_wrong_clock_and_a_slow_control_store_takes_over(
+    tmp_path: Path,
+) -> None:
+    slower = {**DECLARATION["source"], "profile": {"kind": "constant", "rows_per_second": 200}}
+    with a_live_stream(tmp_path, **TIERED, source=slower) as stream:
+        stream.start()
+        disturb(stream.root, clock_seconds=300.0, latency_seconds=0.3)
+        stream.switch(Tier.ACTIVE_STANDBY)
+        secondary = stream.secondary()
+        assert secondary.heartbeat_at is not None
+        assert secondary.heartbeat_at > SYSTEM_CLOCK.now() + 200.0
+        calm(stream.root)
+        stream.hit(stream.primary())
+        stream.await_takeover(secondary)
+        stream.await_epoch(stream.epoch() + 3)
+        demand_exact_output(stream)

@@ -1,0 +1,79 @@
+"""Each tier with a secondary: the primary is killed, and nobody but the secondary helps."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from ft_policies.tiers import SECONDARY, Tier
+from tests.chaos.blows import alive
+from tests.support.evidence import demand_exact_output
+from tests.support.faults import POINTS, arm
+from tests.support.live_stream import NAME, TIERED, LiveStream, a_live_stream
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+WITH_A_SECONDARY = tuple(reversed([tier for tier in Tier if SECONDARY[tier].deploy]))
+
+
+def fail_over(stream: LiveStream, point: str) -> None:
+    """The primary dies at a point of an epoch; the next epoch comes without any orchestrator."""
+    primary, secondary = stream.primary(), stream.secondary()
+    journal = stream.world.store.journal.of(NAME)
+    arm(stream.root, point, after_epoch=stream.epoch() + 1, replica=primary.id)
+    stream.await_takeover(secondary)
+    assert stream.world.store.journal.of(NAME) == journal
+    fallen = stream.world.store.replicas.get(primary.id)
+    assert fallen is not None
+    assert fallen.state == "fenced"
+
+
+def told(stream: LiveStream) -> set[str]:
+    """What the primary has measured of its takeover."""
+    samples = stream.world.store.samples.latest(NAME)
+    primary = stream.primary().id
+    return {name for name, sample in samples.items() if sample.replica == primary}
+
+
+def test_in_every_tier_the_secondary_of_a_killed_primary_goes_on_by_itself(tmp_path: Path) -> None:
+    with a_live_stream(tmp_path, **TIERED, tier=WITH_A_SECONDARY[0]) as stream:
+        stream.start()
+        for tier, point in zip(WITH_A_SECONDARY, POINTS, strict=True):
+            stream.switch(tier)  # also what restores the redundancy that the last kill cost
+            assert stream.look().covered is tier
+            fail_over(stream, point)
+            stream.wait(lambda: "recovery_seconds" in told(stream), "sample of the recovery")
+            assert {"t_detect_seconds", "t_replay_seconds"} <= told(stream)
+            assert SECONDARY[tier].send or "t_wire_send_seconds" in told(stream)
+        (incident,) = stream.world.store.incidents.of(NAME)
+        assert incident.detail["taken_over_by"]
+        names = {step.name for step in stream.recover()}
+        assert "LaunchSecondary" in names
+        assert "Launch" not in names
+        stream.await_tier(WITH_A_SECONDARY[-1])
+        demand_exact_output(stream, both_send=True)
+
+
+def test_a_paused_primary_a_lost_secondary_and_both_lost(tmp_path: Path) -> None:
+    tier = Tier.ACTIVE_STANDBY
+    with a_live_stream(tmp_path, **TIERED, tier=tier) as stream:
+        stream.start()
+        secondary = stream.secondary()
+        paused = stream.signal(signal.SIGSTOP)
+        stream.await_takeover(secondary)
+        stream.hit(paused, signal.SIGCONT)
+        stream.wait(lambda: not alive(paused), "end of the replaced driver", 30)
+
+        stream.recover()
+        lost, primary = stream.hit(stream.secondary()), stream.primary()
+        steps = stream.recover()
+        assert [step.name for step in steps][:2] == ["EndSecondary", "LaunchSecondary"]
+        assert stream.secondary().id != lost.id
+        assert stream.primary().id == primary.id
+
+        stream.kill_both()
+        steps = stream.recover()
+        assert "Launch" in [step.name for step in steps]
+        stream.await_tier(tier)
+        stream.await_epoch(stream.epoch() + 2)
+        demand_exact_output(stream)
