@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 .DELETE_ON_ERROR:
-.PHONY: help venv java format lint unit integration e2e test demo bench clean
+.PHONY: help venv java format lint unit integration e2e test chaos demo bench clean
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -46,6 +46,9 @@ e2e: venv java ## the tests that kill and hang real drivers
 
 test: lint java ## lint and all tests, the cheapest first
 	$(WITH_JAVA) $(PYTEST) $(SUITES) --timeout=900
+
+chaos: venv java ## hours of it: kills and pauses in every tier, a walk over all 30 changes of tier
+	$(WITH_JAVA) $(BIN)/python -m tests.chaos.walk $(CHAOS)
 
 demo: venv java ## a stream, a killed driver, a recovery, and the proof that nothing was lost
 	$(WITH_JAVA) $(BIN)/holdfast demo
