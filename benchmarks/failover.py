@@ -38,7 +38,7 @@ BARS = {
 }
 CHEAPEST_FIRST = tuple(reversed(Tier))
 CONTENDERS = (PLAIN, *(tier.value for tier in CHEAPEST_FIRST))
-WIDTH = 230
+WIDTH = 260
 PLOT = Path(__file__).parent.parent / "docs" / "failover.png"
 NOTES = (
     f"An aggregation by key with about 10 MB and 200 MB of state ({trial.PAYLOAD_BYTES} bytes a key; Spark's "
