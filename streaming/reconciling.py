@@ -165,7 +165,8 @@ class Reconciler:
     def _process(self) -> None:
         """Let the query run; a secondary that does not have one starts it on the newest state."""
         if self._query is None:
-            self._query = self._started(*self._state())
+            # One that is about to be held is as good; two on one folder would not do.
+            self._query, self._fresh = self._fresh or self._started(*self._state()), None
             self._wired = False
         if not self._gate_open:
             self._set_gate(open_=True)
