@@ -41,6 +41,7 @@ from streaming.watching import Fallen, PrimaryWatch
 HURRY_SECONDS = 0.05
 TEND_SECONDS = 0.25
 PRUNE_SECONDS = 1.0
+FOUNDATION_SECONDS = 1800.0  # pruning leaves whatever is younger than an hour
 
 log = logging.getLogger(__name__)
 
@@ -256,13 +257,22 @@ class Reconciler:
             self.store,
             checkpoint=query.checkpoint,
             conf=binding_conf(self.spark),
-            parent=query.parent,
+            parent=self._foundation(query),
             token=self.pulse.token,
             requested=lambda: self.pulse.row.snapshot_requested,
             on_served=lambda count: self.pulse.say(snapshot_served=count),
         )
         shipper.start()
         return shipper
+
+    def _foundation(self, query: RunningQuery) -> Manifest | None:
+        """What the first snapshot may build on: one from long ago may have been dropped by now.
+
+        A secondary that processes ships nothing, so its parent gets old while others get newer.
+        """
+        parent = query.parent
+        old = parent is None or self.store.now() - parent.created_at > FOUNDATION_SECONDS
+        return None if old else parent
 
     # progress
 
