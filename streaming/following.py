@@ -172,6 +172,7 @@ class Follower(threading.Thread):
         self._base = Base(synced.checkpoint, synced.manifest)
         self._sampler.once("sync_seconds", synced.seconds, synced.epoch)
         self._sampler.once("sync_bytes", float(restored.fetched_bytes), synced.epoch)
+        self._sampler.once("sync_requests", float(restored.requests + 1), synced.epoch)
         log.info(
             "synced %s: %s of %s bytes fetched, %.2f s",
             synced.manifest.id, restored.fetched_bytes, restored.bytes, synced.seconds,
