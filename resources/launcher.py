@@ -9,12 +9,16 @@ from pathlib import Path
 
 import psutil
 
-BIRTH_TOLERANCE_SECONDS = 1.0
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A process: its id alone may be reused, together with its birth time it is not."""
+    """A process: its id alone may be reused, together with its birth time it is not.
+
+    The birth is in seconds since the machine started, so nobody becomes a stranger when its clock is
+    set.
+    """
 
     pid: int
     started_at: float
@@ -22,7 +26,12 @@ class Launched:
     @classmethod
     def this(cls) -> "Launched":
         """The process that asks."""
-        return cls(os.getpid(), psutil.Process().create_time())
+        return cls.of(os.getpid())
+
+    @classmethod
+    def of(cls, pid: int) -> "Launched":
+        """The process that has this id now."""
+        return cls(pid, _birth(pid))
 
     def is_alive(self) -> bool:
         """Whether it still runs; a stopped one does, a zombie does not."""
@@ -60,10 +69,16 @@ class Launched:
     def _process(self) -> psutil.Process | None:
         try:
             process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.started_at) < BIRTH_TOLERANCE_SECONDS
+            same = _birth(self.pid) == self.started_at
             return process if same and process.status() != psutil.STATUS_ZOMBIE else None
-        except (psutil.NoSuchProcess, ValueError):
+        except (psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError, ValueError):
             return None
+
+
+def _birth(pid: int) -> float:
+    """When a process was started, in seconds since the machine was."""
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    return float(stat.rpartition(")")[2].split()[19]) / CLOCK_TICKS
 
 
 # Children that were started here: kept, so that one that ends is reaped and leaves no zombie.
@@ -86,7 +101,7 @@ def launch(
             start_new_session=True,
         )
     _children[:] = [child for child in _children if child.poll() is None] + [process]
-    return Launched(process.pid, psutil.Process(process.pid).create_time())
+    return Launched.of(process.pid)
 
 
 def last_words(output: Path) -> str:

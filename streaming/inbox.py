@@ -5,6 +5,7 @@ find a split here reads it at the source. Spark imports this in its Python worke
 little itself.
 """
 
+import secrets
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -26,7 +27,7 @@ class Inbox:
         """Store a split, to be seen whole or not at all; returns its bytes on the disk."""
         target = self._path(epoch, index)
         target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.with_name(f".{target.name}.part")
+        beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
         try:
             with pa.OSFile(str(beside), "wb") as out, pa.ipc.new_file(out, schema) as writer:
                 for batch in batches:

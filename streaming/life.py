@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+import psutil
 from pyspark.sql import SparkSession
 
 from ft_policies.errors import HoldfastError, PermanentError
@@ -21,6 +22,8 @@ from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
 from streaming.class_archive import ClassArchive
 from streaming.gate import Gate, GateState
+from streaming.output import Output
+from streaming.promotion import promote
 from streaming.pulse import EXIT_LOST, Pulse
 from streaming.query import kind_of, open_sink
 from streaming.reconciling import Ending, Reconciler
@@ -93,6 +96,7 @@ class Life:
             spec.stream.name,
             FailoverPolicy(lease_seconds=supervision.lease),
             beat_seconds=supervision.heartbeat,
+            promote=lambda fallen: promote(store, pulse, fallen, supervision.lease),
             wake=wake,
         )
         spare = SpareCapacityGuard.of(spec.stream.secondary)
@@ -103,6 +107,7 @@ class Life:
             return pulse.token() or watch.token()
 
         ledgering = Ledgering(store, spec.stream.name, spec.replica, token)
+        sender = Sender(open_sink(spec, ledgering), ledgering, sending=False)
         reconciler = Reconciler(
             spec=spec,
             store=store,
@@ -110,7 +115,7 @@ class Life:
             spark=spark,
             pulse=pulse,
             gate=gate,
-            sender=Sender(open_sink(spec, ledgering), ledgering, sending=False),
+            output=Output(spec, store, vault, spark, pulse, sender, sampler),
             sampler=sampler,
             watch=watch,
             spare=spare,
@@ -120,7 +125,9 @@ class Life:
         )
         if not is_primary:
             watch.start()
-            self._rehearse(spark, sampler, lambda: watch.fallen is not None or reconciler.is_over())
+            self._rehearse(
+                spark, sampler, lambda: watch.promotion is not None or reconciler.is_over()
+            )
         return spark, reconciler.run()
 
     def _deploy(
@@ -132,7 +139,7 @@ class Life:
                 pool.submit(restore, self.spec, self.store, vault) if read_snapshot else None
             )
             spark = self.session.result()
-            sampler.once("t_deploy_seconds", SYSTEM_CLOCK.now() - Launched.this().started_at)
+            sampler.once("t_deploy_seconds", SYSTEM_CLOCK.now() - psutil.Process().create_time())
             restored = None if restoring is None else restoring.result()
         if restored is not None:
             sampler.once("t_read_snapshot_seconds", restored.seconds, restored.epoch)

@@ -56,13 +56,14 @@ class Prefetcher(threading.Thread):
         self._look_seconds = look_seconds
         self._through = after_epoch
         self._pruned_through = after_epoch
-        self._decided: int | None = None
+        self._decided = -1
+        self._due: int | None = None
         self._ended = threading.Event()
 
     @property
     def caught_up(self) -> bool:
-        """Whether every epoch that was decided at the last look is in the inbox."""
-        return self._decided is not None and self._through >= self._decided
+        """Whether every epoch is in the inbox that was decided before the last look began."""
+        return self._due is not None and self._through >= self._due
 
     @property
     def through_epoch(self) -> int:
@@ -104,10 +105,12 @@ class Prefetcher(threading.Thread):
         """Fetch all epochs that are decided by now."""
         name = self._spec.stream.name
         last = self._store.epochs.last(name)
-        self._decided = -1 if last is None else last.epoch
+        newest = -1 if last is None else last.epoch
+        self._due = newest if self._due is None else self._decided
+        self._decided = newest
         while not self._ended.is_set():
             self._through = max(self._through, self._pruned_through)
-            if self.caught_up:
+            if self._through >= self._decided:
                 return
             first = self._through + 1
             until = min(first + EPOCHS_A_LOOK - 1, self._decided)

@@ -9,9 +9,17 @@ from resources.control.store import ControlStore
 from resources.patience import patiently
 from streaming.pulse import Pulse
 from streaming.sampling import Sampler
-from streaming.watching import Fallen
 
 RECOVERY = "recovery"
+
+
+@dataclass(frozen=True, slots=True)
+class Fallen:
+    """A primary that counts as failed, and the lease as it was last seen."""
+
+    primary: str | None
+    lease: Lease | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +64,8 @@ def promote(
 ) -> Promotion | None:
     """Take lease and slot of a primary that has fallen; `None` if that is not how it is any more."""
     row = pulse.row
+    if not row.desired.deploy:
+        return None  # it has been asked to leave
     try:
         lease = store.takeovers.take(
             row.stream,

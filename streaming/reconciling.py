@@ -16,32 +16,29 @@ from pyspark.sql import SparkSession
 
 from ft_policies.errors import TransientError
 from ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
-from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState, Slot
 from resources.control.store import ControlStore
 from resources.patience import patiently
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
 from streaming import priority
+from streaming.catching_up import CatchUp
 from streaming.checkpoint import give_identity
 from streaming.gate import Gate, GateState
-from streaming.promotion import Promotion, promote
+from streaming.output import Output
+from streaming.promotion import Promotion
 from streaming.pulse import Pulse
 from streaming.restoring import Restored, restore
 from streaming.running import RunningQuery
 from streaming.sampling import Sampler
-from streaming.session import binding_conf
-from streaming.shipping import Shipper
-from streaming.sinks.sending import Sender
+from streaming.session import demand_java
 from streaming.spare_capacity import SpareCapacityGuard
 from streaming.spec import ReplicaSpec
 from streaming.standby import Standby
-from streaming.watching import Fallen, PrimaryWatch
+from streaming.watching import PrimaryWatch
 
 HURRY_SECONDS = 0.05
 TEND_SECONDS = 0.25
-PRUNE_SECONDS = 1.0
-FOUNDATION_SECONDS = 1800.0  # pruning leaves whatever is younger than an hour
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +60,7 @@ class Reconciler:
     spark: SparkSession
     pulse: Pulse
     gate: Gate
-    sender: Sender
+    output: Output
     sampler: Sampler
     watch: PrimaryWatch
     spare: SpareCapacityGuard | None
@@ -74,14 +71,9 @@ class Reconciler:
     _is_primary: bool = field(init=False)
     _query: RunningQuery | None = None
     _fresh: RunningQuery | None = None
-    _shipper: Shipper | None = None
     _promotion: Promotion | None = None
     _gate_open: bool = False
-    _goal: int | None = None
-    _opened_at: float = 0.0
-    _wired: bool = False
-    _level: bool = False
-    _pruned_at: float = 0.0
+    _catch_up: CatchUp | None = None
     _owned: set[Path] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -99,7 +91,7 @@ class Reconciler:
                 log.warning("not all switches are where they should be yet: %s", error)
             self._tend()
             self._report()
-            hurry = self._gate_open and not self._level
+            hurry = self._gate_open and not self._is_level
             self.wake.wait(HURRY_SECONDS if hurry else TEND_SECONDS)
             self.wake.clear()
         self._end()
@@ -114,8 +106,8 @@ class Reconciler:
         )
 
     def _reconcile(self) -> None:
-        if not self._is_primary and self.watch.fallen is not None:
-            self._take_over(self.watch.fallen)
+        if not self._is_primary and self.watch.promotion is not None:
+            self._lead(self.watch.promotion)
         wanted = self._wanted()
         receive = wanted.receive and not wanted.process  # a query that processes reads by itself
         self.standby.turn_on(sync=wanted.sync, receive=receive)
@@ -125,7 +117,9 @@ class Reconciler:
             self._hold()
         else:
             self._rest()
-        self._send(wanted=wanted.send)
+        self.output.send(wanted=wanted.send, timed=self._is_primary)
+        if self._is_primary and self._query is not None:
+            self.output.ship(self._query)
         self.standby.turn_off(sync=not wanted.sync, receive=not receive)
 
     def _wanted(self) -> Switches:
@@ -147,33 +141,26 @@ class Reconciler:
             self.stop_requested.wait(HURRY_SECONDS)
         return False
 
-    def _take_over(self, fallen: Fallen) -> None:
-        promotion = promote(self.store, self.pulse, fallen, self.spec.stream.supervision.lease)
-        if promotion is None:
-            self.watch.again()
-            return
-        log.info("took over from %s: %s", fallen.primary, fallen.reason)
+    def _lead(self, promotion: Promotion) -> None:
+        """Be the primary from now on: the watch has taken lease and slot."""
+        log.info("took over from %s: %s", promotion.fallen.primary, promotion.fallen.reason)
+        self._promotion = promotion
         self._is_primary = True
-        self.watch.stop()
         if self.spare is not None:
             priority.restore()
-        self.pulse.say(state=ReplicaState.STARTING)
-        self._promotion = promotion
-        self._gate_open = self._level = False
+        self._gate_open = False  # to be opened anew, with our token
 
     # the query
 
     def _process(self) -> None:
         """Let the query run; a secondary that does not have one starts it on the newest state."""
+        wired = self._query is not None
         if self._query is None:
             # One that is about to be held is as good; two on one folder would not do.
             self._query, self._fresh = self._fresh or self._started(*self._state()), None
-            self._wired = False
         if not self._gate_open:
             self._set_gate(open_=True)
-            self._goal = self._last_decided()
-            self._opened_at = SYSTEM_CLOCK.monotonic()
-            self._level = False
+            self._catch_up = CatchUp(goal=self._last_decided(), wired=wired)
         if self._fresh is not None:
             self._fresh.stop()
             self._fresh = None
@@ -192,7 +179,6 @@ class Reconciler:
             if held is not None:
                 held.stop()
             self._query, self._fresh = self._fresh, None
-            self._wired = True
             self.standby.forget_input(self._query.epoch or 0)
 
     def _rest(self) -> None:
@@ -214,7 +200,7 @@ class Reconciler:
 
     def _started(self, checkpoint: Path, parent: Manifest | None) -> RunningQuery:
         give_identity(checkpoint)
-        query = RunningQuery(self.spec, self.spark, self.sender, checkpoint, parent)
+        query = RunningQuery(self.spec, self.spark, self.output.sender, checkpoint, parent)
         query.start()
         return query
 
@@ -229,74 +215,26 @@ class Reconciler:
     def _token(self) -> int:
         return self.pulse.token() if self._is_primary else self.watch.token()
 
-    # the output
-
-    def _send(self, *, wanted: bool) -> None:
-        if not wanted:
-            self.sender.shut()
-            self._prune()
-        elif not self.sender.is_open:
-            began = SYSTEM_CLOCK.monotonic()
-            self.sender.open()
-            if self._is_primary:
-                self.sampler.once("t_wire_send_seconds", SYSTEM_CLOCK.monotonic() - began)
-        if self._is_primary and self._shipper is None and self._query is not None:
-            self._shipper = self._shipping(self._query)
-
-    def _prune(self) -> None:
-        now = SYSTEM_CLOCK.monotonic()
-        if self.sender.staged and now - self._pruned_at >= PRUNE_SECONDS:
-            self._pruned_at = now
-            self.sender.prune()
-
-    def _shipping(self, query: RunningQuery) -> Shipper:
-        """Ship from now on: everything that this query has finished is committed by now."""
-        shipper = Shipper(
-            self.spec,
-            self.vault,
-            self.store,
-            checkpoint=query.checkpoint,
-            conf=binding_conf(self.spark),
-            parent=self._foundation(query),
-            token=self.pulse.token,
-            requested=lambda: self.pulse.row.snapshot_requested,
-            on_served=lambda count: self.pulse.say(snapshot_served=count),
-        )
-        shipper.start()
-        return shipper
-
-    def _foundation(self, query: RunningQuery) -> Manifest | None:
-        """What the first snapshot may build on: one from long ago may have been dropped by now.
-
-        A secondary that processes ships nothing, so its parent gets old while others get newer.
-        """
-        parent = query.parent
-        old = parent is None or self.store.now() - parent.created_at > FOUNDATION_SECONDS
-        return None if old else parent
-
     # progress
 
     def _tend(self) -> None:
+        demand_java(self.spark)
         for query in self._queries():
             query.tend(self.sampler)
-        if self._gate_open and self._query is not None:
-            self._see_progress(self._query)
+        if self._query is not None and self._catch_up is not None and self._gate_open:
+            self._see_progress(self._query, self._catch_up)
         self._tidy()
 
-    def _see_progress(self, query: RunningQuery) -> None:
-        """Note when the source is up, and when what was decided before is worked off."""
-        since = SYSTEM_CLOCK.monotonic() - self._opened_at
-        if not self._wired and query.wired:
-            self._wired = True
-            self._opened_at += since
-            self.sampler.once("t_wire_receive_seconds", since)
-        elif self._wired and not self._level and _reached(query.epoch, self._goal):
-            self._level = True
-            self.sampler.once("t_replay_seconds", since, self._goal)
-            log.info("level with epoch %s after %.2f s", self._goal, since)
+    def _see_progress(self, query: RunningQuery, catch_up: CatchUp) -> None:
+        sent = self.output.is_open or not self._is_primary
+        if catch_up.see(query, self.sampler, sent=sent):
             if self._promotion is not None:
                 self._promotion.level(self.store, self.sampler)
-            self.standby.forget_input(query.epoch or 0)
+            self.standby.forget_input(catch_up.goal)
+
+    @property
+    def _is_level(self) -> bool:
+        return self._gate_open and self._catch_up is not None and self._catch_up.level
 
     def _tidy(self) -> None:
         """Remove checkpoints that were in use once and are not now."""
@@ -309,9 +247,10 @@ class Reconciler:
 
     def _report(self) -> None:
         if self._is_primary:
-            state = ReplicaState.RUNNING if self._level else ReplicaState.STARTING
+            state = ReplicaState.RUNNING if self._is_level else ReplicaState.STARTING
         else:
-            paused = self.spare is not None and self.spare.paused
+            gives_way = self.spare is not None and self.spare.paused
+            paused = gives_way and self.pulse.row.desired.process
             state = ReplicaState.PAUSED if paused else ReplicaState.RUNNING
         self.pulse.say(
             epoch=self._epoch(),
@@ -325,8 +264,8 @@ class Reconciler:
         query = self._query
         if self._is_primary:
             process = query is not None and not query.trying_again
-            return Switches(deploy=True, receive=True, process=process, send=self.sender.is_open)
-        process = self._gate_open and self._level and query is not None and not query.trying_again
+            return Switches(deploy=True, receive=True, process=process, send=self.output.is_open)
+        process = self._is_level and query is not None and not query.trying_again
         synced = self.standby.synced is not None
         held = query is not None and not self._gate_open
         return Switches(
@@ -334,12 +273,13 @@ class Reconciler:
             sync=synced,
             receive=process or (self.standby.received and (held or not synced)),
             process=process,
-            send=self.sender.is_open,
+            send=self.output.is_open,
         )
 
     def _queued(self) -> int:
+        """How many epochs wait; none before there is anything that they could wait for."""
         done = self._epoch()
-        return self._last_decided() - (-1 if done is None else done)
+        return 0 if done is None else self._last_decided() - done
 
     def _epoch(self) -> int | None:
         """How far this replica's state is."""
@@ -368,12 +308,8 @@ class Reconciler:
                 self._query.drain(self.pulse.lost.is_set)
         for query in self._queries():
             query.stop()
-        if self._shipper is not None and not lost:
-            self._shipper.finish()
+        if not lost:
+            self.output.finish()
 
     def _ending(self) -> Ending:
         return Ending.LOST if self.pulse.lost.is_set() else Ending.STOPPED
-
-
-def _reached(epoch: int | None, goal: int | None) -> bool:
-    return epoch is not None and goal is not None and epoch >= goal

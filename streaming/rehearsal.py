@@ -21,7 +21,7 @@ from streaming.sinks.staging_task import Staging
 from streaming.spec import ReplicaSpec
 
 LOOK_SECONDS = 0.1
-PATIENCE_SECONDS = 120.0
+PATIENCE_SHARE = 0.5  # of the time that a start may take
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,8 @@ def rehearse(
     def sink(df: DataFrame, _: int) -> None:
         run_epoch(df, scratch)
 
-    deadline = SYSTEM_CLOCK.monotonic() + PATIENCE_SECONDS
+    patience = PATIENCE_SHARE * spec.stream.supervision.start_within
+    deadline = SYSTEM_CLOCK.monotonic() + patience
     try:
         query = start_query(spark, spec, sink, stage / "checkpoint", rehearsal=True)
         try:

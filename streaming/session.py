@@ -9,6 +9,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from configs.stream import FIXED_SPARK_CONF
+from ft_policies.errors import TransientError
 from streaming.class_archive import ClassArchive
 from streaming.epoch_source import EpochSource
 from streaming.spec import ReplicaSpec
@@ -70,6 +71,16 @@ def _builder(spec: ReplicaSpec, archive: ClassArchive) -> SparkSession.Builder:
     for key, value in conf.items():
         builder = builder.config(key, value)
     return builder
+
+
+def demand_java(spark: SparkSession) -> None:
+    """Notice a JVM that was killed: a replica that only stands by would not, until it is needed."""
+    jvm = spark.sparkContext._gateway.proc  # type: ignore[union-attr]  # noqa: SLF001
+    if jvm.poll() is not None:
+        raise TransientError(
+            f"Java has ended by itself ({jvm.returncode})",
+            hint="was the machine short of memory? Another replica is started",
+        )
 
 
 def binding_conf(spark: SparkSession) -> dict[str, str]:

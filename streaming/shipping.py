@@ -136,13 +136,24 @@ class Shipper(threading.Thread):
             epoch,
             token=self._token(),
             replica=self._spec.replica,
-            parent=self._reached.manifest,
+            parent=self._foundation(),
             conf=self._conf,
             created_at=self._store.now(),
             scratch=self._spec.folder / "scratch",
         )
         self._reached = _Reached(shipped.manifest, self._clock.monotonic())
         self._catalogue(shipped)
+
+    def _foundation(self) -> Manifest | None:
+        """What a snapshot may build on: only one that is kept keeps its packs.
+
+        Our own last one is. What a secondary once started from may be dropped by the time it is
+        promoted, because it ships nothing until then.
+        """
+        parent = self._reached.manifest
+        if parent is None or parent.replica == self._spec.replica:
+            return parent
+        return parent if any(one.id == parent.id for one in self._vault.list()) else None
 
     def _catalogue(self, shipped: Shipped) -> None:
         manifest = shipped.manifest

@@ -9,7 +9,6 @@ nobody look dead.
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ft_policies.errors import TransientError
 from ft_policies.failover import FailoverPolicy, PrimaryLook, TakeOver
@@ -18,19 +17,11 @@ from resources.clock import SYSTEM_CLOCK, Clock
 from resources.control.records import Lease, ReplicaRow, Slot
 from resources.control.store import ControlStore
 from streaming.launching import process_of
+from streaming.promotion import Fallen, Promotion
 
 POLL_SECONDS = 0.05
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fallen:
-    """A primary that counts as failed, and the lease as it was last seen."""
-
-    primary: str | None
-    lease: Lease | None
-    reason: str
 
 
 class Silence:
@@ -61,7 +52,10 @@ class Silence:
 
 
 class PrimaryWatch(threading.Thread):
-    """Looks at the primary until it has fallen, and wakes the replica then."""
+    """Looks at the primary until it has fallen, takes over at once, and wakes the replica then.
+
+    Taking over is not left to the replica's own loop, which may be busy: with a restore, for example.
+    """
 
     def __init__(
         self,
@@ -70,6 +64,7 @@ class PrimaryWatch(threading.Thread):
         policy: FailoverPolicy,
         *,
         beat_seconds: float,
+        promote: Callable[[Fallen], Promotion | None],
         wake: threading.Event,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -78,6 +73,7 @@ class PrimaryWatch(threading.Thread):
         self._stream = stream
         self._policy = policy
         self._beat_seconds = beat_seconds
+        self._promote = promote
         self._wake = wake
         self._clock = clock
         self._silence = Silence(clock)
@@ -85,7 +81,7 @@ class PrimaryWatch(threading.Thread):
         self._looked_at = float("-inf")
         self._primary: ReplicaRow | None = None
         self._lease: Lease | None = None
-        self.fallen: Fallen | None = None
+        self.promotion: Promotion | None = None
 
     def token(self) -> int:
         """The token of the lease as last seen."""
@@ -94,7 +90,7 @@ class PrimaryWatch(threading.Thread):
 
     def run(self) -> None:
         """Look often at the process, and once a heartbeat at the lease."""
-        while not self._ended.wait(POLL_SECONDS):
+        while self.promotion is None and not self._ended.wait(POLL_SECONDS):
             try:
                 self.look()
             except TransientError as error:
@@ -112,10 +108,6 @@ class PrimaryWatch(threading.Thread):
             self._primary = self._store.replicas.live(self._stream, Slot.PRIMARY)
             self._judge(_process(self._primary))
 
-    def again(self) -> None:
-        """Take it back: somebody else was faster, or the primary has given a sign of life."""
-        self.fallen = None
-
     def stop(self) -> None:
         """Look no longer."""
         self._ended.set()
@@ -130,7 +122,7 @@ class PrimaryWatch(threading.Thread):
         )
         decision = self._policy.decide(look)
         if isinstance(decision, TakeOver):
-            self.fallen = Fallen(primary=look.id, lease=lease, reason=decision.reason)
+            self.promotion = self._promote(Fallen(look.id, lease, decision.reason))
             self._wake.set()
 
 

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
 import pytest
 
 from ft_policies.tiers import OFF, PRIMARY
@@ -39,7 +38,7 @@ class SimulatedDrivers:
         """Stands in for the launcher's."""
         child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, start_new_session=True)
         self.children.append(child)
-        return Launched(child.pid, psutil.Process(child.pid).create_time())
+        return Launched.of(child.pid)
 
     def act(self) -> None:
         """Let every replica do its next turn."""

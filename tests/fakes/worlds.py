@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-
 from configs.project import Project
 from ft_policies.errors import HoldfastError
 from ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
@@ -21,6 +19,7 @@ from resources.control.records import (
 )
 from resources.control.store import ControlStore
 from resources.embedded_s3 import EmbeddedS3
+from resources.launcher import Launched
 from resources.vault.vault import SnapshotVault
 from streaming.launching import HOST, declare
 from streaming.world import World
@@ -92,7 +91,7 @@ def a_primary(world: World, replica: str, name: str = CLICKS, *, alive: bool = T
         folder=str(world.project.home / "replicas" / replica),
     )
     assert registered is not None, "the slot is taken"
-    born = psutil.Process().create_time() if alive else 1.0
+    born = Launched.this().started_at if alive else 1.0
     store.replicas.launched(replica, pid=os.getpid(), pid_started_at=born)
     return a_heartbeat(world, replica, epoch=0)
 

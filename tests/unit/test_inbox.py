@@ -92,3 +92,19 @@ def test_sparks_workers_import_little_for_it() -> None:
     code = f"import sys, streaming.inbox; print(sorted({heavy} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_writer_that_was_overtaken_does_not_touch_what_the_other_has_shown(
+    tmp_path: Path,
+) -> None:
+    inbox = Inbox(tmp_path)
+
+    def overtaken() -> Iterator[pa.RecordBatch]:
+        yield rows(1)
+        inbox.write(0, 0, SCHEMA, [rows(1), rows(2)])
+        raise RuntimeError("stopped in the middle")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        inbox.write(0, 0, SCHEMA, overtaken())
+    assert numbers(inbox.read(0, 0)) == [1, 2]
+    assert [file.name for file in (tmp_path / "inbox/000000000000").iterdir()] == ["0.arrow"]

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -266,3 +267,23 @@ def test_it_stops_in_the_middle_of_an_epoch(rate: Received) -> None:
     assert not prefetcher.is_alive()
     assert not prefetcher.caught_up
     assert not rate.inbox.has(0, 3)
+
+
+def test_to_fetch_the_newest_epoch_is_not_to_be_behind(
+    rate: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rate.decide(numbers(0, 30))
+    prefetcher, looks = rate.prefetcher(), list[bool]()
+    prefetcher.fetch()
+    write = Inbox.write
+
+    def watched(*arguments: Any) -> int:
+        looks.append(prefetcher.caught_up)
+        return write(*arguments)
+
+    monkeypatch.setattr(Inbox, "write", watched)
+    for first in (30, 37):
+        rate.decide(numbers(first, 7))
+        prefetcher.fetch()
+    assert looks
+    assert all(looks)

@@ -6,16 +6,16 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from ft_policies.errors import TransientError
 from ft_policies.failover import FailoverPolicy
-from ft_policies.tiers import PRIMARY
+from ft_policies.tiers import OFF, PRIMARY, Switches
 from resources.control.records import Lease, ReplicaState, Slot
 from resources.control.store import ControlStore
+from resources.launcher import Launched
 from streaming.launching import HOST
-from streaming.promotion import promote
+from streaming.promotion import Fallen, promote
 from streaming.pulse import Pulse
 from streaming.watching import PrimaryWatch, Silence
 from tests.fakes.clocks import SteppedClock
@@ -35,15 +35,26 @@ def look(store: ControlStore) -> Look:
     return a_failover(store)
 
 
-def a_watch(store: ControlStore, clock: SteppedClock) -> PrimaryWatch:
-    return PrimaryWatch(
-        store,
-        "words",
-        FailoverPolicy(lease_seconds=LEASE_SECONDS),
-        beat_seconds=0.5,
-        wake=threading.Event(),
-        clock=clock,
-    )
+class Watched:
+    """A watch on a clock that a test moves, and what it has seen fall."""
+
+    def __init__(self, store: ControlStore) -> None:
+        self.clock = SteppedClock()
+        self.fallen: list[Fallen] = []
+        self.watch = PrimaryWatch(
+            store,
+            "words",
+            FailoverPolicy(lease_seconds=LEASE_SECONDS),
+            beat_seconds=0.5,
+            promote=self.fallen.append,
+            wake=threading.Event(),
+            clock=self.clock,
+        )
+
+    def look_after(self, seconds: float) -> list[Fallen]:
+        self.clock.step(seconds)
+        self.watch.look()
+        return self.fallen
 
 
 def a_lease(renewed_at: float, token: int = 1) -> Lease:
@@ -106,64 +117,50 @@ def test_a_slow_answer_does_not_count_as_silence() -> None:
 
 
 def test_a_primary_that_renews_stays(store: ControlStore, look: Look) -> None:
-    clock = SteppedClock()
-    watch = a_watch(store, clock)
-    lease: Lease | None = look.lease
+    watched, lease = Watched(store), look.lease
     for _ in range(20):
-        watch.look()
-        clock.step(1.0)
+        assert watched.look_after(1.0) == []
         assert lease is not None
         lease = store.leases.renew(lease, LEASE_SECONDS)
-    assert watch.fallen is None
 
 
 def test_a_silent_primary_falls_after_the_lease_time(store: ControlStore, look: Look) -> None:
-    clock = SteppedClock()
-    watch = a_watch(store, clock)
-    watch.look()
-    clock.step(LEASE_SECONDS - 0.1)
-    watch.look()
-    assert not watch.fallen
-    clock.step(0.6)
-    watch.look()
-    assert watch.fallen is not None
-    assert watch.fallen.primary == look.primary
-    assert watch.fallen.lease == look.lease
+    watched = Watched(store)
+    assert watched.look_after(0.0) == []
+    assert watched.look_after(LEASE_SECONDS - 0.1) == []
+    (fallen,) = watched.look_after(0.6)
+    assert (fallen.primary, fallen.lease) == (look.primary, look.lease)
 
 
 def test_a_primary_whose_process_is_gone_falls_at_once(store: ControlStore) -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
-    born = psutil.Process(child.pid).create_time()
+    born = Launched.of(child.pid).started_at
     child.wait()
     store.replicas.register(
         id="p1", stream="words", slot=Slot.PRIMARY, desired=PRIMARY, host=HOST, folder="."
     )
     store.replicas.launched("p1", pid=child.pid, pid_started_at=born)
-    watch = a_watch(store, SteppedClock())
-    watch.look()
-    assert watch.fallen is not None
-    assert "gone" in watch.fallen.reason
+    (fallen,) = Watched(store).look_after(0.0)
+    assert "gone" in fallen.reason
 
 
 def a_pulse(store: ControlStore, replica: str) -> Pulse:
+    store.replicas.desire(replica, Switches(deploy=True))
     row = store.replicas.get(replica)
     assert row is not None
     return Pulse(store, row, beat_seconds=0.5, lease_seconds=LEASE_SECONDS, on_lost=lambda: None)
 
 
-def fallen_watch(store: ControlStore) -> PrimaryWatch:
-    clock = SteppedClock()
-    watch = a_watch(store, clock)
-    watch.look()
-    clock.step(LEASE_SECONDS)
-    watch.look()
-    return watch
+def a_fallen_primary(store: ControlStore) -> Fallen:
+    watched = Watched(store)
+    watched.look_after(0.0)
+    (fallen,) = watched.look_after(LEASE_SECONDS)
+    return fallen
 
 
 def test_a_promoted_secondary_holds_lease_and_slot(store: ControlStore, look: Look) -> None:
-    watch, pulse = fallen_watch(store), a_pulse(store, look.secondary)
-    assert watch.fallen is not None
-    promotion = promote(store, pulse, watch.fallen, LEASE_SECONDS)
+    fallen, pulse = a_fallen_primary(store), a_pulse(store, look.secondary)
+    promotion = promote(store, pulse, fallen, LEASE_SECONDS)
     assert promotion is not None
     assert pulse.token() == promotion.token == 2
     pulse.beat()
@@ -177,19 +174,26 @@ def test_a_promoted_secondary_holds_lease_and_slot(store: ControlStore, look: Lo
 def test_a_primary_that_renews_in_the_last_moment_keeps_its_place(
     store: ControlStore, look: Look
 ) -> None:
-    watch, pulse = fallen_watch(store), a_pulse(store, look.secondary)
-    assert watch.fallen is not None
+    fallen, pulse = a_fallen_primary(store), a_pulse(store, look.secondary)
     assert look.lease is not None
     assert store.leases.renew(look.lease, LEASE_SECONDS) is not None
-    assert promote(store, pulse, watch.fallen, LEASE_SECONDS) is None
+    assert promote(store, pulse, fallen, LEASE_SECONDS) is None
     assert pulse.token() == 0
 
 
+def test_a_secondary_that_was_asked_to_leave_takes_nothing_over(
+    store: ControlStore, look: Look
+) -> None:
+    fallen, pulse = a_fallen_primary(store), a_pulse(store, look.secondary)
+    store.replicas.desire(look.secondary, OFF)
+    pulse.beat()
+    assert promote(store, pulse, fallen, LEASE_SECONDS) is None
+
+
 def test_a_takeover_whose_answer_got_lost_counts(store: ControlStore, look: Look) -> None:
-    watch, pulse = fallen_watch(store), a_pulse(store, look.secondary)
-    assert watch.fallen is not None
-    first = promote(store, pulse, watch.fallen, LEASE_SECONDS)
-    again = promote(store, pulse, watch.fallen, LEASE_SECONDS)
+    fallen, pulse = a_fallen_primary(store), a_pulse(store, look.secondary)
+    first = promote(store, pulse, fallen, LEASE_SECONDS)
+    again = promote(store, pulse, fallen, LEASE_SECONDS)
     assert first is not None
     assert again is not None
     assert again.token == first.token

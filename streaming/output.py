@@ -1,0 +1,104 @@
+"""What leaves a replica: its epochs through the send switch, and a primary's snapshots."""
+
+import logging
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from ft_policies.errors import HoldfastError
+from ft_policies.query_failures import GiveUp, QueryFailurePolicy
+from resources.clock import SYSTEM_CLOCK
+from resources.control.store import ControlStore
+from resources.vault.vault import SnapshotVault
+from streaming.pulse import Pulse
+from streaming.query import kind_of
+from streaming.running import RunningQuery
+from streaming.sampling import Sampler
+from streaming.session import binding_conf
+from streaming.shipping import Shipper
+from streaming.sinks.sending import Sender
+from streaming.spec import ReplicaSpec
+
+PRUNE_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Output:
+    """The sender of a replica and, once it is primary and sends, its shipper."""
+
+    spec: ReplicaSpec
+    store: ControlStore
+    vault: SnapshotVault
+    spark: SparkSession
+    pulse: Pulse
+    sender: Sender
+    sampler: Sampler
+    policy: QueryFailurePolicy = field(default_factory=QueryFailurePolicy)
+    _shipper: Shipper | None = None
+    _pruned_at: float = 0.0
+    _again_at: float = 0.0
+    _failures: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether epochs are sent as they come."""
+        return self.sender.is_open
+
+    def send(self, *, wanted: bool, timed: bool) -> None:
+        """Bring the send switch to where it should be; while it is off, let go of what others sent."""
+        if not wanted:
+            self.sender.shut()
+            self._prune()
+        elif not self.is_open:
+            self._open(timed=timed)
+
+    def ship(self, query: RunningQuery) -> None:
+        """Ship snapshots from now on, if everything that the query has finished is sent by now."""
+        if self._shipper is not None or not self.is_open:
+            return
+        self._shipper = Shipper(
+            self.spec,
+            self.vault,
+            self.store,
+            checkpoint=query.checkpoint,
+            conf=binding_conf(self.spark),
+            parent=query.parent,
+            token=self.pulse.token,
+            requested=lambda: self.pulse.row.snapshot_requested,
+            on_served=lambda count: self.pulse.say(snapshot_served=count),
+        )
+        self._shipper.start()
+
+    def finish(self) -> None:
+        """Ship what is left."""
+        if self._shipper is not None:
+            self._shipper.finish()
+
+    def _open(self, *, timed: bool) -> None:
+        """Send what was kept; an error of the user's own sink is tried again as one of a batch is."""
+        began = SYSTEM_CLOCK.monotonic()
+        if began < self._again_at:
+            return
+        try:
+            self.sender.open()
+        except HoldfastError:
+            raise
+        except Exception as error:
+            self._failures += 1
+            decision = self.policy.decide(kind_of(error), failures_in_a_row=self._failures)
+            if isinstance(decision, GiveUp):
+                raise
+            self._again_at = began + decision.after_seconds
+            log.exception("nothing can be sent yet: %s", decision.reason)
+            return
+        self._failures = 0
+        if timed:
+            self.sampler.once("t_wire_send_seconds", SYSTEM_CLOCK.monotonic() - began)
+
+    def _prune(self) -> None:
+        now = SYSTEM_CLOCK.monotonic()
+        if self.sender.staged and now - self._pruned_at >= PRUNE_SECONDS:
+            self._pruned_at = now
+            self.sender.prune()

@@ -1,0 +1,34 @@
+"""A process is known again by its id and its birth, whatever its machine's clock says."""
+
+import os
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from resources.launcher import Launched
+
+
+def test_a_process_stays_itself_when_the_clock_of_the_machine_is_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    this = Launched.this()
+    boot = psutil.boot_time()
+    monkeypatch.setattr(psutil._pslinux, "boot_time", lambda: boot + 3600.0)
+    assert Launched.this() == this
+    assert this.is_alive()
+
+
+def test_another_process_with_the_same_id_is_a_stranger() -> None:
+    this = Launched.this()
+    assert not Launched(this.pid, this.started_at + 0.01).is_alive()
+
+
+def test_an_ended_process_is_not_alive_before_and_after_it_is_reaped() -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    launched = Launched.of(child.pid)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert not launched.is_alive()
+    child.wait()
+    assert not launched.is_alive()
