@@ -18,8 +18,8 @@ SPARK_CONF = {
     # than that would have ever more deltas to load, and each kill would take longer than the one before.
     "spark.sql.streaming.stateStore.maintenanceInterval": "5s",
 }
-SETTLE_EPOCHS = 12
-QUIET_SECONDS = 20.0
+SETTLE_EPOCHS = 5
+QUIET_SECONDS = 15.0
 PATIENCE_SECONDS = 180.0
 LOOK_SECONDS = 0.02
 # Kills come at all phases of an epoch and of a snapshot, and at the same ones for each contender.
