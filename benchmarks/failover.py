@@ -150,7 +150,7 @@ def main() -> int:
                     found.append(one)
                     seconds = " ".join(f"{kill.seconds:.2f}" for kill in one.failovers)
                     console.print(f"{name} state, {one.contender}: {seconds}")
-            except Exception:  # what was measured before is worth keeping
+            except Exception:  # noqa: BLE001 - what was measured before is worth keeping
                 console.print_exception()
     report(benchmark, found)
     small = [one for one in found if one.state.name == "small"]
