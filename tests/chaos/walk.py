@@ -23,7 +23,6 @@ from pathlib import Path
 from ft_policies.errors import HoldfastError
 from ft_policies.tiers import Tier
 from tests.chaos.blows import (
-    STEPS,
     WHOM,
     Blow,
     change,
@@ -32,6 +31,7 @@ from tests.chaos.blows import (
     kill_primary,
     kill_secondary,
     pause_primary,
+    steps_between,
 )
 from tests.chaos.circuit import chance_of, circuit
 from tests.chaos.report import Report, Trial
@@ -101,7 +101,8 @@ class Chaos:
         self._demand_time("walk")
         how = ""
         if chance.random() < SHARE_IN_THE_MIDDLE:
-            step, whom, delay = chance.choice(STEPS), chance.choice(WHOM), chance.random()
+            step = chance.choice(steps_between(before, after))
+            whom, delay = chance.choice(WHOM), chance.random()
             how = f"({whom} killed in {step})"
             in_the_middle(stream, after, step=step, whom=whom, delay=delay)
         else:
