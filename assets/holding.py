@@ -25,20 +25,22 @@ class Holding:
 
 def holding(seen: StreamSeen) -> Holding:
     """Hold what the replicas have on against what the tier needs."""
-    enough = seen.covered.strength >= seen.tier.strength
     return Holding(
         tier=seen.tier,
         covered=seen.covered,
-        held=enough or not seen.wanted,
-        reason=_reason(seen, enough=enough),
+        held=seen.covers_its_tier or not seen.wanted,
+        reason=_reason(seen),
     )
 
 
-def _reason(seen: StreamSeen, *, enough: bool) -> str:
+def _reason(seen: StreamSeen) -> str:
     if not seen.wanted:
         return f"nobody wants it to run; {seen.tier} applies from the next start on"
-    if enough:
+    if seen.covers_its_tier:
         return f"{seen.covered} is covered"
+    look = seen.secondary_look()
+    if look is not None and look.paused and look.health is Health.HEALTHY:
+        return f"the secondary is paused, good for {seen.covered} ({look.reason})"
     return f"only {seen.covered} is covered: {_lacking(seen.observed())}"
 
 
@@ -51,7 +53,7 @@ def _lacking(observed: Observed) -> str:
             if failed
             else ""
         )
-    if secondary.health is not Health.HEALTHY or secondary.paused:
+    if secondary.health is not Health.HEALTHY:
         return secondary.reason
     return f"{secondary.id} has {_off(secondary, observed.tier)} off"
 

@@ -11,16 +11,24 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from ft_policies.health import LAUNCH_SECONDS, Health
-from ft_policies.recovery import next_step
-from resources.control.records import Incident, IncidentState, JsonObject, Phase, ReplicaRow, Sample
+from orchestration.playbooks.reaching import note_reached
+from orchestration.playbooks.watching import patience_seconds
+from resources.control.records import Incident, JsonObject, Phase, ReplicaRow, Sample
+from streaming.failures import (
+    OVERTAKEN,
+    RECOVERY,
+    is_held,
+    is_of,
+    is_of_secondary,
+    primary_key,
+    secondary_key,
+)
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
-RECOVERY = "recovery"
 BUCKET_SECONDS = 60.0
 PROMPT_ATTEMPTS = 2
 LONGEST_PAUSE_SECONDS = 1800.0
-AT_A_STEP_SECONDS = 30.0
 BETWEEN_STEPS_SECONDS = 5.0
 
 
@@ -38,6 +46,7 @@ def due_recoveries(world: World) -> list[DueRecovery]:
     for name in sorted(world.project.streams):
         known = open_recovery(world, name)  # read first: see `_incident`
         seen = observe(world, name)
+        note_reached(world.store, seen)
         incident = _incident(world, seen, known)
         key = None if incident is None else run_key(incident, at=seen.at)
         if incident is not None and key is not None:
@@ -70,25 +79,43 @@ def run_key(incident: Incident, *, at: float) -> str | None:
     return f"{incident.id}-{incident.attempts}-{int(max(waited, 0.0) // BUCKET_SECONDS)}"
 
 
-def is_of_secondary(incident: Incident) -> bool:
-    """Whether the stream itself never stopped: only its secondary was lost."""
-    return "/secondary-" in incident.key
-
-
 def _incident(world: World, seen: StreamSeen, known: Incident | None) -> Incident | None:
     """The incident that the stream's state calls for.
 
     One that is open covers whatever the stream goes through until its tier is held again: fenced and
-    not yet launched, it looks like a second failure and is not one.
+    not yet launched, it looks like a second failure and is not one. A primary that is lost while
+    another failure waits for its next try is one.
     """
     if known is None:
         return _open(world, seen) if calls_for_recovery(world, seen) else None
-    well = seen.verdict.health in (Health.HEALTHY, Health.STOPPED) and _is_held(seen)
-    held = known.claim_expires_at is not None and known.claim_expires_at > seen.at
-    if well and not held:
-        world.store.incidents.close(known.id, f"nobody had to end it: {seen.verdict.reason}")
+    if is_held(known, at=seen.at):
+        return known
+    if seen.verdict.health in (Health.HEALTHY, Health.STOPPED) and seen.needs_nothing:
+        world.store.incidents.close(known.id, f"nobody had to end it: {_as_it_is(seen)}")
         return None
+    if _is_overtaken(known, seen) and calls_for_recovery(world, seen):
+        world.store.incidents.close(known.id, OVERTAKEN)
+        return _open(world, seen)
     return known
+
+
+def _is_overtaken(known: Incident, seen: StreamSeen) -> bool:
+    """Whether the primary is lost, and that is not what the incident is about.
+
+    Primaries that are lost before they have finished an epoch are the failure that was there before,
+    not yet mended.
+    """
+    if not seen.verdict.health.failed or is_of(known, _key(seen)):
+        return False
+    last = seen.last_primary
+    return is_of_secondary(known) or (last is not None and last.progressed_at is not None)
+
+
+def _as_it_is(seen: StreamSeen) -> str:
+    """How the stream is, and what its secondary is good for if that is less than it should be."""
+    if seen.covers_its_tier or seen.secondary_verdict is None:
+        return seen.verdict.reason
+    return f"{seen.verdict.reason}; {_secondary_reason(seen)}"
 
 
 def calls_for_recovery(world: World, seen: StreamSeen) -> bool:
@@ -100,21 +127,22 @@ def calls_for_recovery(world: World, seen: StreamSeen) -> bool:
     return _has_lost_its_tier(seen) and not _is_being_changed(world, seen)
 
 
-def _is_held(seen: StreamSeen) -> bool:
-    return next_step(seen.observed()) is None
-
-
 def _has_lost_its_tier(seen: StreamSeen) -> bool:
     """Whether something is to be done about the secondary; one that starts needs nobody yet."""
     verdict = seen.secondary_verdict
     starting = verdict is not None and verdict.health is Health.STARTING
-    return seen.verdict.health is Health.HEALTHY and not starting and not _is_held(seen)
+    return seen.verdict.health is Health.HEALTHY and not starting and not seen.needs_nothing
 
 
 def _is_being_changed(world: World, seen: StreamSeen) -> bool:
-    """Whether a start or a switch, which people ask for and no incident, is under way."""
+    """Whether a start or a switch, which people ask for and no incident, is under way.
+
+    A step that has begun ends by itself when its patience does, and so does that of a performer who
+    was killed; one who was interrupted has said so.
+    """
+    at_a_step = patience_seconds(world, seen.name) + BETWEEN_STEPS_SECONDS
     for line in world.store.journal.of(seen.name, limit=1):
-        patience = AT_A_STEP_SECONDS if line.phase is Phase.INTENT else BETWEEN_STEPS_SECONDS
+        patience = at_a_step if line.phase is Phase.INTENT else BETWEEN_STEPS_SECONDS
         asked_for = line.incident is None and line.phase is not Phase.FAILED
         if asked_for and seen.at - line.at < patience:
             return True
@@ -135,18 +163,15 @@ def _is_being_started(world: World, seen: StreamSeen) -> bool:
 def _open(world: World, seen: StreamSeen) -> Incident | None:
     """Open the incident of this failure; one that was closed before it began is not it."""
     sighting = uuid4().hex
-    detail = {"sighting": sighting, **_detail(seen)}
-    number = 1
-    while True:
-        incident = world.store.incidents.open(
-            stream=seen.name, key=f"{_key(seen)}/{number}", kind=RECOVERY, detail=detail
-        )
-        if incident.state is IncidentState.OPEN:
-            break
-        if incident.closed_at is None or incident.closed_at >= seen.at:
-            return None  # it ended while we looked: what we saw is not news
-        number += 1
-    if incident.detail.get("sighting") == sighting and seen.verdict.health.failed:
+    incident = world.store.incidents.open_next(
+        stream=seen.name,
+        key=_key(seen),
+        kind=RECOVERY,
+        detail={"sighting": sighting, **_detail(seen)},
+        since=seen.at,
+    )
+    ours = incident is not None and incident.detail.get("sighting") == sighting
+    if ours and seen.verdict.health.failed:
         _sample(world, seen, detection_seconds(seen))
     return incident
 
@@ -156,7 +181,7 @@ def _detail(seen: StreamSeen) -> JsonObject:
         "health": seen.verdict.health.value,
         "cause": seen.verdict.health.value,
         "reason": seen.verdict.reason,
-        "primary": seen.last_primary and seen.last_primary.id,
+        "primary": _id(seen.last_primary),
         "tier": seen.tier.value,
         "t_detect_seconds": detection_seconds(seen),
     }
@@ -166,7 +191,7 @@ def _detail(seen: StreamSeen) -> JsonObject:
     return about | {
         "cause": f"secondary_{Health.MISSING if verdict is None else verdict.health}",
         "reason": f"{seen.tier} is not held: " + _secondary_reason(seen),
-        "secondary": last and last.id,
+        "secondary": _id(last),
         "t_detect_seconds": None if last is None else _silence(last, seen.at),
     }
 
@@ -179,11 +204,14 @@ def _secondary_reason(seen: StreamSeen) -> str:
 
 
 def _key(seen: StreamSeen) -> str:
-    last = "never" if seen.last_primary is None else seen.last_primary.id
-    key = f"{seen.name}/{last}"
+    primary, secondary = _id(seen.last_primary), _id(seen.last_secondary)
     if seen.verdict.health.failed:
-        return key
-    return f"{key}/secondary-{'never' if seen.last_secondary is None else seen.last_secondary.id}"
+        return primary_key(seen.name, primary)
+    return secondary_key(seen.name, primary, secondary)
+
+
+def _id(row: ReplicaRow | None) -> str | None:
+    return None if row is None else row.id
 
 
 def _changed_at(world: World, stream: str) -> float:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from ft_policies.recovery import AwaitLevel
 from ft_policies.tiers import Tier
-from orchestration.incidents import is_of_secondary
 from resources.control.records import Incident, Phase
+from streaming.failures import is_of_secondary
+from streaming.observing import observe
 from streaming.world import World
 
 RECOVERY_SAMPLE = "recovery_seconds"
@@ -21,18 +22,25 @@ class RecoveryOutcome:
     """How long a recovery took, counted from the last sign of life.
 
     `recovery_seconds` ends when the stream was level; it is `None` if it never stopped.
-    `redundancy_seconds` ends when the tier was held again.
+    `redundancy_seconds` ends when the tier was held again, or its secondary back and paused.
     """
 
     detect_seconds: float
     recovery_seconds: float | None
     redundancy_seconds: float
     tier: Tier
+    covered: Tier
+    paused: bool = False
 
     @property
     def sentence(self) -> str:
         """The outcome in words."""
         held = f"{self.tier} held again after {self.redundancy_seconds:.1f} s"
+        if self.paused:
+            held = (
+                f"the secondary back after {self.redundancy_seconds:.1f} s, "
+                f"paused, good for {self.covered}"
+            )
         if self.recovery_seconds is None:
             return held
         recovered = f"recovered {self.recovery_seconds:.1f} s after the last sign of life"
@@ -44,7 +52,8 @@ def outcome_of(world: World, incident: Incident) -> RecoveryOutcome:
     detect = float(incident.detail.get("t_detect_seconds") or 0.0)
     lost_at = _lost_at(incident, detect)
     until_now = world.store.now() - lost_at
-    row = world.store.streams.get(incident.stream)
+    seen = observe(world, incident.stream)
+    look = seen.secondary_look()
     recovery = _measured(world, incident, lost_at)
     if recovery is None and not is_of_secondary(incident):
         level_at = _level_at(world, incident)
@@ -53,7 +62,9 @@ def outcome_of(world: World, incident: Incident) -> RecoveryOutcome:
         detect_seconds=detect,
         recovery_seconds=recovery,
         redundancy_seconds=until_now,
-        tier=Tier.PASSIVE_REPLICATION if row is None else row.tier,
+        tier=seen.tier,
+        covered=seen.covered,
+        paused=look is not None and look.paused and not seen.covers_its_tier,
     )
 
 
@@ -64,13 +75,19 @@ def _lost_at(incident: Incident, detect_seconds: float) -> float:
 
 
 def _measured(world: World, incident: Incident, lost_at: float) -> float | None:
-    """What a replica that took over measured, on account of this incident or in the midst of it."""
-    reported = incident.detail.get(RECOVERY_SAMPLE)
-    since_at = lost_at - REPORT_SECONDS
+    """What a replica that took over measured, on account of this incident or in the midst of it.
+
+    It counts from the last renewal of the lease. A primary that was stuck renewed it to the end, so
+    if a sensor saw the loss, the time counts from the last sign that the sensor saw.
+    """
+    reported, of_secondary = incident.detail.get(RECOVERY_SAMPLE), is_of_secondary(incident)
+    since_at = lost_at - (REPORT_SECONDS if of_secondary else 0.0)
     samples = world.store.samples.series(incident.stream, RECOVERY_SAMPLE, since_at=since_at)
-    if samples:
-        return samples[-1].value
-    return None if reported is None else float(reported)
+    if reported is not None:
+        return samples[-1].value if samples else float(reported)
+    if not samples:
+        return None
+    return samples[-1].value if of_secondary else samples[-1].at - lost_at
 
 
 def _level_at(world: World, incident: Incident) -> float | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from ft_policies.health import HealthPolicy, PrimarySeen, Process, SecondarySeen, Verdict
-from ft_policies.recovery import Observed, SecondaryLook
+from ft_policies.recovery import Observed, SecondaryLook, next_step
 from ft_policies.tiers import OFF, Tier, covered
 from resources.control.records import (
     DesiredState,
@@ -45,6 +45,16 @@ class StreamSeen:
     committed: LedgerEntry | None
     failures_in_a_row: int
     secondary_failures_in_a_row: int
+
+    @property
+    def needs_nothing(self) -> bool:
+        """Whether no playbook has anything to do; a secondary may have paused all the same."""
+        return next_step(self.observed()) is None
+
+    @property
+    def covers_its_tier(self) -> bool:
+        """Whether the live replicas are good for the tier that people want."""
+        return self.covered.strength >= self.tier.strength
 
     def observed(self) -> Observed:
         """The part of it that the recover playbook decides on."""

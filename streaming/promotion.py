@@ -4,13 +4,12 @@ from dataclasses import dataclass
 
 from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import Lease
+from resources.control.records import Incident, Lease
 from resources.control.store import ControlStore
 from resources.patience import patiently
+from streaming.failures import OVERTAKEN, RECOVERY, is_held, is_of, is_of_secondary, primary_key
 from streaming.pulse import Pulse
 from streaming.sampling import Sampler
-
-RECOVERY = "recovery"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +29,7 @@ class Promotion:
     replica: str
     fallen: Fallen
     token: int
+    taken_at: float
     detect_seconds: float
     at: float
 
@@ -41,12 +41,17 @@ class Promotion:
         patiently(lambda: self._open_incident(store, seconds), what="reporting the failover")
 
     def _open_incident(self, store: ControlStore, seconds: float) -> None:
-        """Unless one is open: a sensor may have seen the primary fall, too."""
-        if any(one.kind == RECOVERY for one in store.incidents.of(self.stream)):
+        """Unless one will do: a sensor may have seen the primary fall, too."""
+        key = primary_key(self.stream, self.fallen.primary or f"token-{self.token}")
+        known = [one for one in store.incidents.of(self.stream) if one.kind == RECOVERY]
+        at = store.now()
+        if any(is_held(one, at=at) or self._is_of_this(one, key) for one in known):
             return
-        store.incidents.open(
+        for one in known:
+            store.incidents.close(one.id, OVERTAKEN)
+        store.incidents.open_next(
             stream=self.stream,
-            key=f"{self.stream}/{self.fallen.primary or f'token-{self.token}'}/1",
+            key=key,
             kind=RECOVERY,
             detail={
                 "health": "taken_over",
@@ -56,7 +61,13 @@ class Promotion:
                 "t_detect_seconds": self.detect_seconds,
                 "recovery_seconds": seconds,
             },
+            since=self.taken_at,
         )
+
+    def _is_of_this(self, incident: Incident, key: str) -> bool:
+        """A primary whose slot was empty already has an incident under its own name."""
+        nameless = self.fallen.primary is None and not is_of_secondary(incident)
+        return nameless or is_of(incident, key)
 
 
 def promote(
@@ -88,6 +99,7 @@ def promote(
         replica=row.id,
         fallen=fallen,
         token=lease.token,
+        taken_at=lease.taken_at,
         detect_seconds=max(silent, 0.0),
         at=at,
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import ReplicaRow, ReplicaState
+from resources.control.records import ReplicaState, Slot
 from streaming.launching import process_of
 from streaming.world import World
 
@@ -18,29 +18,26 @@ def await_leave(
     replica: str,
     *,
     patience_seconds: float = DEFAULT_PATIENCE_SECONDS,
-    spare: Callable[[ReplicaRow], bool] = lambda row: False,
+    slot: Slot | None = None,
     beat: Callable[[], None] = lambda: None,
 ) -> Mapping[str, Any]:
     """Wait for a replica to leave; one that does not in time is ended by force.
 
-    One that `spare` speaks for meanwhile may stay.
+    With `slot`, one that has another by then may stay: its end is noted before its process is ended.
     """
-    deadline = SYSTEM_CLOCK.monotonic() + patience_seconds
+    deadline, forced = SYSTEM_CLOCK.monotonic() + patience_seconds, False
     while (row := world.store.replicas.get(replica)) is not None and not row.state.ended:
         beat()
-        if spare(row):
+        if slot is not None and row.slot is not slot:
             return {"stayed_as": row.slot.value}
         process = process_of(row)
         if process is not None and not process.is_alive():
-            world.store.replicas.end(replica, ReplicaState.DEAD, "its process was gone")
+            world.store.replicas.end(replica, ReplicaState.DEAD, "its process was gone", slot=slot)
         elif SYSTEM_CLOCK.monotonic() > deadline:
-            if process is not None:
-                process.kill()
-            world.store.replicas.end(
-                replica, ReplicaState.DEAD, f"did not leave in {patience_seconds:.0f} s"
-            )
+            reason, forced = f"did not leave in {patience_seconds:.0f} s", True
+            world.store.replicas.end(replica, ReplicaState.DEAD, reason, slot=slot)
         else:
             SYSTEM_CLOCK.sleep(LOOK_SECONDS)
     if row is not None and (process := process_of(row)) is not None:
-        process.terminate(wait_seconds=EXIT_SECONDS)
+        process.kill() if forced else process.terminate(wait_seconds=EXIT_SECONDS)
     return {} if row is None else {"ended": row.state, "reason": row.reason, "epoch": row.epoch}

@@ -67,9 +67,12 @@ def perform(
         began = SYSTEM_CLOCK.monotonic()
         try:
             found = act(step)
-        except HoldfastError as error:
-            seconds = SYSTEM_CLOCK.monotonic() - began
-            journal.write(step, Phase.FAILED, seconds, error=str(error), hint=error.hint)
+        except BaseException as error:  # an interrupt, too: nobody should wait for us any longer
+            hint = error.hint if isinstance(error, HoldfastError) else ""
+            told = str(error) or type(error).__name__
+            journal.write(
+                step, Phase.FAILED, SYSTEM_CLOCK.monotonic() - began, error=told, hint=hint
+            )
             raise
         seconds = SYSTEM_CLOCK.monotonic() - began
         journal.write(step, Phase.DONE, seconds, **found)

@@ -27,6 +27,7 @@ from ft_policies.recovery import (
 from ft_policies.tiers import OFF
 from orchestration.playbooks import secondaries
 from orchestration.playbooks.performing import Journaled, Performed, perform
+from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import Watch
 from resources.control.records import DesiredState, ReplicaState, Slot
 from streaming.launching import declare, launch_primary
@@ -68,10 +69,8 @@ class Recovery:
 
         def decide() -> Step | None:
             seen = watch.look()
-            step = next_step(seen.observed())
-            if step is None and seen.verdict.health is Health.HEALTHY:
-                store.tiers.reached(self.stream, tier=seen.tier)
-            return step
+            note_reached(store, seen)
+            return next_step(seen.observed())
 
         return perform(decide, lambda step: self._act(watch, step), journal)
 

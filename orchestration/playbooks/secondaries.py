@@ -1,19 +1,20 @@
 """The steps of the recover playbook that concern the secondary.
 
-It may become the primary at any moment, by itself. So each step looks at its slot before and after,
-and what is the primary by then is left alone.
+It may become the primary at any moment, by itself. So each write names the slot, and does nothing to
+what is the primary by then.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from ft_policies.errors import TransientError
 from ft_policies.health import Health
 from ft_policies.recovery import AwaitSecondaryEnd, AwaitTakeover, EndSecondary, TurnSwitch
-from ft_policies.tiers import OFF, PRIMARY, SECONDARY, Switch, Switches
+from ft_policies.tiers import OFF, SECONDARY, Switch
 from ft_policies.transitions import Turn
 from orchestration.playbooks.leaving import await_leave
 from orchestration.playbooks.watching import Watch
-from resources.control.records import ReplicaRow, ReplicaState, Slot
+from resources.control.records import ReplicaState, Slot
 from resources.control.store import ControlStore
 from streaming.launching import launch_secondary
 from streaming.observing import StreamSeen
@@ -30,39 +31,37 @@ def launch(watch: Watch) -> Mapping[str, Any]:
 
 def end(watch: Watch, step: EndSecondary) -> Mapping[str, Any]:
     """Note the end of a secondary that counts as failed; it leaves as soon as it reads so."""
-    if _has_slot(watch.world.store, step.secondary):
-        watch.world.store.replicas.end(step.secondary, ReplicaState.FENCED, step.reason)
+    watch.world.store.replicas.end(
+        step.secondary, ReplicaState.FENCED, step.reason, slot=Slot.SECONDARY
+    )
     return {}
 
 
 def turn(watch: Watch, step: TurnSwitch) -> Mapping[str, Any]:
-    """Ask for one turn and see it happen; a secondary that cannot do it makes room for another."""
+    """Ask for one turn and see it happen; a secondary that cannot do it is good for what it has on."""
     store, seen = watch.world.store, watch.look()
     look = seen.secondary_look()
     if look is None or look.id != step.secondary:
         return {"found": "another secondary, or none"}
-    if not _ask(store, look.id, look.asked(Turn(step.switch, step.on), SECONDARY[seen.tier])):
-        return {"found": "it is the primary by now"}
+    asked = look.asked(Turn(step.switch, step.on), SECONDARY[seen.tier])
+    if store.replicas.desire(look.id, asked, slot=Slot.SECONDARY) is None:
+        return {"found": "it is the primary by now, or gone"}
     patience = watch.patience_seconds
     if not watch.until(lambda now: _turned(now, step, seen), patience_seconds=patience):
         way = "on" if step.on else "off"
-        reason = f"{step.switch} was not {way} after {patience:.0f} s"
-        if _has_slot(store, step.secondary):
-            store.replicas.end(step.secondary, ReplicaState.FAILED, reason)
-        return {"failed": reason}
+        raise TransientError(
+            f"{step.switch} of {step.secondary} was not {way} after {patience:.0f} s",
+            hint=f"it goes on trying, and the stream has {watch.look().covered} meanwhile; "
+            f"`holdfast logs {watch.stream}` tells what keeps it",
+        )
     return _measured(store, watch.stream, step.secondary, since=seen.at)
 
 
 def see_off(watch: Watch, step: AwaitSecondaryEnd) -> Mapping[str, Any]:
     """Ask a secondary to leave and wait until it has."""
-    if not _ask(watch.world.store, step.secondary, OFF):
+    if watch.world.store.replicas.desire(step.secondary, OFF, slot=Slot.SECONDARY) is None:
         return {"found": "it is the primary by now, or gone"}
-    return await_leave(
-        watch.world,
-        step.secondary,
-        spare=lambda row: row.slot is Slot.PRIMARY,
-        beat=watch.beat,
-    )
+    return await_leave(watch.world, step.secondary, slot=Slot.SECONDARY, beat=watch.beat)
 
 
 def await_takeover(watch: Watch, step: AwaitTakeover) -> Mapping[str, Any]:
@@ -76,8 +75,8 @@ def await_takeover(watch: Watch, step: AwaitTakeover) -> Mapping[str, Any]:
         primary = watch.look().primary
         return {"primary": None if primary is None else primary.id}
     reason = f"did not take over in {patience:.0f} s"
-    if _has_slot(watch.world.store, step.secondary):
-        watch.world.store.replicas.end(step.secondary, ReplicaState.FAILED, reason)
+    replicas = watch.world.store.replicas
+    replicas.end(step.secondary, ReplicaState.FAILED, reason, slot=Slot.SECONDARY)
     return {"failed": reason}
 
 
@@ -107,25 +106,3 @@ def _measured(
         for name, sample in store.samples.latest(stream).items()
         if sample.replica == replica and sample.at >= since and name.startswith(("t_", "sync_"))
     }
-
-
-def _has_slot(store: ControlStore, replica: str) -> bool:
-    return _is_secondary(store.replicas.get(replica))
-
-
-def _is_secondary(row: ReplicaRow | None) -> bool:
-    return row is not None and row.slot is Slot.SECONDARY and not row.state.ended
-
-
-def _ask(store: ControlStore, replica: str, switches: Switches) -> bool:
-    """Desire switches of a secondary; false, and nothing changed, if it is none any more."""
-    row = store.replicas.get(replica)
-    if row is None or not _is_secondary(row):
-        return False
-    if row.desired != switches:
-        store.replicas.desire(replica, switches)
-        after = store.replicas.get(replica)
-        if after is not None and after.slot is Slot.PRIMARY and not after.state.ended:
-            store.replicas.desire(replica, PRIMARY)  # it took over between two looks
-            return False
-    return True

@@ -39,5 +39,10 @@ class Watch:
     @property
     def patience_seconds(self) -> float:
         """How long a replica may take to get going and to do something new."""
-        supervision = self.world.project.stream(self.stream).supervision
-        return supervision.start_within + supervision.stuck_after
+        return patience_seconds(self.world, self.stream)
+
+
+def patience_seconds(world: World, stream: str) -> float:
+    """How long a step waits for a replica of the stream, at most."""
+    supervision = world.project.stream(stream).supervision
+    return supervision.start_within + supervision.stuck_after

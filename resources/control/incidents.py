@@ -67,6 +67,23 @@ class Incidents:
         rows = rows or self._database.fetch(_BY_KEY, {"of_key": key})
         return Incident(**rows[0])
 
+    def open_next(
+        self, *, stream: str, key: str, kind: str, detail: JsonObject, since: float
+    ) -> Incident | None:
+        """Report a failure that was seen at `since`, which may not be the first of this key.
+
+        Incidents that were closed before count as other failures: the keys are `<key>/1`, `<key>/2`
+        and so on. `None` if one was closed after: then what was seen is not news.
+        """
+        number = 1
+        while True:
+            found = self.open(stream=stream, key=f"{key}/{number}", kind=kind, detail=detail)
+            if found.state is IncidentState.OPEN:
+                return found
+            if found.closed_at is None or found.closed_at >= since:
+                return None
+            number += 1
+
     def claim(self, id: str, owner: str, ttl_seconds: float) -> Incident | None:
         """Become, or stay, the one who deals with it; `None` if it is closed or another's."""
         values = {"of_id": id, "owner": owner, "ttl_seconds": ttl_seconds}

@@ -18,6 +18,7 @@ from resources.control.sql import store_now
 
 _IS_ID = replicas.c.id == sa.bindparam("replica")
 _IS_LIVE = replicas.c.ended_at.is_(None)
+_HAS_SLOT = sa.and_(replicas.c.slot == sa.bindparam("of_slot"), _IS_LIVE)
 _OF = (
     sa.select(replicas)
     .where(replicas.c.stream == sa.bindparam("stream"))
@@ -26,8 +27,7 @@ _OF = (
 _GET = sa.select(replicas).where(_IS_ID)
 _IN_SLOT = sa.select(replicas).where(
     replicas.c.stream == sa.bindparam("of_stream"),
-    replicas.c.slot == sa.bindparam("of_slot"),
-    _IS_LIVE,
+    _HAS_SLOT,
 )
 _LAUNCHED = (
     sa.update(replicas)
@@ -125,9 +125,16 @@ class Replicas:
         values = {"replica": id, "new_pid": pid, "started_at": pid_started_at}
         self._database.execute(_LAUNCHED, values)
 
-    def desire(self, id: str, switches: Switches) -> int:
-        """Say which switches the replica should have on; the generation that asks for it."""
-        rows = self._database.execute(_DESIRE, {"replica": id, "switches": switches})
+    def desire(self, id: str, switches: Switches, *, slot: Slot | None = None) -> int | None:
+        """Say which switches the replica should have on; the generation that asks for it.
+
+        With `slot`, only if it is live and has that slot; otherwise `None`, and nothing has changed.
+        """
+        values = {"replica": id, "switches": switches}
+        if slot is not None:
+            rows = self._database.execute(_DESIRE.where(_HAS_SLOT), {**values, "of_slot": slot})
+            return int(rows[0]["generation"]) if rows else None
+        rows = self._database.execute(_DESIRE, values)
         return int(_known(rows, id)["generation"])
 
     def request_snapshot(self, id: str) -> int:
@@ -163,11 +170,15 @@ class Replicas:
         rows = rows or self._database.fetch(_GET, {"replica": id})
         return ReplicaRow(**_known(rows, id))
 
-    def end(self, id: str, state: ReplicaState, reason: str) -> None:
-        """Note the end of a replica; the first end counts."""
+    def end(self, id: str, state: ReplicaState, reason: str, *, slot: Slot | None = None) -> None:
+        """Note the end of a replica; the first end counts. With `slot`, only if it has that slot."""
         if not state.ended:
             raise PermanentError(f"{state} is no end", hint="use `heartbeat`")
-        self._database.execute(_END, {"replica": id, "new_state": state, "new_reason": reason})
+        values = {"replica": id, "new_state": state, "new_reason": reason}
+        if slot is None:
+            self._database.execute(_END, values)
+        else:
+            self._database.execute(_END.where(_HAS_SLOT), {**values, "of_slot": slot})
 
 
 def _known(rows: Sequence[sa.RowMapping], id: str) -> sa.RowMapping:

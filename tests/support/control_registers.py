@@ -6,6 +6,7 @@ from ft_policies.errors import PermanentError
 from ft_policies.tiers import OFF, PRIMARY
 from resources.control.records import (
     DesiredState,
+    Incident,
     IncidentState,
     Phase,
     ReplicaRow,
@@ -145,6 +146,21 @@ class ReplicaContract:
         with pytest.raises(PermanentError):
             store.replicas.end("r1", ReplicaState.RUNNING, "")
 
+    def test_what_is_said_to_a_slot_is_said_to_who_has_it(self, store: ControlStore) -> None:
+        register(store, "r1", slot=Slot.SECONDARY)
+        before = store.replicas.get("r1")
+        assert store.replicas.desire("r1", OFF, slot=Slot.PRIMARY) is None
+        store.replicas.end("r1", ReplicaState.FENCED, "thought dead", slot=Slot.PRIMARY)
+        assert store.replicas.get("r1") == before
+        assert store.replicas.desire("r1", OFF, slot=Slot.SECONDARY) == 2
+        store.replicas.end("r1", ReplicaState.FENCED, "dead", slot=Slot.SECONDARY)
+        ended = store.replicas.get("r1")
+        assert ended is not None
+        assert (ended.state, ended.desired, ended.generation) == (ReplicaState.FENCED, OFF, 2)
+        assert store.replicas.desire("r1", PRIMARY, slot=Slot.SECONDARY) is None, "it has ended"
+        assert store.replicas.desire("r9", OFF, slot=Slot.SECONDARY) is None
+        assert store.replicas.get("r1") == ended
+
     def test_an_unknown_replica_is_an_error(self, store: ControlStore) -> None:
         assert store.replicas.get("r9") is None
         with pytest.raises(PermanentError, match="no replica"):
@@ -236,6 +252,24 @@ class IncidentContract:
         assert self.open(store) == first
         [incident] = store.incidents.of(None, open_only=False)
         assert (incident.state, incident.detail) == (IncidentState.CLOSED, {"pid": 7})
+
+    def test_the_same_failure_after_it_was_closed_is_the_next(self, store: ControlStore) -> None:
+        def seen(since: float) -> Incident | None:
+            return store.incidents.open_next(
+                stream="words", key="words/r1", kind="dead", detail={}, since=since
+            )
+
+        first, before = seen(store.now()), store.now()
+        assert first is not None
+        assert first == seen(before)
+        wait_for_the_clock(store)
+        store.incidents.close(first.id, "recovered")
+        wait_for_the_clock(store)
+        assert seen(before) is None, "it was closed since"
+        second = seen(store.now())
+        assert second is not None
+        assert (first.key, second.key) == ("words/r1/1", "words/r1/2")
+        assert second.state is IncidentState.OPEN
 
     def test_a_claim_has_one_owner_until_it_runs_out(self, store: ControlStore) -> None:
         incident = self.open(store)

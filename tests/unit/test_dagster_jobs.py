@@ -24,6 +24,7 @@ from tests.fakes.worlds import (
     PATIENT,
     SimulatedWorlds,
     a_dead_primary,
+    a_heartbeat,
     a_primary,
     a_secondary,
     a_wanted_stream,
@@ -52,10 +53,11 @@ def recovered(worlds: SimulatedWorlds, incident: str | None = None) -> dg.Execut
     return ran(worlds, "recover_stream", "recover", config)
 
 
-def an_incident(worlds: SimulatedWorlds) -> Incident:
+def an_incident(worlds: SimulatedWorlds, *, detect_seconds: float = 2.0) -> Incident:
+    """As the sensor opens it."""
     with worlds.open() as world:
         return world.store.incidents.open(
-            stream=CLICKS, key="k", kind="recovery", detail={"t_detect_seconds": 2.0}
+            stream=CLICKS, key="k", kind="recovery", detail={"t_detect_seconds": detect_seconds}
         )
 
 
@@ -168,18 +170,53 @@ def test_a_failover_tells_its_own_recovery_from_the_time_without_redundancy(
         a_secondary(world, "s2")
     incident = an_incident(worlds)
     with worlds.open() as world:
-        sample = Sample(stream=CLICKS, replica="s1", name="recovery_seconds", value=0.7)
-        world.store.samples.write([sample])
+        a_measured_recovery(world.store, 0.7, at=incident.opened_at - 1.3)
     result = recovered(worlds, incident.id)
     assert result.success
     metadata = output_of(result)
-    assert metadata["recovery_seconds"].value == 0.7
+    assert metadata["recovery_seconds"].value == pytest.approx(0.7)
     assert metadata["redundancy_seconds"].value >= 2.0
     assert metadata["objective_held"].value is True
     outcome = as_it_is(worlds, incident).outcome
     assert outcome.startswith("recovered 0.7 s after the last sign of life, active_standby held")
     with worlds.open() as world:
         assert world.store.tiers.history(CLICKS)[-1].reached_at is not None
+
+
+def a_measured_recovery(store: ControlStore, seconds: float, *, at: float) -> None:
+    """As the replica that took over writes it, once it is level."""
+    name = "recovery_seconds"
+    store.samples.write([Sample(stream=CLICKS, replica="s1", name=name, value=seconds, at=at)])
+
+
+def test_the_recovery_of_a_stuck_primary_counts_from_its_last_progress(tmp_path: Path) -> None:
+    worlds = simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT)
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "s1")
+        a_secondary(world, "s2")
+        before = an_incident(worlds, detect_seconds=65.0)
+        at = world.store.now()
+        a_measured_recovery(world.store, 1.5, at=at)  # since the lease, which the stuck one renewed
+    metadata = output_of(recovered(worlds, before.id))
+    assert 65.0 <= metadata["recovery_seconds"].value <= metadata["redundancy_seconds"].value
+    assert metadata["objective_held"].value is False
+
+
+def test_a_secondary_that_is_back_and_paused_is_not_said_to_hold_the_tier(tmp_path: Path) -> None:
+    worlds = simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT)
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "p1")
+        a_secondary(world, "s2")
+        cold = Switches(deploy=True, sync=True)
+        a_heartbeat(world, "s2", epoch=1, observed=cold, state=ReplicaState.PAUSED)
+        key = f"{CLICKS}/p1/secondary-s1/1"
+        incident = world.store.incidents.open(stream=CLICKS, key=key, kind="recovery", detail={})
+    assert recovered(worlds, incident.id).success
+    outcome = as_it_is(worlds, incident).outcome
+    assert "paused, good for passive_standby_cold" in outcome
+    assert "held" not in outcome
 
 
 def test_a_failover_that_is_reported_once_it_is_level_counts_from_the_failure(

@@ -1,5 +1,6 @@
 """The recovery sensor: one run per incident, however often and by whomever it is evaluated."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,16 +9,12 @@ import pytest
 
 from ft_policies.errors import TransientError
 from ft_policies.tiers import OFF, Switches, Tier
-from orchestration.incidents import (
-    RECOVERY,
-    calls_for_recovery,
-    is_of_secondary,
-    open_recovery,
-    run_key,
-)
+from orchestration.incidents import calls_for_recovery, open_recovery, run_key
 from orchestration.sensors import object_store_sensor, recovery_sensor
 from resources.control.records import DesiredState, Incident, IncidentState, Phase, ReplicaState
+from streaming.failures import OVERTAKEN, RECOVERY, is_of_secondary
 from streaming.observing import observe
+from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,
@@ -30,6 +27,7 @@ from tests.fakes.worlds import (
     a_wanted_stream,
     simulated_worlds,
 )
+from tests.support.control_builders import register
 
 
 @pytest.fixture
@@ -284,8 +282,87 @@ def test_a_change_that_somebody_works_on_is_no_incident_until_he_falls_silent(
             step="LaunchSecondary",
             phase=Phase.INTENT,
         )
-        assert not calls_for_recovery(world, replace(seen, at=seen.at + 20.0))
-        assert calls_for_recovery(world, replace(seen, at=seen.at + 40.0))
+        supervision = world.project.stream(CLICKS).supervision
+        patience = supervision.start_within + supervision.stuck_after
+        assert not calls_for_recovery(world, replace(seen, at=seen.at + patience))
+        assert calls_for_recovery(world, replace(seen, at=seen.at + patience + 10.0))
+
+
+def waiting(world: World, key: str) -> Incident:
+    """An incident whose runs kept failing: the next try is far away."""
+    opened = world.store.incidents.open(stream=CLICKS, key=key, kind=RECOVERY, detail={})
+    for number in range(5):
+        world.store.incidents.claim(opened.id, f"run-{number}", -1.0)
+    return opened
+
+
+def test_a_dead_primary_does_not_wait_for_the_next_try_at_its_secondary(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        old = waiting(world, f"{CLICKS}/p1/secondary-s1/1")
+    assert requested(worlds) == []
+    with worlds.open() as world:
+        world.store.replicas.launched("p1", pid=os.getpid(), pid_started_at=1.0)  # another process
+    keys = {key for _ in range(3) for key in requested(worlds)}
+    [new] = [one for one in incidents(worlds) if one.state is IncidentState.OPEN]
+    assert (new.key, new.attempts) == (f"{CLICKS}/p1/1", 0)
+    assert keys == {f"{new.id}-0-0"}
+    [closed] = [one for one in incidents(worlds) if one.id == old.id]
+    assert closed.outcome == OVERTAKEN
+
+
+def test_the_next_primary_has_an_incident_of_its_own_once_it_has_worked(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        waiting(world, f"{CLICKS}/p0/1")
+        world.store.replicas.end("p1", ReplicaState.FAILED, "no luck")
+    assert len(requested(worlds)) == 1
+    assert {one.key for one in incidents(worlds)} == {f"{CLICKS}/p0/1", f"{CLICKS}/p1/1"}
+
+
+def test_a_primary_that_never_worked_is_the_failure_that_was_there_before(
+    worlds: SimulatedWorlds,
+) -> None:
+    with worlds.open() as world:
+        a_dead_primary(world, "p0")
+        requested(worlds)
+        waiting(world, f"{CLICKS}/p0/1")
+        world.store.replicas.end("p0", ReplicaState.FENCED, "dead")
+        register(world.store, "p1", stream=CLICKS)
+        world.store.replicas.end("p1", ReplicaState.FAILED, "no luck")
+    assert requested(worlds) == []
+    [incident] = incidents(worlds)
+    assert incident.state is IncidentState.OPEN
+
+
+def test_a_run_that_is_at_a_lost_secondary_sees_to_the_primary_too(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        old = waiting(world, f"{CLICKS}/p1/secondary-s1/1")
+        world.store.incidents.claim(old.id, "run-9", 60.0)
+        world.store.replicas.end("p1", ReplicaState.FAILED, "no luck")
+    assert requested(worlds) == []
+    assert [one.id for one in incidents(worlds)] == [old.id]
+
+
+def test_a_tier_is_reached_when_the_paused_secondary_goes_on(tmp_path: Path) -> None:
+    worlds = simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT)
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "p1")
+        a_secondary(world, "s1")
+        cold = Switches(deploy=True, sync=True)
+        a_heartbeat(world, "s1", epoch=1, observed=cold, state=ReplicaState.PAUSED)
+        waiting(world, f"{CLICKS}/p1/secondary-s0/1")
+    assert requested(worlds) == []
+    [incident] = incidents(worlds)
+    assert "s1 has paused: the host is loaded, good for passive_standby_cold" in incident.outcome
+    with worlds.open() as world:
+        assert world.store.tiers.history(CLICKS)[-1].reached_at is None
+        a_heartbeat(world, "s1", epoch=2, observed=STANDS_BY)
+    assert requested(worlds) == []
+    with worlds.open() as world:
+        assert world.store.tiers.history(CLICKS)[-1].reached_at is not None
 
 
 def test_a_control_store_that_is_away_is_a_skipped_tick(worlds: SimulatedWorlds) -> None:

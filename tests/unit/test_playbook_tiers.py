@@ -7,22 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.errors import PermanentError
+from ft_policies.errors import PermanentError, TransientError
 from ft_policies.recovery import (
     AwaitSecondaryEnd,
     AwaitTakeover,
+    EndSecondary,
     LaunchSecondary,
     Step,
     TurnSwitch,
 )
 from ft_policies.tiers import OFF, PRIMARY, SECONDARY, Switch, Switches, Tier
 from orchestration.playbooks import secondaries
+from orchestration.playbooks.leaving import await_leave
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.recover import Recovery
 from orchestration.playbooks.stop import next_stop_step
 from orchestration.playbooks.switch import switch, switch_plan
 from orchestration.playbooks.watching import Watch
-from resources.control.records import DesiredState, ReplicaState, Slot
+from resources.control.records import DesiredState, Phase, ReplicaState, Slot
+from streaming.launching import process_of
 from streaming.observing import observe
 from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
 from tests.fakes.worlds import (
@@ -229,6 +232,106 @@ def test_a_secondary_that_has_just_become_primary_is_not_turned_off(tmp_path: Pa
         assert (row.desired, row.slot) == (PRIMARY, Slot.PRIMARY)
 
 
+def test_a_secondary_that_takes_over_between_look_and_act_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step is about to write when the secondary becomes the primary."""
+    with a_world(tmp_path, tier="deployed") as world:
+        a_secondary(world, "s")
+        watch = Watch(world=world, stream=CLICKS, began_at=0.0, beat=lambda: None)
+        as_secondary = observe(world, CLICKS)
+        world.store.replicas.end("p", ReplicaState.DEAD, "gone")
+        world.store.takeovers.take(
+            CLICKS, "s", primary=None, seen=None, ttl_seconds=3.0, reason="gone"
+        )
+        monkeypatch.setattr(Watch, "look", lambda _: as_secondary)
+        monkeypatch.setattr(Watch, "patience_seconds", 0.1)
+        secondaries.turn(watch, TurnSwitch("s", Switch.PROCESS, on=False))
+        secondaries.see_off(watch, AwaitSecondaryEnd("s"))
+        secondaries.end(watch, EndSecondary("s", "thought dead"))
+        monkeypatch.setattr(secondaries, "TAKEOVER_SECONDS", -1000.0)
+        monkeypatch.setattr(secondaries, "_decided", lambda *_: False)
+        secondaries.await_takeover(watch, AwaitTakeover("s"))
+        row = world.store.replicas.get("s")
+        assert row is not None
+        assert (row.desired, row.slot, row.ended_at) == (PRIMARY, Slot.PRIMARY, None)
+
+
+def test_a_secondary_that_takes_over_as_patience_ends_is_not_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        a_world(tmp_path, tier="deployed") as world,
+        simulated_drivers(world, monkeypatch) as drivers,
+    ):
+        recovered(drivers)
+        secondary = observe(world, CLICKS).secondary
+        assert secondary is not None
+
+        def take_over() -> None:
+            if observe(world, CLICKS).secondary is not None:
+                world.store.takeovers.take(
+                    CLICKS, secondary.id, primary="p", seen=None, ttl_seconds=3.0, reason="gone"
+                )
+
+        found = await_leave(
+            world, secondary.id, slot=Slot.SECONDARY, patience_seconds=-1.0, beat=take_over
+        )
+        assert found == {"stayed_as": "primary"}
+        process = process_of(secondary)
+        assert process is not None
+        assert process.is_alive()
+
+
+def test_one_that_does_not_leave_in_time_is_ended_and_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        a_world(tmp_path, tier="deployed") as world,
+        simulated_drivers(world, monkeypatch) as drivers,
+    ):
+        recovered(drivers)
+        secondary = observe(world, CLICKS).secondary
+        assert secondary is not None
+        found = await_leave(world, secondary.id, slot=Slot.SECONDARY, patience_seconds=-1.0)
+        assert found["ended"] is ReplicaState.DEAD
+        process = process_of(secondary)
+        assert process is not None
+        assert not process.is_alive()
+
+
+def test_a_switch_that_cannot_be_turned_costs_nothing_that_is_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_world(tmp_path, tier="active_standby") as world:
+        a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
+        monkeypatch.setattr(Watch, "patience_seconds", 0.1)
+        recovery = Recovery(world=world, stream=CLICKS, run="run")
+        with pytest.raises(TransientError, match="receive of s was not on"):
+            list(recovery.steps())
+        seen = observe(world, CLICKS)
+        assert seen.secondary is not None
+        assert seen.secondary.id == "s"
+        assert seen.covered is Tier.DEPLOYED
+        assert seen.secondary.desired.receive
+        assert world.store.journal.of(CLICKS)[-1].phase is Phase.FAILED
+
+
+def test_who_is_interrupted_says_so(tmp_path: Path) -> None:
+    with a_world(tmp_path, tier="active_standby") as world:
+        a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
+
+        def interrupt() -> None:
+            row = world.store.replicas.get("s")
+            if row is not None and row.desired.receive:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            list(Recovery(world=world, stream=CLICKS, run="run", beat=interrupt).steps())
+        last = world.store.journal.of(CLICKS)[-1]
+        assert (last.phase, last.detail["error"]) == (Phase.FAILED, "KeyboardInterrupt")
+
+
 def test_a_switch_stops_waiting_when_the_primary_needs_it(tmp_path: Path) -> None:
     with a_world(tmp_path, tier="passive_standby_cold") as world:
         a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
@@ -255,6 +358,9 @@ def test_a_paused_secondary_counts_as_there(tmp_path: Path) -> None:
         )
         assert switch_plan(world, CLICKS, Tier.ACTIVE_STANDBY) == []
         assert observe(world, CLICKS).covered is Tier.PASSIVE_STANDBY_HOT
+        assert list(Recovery(world=world, stream=CLICKS, run="run").steps()) == []
+        [change] = world.store.tiers.history(CLICKS)
+        assert change.reached_at is None
 
 
 def test_the_secondary_is_seen_off_before_the_primary(tmp_path: Path) -> None:

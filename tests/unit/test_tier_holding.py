@@ -84,7 +84,10 @@ def test_a_pause_for_a_loaded_host_is_the_reason(world: World) -> None:
     a_secondary(
         world, CLICKS, observed=Switches(deploy=True, receive=True), state=ReplicaState.PAUSED
     )
-    assert "the host is loaded" in now(world).reason
+    found = now(world)
+    assert not found.held
+    assert "paused, good for deployed" in found.reason
+    assert "the host is loaded" in found.reason
 
 
 def test_a_stopped_stream_has_nothing_to_hold(world: World) -> None:

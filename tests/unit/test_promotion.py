@@ -1,0 +1,87 @@
+"""What a secondary that has taken over tells: how long it took, and one incident."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from resources.control.records import Incident, IncidentState
+from resources.control.store import ControlStore
+from streaming.failures import OVERTAKEN, RECOVERY
+from streaming.promotion import Fallen, Promotion
+from streaming.sampling import Sampler
+from tests.support.control_failovers import Look, a_failover, take_over
+from tests.support.control_registers import wait_for_the_clock
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ControlStore]:
+    with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as opened:
+        yield opened
+
+
+def an_incident(store: ControlStore, key: str) -> Incident:
+    return store.incidents.open(stream="words", key=key, kind=RECOVERY, detail={})
+
+
+def promoted(store: ControlStore, look: Look, *, primary: str | None = "p1") -> None:
+    """Take over, and be level at once."""
+    wait_for_the_clock(store)
+    lease = take_over(store, look)
+    assert lease is not None
+    Promotion(
+        stream="words",
+        replica="s1",
+        fallen=Fallen(primary, look.lease, "gone"),
+        token=lease.token,
+        taken_at=lease.taken_at,
+        detect_seconds=0.5,
+        at=0.0,
+    ).level(store, Sampler(store, "words", "s1"))
+
+
+def open_keys(store: ControlStore) -> list[str]:
+    return [one.key for one in store.incidents.of("words")]
+
+
+def test_it_opens_the_incident_of_the_primary_that_fell(store: ControlStore) -> None:
+    promoted(store, a_failover(store))
+    assert open_keys(store) == ["words/p1/1"]
+
+
+def test_an_incident_that_was_closed_before_is_not_this_one(store: ControlStore) -> None:
+    look = a_failover(store)
+    store.incidents.close(an_incident(store, "words/p1/1").id, "came back by itself")
+    promoted(store, look)
+    assert open_keys(store) == ["words/p1/2"]
+
+
+def test_one_that_the_sensor_opened_will_do(store: ControlStore) -> None:
+    look = a_failover(store)
+    an_incident(store, "words/p1/1")
+    promoted(store, look)
+    assert open_keys(store) == ["words/p1/1"]
+
+
+def test_a_primary_that_was_fenced_before_has_its_incident_already(store: ControlStore) -> None:
+    look = a_failover(store)
+    an_incident(store, "words/p1/1")
+    promoted(store, look, primary=None)
+    assert open_keys(store) == ["words/p1/1"]
+
+
+def test_redundancy_does_not_wait_for_the_next_try_at_an_old_trouble(store: ControlStore) -> None:
+    look = a_failover(store)
+    old = an_incident(store, "words/p1/secondary-s0/1")
+    promoted(store, look)
+    assert open_keys(store) == ["words/p1/1"]
+    overtaken = store.incidents.get(old.id)
+    assert overtaken is not None
+    assert (overtaken.state, overtaken.outcome) == (IncidentState.CLOSED, OVERTAKEN)
+
+
+def test_a_run_that_is_at_work_goes_on(store: ControlStore) -> None:
+    look = a_failover(store)
+    store.incidents.claim(an_incident(store, "words/p1/secondary-s0/1").id, "run", 60.0)
+    promoted(store, look)
+    assert open_keys(store) == ["words/p1/secondary-s0/1"]
