@@ -1,6 +1,5 @@
 """What the contenders of the failover benchmark share: the load, the two states, and what is measured."""
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -86,11 +85,11 @@ class Found:
 
 
 def wait(condition: Condition, what: str, story: Callable[[], str]) -> None:
-    """Wait for something; a benchmark that waits in vain ends and says why."""
+    """Wait for something; one that waits in vain is told why, and what was measured before is kept."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         if time.monotonic() > deadline:
-            sys.exit(f"no {what} in {PATIENCE_SECONDS:.0f} s: {story()}")
+            raise TimeoutError(f"no {what} in {PATIENCE_SECONDS:.0f} s: {story()}")
         time.sleep(LOOK_SECONDS)
 
 

@@ -83,9 +83,7 @@ class Recovery:
             case AwaitLevel():
                 return self._await_level(watch, step)
             case AwaitEnd():
-                self.world.store.replicas.desire(step.primary, OFF)
-                self._await(watch, lambda seen: seen.verdict.health is not Health.STOPPING)
-                return {}
+                return self._await_end(watch, step)
             case GiveUp():
                 self.world.store.streams.desire(self.stream, DesiredState.STOPPED)
                 raise PermanentError(
@@ -111,9 +109,24 @@ class Recovery:
         row = launch_primary(self.world.project, self.world.store, self.stream)
         return {"replica": None if row is None else row.id}
 
+    def _await_end(self, watch: Watch, step: AwaitEnd) -> Mapping[str, Any]:
+        self.world.store.replicas.desire(step.primary, OFF)
+        self._await(
+            watch,
+            lambda seen: seen.verdict.health is not Health.STOPPING,
+            what="has not stopped",
+            hint="it may be shipping a last snapshot: look again, or at `holdfast logs`",
+        )
+        return {}
+
     def _await_level(self, watch: Watch, step: AwaitLevel) -> Mapping[str, Any]:
         waits = (Health.STARTING, Health.REPLAYING, Health.WAITING)
-        self._await(watch, lambda seen: seen.verdict.health not in waits)
+        self._await(
+            watch,
+            lambda seen: seen.verdict.health not in waits,
+            what="is not level",
+            hint="it may have much to replay: look again, or at `holdfast logs`",
+        )
         latest = self.world.store.samples.latest(self.stream)
         return {
             name: latest[name].value
@@ -121,13 +134,12 @@ class Recovery:
             if name in latest and latest[name].replica == step.primary
         }
 
-    def _await(self, watch: Watch, over: Callable[[StreamSeen], bool]) -> None:
+    def _await(
+        self, watch: Watch, over: Callable[[StreamSeen], bool], *, what: str, hint: str
+    ) -> None:
         patience = watch.patience_seconds
         if not watch.until(over, patience_seconds=patience):
-            raise TransientError(
-                f"{self.stream} is not level after {patience:.0f} s",
-                hint="it may have much to replay: look again, or at `holdfast logs`",
-            )
+            raise TransientError(f"{self.stream} {what} after {patience:.0f} s", hint=hint)
 
 
 def _act_on_secondary(

@@ -52,7 +52,7 @@ def turn(watch: Watch, step: TurnSwitch) -> Mapping[str, Any]:
         raise TransientError(
             f"{step.switch} of {step.secondary} was not {way} after {patience:.0f} s",
             hint=f"it goes on trying, and the stream has {watch.look().covered} meanwhile; "
-            f"`holdfast logs {watch.stream}` tells what keeps it",
+            f"`holdfast logs {watch.stream} --replica {step.secondary}` tells what keeps it",
         )
     return _measured(store, watch.stream, step.secondary, since=seen.at)
 

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 from orchestration.cli.commands.logs import grown, last_lines
+from resources.control.records import ReplicaState
+from tests.fakes.standbys import a_secondary
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import REPLICA, STREAM, a_running_stream, a_world
 
 
-def test_the_newest_replicas_last_lines_are_shown(tmp_path: Path) -> None:
+def test_the_primarys_last_lines_are_shown(tmp_path: Path) -> None:
     with a_world(tmp_path) as world:
         a_running_stream(world)
         folder = world.project.home / "replicas" / REPLICA
@@ -21,6 +23,18 @@ def test_the_newest_replicas_last_lines_are_shown(tmp_path: Path) -> None:
     assert shown == "line 98\nline 99\n"
     assert found["replica"] == REPLICA
     assert found["lines"] == ["what Spark says"]
+
+
+def test_a_younger_secondary_has_to_be_named_while_there_is_a_primary(tmp_path: Path) -> None:
+    with a_world(tmp_path) as world:
+        a_running_stream(world)
+        a_secondary(world, STREAM, name="s1")
+        shown = facts(tmp_path, "logs", STREAM)
+        named = facts(tmp_path, "logs", STREAM, "--replica", "s1")
+        world.store.replicas.end(REPLICA, ReplicaState.DEAD, "gone")
+        left = facts(tmp_path, "logs", STREAM)
+
+    assert [found["replica"] for found in (shown, named, left)] == [REPLICA, "s1", "s1"]
 
 
 def test_a_replica_that_never_was_is_an_error_that_names_those_that_were(tmp_path: Path) -> None:

@@ -31,14 +31,14 @@ def logs(
         int, typer.Option("--lines", "-n", min=0, help="How many to begin with.")
     ] = 50,
     replica: Annotated[
-        str | None, typer.Option(metavar="ID", help="Another replica than the newest.")
+        str | None, typer.Option(metavar="ID", help="This one, instead of the primary.")
     ] = None,
     spark: Annotated[
         bool, typer.Option("--spark", help="What Spark wrote, instead of the replica's own log.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the log of a stream's newest replica; --follow goes on with the next one too."""
+    """Show the log of a stream's primary, or else of its newest replica; --follow goes on with the next."""
     tell = terminal(ctx)
     with tell.world() as world:
         row = _row(world, stream, replica)
@@ -50,10 +50,8 @@ def logs(
         for line in last_lines(path, lines):
             typer.echo(line)
         if follow:
-            newest = replica is None
-            _follow(
-                path, lambda: _file(_row(world, stream, replica), spark=spark) if newest else path
-            )
+            named = replica is not None
+            _follow(path, lambda: path if named else _file(_row(world, stream, None), spark=spark))
 
 
 def last_lines(path: Path, count: int) -> Iterator[str]:
@@ -76,14 +74,14 @@ def grown(path: Path, position: int) -> tuple[str, int]:
         return text.decode(errors="replace"), log.tell()
 
 
-def _follow(path: Path, newest: Callable[[], Path]) -> None:
+def _follow(path: Path, shown: Callable[[], Path]) -> None:
     from resources.clock import SYSTEM_CLOCK
 
     position = path.stat().st_size if path.exists() else 0
     while True:  # until Ctrl-C
         text, position = grown(path, position)
         typer.echo(text, nl=False)
-        current = newest()
+        current = shown()
         if current != path:
             typer.echo(f"--- {current.parent.name} ---")
             path, position = current, 0
@@ -91,9 +89,13 @@ def _follow(path: Path, newest: Callable[[], Path]) -> None:
 
 
 def _row(world: "World", stream: str, replica: str | None) -> "ReplicaRow":
+    """The replica that was named; otherwise the live primary, or the newest if there is none."""
+    from resources.control.records import Slot
+
     world.project.stream(stream)
     rows = world.store.replicas.of(stream, live=False)
-    found = [row for row in rows if replica is None or row.id == replica]
+    primary = [row for row in rows if row.slot is Slot.PRIMARY and not row.state.ended]
+    found = primary or rows if replica is None else [row for row in rows if row.id == replica]
     if found:
         return found[0]
     if replica is None:
