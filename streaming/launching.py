@@ -12,6 +12,7 @@ from configs.sinks import DeltaSink
 from configs.sources import FilesSource
 from configs.stream import StreamDeclaration
 from ft_policies.errors import TransientError
+from ft_policies.health import Process
 from ft_policies.tiers import PRIMARY, Switches
 from resources.control.records import DesiredState, ReplicaRow, ReplicaState, Slot
 from resources.control.store import ControlStore
@@ -96,6 +97,14 @@ def process_of(row: ReplicaRow) -> Launched | None:
     if row.host != HOST or row.pid is None or row.pid_started_at is None:
         return None
     return Launched(row.pid, row.pid_started_at)
+
+
+def process_state(row: ReplicaRow | None) -> Process:
+    """What the operating system says of a replica's process."""
+    process = None if row is None else process_of(row)
+    if process is None:
+        return Process.UNKNOWN
+    return Process.RUNNING if process.is_alive() else Process.GONE
 
 
 def located(project: Project, stream: StreamDeclaration) -> StreamDeclaration:

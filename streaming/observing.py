@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import takewhile
 
-from ft_policies.health import HealthPolicy, PrimarySeen, Process, SecondarySeen, Verdict
+from ft_policies.health import HealthPolicy, PrimarySeen, SecondarySeen, Verdict
 from ft_policies.recovery import Observed, SecondaryLook, next_step
 from ft_policies.tiers import OFF, Tier, covered
 from resources.control.records import (
@@ -18,7 +18,7 @@ from resources.control.records import (
     StreamRow,
 )
 from resources.control.store import ControlStore
-from streaming.launching import process_of
+from streaming.launching import process_state
 from streaming.world import World
 
 
@@ -148,13 +148,6 @@ def _covered(secondary: ReplicaRow | None, verdict: Verdict | None) -> Tier:
     return covered(secondary.observed)
 
 
-def _process(row: ReplicaRow) -> Process:
-    process = process_of(row)
-    if process is None:
-        return Process.UNKNOWN
-    return Process.RUNNING if process.is_alive() else Process.GONE
-
-
 def _seen(
     primary: ReplicaRow, primaries: list[ReplicaRow], lease: Lease | None, at: float
 ) -> PrimarySeen:
@@ -167,7 +160,7 @@ def _seen(
         progressed_at = None
     return PrimarySeen(
         id=primary.id,
-        process=_process(primary),
+        process=process_state(primary),
         registered_age=at - began_at,
         heartbeat_age=None if primary.heartbeat_at is None else at - primary.heartbeat_at,
         progress_age=None if progressed_at is None else at - progressed_at,
@@ -184,7 +177,7 @@ def _judged(policy: HealthPolicy, store: ControlStore, row: ReplicaRow, at: floa
     return policy.judge_secondary(
         SecondarySeen(
             id=row.id,
-            process=_process(row),
+            process=process_state(row),
             registered_age=at - row.registered_at,
             heartbeat_age=None if row.heartbeat_at is None else at - row.heartbeat_at,
             quiet_seconds=at - max(moment for moment in stirred if moment is not None),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ft_policies.errors import TransientError
+from ft_policies.failover import DetectedBy
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import Incident, Lease
 from resources.control.store import ControlStore
@@ -19,6 +20,7 @@ class Fallen:
     primary: str | None
     lease: Lease | None
     reason: str
+    detected_by: DetectedBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +33,11 @@ class Promotion:
     token: int
     taken_at: float
     detect_seconds: float
-    at: float
+    taken_monotonic: float
 
     def level(self, store: ControlStore, sampler: Sampler) -> None:
         """Tell how long it took, and open the incident that restores redundancy."""
-        seconds = self.detect_seconds + SYSTEM_CLOCK.monotonic() - self.at
+        seconds = self.detect_seconds + SYSTEM_CLOCK.monotonic() - self.taken_monotonic
         sampler.once("t_detect_seconds", self.detect_seconds)
         sampler.once("recovery_seconds", seconds)
         patiently(lambda: self._open_incident(store, seconds), what="reporting the failover")
@@ -56,6 +58,7 @@ class Promotion:
             detail={
                 "health": "taken_over",
                 "reason": self.fallen.reason,
+                "detected_by": self.fallen.detected_by.value,
                 "primary": self.fallen.primary,
                 "taken_over_by": self.replica,
                 "t_detect_seconds": self.detect_seconds,
@@ -91,7 +94,7 @@ def promote(
     lease = lease or _already_mine(store, pulse)
     if lease is None:
         return None
-    at = SYSTEM_CLOCK.monotonic()
+    taken_monotonic = SYSTEM_CLOCK.monotonic()
     pulse.adopt(lease)
     silent = 0.0 if fallen.lease is None else lease.taken_at - fallen.lease.renewed_at
     return Promotion(
@@ -101,7 +104,7 @@ def promote(
         token=lease.token,
         taken_at=lease.taken_at,
         detect_seconds=max(silent, 0.0),
-        at=at,
+        taken_monotonic=taken_monotonic,
     )
 
 

@@ -16,10 +16,11 @@ from ft_policies.health import Process
 from resources.clock import SYSTEM_CLOCK, Clock
 from resources.control.records import Lease, ReplicaRow, Slot
 from resources.control.store import ControlStore
-from streaming.launching import process_of
+from streaming.launching import process_state
 from streaming.promotion import Fallen, Promotion
 
 POLL_SECONDS = 0.05
+AGAIN_SECONDS = 0.25
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ class Silence:
         self._clock = clock
         self._sign: tuple[int, float] | None = None
         self._since: float | None = None
+        self.seconds = 0.0
 
     def look(self, read: Callable[[], Lease | None]) -> Lease | None:
         """Read the lease and note whether it has changed; a failed look begins anew."""
@@ -47,8 +49,6 @@ class Silence:
         else:
             self.seconds = max(asked - self._since, 0.0)
         return lease
-
-    seconds: float = 0.0
 
 
 class PrimaryWatch(threading.Thread):
@@ -79,6 +79,7 @@ class PrimaryWatch(threading.Thread):
         self._silence = Silence(clock)
         self._ended = threading.Event()
         self._looked_at = float("-inf")
+        self._seen_gone = False
         self._primary: ReplicaRow | None = None
         self._lease: Lease | None = None
         self.promotion: Promotion | None = None
@@ -100,17 +101,24 @@ class PrimaryWatch(threading.Thread):
 
     def look(self) -> None:
         """Look once; what was seen before counts until the next look at the control store."""
-        process = _process(self._primary)
-        due = self._clock.monotonic() - self._looked_at >= self._beat_seconds
-        if due or process is Process.GONE:
-            self._looked_at = self._clock.monotonic()
+        gone = process_state(self._primary) is Process.GONE
+        now = self._clock.monotonic()
+        if (gone and not self._seen_gone) or now - self._looked_at >= self._pause_seconds:
+            self._looked_at, self._seen_gone = now, gone
             self._lease = self._silence.look(lambda: self._store.leases.get(self._stream))
             self._primary = self._store.replicas.live(self._stream, Slot.PRIMARY)
-            self._judge(_process(self._primary))
+            process = process_state(self._primary)
+            self._seen_gone = process is Process.GONE
+            self._judge(process)
 
     def stop(self) -> None:
         """Look no longer."""
         self._ended.set()
+
+    @property
+    def _pause_seconds(self) -> float:
+        """Between looks at the control store; one that is gone and not replaced yet is urgent."""
+        return min(AGAIN_SECONDS, self._beat_seconds) if self._seen_gone else self._beat_seconds
 
     def _judge(self, process: Process) -> None:
         primary, lease = self._primary, self._lease
@@ -122,12 +130,7 @@ class PrimaryWatch(threading.Thread):
         )
         decision = self._policy.decide(look)
         if isinstance(decision, TakeOver):
-            self.promotion = self._promote(Fallen(look.id, lease, decision.reason))
-            self._wake.set()
-
-
-def _process(primary: ReplicaRow | None) -> Process:
-    known = None if primary is None else process_of(primary)
-    if known is None:
-        return Process.UNKNOWN
-    return Process.RUNNING if known.is_alive() else Process.GONE
+            fallen = Fallen(look.id, lease, decision.reason, decision.detected_by)
+            self.promotion = self._promote(fallen)
+            if self.promotion is not None:
+                self._wake.set()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ft_policies.failover import DetectedBy
 from resources.control.records import Incident, IncidentState
 from resources.control.store import ControlStore
 from streaming.failures import OVERTAKEN, RECOVERY
@@ -32,11 +33,11 @@ def promoted(store: ControlStore, look: Look, *, primary: str | None = "p1") -> 
     Promotion(
         stream="words",
         replica="s1",
-        fallen=Fallen(primary, look.lease, "gone"),
+        fallen=Fallen(primary, look.lease, "gone", DetectedBy.PROCESS),
         token=lease.token,
         taken_at=lease.taken_at,
         detect_seconds=0.5,
-        at=0.0,
+        taken_monotonic=0.0,
     ).level(store, Sampler(store, "words", "s1"))
 
 
@@ -46,7 +47,8 @@ def open_keys(store: ControlStore) -> list[str]:
 
 def test_it_opens_the_incident_of_the_primary_that_fell(store: ControlStore) -> None:
     promoted(store, a_failover(store))
-    assert open_keys(store) == ["words/p1/1"]
+    (incident,) = store.incidents.of("words")
+    assert (incident.key, incident.detail["detected_by"]) == ("words/p1/1", "process")
 
 
 def test_an_incident_that_was_closed_before_is_not_this_one(store: ControlStore) -> None:

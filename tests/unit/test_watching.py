@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ft_policies.errors import TransientError
-from ft_policies.failover import FailoverPolicy
+from ft_policies.failover import DetectedBy, FailoverPolicy
 from ft_policies.tiers import OFF, PRIMARY, Switches
 from resources.control.records import Lease, ReplicaState, Slot
 from resources.control.store import ControlStore
@@ -41,13 +41,14 @@ class Watched:
     def __init__(self, store: ControlStore) -> None:
         self.clock = SteppedClock()
         self.fallen: list[Fallen] = []
+        self.wake = threading.Event()
         self.watch = PrimaryWatch(
             store,
             "words",
             FailoverPolicy(lease_seconds=LEASE_SECONDS),
             beat_seconds=0.5,
             promote=self.fallen.append,
-            wake=threading.Event(),
+            wake=self.wake,
             clock=self.clock,
         )
 
@@ -130,18 +131,44 @@ def test_a_silent_primary_falls_after_the_lease_time(store: ControlStore, look: 
     assert watched.look_after(LEASE_SECONDS - 0.1) == []
     (fallen,) = watched.look_after(0.6)
     assert (fallen.primary, fallen.lease) == (look.primary, look.lease)
+    assert fallen.detected_by is DetectedBy.LEASE
 
 
-def test_a_primary_whose_process_is_gone_falls_at_once(store: ControlStore) -> None:
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    born = Launched.of(child.pid).started_at
+@pytest.fixture
+def child(store: ControlStore) -> Iterator["subprocess.Popen[bytes]"]:
+    """The process of a primary on this host."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        store.replicas.register(
+            id="p1", stream="words", slot=Slot.PRIMARY, desired=PRIMARY, host=HOST, folder="."
+        )
+        born = Launched.of(process.pid).started_at
+        store.replicas.launched("p1", pid=process.pid, pid_started_at=born)
+        yield process
+        process.kill()
+
+
+def test_a_primary_whose_process_is_gone_falls_at_once(
+    store: ControlStore, child: "subprocess.Popen[bytes]"
+) -> None:
+    watched = Watched(store)
+    assert watched.look_after(0.0) == []
+    child.kill()
     child.wait()
-    store.replicas.register(
-        id="p1", stream="words", slot=Slot.PRIMARY, desired=PRIMARY, host=HOST, folder="."
-    )
-    store.replicas.launched("p1", pid=child.pid, pid_started_at=born)
-    (fallen,) = Watched(store).look_after(0.0)
+    (fallen,) = watched.look_after(0.05)
     assert "gone" in fallen.reason
+    assert fallen.detected_by is DetectedBy.PROCESS
+
+
+def test_one_that_cannot_be_followed_yet_is_tried_again_soon_and_not_at_every_look(
+    store: ControlStore, child: "subprocess.Popen[bytes]"
+) -> None:
+    child.kill()
+    child.wait()
+    watched = Watched(store)
+    assert len(watched.look_after(0.0)) == 1
+    tries = [len(watched.look_after(0.0625)) for _ in range(8)]
+    assert tries == [1, 1, 1, 2, 2, 2, 2, 3]
+    assert not watched.wake.is_set()  # nothing has changed for the replica
 
 
 def a_pulse(store: ControlStore, replica: str) -> Pulse:
