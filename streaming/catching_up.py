@@ -1,9 +1,12 @@
 """The time from the opening of a query's gate until it is level with what was decided before."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from resources.clock import SYSTEM_CLOCK
+from resources.control.store import ControlStore
+from resources.patience import patiently
 from streaming.running import RunningQuery
 from streaming.sampling import Sampler
 
@@ -32,3 +35,11 @@ class CatchUp:
         log.info("level with epoch %s after %.2f s", self.goal, now - self._since)
         self.level = True
         return True
+
+
+def last_decided(store: ControlStore, stream: str, give_up: Callable[[], bool]) -> int:
+    """The newest epoch of the log, -1 if there is none; a store that is away is waited for."""
+    last = patiently(
+        lambda: store.epochs.last(stream), what="reading the epoch log", give_up=give_up
+    )
+    return -1 if last is None else last.epoch

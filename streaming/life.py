@@ -20,6 +20,7 @@ from resources.object_store import S3ObjectStore
 from resources.patience import patiently
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
+from streaming.catching_up import last_decided
 from streaming.class_archive import ClassArchive
 from streaming.gate import Gate, GateState
 from streaming.output import Output
@@ -118,6 +119,7 @@ class Life:
             output=Output(spec, store, vault, spark, pulse, sender, sampler),
             sampler=sampler,
             watch=watch,
+            token=token,
             spare=spare,
             stop_requested=self.stop_requested,
             wake=wake,
@@ -148,13 +150,8 @@ class Life:
         return spark, restored
 
     def _rehearse(self, spark: SparkSession, sampler: Sampler, give_up: Callable[[], bool]) -> None:
-        last = patiently(
-            lambda: self.store.epochs.last(self.spec.stream.name),
-            what="reading the epoch log",
-            give_up=give_up,
-        )
+        decided = last_decided(self.store, self.spec.stream.name, give_up) + 1
         began = SYSTEM_CLOCK.monotonic()
-        decided = 0 if last is None else last.epoch + 1
         if rehearse(spark, self.spec, decided_epochs=decided, give_up=give_up):
             sampler.once("t_rehearse_seconds", SYSTEM_CLOCK.monotonic() - began)
 

@@ -1,13 +1,14 @@
 """What a replica does all day: bring its switches to where they should be, and take over if it must.
 
 One loop, in one thread. It looks at what is wanted, changes what differs, tends the query, and says
-what is on. A secondary whose primary has fallen becomes the primary in the middle of it: from then on
-other switches are wanted, and the loop goes on as before.
+what is on. A secondary whose primary has fallen becomes the primary in the middle of it: the watch takes
+over, in a thread of its own, and the loop goes on with other switches.
 """
 
 import logging
 import shutil
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -22,7 +23,7 @@ from resources.patience import patiently
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
 from streaming import priority
-from streaming.catching_up import CatchUp
+from streaming.catching_up import CatchUp, last_decided
 from streaming.checkpoint import give_identity
 from streaming.gate import Gate, GateState
 from streaming.output import Output
@@ -52,7 +53,7 @@ class Ending(StrEnum):
 
 @dataclass
 class Reconciler:
-    """The switches of one replica; `restored` is what a primary starts from."""
+    """The switches of one replica; `restored` is what a primary starts from, `token` the one to write by."""
 
     spec: ReplicaSpec
     store: ControlStore
@@ -63,6 +64,7 @@ class Reconciler:
     output: Output
     sampler: Sampler
     watch: PrimaryWatch
+    token: Callable[[], int]
     spare: SpareCapacityGuard | None
     stop_requested: threading.Event
     wake: threading.Event
@@ -99,11 +101,8 @@ class Reconciler:
 
     def is_over(self) -> bool:
         """Whether this replica has no place any more, or is asked to leave it."""
-        return (
-            self.stop_requested.is_set()
-            or self.pulse.lost.is_set()
-            or not self.pulse.row.desired.deploy
-        )
+        asked = self.stop_requested.is_set() or not self.pulse.row.desired.deploy
+        return asked or self.pulse.lost.is_set()
 
     def _reconcile(self) -> None:
         if not self._is_primary and self.watch.promotion is not None:
@@ -131,8 +130,6 @@ class Reconciler:
             return SECONDARY[Tier.PASSIVE_STANDBY_COLD]
         return desired
 
-    # the lease
-
     def _become_primary(self) -> bool:
         while not self.is_over():
             if patiently(self.pulse.take_lease, what="taking the lease", give_up=self.is_over):
@@ -149,8 +146,6 @@ class Reconciler:
         if self.spare is not None:
             priority.restore()
         self._gate_open = False  # to be opened anew, with our token
-
-    # the query
 
     def _process(self) -> None:
         """Let the query run; a secondary that does not have one starts it on the newest state."""
@@ -209,13 +204,8 @@ class Reconciler:
 
     def _set_gate(self, *, open_: bool) -> None:
         if self._gate_open != open_ and not self.pulse.lost.is_set():
-            self.gate.set(GateState(open=open_, token=self._token()))
+            self.gate.set(GateState(open=open_, token=self.token()))
             self._gate_open = open_
-
-    def _token(self) -> int:
-        return self.pulse.token() if self._is_primary else self.watch.token()
-
-    # progress
 
     def _tend(self) -> None:
         demand_java(self.spark)
@@ -288,14 +278,7 @@ class Reconciler:
         return None if self.standby.synced is None else self.standby.synced.epoch
 
     def _last_decided(self) -> int:
-        last = patiently(
-            lambda: self.store.epochs.last(self.spec.stream.name),
-            what="reading the epoch log",
-            give_up=self.is_over,
-        )
-        return -1 if last is None else last.epoch
-
-    # the end
+        return last_decided(self.store, self.spec.stream.name, self.is_over)
 
     def _end(self) -> None:
         self.watch.stop()
