@@ -5,6 +5,8 @@ step that somebody is at now.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ft_policies.tiers import Switch
+from ft_policies.transitions import Turn
 from resources.control.records import JournalLine, Phase
 from resources.control.store import ControlStore
 
@@ -41,7 +43,7 @@ class Change:
 
 def recent_changes(store: ControlStore, stream: str) -> list[Change]:
     """The newest runs of recover and switch; the one that wrote last comes last."""
-    return gathered(store.journal.of(stream, limit=LINES))
+    return _gathered(store.journal.of(stream, limit=LINES))
 
 
 def under_way(changes: list[Change]) -> Change | None:
@@ -52,7 +54,7 @@ def under_way(changes: list[Change]) -> Change | None:
     return changes[-1] if changes and changes[-1].doing is not None else None
 
 
-def gathered(lines: Iterable[JournalLine]) -> list[Change]:
+def _gathered(lines: Iterable[JournalLine]) -> list[Change]:
     """Journal lines as runs, by the time of their last line."""
     runs: dict[str, Change] = {}
     for line in lines:
@@ -77,5 +79,5 @@ def _step(line: JournalLine) -> StepSeen:
 def _about(line: JournalLine) -> str:
     """`receive on` for a switch, otherwise the replica that the step is about."""
     if "switch" in line.detail:
-        return f"{line.detail['switch']} {'on' if line.detail.get('on') else 'off'}"
+        return str(Turn(Switch(line.detail["switch"]), on=bool(line.detail.get("on"))))
     return str(next((line.detail[key] for key in ABOUT if line.detail.get(key)), ""))

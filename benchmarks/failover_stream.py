@@ -14,7 +14,6 @@ import yaml
 from benchmarks import failover_trial as trial
 from benchmarks.failover_trial import Failover, Meter, State, Steady, Usage, wait
 from ft_policies.health import Health
-from ft_policies.recovery import next_step
 from ft_policies.tiers import SECONDARY, Tier
 from orchestration.incidents import open_recovery
 from orchestration.playbooks.recover import Recovery, start
@@ -204,7 +203,7 @@ class SupervisedStream:
 
     def _is_held(self) -> bool:
         seen = observe(self._world, NAME)
-        settled = seen.verdict.health is Health.HEALTHY and next_step(seen.observed()) is None
+        settled = seen.verdict.health is Health.HEALTHY and seen.needs_nothing
         if not settled or seen.covered is not self._tier:
             return False
         if self._tier is Tier.PASSIVE_REPLICATION:

@@ -78,7 +78,7 @@ class SecondarySeen:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A stream's health and the sentence that explains it."""
+    """A stream's or a secondary's health and the sentence that explains it."""
 
     health: Health
     reason: str

@@ -22,6 +22,9 @@ class Turn:
     switch: Switch
     on: bool
 
+    def __str__(self) -> str:
+        return f"{self.switch} {'on' if self.on else 'off'}"
+
 
 def plan(now: Switches, wanted: Switches) -> tuple[Turn, ...]:
     """The turns that lead from what is on to what should be, in order."""

@@ -9,9 +9,10 @@ from assets.tiers import holding_metadata
 from assets.worlds import Worlds
 from ft_policies.tiers import Tier
 from orchestration.asking import tier_named
+from orchestration.playbooks.leaving import DEFAULT_PATIENCE_SECONDS
 from orchestration.playbooks.recover import start as start_playbook
 from orchestration.playbooks.snapshot import snapshot_now
-from orchestration.playbooks.stop import DEFAULT_PATIENCE_SECONDS, stop as stop_playbook
+from orchestration.playbooks.stop import stop as stop_playbook
 from orchestration.playbooks.switch import switch as switch_playbook
 from orchestration.reporting import name_stream, playbook_tags, report, timeline_table
 from streaming.observing import observe

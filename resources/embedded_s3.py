@@ -41,7 +41,7 @@ class _Server:
     access_key_id: str
     secret_access_key: str
     pid: int = 0
-    pid_started_at: float = 0.0
+    pid_started_at: float = 0.0  # seconds since the machine started, not unix time
 
     @property
     def endpoint(self) -> str:

@@ -25,7 +25,6 @@ from streaming.spec import ReplicaSpec
 
 LOOK_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 10.0
-CHECKPOINTS = "checkpoints"
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +48,7 @@ class _StoppedError(Exception):
 
 
 class Follower(threading.Thread):
-    """Has the primary ship at least every `every_seconds`, and restores whatever is newer.
-
-    `base` is a folder that an earlier snapshot was restored into: the first sync links to it.
-    """
+    """Has the primary ship at least every `every_seconds`, and restores whatever is newer."""
 
     def __init__(
         self,
@@ -62,7 +58,6 @@ class Follower(threading.Thread):
         sampler: Sampler,
         *,
         every_seconds: float,
-        base: Base | None = None,
         look_seconds: float = LOOK_SECONDS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -72,7 +67,7 @@ class Follower(threading.Thread):
         self._store = store
         self._sampler = sampler
         self._every_seconds = every_seconds
-        self._base = base
+        self._base: Base | None = None
         self._look_seconds = look_seconds
         self._clock = clock
         self._asked_at = float("-inf")
@@ -187,8 +182,7 @@ class Follower(threading.Thread):
         report_damaged(self._spec, self._store, row.id, reason)
 
     def _new_folder(self, epoch: int) -> Path:
-        home = self._spec.folder / CHECKPOINTS
         number = 0
-        while (folder := home / f"{epoch:012d}-{number}").exists():
+        while (folder := self._spec.checkpoints / f"{epoch:012d}-{number}").exists():
             number += 1
         return folder

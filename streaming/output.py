@@ -99,6 +99,6 @@ class Output:
 
     def _prune(self) -> None:
         now = SYSTEM_CLOCK.monotonic()
-        if self.sender.staged and now - self._pruned_at >= PRUNE_SECONDS:
+        if self.sender.kept and now - self._pruned_at >= PRUNE_SECONDS:
             self._pruned_at = now
             self.sender.prune()

@@ -14,25 +14,25 @@ import psutil
 log = logging.getLogger(__name__)
 
 
-def lower(nice: int) -> bool:
-    """Run this thread, and whatever it starts, at a lower priority; false if it cannot be undone."""
+def lower(nice: int) -> None:
+    """Run this thread, and whatever it starts, at a lower priority, unless that cannot be undone."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
     try:
         os.setpriority(os.PRIO_PROCESS, 0, before + 1)
         os.setpriority(os.PRIO_PROCESS, 0, before)
     except PermissionError:
-        os_limit = "CAP_SYS_NICE, or `ulimit -e`"
-        log.warning("this user may not raise a priority again (%s): it stays as it is", os_limit)
-        return False
+        log.warning(
+            "this user may not raise a priority again (CAP_SYS_NICE, or `ulimit -e`): it stays as it is"
+        )
+        return
     os.setpriority(os.PRIO_PROCESS, 0, nice)
-    return True
 
 
-def restore(nice: int = 0) -> None:
+def restore() -> None:
     """Give every thread of this process and of its children the usual priority."""
     this = psutil.Process()
     for process in [this, *this.children(recursive=True)]:
         with suppress(psutil.NoSuchProcess, ProcessLookupError, PermissionError):
             for thread in process.threads():
                 with suppress(ProcessLookupError):
-                    os.setpriority(os.PRIO_PROCESS, thread.id, nice)
+                    os.setpriority(os.PRIO_PROCESS, thread.id, 0)

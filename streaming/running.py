@@ -38,7 +38,6 @@ class RunningQuery:
     checkpoint: Path
     parent: Manifest | None
     policy: QueryFailurePolicy = field(default_factory=QueryFailurePolicy)
-    start_seconds: float = 0.0
     _query: StreamingQuery | None = None
     _again_at: float | None = None
     _failures: int = 0
@@ -47,11 +46,9 @@ class RunningQuery:
 
     def start(self) -> None:
         """Hand the query to Spark, which plans it and starts its source in the background."""
-        began = SYSTEM_CLOCK.monotonic()
         self._query = start_query(self.spark, self.spec, self.sender, self.checkpoint)
         self._again_at = None
         self._sampled_at = SYSTEM_CLOCK.monotonic()
-        self.start_seconds = self._sampled_at - began
 
     @property
     def epoch(self) -> int | None:

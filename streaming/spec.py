@@ -35,9 +35,14 @@ class ReplicaSpec(BaseModel):
     table: str
     object_store: Annotated[ObjectStore, Field(discriminator="kind")]
 
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of all its checkpoints."""
+        return self.folder / "checkpoints"
+
     def new_checkpoint(self) -> Path:
         """Where a checkpoint may be made: every query of every incarnation has one of its own."""
-        return self.folder / "checkpoints" / secrets.token_hex(4)
+        return self.checkpoints / secrets.token_hex(4)
 
     @property
     def connect(self) -> Callable[[], S3Connection]:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from assets.changes import Change, recent_changes, under_way
-from ft_policies.recovery import next_step
 from streaming.observing import StreamSeen
 from streaming.world import World
 
@@ -31,7 +30,7 @@ class ChangeFacts:
 def change_of(world: World, seen: StreamSeen) -> ChangeFacts | None:
     """The change that is under way; a stream that lacks nothing has none, whatever was left open."""
     change = under_way(recent_changes(world.store, seen.name))
-    if change is None or next_step(seen.observed()) is None:
+    if change is None or seen.needs_nothing:
         return None
     return ChangeFacts(
         playbook=change.playbook,

@@ -22,9 +22,7 @@ from orchestration.cli.commands import (
     streams,
     switch,
 )
-from orchestration.cli.terminal import Terminal, terminal
-
-INTERRUPTED = 130
+from orchestration.cli.terminal import INTERRUPTED, Terminal, terminal
 
 
 class Commands(TyperGroup):

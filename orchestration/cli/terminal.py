@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from streaming.world import World
 
 DONE, FAILED, NOTE = "[green]✔[/green]", "[red]✘[/red]", "[yellow]•[/yellow]"
+INTERRUPTED = 130  # the exit code after Ctrl-C
 
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print facts as JSON.")]
 Stream: TypeAlias = Annotated[str, typer.Argument(metavar="STREAM", help="A stream's name.")]

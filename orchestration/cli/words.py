@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ft_policies.tiers import Switch
+from ft_policies.transitions import Turn
+
 _BYTES = ("B", "kB", "MB", "GB", "TB")
 NONE = "-"
 
@@ -50,4 +53,4 @@ def turn(detail: Mapping[str, Any]) -> str:
     """`receive on`, for a step that turns a switch; nothing for any other."""
     if "switch" not in detail:
         return ""
-    return f"{detail['switch']} {'on' if detail.get('on') else 'off'}"
+    return str(Turn(Switch(detail["switch"]), on=bool(detail.get("on"))))

@@ -10,8 +10,6 @@ from orchestration.playbooks.performing import Journaled, Performed, perform
 from resources.control.records import DesiredState, ReplicaRow, Slot
 from streaming.world import World
 
-__all__ = ["DEFAULT_PATIENCE_SECONDS", "Ask", "AwaitLeave", "StopStep", "next_stop_step", "stop"]
-
 
 @dataclass(frozen=True, slots=True)
 class Ask:

@@ -115,7 +115,7 @@ class ReplicaRow:
     snapshot_served: int
     host: str
     pid: int | None
-    pid_started_at: float | None
+    pid_started_at: float | None  # seconds since the machine started, not unix time
     folder: str
     epoch: int | None
     progressed_at: float | None

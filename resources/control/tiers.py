@@ -26,7 +26,11 @@ _SET = (
 _NEWEST = sa.select(sa.func.max(tier_changes.c.id)).where(_OF_STREAM).scalar_subquery()
 _REACHED = (
     sa.update(tier_changes)
-    .where(tier_changes.c.id == _NEWEST, tier_changes.c.reached_at.is_(None))
+    .where(
+        tier_changes.c.id == _NEWEST,
+        tier_changes.c.tier_to == sa.bindparam("tier_is"),
+        tier_changes.c.reached_at.is_(None),
+    )
     .values(reached_at=store_now())
     .returning(tier_changes.c.id)
 )
@@ -57,13 +61,12 @@ class Tiers:
                 connection, stream=stream, tier_from=before, tier_to=tier, why=why, run=run
             )
 
-    def reached(self, stream: str, *, tier: str | None = None) -> bool:
-        """Note that the replicas now have the tier last asked for; false if there is nothing to note.
+    def reached(self, stream: str, *, tier: str) -> bool:
+        """Note that the replicas now have a tier; false if there is nothing to note.
 
-        With `tier`, only if that is the one: another may have been asked for since the look.
+        Another one may have been asked for since the look: then this one is not noted.
         """
-        only = _REACHED if tier is None else _REACHED.where(tier_changes.c.tier_to == tier)
-        return bool(self._database.execute(only, {"of_stream": stream}))
+        return bool(self._database.execute(_REACHED, {"of_stream": stream, "tier_is": tier}))
 
     def history(self, stream: str, *, limit: int = 200) -> list[TierChange]:
         """The newest changes of a stream, oldest first."""

@@ -154,8 +154,8 @@ class SnapshotVault:
     ) -> Restored:
         """Bring a snapshot back into a new folder, every digest verified.
 
-        What `base` verified before is linked, not fetched. Without `durable` it does not wait for the disk, for whoever would restore again after a crash
-        of the machine anyway.
+        What `base` verified before is linked, not fetched. Without `durable` it does not wait for the
+        disk, for whoever would restore again after a crash of the machine anyway.
         """
         began = SYSTEM_CLOCK.monotonic()
         fetched = restore_files(
@@ -165,12 +165,7 @@ class SnapshotVault:
         return Restored(files, manifest.state_bytes, fetched.bytes, fetched.requests, took)
 
     def restore_newest(
-        self,
-        into: Path,
-        *,
-        at_most_epoch: int | None = None,
-        base: Base | None = None,
-        durable: bool = True,
+        self, into: Path, *, at_most_epoch: int | None = None, durable: bool = True
     ) -> RestoredNewest | None:
         """Restore the newest snapshot that verifies; `None` if there is no snapshot at all.
 
@@ -182,7 +177,7 @@ class SnapshotVault:
                 continue
             try:
                 manifest = self.manifest(record.id)
-                restored = self.restore(manifest, into, base=base, durable=durable)
+                restored = self.restore(manifest, into, durable=durable)
             except UnusableSnapshotError as error:
                 refused.append(Refused(record.id, str(error)))
                 continue

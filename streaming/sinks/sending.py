@@ -30,7 +30,7 @@ class Sender:
         return self._is_open
 
     @property
-    def staged(self) -> tuple[int, ...]:
+    def kept(self) -> tuple[int, ...]:
         """The epochs that are held back."""
         return tuple(sorted(self._kept.copy()))
 
@@ -48,7 +48,7 @@ class Sender:
         """Commit what was kept, oldest first, and send from now on; after an error, call it again."""
         with self._lock:
             self._sink.prepare(None)
-            for epoch in self.staged:
+            for epoch in self.kept:
                 if self._sink.is_done(epoch):
                     self._give_up(epoch)
                 else:
@@ -63,7 +63,7 @@ class Sender:
 
     def prune(self) -> None:
         """Let go of kept epochs that another replica has committed, and compare its digests."""
-        for epoch in self.staged:
+        for epoch in self.kept:
             with self._lock:  # for one epoch only: `open` must not wait for all of them
                 if epoch not in self._kept:
                     continue

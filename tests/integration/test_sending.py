@@ -42,7 +42,7 @@ def test_a_standby_keeps_its_epochs_prunes_what_the_primary_sent_and_sends_the_r
     spec, other = world.spec("standby"), world.spec("primary")
     sender = a_sender(world, spec)
     world.run(spec, through_epoch=7, sender=sender)
-    kept = sender.staged
+    kept = sender.kept
     assert kept[:8] == tuple(range(8))
     assert world.ledger() == []
     assert len(folders(spec, "standby")) >= 4
@@ -50,12 +50,12 @@ def test_a_standby_keeps_its_epochs_prunes_what_the_primary_sent_and_sends_the_r
     world.run(other, through_epoch=2)
     sent = world.ledger()[-1].epoch
     sender.prune()
-    assert sender.staged
-    assert min(sender.staged) > sent
+    assert sender.kept
+    assert min(sender.kept) > sent
     assert min(folders(spec, "standby")) > sent
 
     sender.open()
-    assert (sender.is_open, sender.staged) == (True, ())
+    assert (sender.is_open, sender.kept) == (True, ())
     assert [entry.epoch for entry in world.ledger()][: len(kept)] == list(kept)
     assert {entry.replica for entry in world.ledger()} == {"standby", "primary"}
     assert world.store.ledger.audit(NAME).disagreements == []
@@ -70,7 +70,7 @@ def test_the_users_own_sink_gets_kept_epochs_when_it_is_opened(
     spec = world.spec("one", sink={"kind": "callable", "idempotent": True, "function": function})
     sender = a_sender(world, spec)
     world.run(spec, through_epoch=4, sender=sender)
-    kept = sender.staged
+    kept = sender.kept
     assert not (tmp_path / "writes").exists()
     assert len(list((spec.folder / "outbox").iterdir())) >= len(kept) >= 5
     sender.open()
@@ -103,7 +103,7 @@ def test_kept_rows_come_back_as_they_were_even_if_there_are_none(
     sender(spark.createDataFrame(rows, schema), 2)
     Ledgering(world.store, NAME, "two", lambda: 1).write(0, rows=2, digest="another")
     sender.prune()
-    assert sender.staged == (1, 2)
+    assert sender.kept == (1, 2)
     assert [incident.kind for incident in world.store.incidents.of(NAME)] == ["digest_differs"]
     sender.open()
     assert list(seen) == [1, 2]

@@ -79,14 +79,14 @@ class TierContract:
 
     def test_the_newest_change_is_reached_once(self, store: ControlStore) -> None:
         store.streams.declare("words", {}, "deployed")
-        assert store.tiers.reached("words")
+        assert store.tiers.reached("words", tier="deployed")
         [first] = store.tiers.history("words")
         assert first.reached_at == pytest.approx(store.now(), abs=30)
-        assert not store.tiers.reached("words")
+        assert not store.tiers.reached("words", tier="deployed")
         assert store.tiers.history("words") == [first]
         switched(store, "active_standby")
         switched(store, "passive_standby_hot")
-        assert store.tiers.reached("words")
+        assert store.tiers.reached("words", tier="passive_standby_hot")
         reached = [change.reached_at is not None for change in store.tiers.history("words")]
         assert reached == [True, False, True]
 
@@ -95,7 +95,7 @@ class TierContract:
         switched(store, "active_standby")
         assert not store.tiers.reached("words", tier="deployed")
         assert store.tiers.reached("words", tier="active_standby")
-        assert not store.tiers.reached("unknown")
+        assert not store.tiers.reached("unknown", tier="deployed")
 
     def test_a_history_is_of_one_stream_and_keeps_the_newest(self, store: ControlStore) -> None:
         store.streams.declare("words", {}, "deployed")

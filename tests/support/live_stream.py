@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from apps.word_count.oracle import expected
-from ft_policies.recovery import Step, next_step
+from ft_policies.recovery import Step
 from ft_policies.tiers import Tier
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.recover import Recovery, start
@@ -151,7 +151,7 @@ class LiveStream:
 
     def holds(self, tier: Tier) -> bool:
         seen = self.look()
-        well = seen.verdict.health == "healthy" and next_step(seen.observed()) is None
+        well = seen.verdict.health == "healthy" and seen.needs_nothing
         return well and seen.tier is tier
 
     def await_takeover(self, by: ReplicaRow, seconds: float = 60.0) -> None:

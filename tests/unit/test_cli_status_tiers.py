@@ -89,7 +89,7 @@ def test_an_intent_that_a_dead_run_left_is_no_change_under_way(
 
 def test_the_history_of_a_tier_is_shown_with_its_reasons(tmp_path: Path, world: World) -> None:
     world.store.tiers.desire(STREAM, Tier.PASSIVE_REPLICATION, why="at night", run="r")
-    world.store.tiers.reached(STREAM)
+    world.store.tiers.reached(STREAM, tier=Tier.PASSIVE_REPLICATION)
     shown = holdfast(tmp_path, "status", STREAM).stdout
     assert "tier history" in shown
     assert "at night" in shown

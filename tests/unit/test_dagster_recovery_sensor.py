@@ -173,7 +173,7 @@ def standby_worlds(root: Path, tier: str = "active_standby") -> SimulatedWorlds:
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "p1")
-        world.store.tiers.reached(CLICKS)
+        world.store.tiers.reached(CLICKS, tier=tier)
     return worlds
 
 

@@ -136,7 +136,7 @@ def test_the_asset_shows_history_switches_and_steps(world: World) -> None:
     )
     a_run(world, "run-1").write(RECEIVE_ON, Phase.DONE, 2.0)
     world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="cheaper", run="run-1")
-    world.store.tiers.reached(CLICKS)
+    world.store.tiers.reached(CLICKS, tier=Tier.DEPLOYED)
     found = tier_metadata(world, observe(world, CLICKS))
 
     assert (found["tier"], found["covered_tier"]) == ("deployed", "deployed")

@@ -10,7 +10,15 @@ from rich.table import Table
 from ft_policies.tiers import Tier
 from orchestration.asking import tier_named
 from orchestration.cli.stepping import Told, carry_out
-from orchestration.cli.terminal import DONE, NOTE, JsonOption, Stream, Terminal, terminal
+from orchestration.cli.terminal import (
+    DONE,
+    INTERRUPTED,
+    NOTE,
+    JsonOption,
+    Stream,
+    Terminal,
+    terminal,
+)
 
 if TYPE_CHECKING:
     from assets.holding import Holding
@@ -18,7 +26,6 @@ if TYPE_CHECKING:
     from streaming.world import World
 
 ASKED = "asked on the command line"
-INTERRUPTED = 130
 
 
 def add_to(app: typer.Typer) -> None:
