@@ -145,7 +145,8 @@ def test_a_renewal_counts_or_the_takeover_does(
     [(seen_at, lease)] = [one for one in seen.values() if one[1] is not None]
     assert lease is not None
     assert (lease.holder, lease.token) == ("s1", 2)
-    assert seen_at == renewed_at  # the last renewal that counted is the one that the taker saw
+    # The last renewal that counted is the one that the taker saw; there may have been none.
+    assert renewed_at in (seen_at, None)
     with ControlStore.open(url) as store:
         assert store.leases.get("words") == lease
 
