@@ -115,7 +115,9 @@ class _Look:
 
     def _progress(self, name: str) -> Iterator[Event]:
         store = self.world.store
-        metadata = progress_metadata(self.seen, store.samples.latest(name))
+        primary = self.seen.primary
+        samples = store.samples.latest(name, replica=None if primary is None else primary.id)
+        metadata = progress_metadata(self.seen, samples)
         last = metadata["epoch"]
         first = max(self.mark.epoch, int(last) - SUMMED_EPOCHS) + 1
         entries = store.ledger.between(name, first, int(last))

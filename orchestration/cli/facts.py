@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from assets.holding import holding
 from ft_policies.tiers import Switches
 from orchestration.cli.changing import ChangeFacts, change_of
-from resources.control.records import Incident, ReplicaRow, Sample, Slot, TierChange
+from resources.control.records import Incident, ReplicaRow, Slot, TierChange
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
@@ -137,17 +137,14 @@ def _names(switches: Switches) -> list[str]:
 
 def _fresh(world: World, seen: StreamSeen) -> dict[str, float]:
     """What the live primary measured lately: an old figure would be taken for a present one."""
-    primary = seen.primary
-
-    def counts(sample: Sample) -> bool:
-        return (
-            primary is not None
-            and sample.replica == primary.id
-            and seen.at - sample.at <= FRESH_SECONDS
-        )
-
-    latest = world.store.samples.latest(seen.name)
-    return {name: sample.value for name, sample in latest.items() if counts(sample)}
+    if seen.primary is None:
+        return {}
+    latest = world.store.samples.latest(seen.name, replica=seen.primary.id)
+    return {
+        name: sample.value
+        for name, sample in latest.items()
+        if seen.at - sample.at <= FRESH_SECONDS
+    }
 
 
 def _rate(world: World, seen: StreamSeen) -> float | None:

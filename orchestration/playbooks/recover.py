@@ -127,12 +127,8 @@ class Recovery:
             what="is not level",
             hint="it may have much to replay: look again, or at `holdfast logs`",
         )
-        latest = self.world.store.samples.latest(self.stream)
-        return {
-            name: latest[name].value
-            for name in STEP_SAMPLES
-            if name in latest and latest[name].replica == step.primary
-        }
+        latest = self.world.store.samples.latest(self.stream, replica=step.primary)
+        return {name: latest[name].value for name in STEP_SAMPLES if name in latest}
 
     def _await(
         self, watch: Watch, over: Callable[[StreamSeen], bool], *, what: str, hint: str

@@ -103,6 +103,6 @@ def _measured(
     """What the replica itself measured of the turn."""
     return {
         name: sample.value
-        for name, sample in store.samples.latest(stream).items()
-        if sample.replica == replica and sample.at >= since and name.startswith(("t_", "sync_"))
+        for name, sample in store.samples.latest(stream, replica=replica).items()
+        if sample.at >= since and name.startswith(("t_", "sync_"))
     }

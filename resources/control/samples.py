@@ -46,7 +46,7 @@ _PRUNE = (
 )
 
 
-def _latest() -> sa.Select[tuple[object, ...]]:
+def _latest(*, of_replica: bool) -> sa.Select[tuple[object, ...]]:
     """Hop from name to name along the index, and look up the newest of each: no scan."""
     names = (
         sa.select(sa.func.min(samples.c.name).label("name")).where(_OF_STREAM).cte(recursive=True)
@@ -58,9 +58,10 @@ def _latest() -> sa.Select[tuple[object, ...]]:
     )
     names = names.union_all(sa.select(following).where(names.c.name.is_not(None)))
     newer = samples.alias("newer")
+    theirs = newer.c.replica == sa.bindparam("of_replica") if of_replica else sa.true()
     newest = (
         sa.select(newer.c.id)
-        .where(newer.c.stream == sa.bindparam("of_stream"), newer.c.name == names.c.name)
+        .where(newer.c.stream == sa.bindparam("of_stream"), newer.c.name == names.c.name, theirs)
         .order_by(newer.c.at.desc(), newer.c.id.desc())
         .limit(1)
         .scalar_subquery()
@@ -68,7 +69,8 @@ def _latest() -> sa.Select[tuple[object, ...]]:
     return sa.select(*_FIELDS).join(names, samples.c.id == newest)
 
 
-_LATEST = _latest()
+_LATEST = _latest(of_replica=False)
+_LATEST_OF_REPLICA = _latest(of_replica=True)
 
 
 class Samples:
@@ -94,9 +96,10 @@ class Samples:
         values = {"of_stream": stream, "of_name": name, "since_at": since_at, "most": limit}
         return [Sample(**row) for row in reversed(self._database.fetch(_SERIES, values))]
 
-    def latest(self, stream: str) -> dict[str, Sample]:
-        """The newest sample of each name."""
-        rows = self._database.fetch(_LATEST, {"of_stream": stream})
+    def latest(self, stream: str, *, replica: str | None = None) -> dict[str, Sample]:
+        """The newest sample of each name, by whomever or by one replica."""
+        query = _LATEST if replica is None else _LATEST_OF_REPLICA
+        rows = self._database.fetch(query, {"of_stream": stream, "of_replica": replica})
         return {row["name"]: Sample(**row) for row in rows}
 
     def prune(self, before_at: float) -> int:

@@ -227,6 +227,16 @@ class SampleContract:
             "rows": 7.0,
         }
 
+    def test_latest_of_a_replica_is_not_hidden_by_a_newer_one_of_another(
+        self, store: ControlStore
+    ) -> None:
+        self.write(store, "lag", (1.0, 10.0), (2.0, 20.0))
+        other = Sample(stream="words", replica="r2", name="lag", value=30.0, at=3.0)
+        store.samples.write([other])
+        assert store.samples.latest("words", replica="r1")["lag"].value == 20.0
+        assert store.samples.latest("words", replica="r2") == {"lag": other}
+        assert store.samples.latest("words", replica="r3") == {}
+
     def test_a_sample_without_a_time_is_of_now(self, store: ControlStore) -> None:
         store.samples.write([])
         store.samples.write([Sample(stream="words", replica="r", name="lag", value=1.0, epoch=3)])
