@@ -40,6 +40,7 @@ from streaming.watching import PrimaryWatch
 
 HURRY_SECONDS = 0.05
 TEND_SECONDS = 0.25
+EPOCHS_WORTH_A_START = 3
 
 log = logging.getLogger(__name__)
 
@@ -150,15 +151,28 @@ class Reconciler:
     def _process(self) -> None:
         """Let the query run; a secondary that does not have one starts it on the newest state."""
         wired = self._query is not None
-        if self._query is None:
-            # One that is about to be held is as good; two on one folder would not do.
-            self._query, self._fresh = self._fresh or self._started(*self._state()), None
+        if self._adopt_fresh():
+            wired = False
+        elif self._query is None:
+            self._query = self._started(*self._state())
         if not self._gate_open:
             self._set_gate(open_=True)
             self._catch_up = CatchUp(goal=self._last_decided(), wired=wired)
         if self._fresh is not None:
             self._fresh.stop()
             self._fresh = None
+
+    def _adopt_fresh(self) -> bool:
+        """Go on with the query that is starting, if that saves more epochs than its start costs."""
+        held, fresh = self._query, self._fresh
+        if fresh is None:
+            return False
+        if held is not None and (fresh.epoch or 0) < (held.epoch or 0) + EPOCHS_WORTH_A_START:
+            return False
+        if held is not None:
+            held.stop()
+        self._query, self._fresh = fresh, None
+        return True
 
     def _hold(self) -> None:
         """Keep a query ready behind the gate, on the newest state; the old one goes last."""
