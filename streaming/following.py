@@ -11,7 +11,6 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from ft_policies.errors import HoldfastError
 from resources.clock import SYSTEM_CLOCK, Clock
 from resources.control.records import Slot, SnapshotRow
 from resources.control.store import ControlStore
@@ -22,6 +21,7 @@ from resources.vault.vault import SnapshotVault
 from streaming.restoring import report_damaged
 from streaming.sampling import Sampler
 from streaming.spec import ReplicaSpec
+from streaming.trying import StoppedError, TryingThread
 
 LOOK_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 10.0
@@ -43,11 +43,7 @@ class Synced:
         return self.manifest.epoch
 
 
-class _StoppedError(Exception):
-    """Nobody wants the rest."""
-
-
-class Follower(threading.Thread):
+class Follower(TryingThread):
     """Has the primary ship at least every `every_seconds`, and restores whatever is newer."""
 
     def __init__(
@@ -61,20 +57,25 @@ class Follower(threading.Thread):
         look_seconds: float = LOOK_SECONDS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        super().__init__(name="follower", daemon=True)
+        super().__init__(
+            "follower",
+            self.follow,
+            look_seconds=look_seconds,
+            longest_pause_seconds=LONGEST_PAUSE_SECONDS,
+            failure="not synced",
+            logger=log,
+        )
         self._spec = spec
         self._vault = vault
         self._store = store
         self._sampler = sampler
         self._every_seconds = every_seconds
         self._base: Base | None = None
-        self._look_seconds = look_seconds
         self._clock = clock
         self._asked_at = float("-inf")
         self._gone: set[str] = set()
         self._synced: Synced | None = None
         self._showing = threading.Lock()
-        self._ended = threading.Event()
 
     @property
     def synced(self) -> Synced | None:
@@ -82,31 +83,9 @@ class Follower(threading.Thread):
         return self._synced
 
     def stop(self) -> None:
-        """Ask it to end, in the middle of a restore if need be; `join` waits until it has."""
+        """Ask it to end; from here on it shows nothing new."""
         with self._showing:
-            self._ended.set()
-
-    def run(self) -> None:
-        """Look, ask, restore; whatever goes wrong is said and tried again."""
-        delay = 0.0
-        while not self._ended.wait(delay):
-            delay = (
-                self._look_seconds if self._tried() else min(2 * delay + 0.1, LONGEST_PAUSE_SECONDS)
-            )
-
-    def _tried(self) -> bool:
-        """Whether it went well."""
-        try:
-            self.follow()
-        except _StoppedError:
-            pass  # the loop ends by itself
-        except HoldfastError as error:
-            log.warning("not synced: %s (%s)", error, error.hint)
-            return False
-        except Exception:
-            log.exception("not synced, for a reason that nobody thought of")
-            return False
-        return True
+            super().stop()
 
     def follow(self) -> None:
         """Restore the newest snapshot if it is newer than ours, and ask for one if it is old."""
@@ -155,14 +134,13 @@ class Follower(threading.Thread):
         )
 
     def _go_on(self, _done: int, _total: int) -> None:
-        if self._ended.is_set():
-            raise _StoppedError
+        self._heed_stop()
 
     def _show(self, synced: Synced, restored: Restored) -> None:
         with self._showing:
             if self._ended.is_set():  # nobody would ever remove what nobody was shown
                 shutil.rmtree(synced.checkpoint, ignore_errors=True)
-                raise _StoppedError
+                raise StoppedError
             self._synced = synced
         self._base = Base(synced.checkpoint, synced.manifest)
         self._sampler.once("sync_seconds", synced.seconds, synced.epoch)
