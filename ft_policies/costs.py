@@ -3,7 +3,8 @@
 The last axis of every array is the tier, in the order of `TIERS`; the leading axes are the caller's:
 none, intervals, streams, or streams and intervals. The fields of a `Usage` have the tier's axis (a
 length of 1 will do); what belongs to a stream or an interval (`state_bytes`, `sync_every`, …) has the
-leading axes only. Nothing is made larger than it is, since the simulator asks at every tick.
+leading axes only. An axis on which a cost does not depend has a length of 1 in it, or is missing, if a
+leading one: the simulator asks at every tick, and nothing is made larger than it is.
 """
 
 from dataclasses import dataclass, replace
@@ -162,6 +163,14 @@ class TierShares:
             memory=np.where(there, memory, self.memory),
             network=np.where(there, network, self.network),
         )
+
+
+# Ours, for tiers of which a stream has no samples yet: an idle driver keeps most of its memory.
+ASSUMED_SHARES = TierShares(
+    cpu=np.array([1.0, 1.0, 0.15, 0.1, 0.05, 0.0]),
+    memory=np.array([1.0, 1.0, 0.8, 0.75, 0.7, 0.0]),
+    network=np.array([1.0, 0.5, 0.5, 0.0, 0.0, 0.0]),
+)
 
 
 def measured_overhead(
