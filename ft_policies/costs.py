@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from ft_policies.tiers import SECONDARY, Tier
 
 FloatArray: TypeAlias = NDArray[np.float64]
-Quantity: TypeAlias = float | FloatArray
+FloatLike: TypeAlias = float | FloatArray
 
-TIERS = tuple(Tier)
+TIERS: tuple[Tier, ...] = tuple(Tier)
 GB = 2.0**30
 SECONDS_OF_AN_HOUR = 3600.0
 HOURS_OF_A_MONTH = 730.0
@@ -28,7 +28,7 @@ _RECEIVES = np.array([float(SECONDARY[tier].receive) for tier in TIERS])
 _PROCESSES = np.array([float(SECONDARY[tier].process) for tier in TIERS])
 _SENDS = np.array([float(SECONDARY[tier].send) for tier in TIERS])
 _SYNCS = np.array([float(SECONDARY[tier].sync) for tier in TIERS])
-_IDLES = _HAS_SECONDARY - _PROCESSES
+_ONLY_DEPLOYED = _HAS_SECONDARY - _PROCESSES - _SYNCS
 _RESTORES = 1.0 - _PROCESSES - _SYNCS
 
 
@@ -36,13 +36,13 @@ _RESTORES = 1.0 - _PROCESSES - _SYNCS
 class Usage:
     """What something takes while nothing fails: a primary, or what is added to one."""
 
-    cpu_cores: Quantity = 0.0
-    memory_bytes: Quantity = 0.0
-    network_bytes_per_second: Quantity = 0.0
-    instances: Quantity = 0.0
-    puts_per_second: Quantity = 0.0
-    gets_per_second: Quantity = 0.0
-    stored_bytes: Quantity = 0.0
+    cpu_cores: FloatLike = 0.0
+    memory_bytes: FloatLike = 0.0
+    network_bytes_per_second: FloatLike = 0.0
+    instances: FloatLike = 0.0
+    puts_per_second: FloatLike = 0.0
+    gets_per_second: FloatLike = 0.0
+    stored_bytes: FloatLike = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def weighted(overhead: Usage, primary: Usage, weights: Weights) -> FloatArray:
     return cost
 
 
-def _per_unit(weight: float, used: Quantity) -> FloatArray:
+def _per_unit(weight: float, used: FloatLike) -> FloatArray:
     use = np.asarray(used, dtype=np.float64)
     return np.divide(weight, use, out=np.zeros_like(use), where=use > 0)
 
@@ -115,10 +115,10 @@ class Prices:
 def thesis_overhead(
     primary: Usage,
     *,
-    state_bytes: Quantity,
-    sync_every: Quantity,
-    snapshot_every: Quantity,
-    queue_bytes: Quantity,
+    state_bytes: FloatLike,
+    sync_every: FloatLike,
+    snapshot_every: FloatLike,
+    queue_bytes: FloatLike,
     receive_share: float = 0.5,
     deserialise_share: float = 0.25,
     code_bytes: float = 0.0,
@@ -134,7 +134,7 @@ def thesis_overhead(
     return Usage(
         cpu_cores=primary.cpu_cores * (_PROCESSES + _SYNCS * deserialise_share),
         memory_bytes=primary.memory_bytes * _PROCESSES
-        + (state * _SYNCS + queue * (_SYNCS * _RECEIVES) + code_bytes * _IDLES * (1.0 - _SYNCS)),
+        + (state * _SYNCS + queue * (_SYNCS * _RECEIVES) + code_bytes * _ONLY_DEPLOYED),
         network_bytes_per_second=primary.network_bytes_per_second * traffic
         + state * (_SYNCS / _with_tiers(sync_every) + snapshots),
         instances=primary.instances * _HAS_SECONDARY,
@@ -177,12 +177,12 @@ def measured_overhead(
     primary: Usage,
     shares: TierShares,
     *,
-    new_state_bytes_per_second: Quantity,
-    sync_every: Quantity,
-    snapshot_every: Quantity,
-    requests_per_snapshot: Quantity,
-    requests_per_sync: Quantity,
-    stored_bytes: Quantity = 0.0,
+    new_state_bytes_per_second: FloatLike,
+    sync_every: FloatLike,
+    snapshot_every: FloatLike,
+    requests_per_snapshot: FloatLike,
+    requests_per_sync: FloatLike,
+    stored_bytes: FloatLike = 0.0,
 ) -> Usage:
     """What Holdfast's tiers add: a secondary, snapshots in every tier, and syncs.
 
@@ -204,6 +204,6 @@ def measured_overhead(
     )
 
 
-def _with_tiers(quantity: Quantity) -> FloatArray:
+def _with_tiers(quantity: FloatLike) -> FloatArray:
     """The same for all tiers: an axis of one for them."""
     return np.asarray(quantity, dtype=np.float64)[..., np.newaxis]
