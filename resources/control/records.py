@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from ft_policies.decisions import Mode
 from ft_policies.tiers import Switches, Tier
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -74,7 +75,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRow:
-    """A declared stream and what people want of it."""
+    """A declared stream and what people want of it; an interval that nobody chose is as declared."""
 
     name: str
     declaration: JsonObject
@@ -83,6 +84,16 @@ class StreamRow:
     desired: DesiredState
     declared_at: float
     changed_at: float
+    snapshot_every: float | None
+    sync_every: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intervals:
+    """How often snapshots are shipped and synced, in seconds; `None` is as declared."""
+
+    snapshot_every: float | None = None
+    sync_every: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +108,22 @@ class TierChange:
     why: str
     run: str
     reached_at: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRow:
+    """What the controller thought of a stream at some time; `record` is all that it knew."""
+
+    id: int = 0
+    stream: str
+    at: float = 0.0
+    mode: Mode
+    chosen: Tier
+    snapshot_every: float | None = None
+    sync_every: float | None = None
+    reason: str
+    record: JsonObject
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

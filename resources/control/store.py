@@ -6,6 +6,7 @@ from typing import Self
 import sqlalchemy as sa
 
 from resources.control.database import Database
+from resources.control.decisions import Decisions
 from resources.control.epochs import Epochs
 from resources.control.incidents import Incidents
 from resources.control.journal import Journal
@@ -35,6 +36,7 @@ class ControlStore:
         self._database = database
         self.streams = Streams(database)
         self.tiers = Tiers(database)
+        self.decisions = Decisions(database)
         self.replicas = Replicas(database)
         self.leases = Leases(database)
         self.takeovers = Takeovers(database)

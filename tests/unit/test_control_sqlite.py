@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 pytest.register_assert_rewrite(
+    "tests.support.control_choices",
     "tests.support.control_decisions",
     "tests.support.control_registers",
     "tests.support.control_takeovers",
@@ -14,6 +15,7 @@ pytest.register_assert_rewrite(
 
 from resources.control.store import ControlStore  # noqa: E402
 from tests.support import (  # noqa: E402
+    control_choices,
     control_decisions,
     control_registers,
     control_takeovers,
@@ -43,6 +45,12 @@ class TestReplicas(control_registers.ReplicaContract): ...
 
 
 class TestTiers(control_tiers.TierContract): ...
+
+
+class TestDecisions(control_choices.DecisionContract): ...
+
+
+class TestPace(control_choices.PaceContract): ...
 
 
 class TestSlots(control_takeovers.SlotContract): ...
