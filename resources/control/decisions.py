@@ -1,11 +1,13 @@
 """What the controller decided about each stream, and why: one line per change of mind."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import sqlalchemy as sa
 
+from ft_policies.decisions import Mode
+from ft_policies.tiers import Tier
 from resources.control.database import Database
-from resources.control.records import DecisionRow
+from resources.control.records import JsonObject
 from resources.control.schema import decisions, streams
 from resources.control.sql import store_now
 
@@ -29,6 +31,22 @@ def _latest_of_all() -> sa.Select[tuple[object, ...]]:
 
 
 _LATEST_OF_ALL = _latest_of_all()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRow:
+    """What the controller thought of a stream at some time; `record` is all that it knew."""
+
+    id: int = 0
+    stream: str
+    at: float = 0.0
+    mode: Mode
+    chosen: Tier
+    snapshot_every: float | None = None
+    sync_every: float | None = None
+    reason: str
+    record: JsonObject
+    run: str = ""
 
 
 class Decisions:

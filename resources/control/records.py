@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from ft_policies.decisions import Mode
 from ft_policies.tiers import Switches, Tier
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -108,22 +107,6 @@ class TierChange:
     why: str
     run: str
     reached_at: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionRow:
-    """What the controller thought of a stream at some time; `record` is all that it knew."""
-
-    id: int = 0
-    stream: str
-    at: float = 0.0
-    mode: Mode
-    chosen: Tier
-    snapshot_every: float | None = None
-    sync_every: float | None = None
-    reason: str
-    record: JsonObject
-    run: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

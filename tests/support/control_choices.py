@@ -7,7 +7,7 @@ import pytest
 from ft_policies.decisions import Mode
 from ft_policies.errors import PermanentError
 from ft_policies.tiers import Tier
-from resources.control.records import DecisionRow
+from resources.control.decisions import DecisionRow
 from resources.control.store import ControlStore
 
 
