@@ -10,6 +10,7 @@ from resources.control.decisions import Decisions
 from resources.control.epochs import Epochs
 from resources.control.incidents import Incidents
 from resources.control.journal import Journal
+from resources.control.lately import Lately
 from resources.control.leases import Leases
 from resources.control.ledger import Ledger
 from resources.control.migrate import migrate
@@ -44,6 +45,7 @@ class ControlStore:
         self.ledger = Ledger(database)
         self.snapshots = Snapshots(database)
         self.samples = Samples(database)
+        self.lately = Lately(database)
         self.incidents = Incidents(database)
         self.journal = Journal(database)
 

@@ -7,6 +7,7 @@ import pytest
 pytest.register_assert_rewrite(
     "tests.support.control_choices",
     "tests.support.control_decisions",
+    "tests.support.control_lately",
     "tests.support.control_registers",
     "tests.support.control_takeovers",
     "tests.support.control_tiers",
@@ -16,6 +17,7 @@ from resources.control.store import ControlStore  # noqa: E402
 from tests.support import (  # noqa: E402
     control_choices,
     control_decisions,
+    control_lately,
     control_registers,
     control_takeovers,
     control_tiers,
@@ -53,6 +55,9 @@ class TestDecisions(control_choices.DecisionContract): ...
 
 
 class TestPace(control_choices.PaceContract): ...
+
+
+class TestLately(control_lately.LatelyContract): ...
 
 
 class TestSlots(control_takeovers.SlotContract): ...
