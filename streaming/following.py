@@ -18,6 +18,7 @@ from resources.vault.linking import Base
 from resources.vault.manifest import Manifest, UnusableSnapshotError
 from resources.vault.records import Restored
 from resources.vault.vault import SnapshotVault
+from streaming.pacing import WantedIntervals
 from streaming.restoring import report_damaged
 from streaming.sampling import Sampler
 from streaming.spec import ReplicaSpec
@@ -44,7 +45,10 @@ class Synced:
 
 
 class Follower(TryingThread):
-    """Has the primary ship at least every `every_seconds`, and restores whatever is newer."""
+    """Has the primary ship at least every `every_seconds`, and restores whatever is newer.
+
+    The controller may want another interval than `every_seconds`, and change it at any time.
+    """
 
     def __init__(
         self,
@@ -69,7 +73,8 @@ class Follower(TryingThread):
         self._vault = vault
         self._store = store
         self._sampler = sampler
-        self._every_seconds = every_seconds
+        self._declared_seconds = every_seconds
+        self._wanted = WantedIntervals(store, spec.stream.name, clock)
         self._base: Base | None = None
         self._clock = clock
         self._asked_at = float("-inf")
@@ -101,12 +106,16 @@ class Follower(TryingThread):
     def _epoch(self) -> int:
         return -1 if self._synced is None else self._synced.epoch
 
+    def _every_seconds(self) -> float:
+        wanted = self._wanted.now().sync_every
+        return self._declared_seconds if wanted is None else wanted
+
     def _ask_if_old(self, newest: SnapshotRow | None) -> None:
         """A primary that has nothing new, or was asked a moment ago, is left alone."""
-        now = self._clock.monotonic()
-        if now - self._asked_at < self._every_seconds:
+        now, every_seconds = self._clock.monotonic(), self._every_seconds()
+        if now - self._asked_at < every_seconds:
             return
-        if newest is not None and self._store.now() - newest.created_at < self._every_seconds:
+        if newest is not None and self._store.now() - newest.created_at < every_seconds:
             return
         for row in self._store.replicas.of(self._spec.stream.name):
             is_primary = row.slot is Slot.PRIMARY and row.id != self._spec.replica

@@ -151,7 +151,7 @@ class Life:
             sampler.once("t_deploy_seconds", SYSTEM_CLOCK.now() - psutil.Process().create_time())
             restored = None if restoring is None else restoring.result()
         if restored is not None:
-            sampler.once("t_read_snapshot_seconds", restored.seconds, restored.epoch)
+            restored.tell(sampler)
             if restored.manifest is not None:
                 _compare(spark, restored.manifest)
         return spark, restored

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from ft_policies.errors import TransientError
 from ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
+from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState, Slot
 from resources.control.store import ControlStore
 from resources.patience import patiently
@@ -152,13 +153,18 @@ class Reconciler:
     def _process(self) -> None:
         """Let the query run; a secondary that does not have one starts it on the newest state."""
         wired = self.queries.current is not None
+        since = SYSTEM_CLOCK.monotonic()
         if self.queries.adopt_fresh():
             wired = False
         elif self.queries.current is None:
-            self.queries.start(*self._state())
+            state = self._state()
+            since = SYSTEM_CLOCK.monotonic()  # reading the state is a step of its own
+            self.queries.start(*state)
         if not self._gate_open:
+            start = self.queries.epoch
             self._set_gate(open_=True)
-            self._catch_up = CatchUp(goal=self._last_decided(), wired=wired)
+            goal = self._last_decided()
+            self._catch_up = CatchUp(goal=goal, start=start, wired=wired, since=since)
         self.queries.drop_fresh()
 
     def _hold(self) -> None:
@@ -180,7 +186,7 @@ class Reconciler:
         restored, self.restored = self.restored, None
         if restored is None:
             restored = restore(self.spec, self.store, self.vault, give_up=self.is_over)
-            self.sampler.once("t_read_snapshot_seconds", restored.seconds, restored.epoch)
+            restored.tell(self.sampler)
         return restored.checkpoint, restored.manifest
 
     def _set_gate(self, *, open_: bool) -> None:
@@ -190,6 +196,7 @@ class Reconciler:
 
     def _tend(self) -> None:
         demand_java(self.spark)
+        self.sampler.tend(secondary=not self._is_primary)
         self.queries.tend(self.sampler)
         query = self.queries.current
         if query is not None and self._catch_up is not None and self._gate_open:
@@ -202,6 +209,7 @@ class Reconciler:
         if catch_up.see(query, self.sampler, sent=sent):
             if self._promotion is not None:
                 self._promotion.level(self.store, self.sampler)
+            catch_up.tell_rows(query, self.store, self.sampler)
             self.standby.forget_input(catch_up.goal)
 
     @property
