@@ -8,6 +8,7 @@ while the next is made. Folders that were shown are removed by the replica, neve
 import logging
 import shutil
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +59,7 @@ class Follower(TryingThread):
         sampler: Sampler,
         *,
         every_seconds: float,
+        on_shown: Callable[[Path], None] = lambda _: None,
         look_seconds: float = LOOK_SECONDS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -75,6 +77,7 @@ class Follower(TryingThread):
         self._sampler = sampler
         self._declared_seconds = every_seconds
         self._wanted = WantedIntervals(store, spec.stream.name, clock)
+        self._on_shown = on_shown
         self._base: Base | None = None
         self._clock = clock
         self._asked_at = float("-inf")
@@ -150,6 +153,7 @@ class Follower(TryingThread):
             if self._ended.is_set():  # nobody would ever remove what nobody was shown
                 shutil.rmtree(synced.checkpoint, ignore_errors=True)
                 raise StoppedError
+            self._on_shown(synced.checkpoint)
             self._synced = synced
         self._base = Base(synced.checkpoint, synced.manifest)
         self._sampler.once("sync_seconds", synced.seconds, synced.epoch)

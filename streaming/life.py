@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import psutil
 from pyspark.sql import SparkSession
 
-from ft_policies.errors import HoldfastError, PermanentError
+from ft_policies.errors import HoldfastError, PermanentError, TransientError
 from ft_policies.failover import FailoverPolicy
 from ft_policies.query_failures import FailureKind
 from resources.clock import SYSTEM_CLOCK
@@ -157,7 +157,11 @@ class Life:
         return spark, restored
 
     def _rehearse(self, spark: SparkSession, sampler: Sampler, give_up: Callable[[], bool]) -> None:
-        decided = last_decided(self.store, self.spec.stream.name, give_up) + 1
+        try:
+            decided = last_decided(self.store, self.spec.stream.name, give_up) + 1
+        except TransientError as error:  # it was given up, for something more urgent
+            log.warning("no rehearsal: %s", error)
+            return
         began = SYSTEM_CLOCK.monotonic()
         if rehearse(spark, self.spec, decided_epochs=decided, give_up=give_up):
             sampler.once("t_rehearse_seconds", SYSTEM_CLOCK.monotonic() - began)

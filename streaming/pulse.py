@@ -55,6 +55,7 @@ class Pulse(threading.Thread):
         self._vitals = Vitals()
         self.row = row
         self.lease: Lease | None = None
+        self._token = 0
         self.lost = threading.Event()
 
     def say(self, **changes: object) -> None:
@@ -63,19 +64,20 @@ class Pulse(threading.Thread):
             self._vitals = replace(self._vitals, **changes)  # type: ignore[arg-type]
 
     def token(self) -> int:
-        """The token of the lease as last seen."""
-        lease = self.lease
-        return 0 if lease is None else lease.token
+        """The token of the lease that it has, or had: what it still writes is its own."""
+        return self._token
 
     def take_lease(self) -> bool:
         """Try to become primary."""
-        self.lease = self._store.leases.take(self.row.stream, self.row.id, self._lease_seconds)
-        return self.lease is not None
+        lease = self._store.leases.take(self.row.stream, self.row.id, self._lease_seconds)
+        if lease is not None:
+            self.adopt(lease)
+        return lease is not None
 
     def adopt(self, lease: Lease) -> None:
-        """Hold, from now on, a lease that was taken over together with the primary's slot."""
+        """Hold, from now on, a lease that was taken."""
         with self._lock:
-            self.lease = lease
+            self.lease, self._token = lease, lease.token
 
     def release_lease(self) -> None:
         """Give the lease back, so that nobody has to wait for its end."""

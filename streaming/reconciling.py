@@ -110,6 +110,8 @@ class Reconciler:
     def _reconcile(self) -> None:
         if not self._is_primary and self.watch.promotion is not None:
             self._lead(self.watch.promotion)
+        if self.pulse.row.slot is Slot.PRIMARY and not self._is_primary:
+            return  # the takeover has happened, and the watch is about to learn its token
         wanted = self._wanted()
         receive = wanted.receive and not wanted.process  # a query that processes reads by itself
         self.standby.turn_on(sync=wanted.sync, receive=receive)
@@ -201,8 +203,8 @@ class Reconciler:
         query = self.queries.current
         if query is not None and self._catch_up is not None and self._gate_open:
             self._see_progress(query, self._catch_up)
-        synced = self.standby.synced
-        self.queries.remove_unused(keep=None if synced is None else synced.checkpoint)
+        shown, synced = self.standby.take_shown(), self.standby.synced
+        self.queries.remove_unused(shown=shown, keep=[] if synced is None else [synced.checkpoint])
 
     def _see_progress(self, query: RunningQuery, catch_up: CatchUp) -> None:
         sent = self.output.is_open or not self._is_primary
@@ -240,7 +242,7 @@ class Reconciler:
             return Switches(deploy=True, receive=True, process=process, send=self.output.is_open)
         process = self._is_level and query is not None and not query.trying_again
         synced = self.standby.synced is not None
-        held = query is not None and not self._gate_open
+        held = query is not None and not query.trying_again and not self._gate_open
         return Switches(
             deploy=True,
             sync=synced,
@@ -255,7 +257,9 @@ class Reconciler:
         return 0 if done is None else self._last_decided() - done
 
     def _epoch(self) -> int | None:
-        """How far this replica's state is."""
+        """How far this replica's state is; what a primary cannot send is not done."""
+        if self._is_primary and self.output.sender.kept:
+            return self.output.sender.kept[0] - 1
         if self.queries.current is not None:
             return self.queries.epoch
         return None if self.standby.synced is None else self.standby.synced.epoch

@@ -1,6 +1,7 @@
 """What a secondary keeps ready while it does not process: the state, and the input after it."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from resources.control.store import ControlStore
 from resources.vault.vault import SnapshotVault
@@ -21,6 +22,7 @@ class Standby:
     sampler: Sampler
     _follower: Follower | None = None
     _prefetcher: Prefetcher | None = None
+    _shown: set[Path] = field(default_factory=set)
     _inbox: Inbox = field(init=False)
 
     def __post_init__(self) -> None:
@@ -30,6 +32,12 @@ class Standby:
     def synced(self) -> Synced | None:
         """The newest state that is here, while `sync` is on."""
         return None if self._follower is None else self._follower.synced
+
+    def take_shown(self) -> set[Path]:
+        """The checkpoints that were shown since the last time: they are the caller's to remove."""
+        taken = self._shown.copy()
+        self._shown -= taken
+        return taken
 
     @property
     def received(self) -> bool:
@@ -41,7 +49,12 @@ class Standby:
         if sync and self._follower is None:
             every = self.spec.stream.secondary.sync
             self._follower = Follower(
-                self.spec, self.vault, self.store, self.sampler, every_seconds=every
+                self.spec,
+                self.vault,
+                self.store,
+                self.sampler,
+                every_seconds=every,
+                on_shown=self._shown.add,
             )
             self._follower.start()
         if receive and self._prefetcher is None:

@@ -1,0 +1,75 @@
+"""A query is replaced by one on newer state: nobody waits for its end, and its folder goes after it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resources.vault.manifest import Manifest
+from streaming.following import Synced
+from tests.fakes.queries import SlowQueries
+from tests.support.standbys import until
+from tests.support.vaults import a_stream
+
+
+@pytest.fixture
+def syncs(tmp_path: Path) -> tuple[Synced, Synced]:
+    stream = a_stream(tmp_path / "primary", snapshot_every=1000, delta_bytes=100)
+    old, new = stream.ship(1).manifest, stream.ship(1).manifest
+    return a_sync(tmp_path / "old", old), a_sync(tmp_path / "new", new)
+
+
+@pytest.fixture
+def queries() -> SlowQueries:
+    nothing: Any = None
+    return SlowQueries(nothing, nothing, nothing)
+
+
+def a_sync(folder: Path, manifest: Manifest) -> Synced:
+    folder.mkdir()
+    return Synced(manifest, folder, 0.1)
+
+
+def test_a_fresh_query_replaces_the_held_one_without_waiting_for_its_end(
+    syncs: tuple[Synced, Synced], queries: SlowQueries
+) -> None:
+    old, new = syncs
+    queries.start(old.checkpoint, old.manifest)
+    held: Any = queries.current
+    assert not queries.renew(new)
+    fresh: Any = queries._fresh
+    fresh.ready = True
+    assert queries.renew(new)
+    assert queries.current is fresh
+    assert not held.ended.is_set()
+    queries.remove_unused(shown={old.checkpoint}, keep=[new.checkpoint])
+    assert old.checkpoint.exists(), "it may still write there"
+    held.may_end.set()
+    until(lambda: held.ended.is_set() and not any(one.is_alive() for one in queries._leaving))
+    queries.remove_unused(shown=set(), keep=[new.checkpoint])
+    assert not old.checkpoint.exists()
+    assert new.checkpoint.exists()
+
+
+def test_a_fresh_query_that_fails_gives_way_to_newer_state_and_is_never_gone_on_with(
+    syncs: tuple[Synced, Synced], queries: SlowQueries
+) -> None:
+    first, second = syncs
+    queries.renew(first)
+    failing: Any = queries._fresh
+    failing.trying_again = True
+    assert not queries.adopt_fresh()
+    queries.renew(first)
+    assert queries._fresh is failing, "the same state would fail again"
+    queries.renew(second)
+    assert queries._fresh is not failing
+    failing.may_end.set()
+
+
+def test_state_that_was_shown_and_never_used_is_removed(
+    tmp_path: Path, queries: SlowQueries
+) -> None:
+    skipped = tmp_path / "skipped"
+    skipped.mkdir()
+    queries.remove_unused(shown={skipped}, keep=[])
+    assert not skipped.exists()
