@@ -4,8 +4,7 @@ from dataclasses import asdict, dataclass
 
 import sqlalchemy as sa
 
-from ft_policies.decisions import Mode
-from ft_policies.tiers import Tier
+from ft_policies.tiers import Mode, Tier
 from resources.control.database import Database
 from resources.control.records import JsonObject
 from resources.control.schema import decisions, streams
@@ -22,12 +21,15 @@ _LATEST = sa.select(decisions).where(_OF_STREAM).order_by(decisions.c.id.desc())
 
 
 def _latest_of_all() -> sa.Select[tuple[object, ...]]:
-    """Look up the newest of each stream by the index, instead of reading all there ever were."""
+    """Look up the newest of each stream by the index, instead of reading all there ever were.
+
+    SQLite keeps the order of an outer join, so the streams come first.
+    """
     newer = decisions.alias("newer")
     newest = (
         sa.select(sa.func.max(newer.c.id)).where(newer.c.stream == streams.c.name).scalar_subquery()
     )
-    return sa.select(decisions).join(streams, decisions.c.id == newest)
+    return sa.select(decisions).select_from(streams.outerjoin(decisions, decisions.c.id == newest))
 
 
 _LATEST_OF_ALL = _latest_of_all()
@@ -70,7 +72,8 @@ class Decisions:
 
     def latest_of_all(self) -> dict[str, DecisionRow]:
         """The newest decision about each stream, in one query."""
-        return {row["stream"]: DecisionRow(**row) for row in self._database.fetch(_LATEST_OF_ALL)}
+        rows = self._database.fetch(_LATEST_OF_ALL)
+        return {row["stream"]: DecisionRow(**row) for row in rows if row["id"] is not None}
 
     def history(self, stream: str, *, since_at: float = 0.0, limit: int = 200) -> list[DecisionRow]:
         """The newest decisions about a stream, oldest first."""

@@ -1,10 +1,11 @@
 """What streams have done of late: of one, or of all of them, in one query each.
 
 Every query begins with the streams and looks up what belongs to each by an index, so that it costs
-what it finds, however long the histories are.
+what it finds, however long the histories are. The joins are outer ones for that: SQLite keeps their
+order, where it would read all samples first; a stream without anything is a row of nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -22,7 +23,7 @@ STEADY_SECONDS = 60.0
 SETTLING_SECONDS = 30.0
 
 _STREAM = streams.c.name
-_NAMES = sa.bindparam("names", expanding=True)
+_NAMES: sa.BindParameter[str] = sa.bindparam("names", expanding=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,30 +79,33 @@ def _inputs() -> sa.Select[tuple[object, ...]]:
     first = sa.case((heads.c.newest > EPOCHS, heads.c.newest - EPOCHS), else_=0)
     middle = heads.c.newest - EPOCHS // 2
     late, at = epochs.c.epoch > middle, epochs.c.decided_at
+    old = sa.and_(epochs.c.epoch > first, epochs.c.epoch <= middle)
     middle_at = sa.func.max(sa.case((late, None), else_=at))
     began_at = sa.func.min(at)
+    theirs = sa.and_(epochs.c.stream == heads.c.stream, epochs.c.epoch >= first)
     return (
         sa.select(
-            heads.c.stream,
+            epochs.c.stream,
             sa.func.count().label("epochs"),
-            sa.func.sum(sa.case((late, epochs.c.rows), else_=0)).label("rows"),
+            _sum(sa.case((late, epochs.c.rows), else_=0)).label("rows"),
             (sa.func.max(at) - sa.func.coalesce(middle_at, began_at)).label("seconds"),
-            sa.func.sum(
-                sa.case((sa.or_(late, epochs.c.epoch == first), 0), else_=epochs.c.rows)
-            ).label("rows_before"),
+            _sum(sa.case((old, epochs.c.rows), else_=0)).label("rows_before"),
             (sa.func.coalesce(middle_at, began_at) - began_at).label("seconds_before"),
         )
-        .join(epochs, sa.and_(epochs.c.stream == heads.c.stream, epochs.c.epoch >= first))
-        .group_by(heads.c.stream)
+        .select_from(heads.outerjoin(epochs, theirs))
+        .group_by(epochs.c.stream)
     )
+
+
+def _sum(rows: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+    return sa.cast(sa.func.sum(rows), sa.BigInteger)  # PostgreSQL makes a decimal number of it
 
 
 def _heads(table: sa.Table) -> sa.CTE:
     """The newest epoch of each stream in a table that is indexed by stream and epoch."""
     newest = sa.select(sa.func.max(table.c.epoch)).where(table.c.stream == _STREAM)
-    return _chosen(
-        sa.select(_STREAM.label("stream"), newest.scalar_subquery().label("newest"))
-    ).cte("heads")
+    heads = sa.select(_STREAM.label("stream"), newest.scalar_subquery().label("newest"))
+    return _chosen(heads).cte("heads").prefix_with("MATERIALIZED")  # looked up once a stream
 
 
 def _chosen(query: sa.Select[Any]) -> sa.Select[Any]:
@@ -125,26 +129,30 @@ def _shipments() -> sa.Select[tuple[object, ...]]:
     kept = snapshots.c.state == SnapshotState.AVAILABLE
     return (
         sa.select(*columns, kept.label("kept"))
-        .join(heads, recent)
+        .select_from(heads.outerjoin(snapshots, recent))
         .order_by(snapshots.c.stream, snapshots.c.epoch, snapshots.c.created_at)
     )
 
 
 def _series() -> sa.Select[tuple[object, ...]]:
     fields = (column for column in samples.c if column.name != "id")
+    theirs = sa.and_(samples.c.stream == _STREAM, samples.c.name.in_(_NAMES))
     return _chosen(
         sa.select(*fields)
-        .select_from(streams.join(samples, samples.c.stream == _STREAM))
-        .where(samples.c.name.in_(_NAMES))
+        .select_from(streams.outerjoin(samples, theirs))
         .order_by(samples.c.stream, samples.c.at, samples.c.id)
     )
 
 
 def _levels() -> sa.Select[tuple[object, ...]]:
+    recent = sa.and_(
+        samples.c.stream == _STREAM,
+        samples.c.name.in_(_NAMES),
+        samples.c.at >= sa.bindparam("since_at"),
+    )
     return _chosen(
         sa.select(samples.c.stream, samples.c.name, *_level())
-        .select_from(streams.join(samples, samples.c.stream == _STREAM))
-        .where(samples.c.name.in_(_NAMES), samples.c.at >= sa.bindparam("since_at"))
+        .select_from(streams.outerjoin(samples, recent))
         .group_by(samples.c.stream, samples.c.name)
     )
 
@@ -169,7 +177,7 @@ def _levels_of_tiers() -> sa.Select[tuple[object, ...]]:
             tier_changes.c.tier_to,
             tier_changes.c.reached_at,
             sa.func.coalesce(left_at, store_now()).label("left_at"),
-        ).select_from(streams.join(tier_changes, tier_changes.c.stream == _STREAM))
+        ).select_from(streams.outerjoin(tier_changes, tier_changes.c.stream == _STREAM))
     ).cte("spans")
     ends = (
         sa.select(spans.c.stream, spans.c.tier_to, sa.func.max(spans.c.left_at).label("left_at"))
@@ -183,9 +191,9 @@ def _levels_of_tiers() -> sa.Select[tuple[object, ...]]:
         samples.c.at.between(ends.c.left_at - STEADY_SECONDS, ends.c.left_at),
     )
     return (
-        sa.select(ends.c.stream, ends.c.tier_to, samples.c.name, *_level())
-        .select_from(ends.join(samples, within))
-        .group_by(ends.c.stream, ends.c.tier_to, samples.c.name)
+        sa.select(samples.c.stream, ends.c.tier_to, samples.c.name, *_level())
+        .select_from(ends.outerjoin(samples, within))
+        .group_by(samples.c.stream, ends.c.tier_to, samples.c.name)
     )
 
 
@@ -199,8 +207,11 @@ _PRIMARIES = _chosen(
             for name in ("stream", "host", "registered_at", "state", "heartbeat_at", "ended_at")
         ),
     )
-    .select_from(streams.join(replicas, replicas.c.stream == _STREAM))
-    .where(replicas.c.slot == Slot.PRIMARY)
+    .select_from(
+        streams.outerjoin(
+            replicas, sa.and_(replicas.c.stream == _STREAM, replicas.c.slot == Slot.PRIMARY)
+        )
+    )
     .order_by(replicas.c.stream, replicas.c.registered_at)
 )
 _LIVE_PER_HOST = (
@@ -218,26 +229,23 @@ class Lately:
 
     def inputs(self, stream: str | None) -> dict[str, Input]:
         """How much input the newest epochs have."""
-        rows = self._database.fetch(_INPUTS, {"only": stream})
-        return {row["stream"]: Input(**row) for row in rows}
+        return {row["stream"]: Input(**row) for row in self._found(_INPUTS, only=stream)}
 
     def shipments(self, stream: str | None) -> dict[str, list[Shipment]]:
         """The newest snapshots, oldest first."""
-        rows = self._database.fetch(_SHIPMENTS, {"only": stream})
-        return _by_stream([Shipment(**row) for row in rows])
+        return _by_stream([Shipment(**row) for row in self._found(_SHIPMENTS, only=stream)])
 
     def series(self, names: Sequence[str], stream: str | None) -> dict[str, list[Sample]]:
         """All samples of these names, oldest first: for what is measured once in a while."""
-        rows = self._database.fetch(_SERIES, {"only": stream, "names": list(names)})
+        rows = self._found(_SERIES, only=stream, names=list(names))
         return _by_stream([Sample(**row) for row in rows])
 
     def levels(
         self, names: Sequence[str], stream: str | None, *, since_at: float
     ) -> dict[str, dict[str, Level]]:
         """The samples of these names since then, by stream and name."""
-        values = {"only": stream, "names": list(names), "since_at": since_at}
         found: dict[str, dict[str, Level]] = {}
-        for row in self._database.fetch(_LEVELS, values):
+        for row in self._found(_LEVELS, only=stream, names=list(names), since_at=since_at):
             found.setdefault(row["stream"], {})[row["name"]] = _as_level(row)
         return found
 
@@ -246,23 +254,26 @@ class Lately:
     ) -> dict[str, dict[Tier, dict[str, Level]]]:
         """The samples of these names in each tier that a stream has settled in, by stream and tier."""
         found: dict[str, dict[Tier, dict[str, Level]]] = {}
-        values = {"only": stream, "names": list(names)}
-        for row in self._database.fetch(_LEVELS_OF_TIERS, values):
+        for row in self._found(_LEVELS_OF_TIERS, only=stream, names=list(names)):
             of_tier = found.setdefault(row["stream"], {}).setdefault(row["tier_to"], {})
             of_tier[row["name"]] = _as_level(row)
         return found
 
     def primaries(self, stream: str | None) -> dict[str, list[Primary]]:
         """All primaries there ever were, in the order of their launch."""
-        rows = self._database.fetch(_PRIMARIES, {"only": stream})
-        return _by_stream([Primary(**row) for row in rows])
+        return _by_stream([Primary(**row) for row in self._found(_PRIMARIES, only=stream)])
 
     def live_per_host(self) -> dict[str, int]:
         """How many live replicas share each host."""
         return {row["host"]: int(row["live"]) for row in self._database.fetch(_LIVE_PER_HOST)}
 
+    def _found(self, query: sa.Select[Any], **values: Any) -> Iterator[sa.RowMapping]:
+        """The rows that are not of nothing."""
+        rows = self._database.fetch(query, values)
+        return (row for row in rows if row["stream"] is not None)
 
-def _as_level(row: Mapping[str, Any]) -> Level:
+
+def _as_level(row: sa.RowMapping) -> Level:
     return Level(mean=float(row["mean"]), most=float(row["most"]), count=int(row["count"]))
 
 

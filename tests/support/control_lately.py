@@ -5,21 +5,14 @@ import pytest
 from ft_policies.tiers import Tier
 from resources.control.lately import EPOCHS, SETTLING_SECONDS, SHIPPED_EPOCHS, STEADY_SECONDS
 from resources.control.records import ReplicaState, Sample, Slot, SnapshotState
-from resources.control.schema import epochs, tier_changes
+from resources.control.schema import tier_changes
 from resources.control.store import ControlStore
-from tests.support.control_builders import a_snapshot, decide, register
+from tests.support.control_builders import a_snapshot, decide, decided_at, register
 
 
 def declared(store: ControlStore, *names: str) -> None:
     for name in names:
         store.streams.declare(name, {}, "deployed")
-
-
-def decided_at(store: ControlStore, stream: str, seconds: float) -> None:
-    """Let an epoch of a stream have come every so many seconds."""
-    moment = epochs.c.epoch * seconds
-    statement = epochs.update().where(epochs.c.stream == stream).values(decided_at=moment)
-    store._database.execute(statement)
 
 
 def sampled(store: ControlStore, name: str, *values: tuple[float, float]) -> None:
