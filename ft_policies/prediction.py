@@ -131,6 +131,15 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """What was learnt from one stream's histories: its bounds, and what they are good for."""
+
+    bounds: Bounds
+    enough: bool
+    missing: tuple[RecoveryStep, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StateAges:
     """How old the state is that a failure finds: in the object store, and on a secondary's own disk."""
 
@@ -193,12 +202,19 @@ class RecoveryModel:
         self, histories: Histories, load: Load, ages: StateAges, *, precise: BoolLike = True
     ) -> Prediction:
         """What is to be expected if the state is that old; with its age now, of a failure now."""
-        lines = self.lines(histories)
-        steps, seconds = self.seconds(Bounds.of(lines), load, ages, precise=precise)
-        known = np.isfinite([[line.base for line in row] for row in lines])
-        lacks = GOES_THROUGH & ~known
-        missing = tuple(step for at, step in enumerate(STEPS) if lacks[:, at].any())
-        return Prediction.of(seconds, steps, missing)
+        fit = self.fit(histories)
+        steps, seconds = self.seconds(fit.bounds, load, ages, precise=precise)
+        return Prediction.of(seconds, steps, fit.missing)
+
+    def fit(self, histories: Histories) -> Fit:
+        """Learn from the histories: the part that takes time, and changes only with them."""
+        bounds = Bounds.of(self.lines(histories))
+        lacks = GOES_THROUGH & ~np.isfinite(bounds.base)
+        return Fit(
+            bounds=bounds,
+            enough=not lacks[1:].any(axis=1).all(),
+            missing=tuple(step for at, step in enumerate(STEPS) if lacks[:, at].any()),
+        )
 
     def lines(self, histories: Histories) -> list[list[Line]]:
         """By tier, then by step: cold observations are for `passive_replication`, warm ones for the rest."""

@@ -4,14 +4,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from configs.deployment import EmbeddedObjectStore
 from configs.project import Project
+from configs.stream import StreamDeclaration
 from resources.control.store import ControlStore
 from resources.embedded_s3 import EmbeddedS3
 from resources.object_store import S3ObjectStore
 from resources.vault.vault import SnapshotVault
 from streaming.connections import connector
+
+if TYPE_CHECKING:
+    from ft_policies.costs import Prices
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,10 @@ class World:
         """The snapshots of one stream."""
         connect = connector(self.project.deployment.object_store, self.project.home)
         return SnapshotVault(S3ObjectStore(connect), stream)
+
+    def prices(self, stream: StreamDeclaration) -> "Prices":
+        """What the stream is priced by."""
+        return self.project.prices[stream.prices].prices()
 
     def embedded_s3(self) -> EmbeddedS3 | None:
         """The object store that Holdfast itself runs, if the project uses it."""
