@@ -20,7 +20,7 @@ from orchestration.observer import stream_observer
 from orchestration.recovering import recover_stream
 from orchestration.rehashing import rehash_output
 from orchestration.schedules import AUDIT, audits, durable_snapshots, retention
-from orchestration.sensors import object_store_sensor, recovery_sensor
+from orchestration.sensors import object_store_sensor, recovery_sensor, tier_review_sensor
 
 
 def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
@@ -41,7 +41,7 @@ def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
             ensure_object_store,
             *([AUDIT] if declared else []),
         ],
-        sensors=[stream_observer, recovery_sensor, object_store_sensor],
+        sensors=[stream_observer, recovery_sensor, tier_review_sensor, object_store_sensor],
         schedules=[durable_snapshots, retention, *([audits] if declared else [])],
         resources={"worlds": worlds},
     )

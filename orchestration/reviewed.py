@@ -8,6 +8,7 @@ from configs.stream import StreamDeclaration
 from ft_policies.costs import ASSUMED_SHARES
 from ft_policies.judging import Subject, intervals
 from ft_policies.prediction import Fit, Histories, RecoveryModel
+from resources.control.decisions import DecisionRow
 from resources.control.records import StreamRow
 from streaming.measuring import Measured, measure
 from streaming.world import World
@@ -45,10 +46,14 @@ def gather(world: World, rows: Sequence[StreamRow]) -> list[Reviewed]:
             declared[row.name],
             row,
             measured[row.name],
-            changed_at=max(row.changed_at, minds[row.name].at if row.name in minds else 0.0),
+            changed_at=max(row.changed_at, _acted_at(minds.get(row.name))),
         )
         for row in rows
     ]
+
+
+def _acted_at(mind: DecisionRow | None) -> float:
+    return mind.at if mind is not None and mind.record["acts"] else 0.0
 
 
 def _stream(
