@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from benchmarks import failover_trial as trial
+from benchmarks.failover_proof import rows_that_differ
 from benchmarks.failover_trial import Failover, Meter, State, Steady, Usage, wait
 from ft_policies.health import Health
 from ft_policies.tiers import SECONDARY, Tier
@@ -95,6 +96,11 @@ class SupervisedStream:
         embedded = self._world.embedded_s3()
         if embedded is not None:
             embedded.stop()
+
+    def prove(self) -> int:
+        """Stop it, and compare all that it put out with a batch: how many rows differ."""
+        self.stop()
+        return rows_that_differ(self._world, NAME, self._state)
 
     def hold(self, tier: Tier) -> None:
         """Change to a tier; where there is no secondary, Dagster does the recoveries."""

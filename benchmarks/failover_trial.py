@@ -84,6 +84,14 @@ class Found:
     failovers: list[Failover] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """How many rows of all that a stream put out differ from what a batch puts out."""
+
+    state: State
+    differing: int
+
+
 def wait(condition: Condition, what: str, story: Callable[[], str]) -> None:
     """Wait for something; one that waits in vain is told why, and what was measured before is kept."""
     deadline = time.monotonic() + PATIENCE_SECONDS
