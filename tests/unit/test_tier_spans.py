@@ -1,0 +1,83 @@
+"""When a stream was in which tier, while it ran."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ft_policies.tier_spans import Asked, tier_spans
+from ft_policies.tiers import Tier
+
+PASSIVE, COLD, ACTIVE = (
+    Tier.PASSIVE_REPLICATION,
+    Tier.PASSIVE_STANDBY_COLD,
+    Tier.ACTIVE_REPLICATION,
+)
+
+
+def asked(tier: Tier, at: float, reached_at: float | None = None) -> Asked:
+    return Asked(tier=tier, at=at, reached_at=reached_at)
+
+
+def spans(
+    *changes: Asked, lives: tuple[tuple[float, float], ...] = ((0.0, 100.0),)
+) -> list[tuple[Tier, float, float]]:
+    found = tier_spans(changes, lives, from_at=0.0, to_at=100.0)
+    return [(one.tier, one.from_at, one.to_at) for one in found]
+
+
+def test_one_tier_all_the_time() -> None:
+    assert spans(asked(PASSIVE, -5.0, 0.0)) == [(PASSIVE, 0.0, 100.0)]
+
+
+def test_a_step_up_counts_from_when_it_was_asked_for() -> None:
+    found = spans(asked(PASSIVE, 0.0, 0.0), asked(ACTIVE, 10.0, 30.0))
+    assert found == [(PASSIVE, 0.0, 10.0), (ACTIVE, 10.0, 100.0)]
+
+
+def test_a_step_down_counts_from_when_it_was_reached() -> None:
+    found = spans(asked(ACTIVE, 0.0, 5.0), asked(PASSIVE, 10.0, 30.0))
+    assert found == [(ACTIVE, 0.0, 30.0), (PASSIVE, 30.0, 100.0)]
+
+
+def test_a_step_down_under_way_costs_what_is_still_there() -> None:
+    assert spans(asked(ACTIVE, 0.0, 5.0), asked(PASSIVE, 10.0)) == [(ACTIVE, 0.0, 100.0)]
+
+
+def test_a_step_down_that_was_overtaken_never_happened() -> None:
+    found = spans(asked(ACTIVE, 0.0, 5.0), asked(PASSIVE, 10.0), asked(COLD, 20.0, 40.0))
+    assert found == [(ACTIVE, 0.0, 40.0), (COLD, 40.0, 100.0)]
+
+
+def test_a_stopped_stream_has_no_spans() -> None:
+    assert spans(asked(PASSIVE, 0.0)) == [(PASSIVE, 0.0, 100.0)]
+    assert spans(asked(PASSIVE, 0.0), lives=()) == []
+    assert spans(lives=((0.0, 100.0),)) == []
+
+
+def test_replicas_side_by_side_are_one_running_stream() -> None:
+    lives = ((70.0, 200.0), (-10.0, 30.0), (20.0, 40.0))
+    found = spans(asked(PASSIVE, -20.0), lives=lives)
+    assert found == [(PASSIVE, 0.0, 40.0), (PASSIVE, 70.0, 100.0)]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(list(Tier)), st.none() | st.floats(0.0, 90.0)), min_size=1),
+    st.lists(st.tuples(st.floats(-50.0, 150.0), st.floats(0.0, 60.0))),
+)
+def test_spans_are_in_order_and_cover_the_lives_exactly(
+    changes: list[tuple[Tier, float | None]], lives: list[tuple[float, float]]
+) -> None:
+    times = [100.0 * number / len(changes) for number in range(len(changes))]
+    history = [
+        asked(tier, at, None if took is None else at + took)
+        for (tier, took), at in zip(changes, times, strict=True)
+    ]
+    periods = [(start, start + length) for start, length in lives]
+    found = tier_spans(history, periods, from_at=0.0, to_at=100.0)
+    assert all(one.from_at < one.to_at for one in found)
+    assert all(a.to_at <= b.from_at for a, b in pairwise(found))
+    everything = tier_spans([asked(PASSIVE, 0.0)], periods, from_at=0.0, to_at=100.0)
+    assert sum(one.seconds for one in found) == pytest.approx(
+        sum(one.seconds for one in everything)
+    )
