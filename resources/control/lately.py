@@ -21,6 +21,7 @@ EPOCHS = 40
 SHIPPED_EPOCHS = 120
 STEADY_SECONDS = 60.0
 SETTLING_SECONDS = 30.0
+NEVER = 1e15  # later than any sample
 
 _STREAM = streams.c.name
 _NAMES: sa.BindParameter[str] = sa.bindparam("names", expanding=True)
@@ -149,6 +150,7 @@ def _levels() -> sa.Select[tuple[object, ...]]:
         samples.c.stream == _STREAM,
         samples.c.name.in_(_NAMES),
         samples.c.at >= sa.bindparam("since_at"),
+        samples.c.at < sa.bindparam("until_at"),
     )
     return _chosen(
         sa.select(samples.c.stream, samples.c.name, *_level())
@@ -241,11 +243,12 @@ class Lately:
         return _by_stream([Sample(**row) for row in rows])
 
     def levels(
-        self, names: Sequence[str], stream: str | None, *, since_at: float
+        self, names: Sequence[str], stream: str | None, *, since_at: float, until_at: float = NEVER
     ) -> dict[str, dict[str, Level]]:
-        """The samples of these names since then, by stream and name."""
+        """The samples of these names between two moments, by stream and name."""
+        values = {"only": stream, "names": list(names), "since_at": since_at, "until_at": until_at}
         found: dict[str, dict[str, Level]] = {}
-        for row in self._found(_LEVELS, only=stream, names=list(names), since_at=since_at):
+        for row in self._found(_LEVELS, **values):
             found.setdefault(row["stream"], {})[row["name"]] = _as_level(row)
         return found
 
