@@ -21,3 +21,8 @@ def output_key(stream: str) -> dg.AssetKey:
 def tiers_key(stream: str) -> dg.AssetKey:
     """The tier that the stream should have, and what its replicas are good for now."""
     return dg.AssetKey(["tiers", stream])
+
+
+def report_key(report: str) -> dg.AssetKey:
+    """A report about all streams of the project."""
+    return dg.AssetKey(["reports", report])

@@ -1,0 +1,90 @@
+"""What an objective would cost a stream: the points of the curve, as whoever reviews streams gives them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from assets.reports.rows import finite
+from ft_policies.cost_report import Cell
+from ft_policies.tiers import Tier
+from streaming.world import World
+
+OBJECTIVES: tuple[float, ...] = tuple(float(seconds) for seconds in range(0, 61, 2))
+
+
+class WhatIf(Protocol):
+    """What a stream would have, and pay for fault tolerance, if it had to be back in so many seconds."""
+
+    @property
+    def objective_seconds(self) -> float:
+        """The objective."""
+        ...
+
+    @property
+    def tier(self) -> Tier:
+        """The cheapest tier that holds it; if none does, the fastest."""
+        ...
+
+    @property
+    def seconds(self) -> float:
+        """How long a recovery is predicted to take there."""
+        ...
+
+    @property
+    def money_per_hour(self) -> float:
+        """What it adds to the primary's bill."""
+        ...
+
+    @property
+    def weighted(self) -> float:
+        """The same in the thesis' normalised units."""
+        ...
+
+    @property
+    def holds(self) -> bool:
+        """Whether the objective is held."""
+        ...
+
+    @property
+    def snapshot_every(self) -> float:
+        """The interval of its snapshots in seconds."""
+        ...
+
+    @property
+    def sync_every(self) -> float:
+        """The interval of its syncs in seconds."""
+        ...
+
+
+AskWhatIf: TypeAlias = Callable[[World, str, Sequence[float]], Sequence[WhatIf]]
+
+
+def currency_of(world: World, stream: str) -> str:
+    """The currency of the price list that a stream declares."""
+    return world.prices(world.project.stream(stream)).currency
+
+
+def cells(points: Sequence[WhatIf], *, currency: str) -> list[dict[str, Cell]]:
+    """The points of one stream as rows of a table."""
+    return [
+        {
+            "objective_seconds": point.objective_seconds,
+            "tier": point.tier.value,
+            "holds": point.holds,
+            "predicted_seconds": finite(point.seconds),
+            "money_per_hour": finite(point.money_per_hour),
+            "currency": currency,
+            "units": finite(point.weighted),
+            "snapshot_every_seconds": finite(point.snapshot_every),
+            "sync_every_seconds": finite(point.sync_every),
+        }
+        for point in points
+    ]
+
+
+def rows(curves: Mapping[str, Sequence[WhatIf]], world: World) -> list[dict[str, Cell]]:
+    """The points of several streams as rows of a table."""
+    return [
+        {"stream": stream, **row}
+        for stream, points in curves.items()
+        for row in cells(points, currency=currency_of(world, stream))
+    ]

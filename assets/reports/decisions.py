@@ -1,0 +1,86 @@
+"""The report on what the controller decided: a line per change of mind, each with its reason."""
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from assets.failures import explained
+from assets.keys import report_key, tiers_key
+from assets.reports import suites
+from assets.reports.checking import Materialized, expectations_of, judge
+from assets.reports.rows import finite
+from assets.reports.showing import table
+from assets.reports.storing import store
+from assets.worlds import Worlds
+from ft_policies.cost_report import Cell
+from ft_policies.decisions import Decision
+from resources.control.decisions import DecisionRow
+from streaming.world import World
+
+REPORT = "tier_decisions"
+LINES_A_STREAM = 100
+
+
+def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
+    """The report over these streams."""
+
+    @dg.asset(
+        key=report_key(REPORT),
+        deps=[tiers_key(name) for name in streams],
+        group_name="reports",
+        kinds={"table"},
+        description="What the controller decided about each stream and why, newest first: the tier "
+        "that it had and the one that it should have, predicted recovery, money, and one sentence.",
+        check_specs=[
+            expectations_of(
+                REPORT,
+                "Every decision has a reason, a known tier and figures that are not negative.",
+            )
+        ],
+    )
+    def tier_decisions(worlds: dg.ResourceParam[Worlds]) -> Materialized:
+        with explained(), worlds.open() as world:
+            rows = decision_rows(world, streams)
+            file = store(world.project.home, REPORT, rows)
+        return dg.MaterializeResult(
+            metadata={
+                "decisions": table(rows),
+                "dagster/row_count": len(rows),
+                "file": dg.MetadataValue.path(file),
+            },
+            check_results=[judge(rows, suites.decisions)],
+        )
+
+    return tier_decisions
+
+
+def decision_rows(world: World, streams: Sequence[str]) -> list[dict[str, Cell]]:
+    """The changes of mind about these streams, newest first."""
+    lines = [
+        line
+        for name in streams
+        for line in world.store.decisions.history(name, limit=LINES_A_STREAM)
+    ]
+    return [cells(line) for line in sorted(lines, key=lambda one: one.at, reverse=True)]
+
+
+def cells(line: DecisionRow) -> dict[str, Cell]:
+    """A change of mind as a row of the table."""
+    decided = Decision.from_json(line.record)
+    chosen = next(one for one in decided.tiers if one.tier is decided.chosen)
+    return {
+        "at": decided.at,
+        "stream": decided.stream,
+        "mode": decided.mode.value,
+        "objective_seconds": decided.objective_seconds,
+        "tier_before": decided.current.value,
+        "tier": decided.chosen.value,
+        "predicted_seconds": finite(chosen.seconds),
+        "money_per_hour": finite(chosen.money_per_hour),
+        "currency": decided.currency,
+        "snapshot_every_seconds": finite(decided.snapshot_every),
+        "sync_every_seconds": finite(decided.sync_every),
+        "acts": decided.acts,
+        "reason": decided.reason,
+        "run": line.run,
+    }

@@ -1,0 +1,95 @@
+"""The report on the recovery model: what it predicted of each step, and what the step then took."""
+
+from collections.abc import Sequence
+from statistics import median
+
+import dagster as dg
+
+from assets.failures import explained
+from assets.keys import report_key, stream_key
+from assets.reports import suites
+from assets.reports.checking import Materialized, expectations_of, judge
+from assets.reports.days import spans_of
+from assets.reports.plots import draw_recoveries
+from assets.reports.recoveries import Compared, compared, recoveries
+from assets.reports.showing import picture, table
+from assets.reports.storing import store
+from assets.worlds import Worlds
+from ft_policies.cost_report import Cell
+from ft_policies.decisions import Decision
+from streaming.measuring import Measured, measure
+from streaming.world import World
+
+REPORT = "recovery_model"
+TITLE = "Recoveries: predicted against observed"
+DECISIONS = 10_000
+
+
+def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
+    """The report over these streams."""
+
+    @dg.asset(
+        key=report_key(REPORT),
+        deps=[stream_key(name) for name in streams],
+        group_name="reports",
+        kinds={"table"},
+        description="How well recoveries are predicted: every one that was measured beside what had "
+        "been said of it before the failure, as a whole and step by step, and the same by tier.",
+        check_specs=[
+            expectations_of(
+                REPORT, "Of the recoveries at least 95 % took no longer than predicted."
+            )
+        ],
+    )
+    def recovery_model(worlds: dg.ResourceParam[Worlds]) -> Materialized:
+        with explained(), worlds.open() as world:
+            measured = measure(world.store, [world.project.stream(name) for name in streams])
+            found = [one for name in streams for one in compared_of(world, measured[name])]
+            rows = [row for one in found for row in one.cells()]
+            png = draw_recoveries(found, TITLE)
+            file = store(world.project.home, REPORT, rows, png)
+        return dg.MaterializeResult(
+            metadata={
+                "by_tier_and_step": table(summary(rows)),
+                "recoveries": table(rows),
+                "dagster/row_count": len(rows),
+                "plot": picture(png, TITLE),
+                "file": dg.MetadataValue.path(file),
+            },
+            check_results=[judge(rows, suites.recoveries)],
+        )
+
+    return recovery_model
+
+
+def compared_of(world: World, measured: Measured) -> list[Compared]:
+    """The recoveries of a stream that were predicted, for as long as measurements are kept."""
+    if not measured.recoveries:
+        return []
+    name = measured.stream
+    spans = spans_of(world.store, name, until=measured.at)
+    recovered = recoveries(name, measured.recoveries, measured.histories, spans)
+    lines = world.store.decisions.history(name, limit=DECISIONS)
+    return compared(recovered, [Decision.from_json(line.record) for line in lines])
+
+
+def summary(rows: Sequence[dict[str, Cell]]) -> list[dict[str, Cell]]:
+    """How often, and by how much, the prediction was above what came: by tier and step."""
+    groups: dict[tuple[Cell, Cell], list[dict[str, Cell]]] = {}
+    for row in rows:
+        groups.setdefault((row["tier"], row["step"]), []).append(row)
+    return [
+        {
+            "tier": tier,
+            "step": step,
+            "recoveries": len(of_group),
+            "held_share": sum(bool(row["held"]) for row in of_group) / len(of_group),
+            "median_predicted_seconds": median(_seconds(of_group, "predicted_seconds")),
+            "median_observed_seconds": median(_seconds(of_group, "observed_seconds")),
+        }
+        for (tier, step), of_group in sorted(groups.items(), key=str)
+    ]
+
+
+def _seconds(rows: Sequence[dict[str, Cell]], name: str) -> list[float]:
+    return [float(row[name] or 0.0) for row in rows]

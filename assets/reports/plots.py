@@ -1,0 +1,152 @@
+"""The reports' plots as PNG.
+
+Drawn through Matplotlib's objects, not its global state, and imported when one is drawn: whoever
+draws may be a thread of Dagster's, and whoever does not need not wait for the import.
+"""
+
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from assets.reports.curves import WhatIf
+from assets.reports.recoveries import Compared
+from ft_policies.cost_report import CostRow
+from ft_policies.tiers import Tier
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TIER_COLOURS: Mapping[Tier, str] = dict(
+    zip(Tier, ("#b2182b", "#ef8a62", "#f6c667", "#92c5de", "#4393c3", "#2166ac"), strict=True)
+)
+SHOWN_STREAMS = 20
+SHOWN_PANELS = 9
+PANELS_ACROSS = 3
+DPI = 90
+
+
+def draw_costs(rows: Sequence[CostRow], title: str) -> bytes:
+    """How long each stream was in which tier, and what it cost beside the two extremes."""
+    shown = sorted(rows, key=lambda row: row.money_if_active, reverse=True)[:SHOWN_STREAMS]
+    figure = _figure(11.0, 1.6 + 0.45 * max(len(shown), 1), _shortened(title, shown, rows))
+    times, money = figure.subplots(1, 2, sharey=True)
+    places = range(len(shown))
+    left = [0.0] * len(shown)
+    for tier in Tier:
+        widths = [100.0 * row.share(tier) for row in shown]
+        times.barh(places, widths, left=left, color=TIER_COLOURS[tier], label=_words(tier))
+        left = [before + width for before, width in zip(left, widths, strict=True)]
+    times.set_yticks(places, [row.stream for row in shown])
+    times.set_xlabel("% of its time")
+    money.barh(
+        places, [row.money_if_active for row in shown], color="#dddddd", label="always active"
+    )
+    money.barh(places, [row.money for row in shown], height=0.5, color="#2166ac", label="spent")
+    passive = [row.money_if_passive for row in shown]
+    money.plot(passive, places, "|", color="black", markersize=14, label="always passive")
+    money.set_xlabel(", ".join(sorted({row.currency for row in shown})) or "money")
+    for panel in (times, money):
+        _plain(panel)
+        panel.legend(
+            loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8, frameon=False
+        )
+    times.invert_yaxis()  # they share it
+    return _png(figure)
+
+
+def draw_what_if(streams: Mapping[str, Sequence[WhatIf]], currency: str, title: str) -> bytes:
+    """What each objective costs a stream; the colour is the tier, a cross is an objective not held."""
+    shown = dict(list(streams.items())[:SHOWN_PANELS])
+    across = min(max(len(shown), 1), PANELS_ACROSS)
+    down = -(-max(len(shown), 1) // across)
+    figure = _figure(4.2 * across + 1.0, 3.0 * down + 0.6, _shortened(title, shown, streams))
+    panels = figure.subplots(down, across, squeeze=False).flat
+    for panel, (stream, points) in zip(panels, shown.items(), strict=False):
+        _curve(panel, points)
+        panel.set_title(stream, fontsize=10)
+        panel.set_xlabel("objective in seconds")
+        panel.set_ylabel(f"{currency} an hour")
+    for panel in list(panels)[len(shown) :]:
+        panel.set_visible(False)
+    _tier_legend(figure, {point.tier for points in shown.values() for point in points})
+    return _png(figure)
+
+
+def draw_recoveries(recoveries: Sequence[Compared], title: str) -> bytes:
+    """Predicted against observed; a point below the line took longer than was said."""
+    figure = _figure(6.4, 5.0, title)
+    panel = figure.subplots()
+    for tier in Tier:
+        of_tier = [one for one in recoveries if one.tier is tier]
+        observed = [one.observed_seconds for one in of_tier]
+        panel.plot(
+            observed, [one.predicted_seconds for one in of_tier], "o", color=TIER_COLOURS[tier]
+        )
+    seconds = [s for one in recoveries for s in (one.observed_seconds, one.predicted_seconds)]
+    top = max(seconds, default=1.0) * 1.1 or 1.0
+    panel.plot([0.0, top], [0.0, top], color="grey", linewidth=1.0)
+    panel.set_xlim(0.0, top)
+    panel.set_ylim(0.0, top)
+    panel.set_xlabel("observed seconds")
+    panel.set_ylabel("predicted seconds")
+    _plain(panel)
+    _tier_legend(figure, {one.tier for one in recoveries})
+    return _png(figure)
+
+
+def _curve(panel: "Axes", points: Sequence[WhatIf]) -> None:
+    objectives = [point.objective_seconds for point in points]
+    costs = [point.money_per_hour for point in points]
+    panel.step(objectives, costs, where="post", color="#999999", linewidth=1.0)
+    for point in points:
+        panel.plot(
+            point.objective_seconds,
+            point.money_per_hour,
+            "o" if point.holds else "x",
+            color=TIER_COLOURS[point.tier],
+            markersize=5,
+        )
+    panel.set_ylim(0.0, max(costs, default=0.0) * 1.15 or 1.0)
+    _plain(panel)
+
+
+def _tier_legend(figure: "Figure", tiers: set[Tier]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], marker="o", linestyle="", color=TIER_COLOURS[tier], label=_words(tier))
+        for tier in Tier
+        if tier in tiers
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+
+
+def _figure(width: float, height: float, title: str) -> "Figure":
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.suptitle(title, fontsize=11)
+    return figure
+
+
+def _png(figure: "Figure") -> bytes:
+    drawn = BytesIO()
+    figure.savefig(drawn, format="png", dpi=DPI)
+    return drawn.getvalue()
+
+
+def _plain(panel: "Axes") -> None:
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _words(tier: Tier) -> str:
+    return tier.value.replace("_", " ")
+
+
+def _shortened(
+    title: str,
+    shown: "Sequence[object] | Mapping[str, object]",
+    of: "Sequence[object] | Mapping[str, object]",
+) -> str:
+    return title if len(shown) == len(of) else f"{title} ({len(shown)} of {len(of)} streams)"

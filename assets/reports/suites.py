@@ -1,0 +1,111 @@
+"""What must be true of the reports' tables, as Great Expectations suites.
+
+Great Expectations is imported when a suite is asked for: it brings Spark, and takes seconds.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ft_policies.tiers import Tier
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from great_expectations import ExpectationSuite
+    from great_expectations.expectations.expectation import Expectation
+
+Row: TypeAlias = Mapping[str, Any]
+Judged: TypeAlias = "tuple[pd.DataFrame, ExpectationSuite]"
+
+COVERED_SHARE = 0.95
+SHARE_SLACK = 1e-6
+MONEY_DIGITS = 9
+MONEY = ("money", "money_if_active", "money_if_passive")
+AMOUNTS = (*MONEY, "unit_hours", "cpu_core_hours", "network_gb", "instance_hours", "requests")
+
+
+def costs(rows: Sequence[Row], *, ran: Collection[str]) -> Judged:
+    """Shares add up, nothing is negative, who ran is there, and no tier costs more than the dearest.
+
+    With started hours the last need not be: many short secondaries can cost more than one.
+    """
+    import pandas as pd
+    from great_expectations import expectations as gxe
+
+    frame = pd.DataFrame(list(rows))
+    frame["shares"] = frame[[f"share_{tier}" for tier in Tier]].sum(axis="columns")
+    excess = (frame["money"] - frame["money_if_active"]).round(MONEY_DIGITS)
+    frame["excess_money"] = excess.where(~frame["started_hours"].astype(bool))
+    return frame, _suite(
+        "cost_report",
+        gxe.ExpectColumnValuesToBeUnique(column="stream"),
+        gxe.ExpectColumnDistinctValuesToContainSet(column="stream", value_set=sorted(ran)),
+        gxe.ExpectColumnValuesToBeBetween(
+            column="shares", min_value=1.0 - SHARE_SLACK, max_value=1.0 + SHARE_SLACK
+        ),
+        *(gxe.ExpectColumnValuesToBeBetween(column=name, min_value=0.0) for name in AMOUNTS),
+        gxe.ExpectColumnPairValuesAToBeGreaterThanB(
+            column_A="recoveries", column_B="misses", or_equal=True
+        ),
+        warnings=[gxe.ExpectColumnValuesToBeBetween(column="excess_money", max_value=0.0)],
+    )
+
+
+def decisions(rows: Sequence[Row]) -> Judged:
+    """A reason for each, and figures that can be."""
+    import pandas as pd
+    from great_expectations import expectations as gxe
+
+    return pd.DataFrame(list(rows)), _suite(
+        "tier_decisions",
+        gxe.ExpectColumnValueLengthsToBeBetween(column="reason", min_value=1),
+        gxe.ExpectColumnValuesToBeInSet(column="tier", value_set=[tier.value for tier in Tier]),
+        gxe.ExpectColumnValuesToBeBetween(column="predicted_seconds", min_value=0.0),
+        gxe.ExpectColumnValuesToBeBetween(column="money_per_hour", min_value=0.0),
+    )
+
+
+def recoveries(rows: Sequence[Row]) -> Judged:
+    """Of whole recoveries few took longer than predicted."""
+    import pandas as pd
+    from great_expectations import expectations as gxe
+
+    frame = pd.DataFrame([row for row in rows if row["step"] == "all"])
+    return frame, _suite(
+        "recovery_model",
+        gxe.ExpectColumnValuesToBeBetween(column="observed_seconds", min_value=0.0),
+        warnings=[
+            gxe.ExpectColumnValuesToBeInSet(column="held", value_set=[True], mostly=COVERED_SHARE)
+        ],
+    )
+
+
+def what_if(rows: Sequence[Row]) -> Judged:
+    """A longer objective is never dearer, and what holds is predicted to be in time."""
+    import pandas as pd
+    from great_expectations import expectations as gxe
+
+    frame = pd.DataFrame(list(rows)).sort_values(["stream", "objective_seconds"])
+    held = frame[frame["holds"].astype(bool)].copy()
+    held["rise"] = held.groupby("stream")["money_per_hour"].diff().round(MONEY_DIGITS)
+    frame["rise"] = held["rise"]
+    frame["late_seconds"] = held["predicted_seconds"] - held["objective_seconds"]
+    return frame, _suite(
+        "what_if",
+        gxe.ExpectColumnValuesToBeBetween(column="money_per_hour", min_value=0.0),
+        gxe.ExpectColumnValuesToBeBetween(column="late_seconds", max_value=0.0),
+        warnings=[gxe.ExpectColumnValuesToBeBetween(column="rise", max_value=0.0)],
+    )
+
+
+def _suite(
+    name: str, *expectations: "Expectation", warnings: "Sequence[Expectation]" = ()
+) -> "ExpectationSuite":
+    """Those that must hold are critical; the warnings are nice to have."""
+    from great_expectations import ExpectationSuite
+    from great_expectations.expectations.metadata_types import FailureSeverity
+
+    for one in expectations:
+        one.severity = FailureSeverity.CRITICAL
+    for one in warnings:
+        one.severity = FailureSeverity.WARNING
+    return ExpectationSuite(name=name, expectations=[*expectations, *warnings])

@@ -1,0 +1,60 @@
+"""The report on what other objectives would cost: for each stream, from 0 to 60 seconds."""
+
+import dagster as dg
+
+from assets.failures import explained
+from assets.keys import report_key, stream_key
+from assets.reports import suites
+from assets.reports.checking import Materialized, expectations_of, judge
+from assets.reports.curves import OBJECTIVES, AskWhatIf, currency_of, rows
+from assets.reports.plots import draw_what_if
+from assets.reports.showing import picture, table
+from assets.reports.storing import store
+from assets.worlds import Worlds
+from resources.control.records import DesiredState
+from streaming.world import World
+
+REPORT = "what_if"
+TITLE = "What an objective costs in fault tolerance"
+
+
+def definition(streams: list[str], ask: AskWhatIf) -> dg.AssetsDefinition:
+    """The report over these streams, by whoever reviews them."""
+
+    @dg.asset(
+        key=report_key(REPORT),
+        deps=[stream_key(name) for name in streams],
+        group_name="reports",
+        kinds={"table"},
+        description="For each stream that should run: which tier an objective from 0 to 60 s would "
+        "need at the load of now, what that would cost, and whether it would be held at all.",
+        check_specs=[
+            expectations_of(
+                REPORT,
+                "A longer objective never costs more, and what is said to hold is predicted to.",
+            )
+        ],
+    )
+    def what_if(worlds: dg.ResourceParam[Worlds]) -> Materialized:
+        with explained(), worlds.open() as world:
+            curves = {name: ask(world, name, OBJECTIVES) for name in _running(world, streams)}
+            found = rows(curves, world)
+            currencies = sorted({currency_of(world, name) for name in curves})
+            png = draw_what_if(curves, ", ".join(currencies) or "money", TITLE)
+            file = store(world.project.home, REPORT, found, png)
+        return dg.MaterializeResult(
+            metadata={
+                "objectives": table(found),
+                "dagster/row_count": len(found),
+                "plot": picture(png, TITLE),
+                "file": dg.MetadataValue.path(file),
+            },
+            check_results=[judge(found, suites.what_if)],
+        )
+
+    return what_if
+
+
+def _running(world: World, streams: list[str]) -> list[str]:
+    wanted = {row.name for row in world.store.streams.all() if row.desired is DesiredState.RUNNING}
+    return [name for name in streams if name in wanted]

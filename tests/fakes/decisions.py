@@ -1,0 +1,114 @@
+"""Decisions and curves as a review would give them, without the review."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ft_policies.controller import Why
+from ft_policies.decisions import Decision, Mode, TierVerdict
+from ft_policies.recovery_model import GOES_THROUGH, STEPS, TIERS, Load
+from ft_policies.tiers import Guarantee, Tier
+from resources.control.decisions import DecisionRow
+from streaming.world import World
+
+SECONDS = dict(zip(TIERS, (0.0, 2.0, 6.2, 8.0, 21.0, 38.0), strict=True))
+MONEY = dict(zip(TIERS, (0.2, 0.15, 0.11, 0.1, 0.099, 0.001), strict=True))
+REASON = "passive_standby_hot is the cheapest that is back within 10 s (predicted 6.2 s)"
+
+
+def a_decision(
+    stream: str = "clicks",
+    *,
+    at: float = 1_000.0,
+    current: Tier = Tier.ACTIVE_REPLICATION,
+    chosen: Tier = Tier.PASSIVE_STANDBY_HOT,
+    acts: bool = True,
+) -> Decision:
+    """Hot standby is the cheapest of those that are back within 10 s."""
+    return Decision(
+        stream=stream,
+        at=at,
+        mode=Mode.AUTO if acts else Mode.ADVISE,
+        objective_seconds=10.0,
+        guarantee=Guarantee.PRECISE,
+        load=Load(
+            rows_per_second=1_200.0,
+            capacity_rows_per_second=20_000.0,
+            state_bytes=12_000_000.0,
+            epoch_seconds=1.0,
+        ),
+        currency="USD",
+        tiers=tuple(_verdict(tier, chosen) for tier in TIERS),
+        current=current,
+        chosen=chosen,
+        snapshot_every=10.0,
+        sync_every=5.0,
+        acts=acts,
+        why=Why.SAVES,
+        reason=REASON,
+    )
+
+
+def a_decision_row(decided: Decision, *, run: str = "run-1") -> DecisionRow:
+    """The same as the control store keeps it."""
+    return DecisionRow(
+        stream=decided.stream,
+        at=decided.at,
+        mode=decided.mode,
+        chosen=decided.chosen,
+        snapshot_every=decided.snapshot_every,
+        sync_every=decided.sync_every,
+        reason=decided.reason,
+        record=decided.to_json(),
+        run=run,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedWhatIf:
+    """A point of the curve."""
+
+    objective_seconds: float
+    tier: Tier
+    seconds: float
+    money_per_hour: float
+    weighted: float
+    holds: bool
+    snapshot_every: float = 10.0
+    sync_every: float = 5.0
+
+
+def simulated_what_if(
+    world: World, stream: str, objectives: Sequence[float]
+) -> list[SimulatedWhatIf]:
+    """The cheapest of the tiers above; nobody but active replication is there at once."""
+    world.project.stream(stream)
+    found = []
+    for objective in objectives:
+        tier = min((one for one in TIERS if SECONDS[one] <= objective), key=lambda one: MONEY[one])
+        found.append(
+            SimulatedWhatIf(
+                objective_seconds=objective,
+                tier=tier,
+                seconds=SECONDS[tier],
+                money_per_hour=MONEY[tier],
+                weighted=10 * MONEY[tier],
+                holds=True,
+            )
+        )
+    return found
+
+
+def _verdict(tier: Tier, chosen: Tier) -> TierVerdict:
+    steps = [step for step, has in zip(STEPS, GOES_THROUGH[TIERS.index(tier)], strict=True) if has]
+    late = SECONDS[tier] > 10.0
+    return TierVerdict(
+        tier=tier,
+        snapshot_every=10.0,
+        sync_every=5.0,
+        seconds=SECONDS[tier],
+        seconds_ahead=SECONDS[tier],
+        steps={step: SECONDS[tier] / len(steps) for step in steps},
+        cost=MONEY[tier],
+        money_per_hour=MONEY[tier],
+        rejected=None if tier is chosen else "too slow" if late else "costs more",
+    )

@@ -1,0 +1,119 @@
+"""A stream's day as the control store has it, counted."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from assets.reports.days import (
+    REPORT,
+    bounds,
+    costs_of,
+    counted,
+    measured_between,
+    ran_between,
+    spans_of,
+)
+from assets.reports.storing import store
+from ft_policies.tiers import Tier
+from resources.control.records import Sample
+from streaming.world import World
+from tests.fakes.worlds import (
+    CLICKS,
+    a_primary,
+    a_wanted_stream,
+    simulated_worlds,
+)
+from tests.support.reports import a_cost_row
+
+GB = 2.0**30
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A stream that has just been started, and one that never was."""
+    with simulated_worlds(tmp_path, CLICKS, "beta").open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "r1")
+        yield world
+
+
+def today(world: World) -> date:
+    return datetime.fromtimestamp(world.store.now(), UTC).date()
+
+
+def measured(world: World, at: float = 0.0, **values: float) -> None:
+    world.store.samples.write(
+        [
+            Sample(stream=CLICKS, replica="r1", name=name, value=value, at=at)
+            for name, value in values.items()
+        ]
+    )
+
+
+def test_a_day_is_from_midnight_to_midnight() -> None:
+    since, until = bounds(date(2026, 3, 1))
+    assert datetime.fromtimestamp(since, UTC).isoformat() == "2026-03-01T00:00:00+00:00"
+    assert until - since == 86_400.0
+
+
+def test_only_streams_that_ran_are_counted(world: World) -> None:
+    since, until = bounds(today(world))
+    assert ran_between(world, [CLICKS, "beta"], since, until) == [CLICKS]
+    assert ran_between(world, [CLICKS], since - 86_400.0, since) == []
+    assert [row.stream for row in counted(world, [CLICKS, "beta"], since, until)] == [CLICKS]
+    assert counted(world, ["beta"], since, until) == []
+
+
+def test_who_has_measured_ran_and_only_then(world: World) -> None:
+    now = world.store.now()
+    measured(world, cpu_cores=2.0)
+    streams = [CLICKS, "beta"]
+    assert measured_between(world, streams, now - 60.0, now + 60.0) == [CLICKS]
+    assert measured_between(world, streams, now - 120.0, now - 60.0) == []
+
+
+def test_the_tier_and_what_the_primary_used_make_the_cost(world: World) -> None:
+    now = world.store.now()
+    measured(world, cpu_cores=2.0, rss_bytes=4 * GB)
+    measured(world, at=now - 100 * 86_400.0, cpu_cores=50.0)
+    world.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="")
+    (row,) = counted(world, [CLICKS], now - 60.0, now + 60.0)
+    hours = row.ran_seconds / 3600.0
+    assert 0.0 < row.ran_seconds < 60.0
+    assert row.share(Tier.ACTIVE_REPLICATION) > 0.0
+    active_hours = row.tier_seconds[Tier.ACTIVE_REPLICATION] / 3600.0
+    assert row.cpu_core_hours == pytest.approx(2.0 * active_hours)
+    assert row.memory_gb_hours == pytest.approx(4.0 * active_hours)
+    assert row.instance_hours == pytest.approx(active_hours)
+    assert row.unit_hours_if_active == pytest.approx(3.0 * hours), "it has no traffic of its own"
+    assert 0.0 < row.money <= row.money_if_active
+    assert (row.currency, row.objective_seconds) == ("USD", 10.0)
+
+
+def test_a_recovery_counts_on_its_day(world: World) -> None:
+    now = world.store.now()
+    measured(world, recovery_seconds=12.0)
+    measured(world, at=now - 3 * 86_400.0, recovery_seconds=99.0)
+    (row,) = counted(world, [CLICKS], now - 60.0, now + 60.0)
+    assert (row.recoveries, row.misses, row.slowest_seconds) == (1, 1, 12.0)
+
+
+def test_the_past_ends_now(world: World) -> None:
+    now = world.store.now()
+    (row,) = counted(world, [CLICKS], now - 60.0, now + 86_400.0)
+    assert row.ran_seconds < 60.0
+    (span,) = spans_of(world.store, CLICKS, until=now + 5.0)
+    assert span.tier is Tier.PASSIVE_REPLICATION
+    assert span.to_at == now + 5.0
+
+
+def test_a_day_that_was_reported_is_read_and_any_other_is_counted(world: World) -> None:
+    day = date(2026, 2, 3)
+    assert costs_of(world, day, [CLICKS]) == []
+    row = a_cost_row()
+    store(world.project.home, REPORT, [row.cells()], part=str(day))
+    assert costs_of(world, day, [CLICKS]) == [row]
+    assert costs_of(world, day, ["beta"]) == []
+    assert [one.stream for one in costs_of(world, today(world), [CLICKS])] == [CLICKS]
