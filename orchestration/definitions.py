@@ -6,6 +6,7 @@ Loading reads the project's YAML and opens nothing: no database, no socket, no S
 import dagster as dg
 
 from assets import outputs, snapshots, streams, tiers
+from assets.reports import costs, decisions, model, what_if
 from assets.worlds import ProjectWorlds, Worlds
 from configs.project import Project
 from orchestration.housekeeping import prune_snapshots
@@ -19,6 +20,8 @@ from orchestration.jobs import (
 from orchestration.observer import stream_observer
 from orchestration.recovering import recover_stream
 from orchestration.rehashing import rehash_output
+from orchestration.reports import REPORT_COSTS, REPORT_NOW, daily_costs, hourly_reports
+from orchestration.reviewing import what_if as ask_what_if
 from orchestration.schedules import AUDIT, audits, durable_snapshots, retention
 from orchestration.sensors import object_store_sensor, recovery_sensor, tier_review_sensor
 
@@ -27,8 +30,12 @@ def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
     """All that Dagster shows and does for a project."""
     declared = [project.streams[name] for name in sorted(project.streams)]
     kinds = (streams, tiers, snapshots, outputs)
+    names = [one.name for one in declared]
     return dg.Definitions(
-        assets=[kind.spec(one) for one in declared for kind in kinds],
+        assets=[
+            *(kind.spec(one) for one in declared for kind in kinds),
+            *(_reports(names) if declared else []),
+        ],
         asset_checks=[check for one in declared for kind in kinds for check in kind.checks(one)],
         jobs=[
             start_stream,
@@ -39,12 +46,26 @@ def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
             prune_snapshots,
             rehash_output,
             ensure_object_store,
-            *([AUDIT] if declared else []),
+            *([AUDIT, REPORT_COSTS, REPORT_NOW] if declared else []),
         ],
         sensors=[stream_observer, recovery_sensor, tier_review_sensor, object_store_sensor],
-        schedules=[durable_snapshots, retention, *([audits] if declared else [])],
+        schedules=[
+            durable_snapshots,
+            retention,
+            *([audits, daily_costs, hourly_reports] if declared else []),
+        ],
         resources={"worlds": worlds},
     )
+
+
+def _reports(names: list[str]) -> list[dg.AssetsDefinition]:
+    """One of each kind for the project."""
+    return [
+        costs.definition(names),
+        decisions.definition(names),
+        model.definition(names),
+        what_if.definition(names, ask_what_if),
+    ]
 
 
 @dg.definitions

@@ -7,12 +7,14 @@ from ft_policies.errors import TransientError
 from orchestration.housekeeping import prune_snapshots
 from orchestration.jobs import SnapshotConfig, snapshot_stream
 from orchestration.reporting import CAUSE_TAG, STREAM_TAG, playbook_tags
+from orchestration.reports import REPORT_KEYS
 from streaming.observing import StreamSeen, observe
 
 AUDIT = dg.define_asset_job(
     "audit",
-    selection=dg.AssetSelection.all_asset_checks(),
-    description="Runs every check: health, snapshots, ledger against table, expectations.",
+    selection=dg.AssetSelection.all_asset_checks()
+    - dg.AssetSelection.checks_for_assets(*REPORT_KEYS),  # they are run with the reports
+    description="Runs every check of every stream: health, snapshots, ledger against table, expectations.",
     tags=playbook_tags("audit", max_runtime_seconds=3600),
     executor_def=dg.in_process_executor,
 )

@@ -32,9 +32,14 @@ def test_everything_loads_and_nothing_is_opened(
     assert not (tmp_path / ".holdfast").exists()
 
 
+REPORTS = {
+    f"reports/{name}" for name in ("cost_report", "tier_decisions", "recovery_model", "what_if")
+}
+
+
 def test_each_stream_has_four_assets_and_its_checks(definitions: dg.Definitions) -> None:
     graph = definitions.resolve_asset_graph()
-    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {
+    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == REPORTS | {
         f"{kind}/{name}"
         for kind in ("streams", "tiers", "snapshots", "outputs")
         for name in ("alpha", "beta")
@@ -44,6 +49,10 @@ def test_each_stream_has_four_assets_and_its_checks(definitions: dg.Definitions)
         "outputs/alpha:expectations",
         "outputs/alpha:ledger_complete",
         "outputs/beta:ledger_complete",
+        "reports/cost_report:expectations",
+        "reports/recovery_model:expectations",
+        "reports/tier_decisions:expectations",
+        "reports/what_if:expectations",
         "snapshots/alpha:recent",
         "snapshots/alpha:restorable",
         "snapshots/beta:recent",
@@ -58,6 +67,19 @@ def test_each_stream_has_four_assets_and_its_checks(definitions: dg.Definitions)
     assert not snapshots.is_materializable
 
 
+def test_reports_are_about_all_streams_and_only_days_are_partitions(
+    definitions: dg.Definitions,
+) -> None:
+    graph = definitions.resolve_asset_graph()
+    reports = {key: graph.get(dg.AssetKey(key.split("/"))) for key in REPORTS}
+    assert all(len(report.parent_keys) == 2 for report in reports.values())
+    assert {key for key, report in reports.items() if report.is_partitioned} == {
+        "reports/cost_report"
+    }
+    audited = definitions.resolve_job_def("audit").asset_layer.asset_graph.asset_check_keys
+    assert not REPORTS & {key.asset_key.to_user_string() for key in audited}
+
+
 def test_every_job_says_its_playbook_and_how_long_it_may_run(definitions: dg.Definitions) -> None:
     for name in (
         "start_stream",
@@ -68,6 +90,8 @@ def test_every_job_says_its_playbook_and_how_long_it_may_run(definitions: dg.Def
         "prune_snapshots",
         "ensure_object_store",
         "audit",
+        "report_costs",
+        "report_now",
     ):
         job = definitions.resolve_job_def(name)
         assert job.tags["holdfast/playbook"]
@@ -90,7 +114,7 @@ def test_loading_leaves_spark_and_great_expectations_alone() -> None:
     """A sensor's process must not pay for what only some checks need."""
     loading = (
         "import sys, orchestration.definitions as d; d.defs();"
-        "assert not {'pyspark', 'great_expectations', 'pandas'} & set(sys.modules)"
+        "assert not {'pyspark', 'great_expectations', 'pandas', 'matplotlib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", loading], cwd=REPO, check=True, timeout=60)
 
