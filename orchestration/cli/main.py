@@ -13,7 +13,9 @@ from typer.core import TyperGroup
 from ft_policies.errors import HoldfastError
 from orchestration.cli.commands import (
     check,
+    costs,
     demo,
+    explain,
     incidents,
     logs,
     services,
@@ -21,6 +23,7 @@ from orchestration.cli.commands import (
     status,
     streams,
     switch,
+    what_if,
 )
 from orchestration.cli.terminal import INTERRUPTED, Terminal, terminal
 
@@ -89,6 +92,9 @@ switch.add_to(app)
 status.add_to(app)
 logs.add_to(app)
 incidents.add_to(app)
+explain.add_to(app)
+what_if.add_to(app)
+costs.add_to(app)
 app.add_typer(snapshots.app, name="snapshots")
 demo.add_to(app)
 

@@ -1,6 +1,7 @@
 """Quantities as people read them."""
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from ft_policies.tiers import Switch
@@ -42,6 +43,26 @@ def size(value: float | None) -> str:
 def count(value: float | None) -> str:
     """A number with its thousands apart."""
     return NONE if value is None else f"{value:,.0f}"
+
+
+def predicted(value: float) -> str:
+    """A duration that may be unknown, which is infinite."""
+    return seconds(value) if isfinite(value) else "unknown"
+
+
+def interval(value: float) -> str:
+    """How often, or that it does not go by time, which is infinite."""
+    return f"every {value:g} s" if isfinite(value) else "not by time"
+
+
+def money(value: float) -> str:
+    """An amount, small ones with the digits that matter."""
+    return f"{value:.2f}" if value >= 10 else f"{value:.4f}"
+
+
+def share(value: float) -> str:
+    """A share in per cent."""
+    return f"{100 * value:.0f} %"
 
 
 def plural(number: int, one: str, many: str = "") -> str:

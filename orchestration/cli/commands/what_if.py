@@ -1,0 +1,95 @@
+"""`holdfast what-if`: what other objectives would cost a stream."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from orchestration.cli import words
+from orchestration.cli.terminal import DONE, JsonOption, Stream, terminal
+
+if TYPE_CHECKING:
+    from assets.reports.curves import WhatIf
+
+OBJECTIVES = "0,1,2,3,5,7,10,15,20,30,45,60"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the command line this command."""
+    app.command(
+        name="what-if", epilog="Example:  holdfast what-if word_count --objectives 0,5,10,30"
+    )(what_if)
+
+
+def what_if(
+    ctx: typer.Context,
+    *,
+    stream: Stream,
+    objectives: Annotated[
+        str, typer.Option(metavar="SECONDS,…", help="Recovery times to ask for.")
+    ] = OBJECTIVES,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", dir_okay=False, help="Draw the curve as a PNG, too."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which tier each objective would need at the load of now, and what it would cost an hour."""
+    from assets.reports.curves import cells, currency_of
+    from orchestration.reviewing import what_if as ask
+
+    asked = _seconds(objectives)
+    tell = terminal(ctx)
+    with tell.world() as world:
+        world.project.stream(stream)
+        points = ask(world, stream, asked)
+        currency = currency_of(world, stream)
+    if plot is not None:
+        _draw(plot, stream, points, currency)
+    if as_json:
+        tell.json({"stream": stream, "objectives": cells(points, currency=currency)})
+        return
+    tell.out.print(table(points, currency))
+    if plot is not None:
+        tell.out.print(f"{DONE} {plot}")
+
+
+def table(points: "Sequence[WhatIf]", currency: str) -> Table:
+    """One line an objective."""
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    shown.add_column("objective", justify="right")
+    shown.add_column("tier")
+    for name in ("predicted", f"{currency}/h", "units", "snapshots", "syncs"):
+        shown.add_column(name, justify="right")
+    for point in points:
+        shown.add_row(
+            f"{point.objective_seconds:g} s",
+            str(point.tier) if point.holds else f"[yellow]{point.tier}, not held[/yellow]",
+            words.predicted(point.seconds),
+            words.money(point.money_per_hour),
+            f"{point.weighted:.2f}",
+            words.interval(point.snapshot_every),
+            words.interval(point.sync_every),
+        )
+    return shown
+
+
+def _draw(path: Path, stream: str, points: "Sequence[WhatIf]", currency: str) -> None:
+    from assets.reports.plots import draw_what_if
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(draw_what_if({stream: points}, currency, "What an objective costs"))
+
+
+def _seconds(written: str) -> list[float]:
+    try:
+        asked = sorted({float(part) for part in written.split(",")})
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{written!r} is not a list of seconds such as 0,5,10", param_hint="--objectives"
+        ) from error
+    if asked[0] < 0:
+        raise typer.BadParameter("an objective is not negative", param_hint="--objectives")
+    return asked

@@ -1,0 +1,68 @@
+"""`holdfast costs`: days added up, for people and for programs."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from assets.reports.days import REPORT
+from assets.reports.storing import store
+from streaming.world import World
+from tests.support.cli import facts, holdfast
+from tests.support.cli_world import STREAM, a_running_stream, a_world
+from tests.support.reports import a_cost_row
+
+
+def reported(world: World, *, days_ago: int) -> str:
+    """A day that was counted."""
+    today = datetime.fromtimestamp(world.store.now(), UTC).date()
+    day = str(today - timedelta(days=days_ago))
+    store(world.project.home, REPORT, [a_cost_row().cells()], part=day)
+    return day
+
+
+def test_nothing_ran_nothing_spent(tmp_path: Path) -> None:
+    with a_world(tmp_path):
+        result = holdfast(tmp_path, "costs")
+        told = facts(tmp_path, "costs")
+    assert "no stream ran on" in result.output
+    assert told["streams"] == []
+
+
+def test_today_is_counted_so_far(tmp_path: Path) -> None:
+    with a_world(tmp_path) as world:
+        a_running_stream(world)
+        (row,) = facts(tmp_path, "costs", STREAM)["streams"]
+    assert (row["stream"], row["share_passive_replication"]) == (STREAM, 1.0)
+    assert row["recoveries"] == 0
+
+
+def test_a_day_is_shown_with_its_tiers_its_money_and_its_misses(tmp_path: Path) -> None:
+    with a_world(tmp_path) as world:
+        day = reported(world, days_ago=3)
+        result = holdfast(tmp_path, "costs", "--day", day)
+    assert result.exit_code == 0, result.output
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert lines[0] == f"fault tolerance on {day} (UTC)"
+    assert lines[2].startswith("clicks 24 h passive_standby_hot 50 % 1.2000 USD 2.4000 USD 0.2000")
+    assert lines[2].endswith("50 % 24.00 1")
+    assert lines[3] == "passive_replication 50 % of 96.00 of 2, over 10 s"
+
+
+def test_days_are_added_up(tmp_path: Path) -> None:
+    with a_world(tmp_path) as world:
+        for days_ago in (1, 2, 9):
+            reported(world, days_ago=days_ago)
+        told = facts(tmp_path, "costs", "--days", "4")
+    assert len(told["days"]) == 4
+    (row,) = told["streams"]
+    assert (row["money"], row["recoveries"], row["misses"]) == (2.4, 4, 2)
+    assert row["ran_seconds"] == 2 * 86_400.0
+
+
+def test_a_wrong_day_is_wrong_usage(tmp_path: Path) -> None:
+    with a_world(tmp_path):
+        assert holdfast(tmp_path, "costs", "--day", "yesterday").exit_code == 2
+        both = holdfast(tmp_path, "costs", "--day", "2026-01-02", "--days", "2")
+        unknown = holdfast(tmp_path, "costs", "clics")
+    assert both.exit_code == 2
+    assert unknown.exit_code == 1
+    assert "declared are clicks" in unknown.output

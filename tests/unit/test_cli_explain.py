@@ -1,0 +1,158 @@
+"""`holdfast explain` and `what-if`: the reasons of a decision, and what others would cost."""
+
+import sys
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ft_policies.decisions import Decision
+from ft_policies.tiers import Tier
+from orchestration.cli import words
+from streaming.world import World
+from tests.fakes.decisions import REASON, a_decision, a_decision_row, simulated_what_if
+from tests.support.cli import facts, holdfast
+from tests.support.cli_world import STREAM, a_running_stream, a_world
+
+
+@pytest.fixture
+def decisions(monkeypatch: pytest.MonkeyPatch) -> list[Decision]:
+    """What the review will say, without the measurements that it would need."""
+    found = [a_decision(STREAM)]
+    reviewing = ModuleType("orchestration.reviewing")
+
+    def decide_now(world: World, stream: str) -> Decision:
+        return found[0]
+
+    vars(reviewing).update(decide_now=decide_now, what_if=simulated_what_if)
+    monkeypatch.setitem(sys.modules, "orchestration.reviewing", reviewing)
+    return found
+
+
+@pytest.mark.usefixtures("decisions")
+def test_every_tier_is_shown_with_its_steps_its_cost_and_why_not(tmp_path: Path) -> None:
+    with a_world(tmp_path) as world:
+        a_running_stream(world)
+        result = holdfast(tmp_path, "explain", STREAM)
+    assert result.exit_code == 0, result.output
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert lines[0] == f"clicks: {REASON}"
+    assert "back in 10 s, precise · 1,200 rows/s of 20,000 · state 12.0 MB" in result.output
+    assert "snapshots every 10 s, syncs every 5 s" in result.output
+    assert "→ passive_standby_hot 6.2 s 2.1 s 2.1 s 2.1 s 0.1100" in lines
+    assert "active_replication (now) 0.0 s 0.2000 costs more" in lines
+    assert any(line.startswith("passive_replication 38.0 s") for line in lines)
+    assert lines[-1].endswith("too slow"), "there is no change of mind yet"
+
+
+def test_the_last_changes_of_mind_are_shown_newest_first(
+    tmp_path: Path, decisions: list[Decision]
+) -> None:
+    with a_world(tmp_path) as world:
+        a_running_stream(world)
+        now = world.store.now()
+        older = replace(a_decision(STREAM, at=now - 7200), reason="it began so")
+        for one in (older, a_decision(STREAM, at=now - 600)):
+            world.store.decisions.write(a_decision_row(one))
+        result = holdfast(tmp_path, "explain", STREAM)
+        told = facts(tmp_path, "explain", STREAM)
+    *_, newest, oldest = result.output.splitlines()
+    assert newest.startswith("10 min ago  passive_standby_hot  auto")
+    assert oldest.rstrip().endswith("it began so")
+    assert [row["reason"] for row in told["history"]] == ["it began so", REASON]
+    assert told["decision"] == decisions[0].to_json()
+
+
+def test_what_is_not_known_is_said_to_be_unknown(tmp_path: Path, decisions: list[Decision]) -> None:
+    first, *others = decisions[0].tiers
+    unknown = tuple(replace(one, seconds=inf, steps={}) for one in others)
+    decisions[0] = replace(
+        decisions[0],
+        tiers=(first, *unknown),
+        chosen=Tier.ACTIVE_REPLICATION,
+        snapshot_every=inf,
+        acts=False,
+    )
+    with a_world(tmp_path):
+        result = holdfast(tmp_path, "explain", STREAM)
+        told = facts(tmp_path, "explain", STREAM)
+    assert result.output.count("unknown") == len(others)
+    assert "snapshots not by time" in result.output
+    assert "nothing is switched" in result.output
+    assert told["decision"]["tiers"][1]["seconds"] is None
+
+
+@pytest.mark.usefixtures("decisions")
+@pytest.mark.parametrize("command", ["explain", "what-if"])
+def test_a_stream_that_nobody_declared_is_an_error(tmp_path: Path, command: str) -> None:
+    with a_world(tmp_path):
+        result = holdfast(tmp_path, command, "clics")
+    assert result.exit_code == 1
+    assert "declared are clicks" in result.output
+
+
+@pytest.mark.usefixtures("decisions")
+def test_each_objective_has_its_tier_and_its_price(tmp_path: Path) -> None:
+    with a_world(tmp_path):
+        result = holdfast(tmp_path, "what-if", STREAM, "--objectives", "60,0,10")
+        told = facts(tmp_path, "what-if", STREAM, "--objectives", "0,10")
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert lines[1:] == [
+        "0 s active_replication 0.0 s 0.2000 2.00 every 10 s every 5 s",
+        "10 s passive_standby_cold 8.0 s 0.1000 1.00 every 10 s every 5 s",
+        "60 s passive_replication 38.0 s 0.0010 0.01 every 10 s every 5 s",
+    ]
+    assert [one["tier"] for one in told["objectives"]] == [
+        "active_replication",
+        "passive_standby_cold",
+    ]
+    assert told["objectives"][1]["currency"] == "USD"
+
+
+@pytest.mark.usefixtures("decisions")
+def test_the_curve_is_drawn_into_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "plots" / "curve.png"
+    with a_world(tmp_path):
+        result = holdfast(tmp_path, "what-if", STREAM, "--plot", str(file))
+    assert result.exit_code == 0, result.output
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.usefixtures("decisions")
+@pytest.mark.parametrize("written", ["five", "1,,2", "-1,3"])
+def test_objectives_that_are_none_are_wrong_usage(tmp_path: Path, written: str) -> None:
+    with a_world(tmp_path):
+        result = holdfast(tmp_path, "what-if", STREAM, "--objectives", written)
+    assert result.exit_code == 2
+
+
+def test_a_stream_of_which_nothing_is_known_should_have_the_fastest_tier(tmp_path: Path) -> None:
+    """With the review as it is."""
+    with a_world(tmp_path) as world:
+        a_running_stream(world)
+        result = holdfast(tmp_path, "explain", STREAM)
+        told = facts(tmp_path, "explain", STREAM)
+        points = facts(tmp_path, "what-if", STREAM, "--objectives", "0,60")["objectives"]
+    assert result.exit_code == 0, result.output
+    assert "active_replication" in told["decision"]["reason"]
+    assert len(told["decision"]["tiers"]) == 6
+    assert "unknown" in result.output
+    assert {point["tier"] for point in points} == {"active_replication"}
+
+
+def test_a_stream_that_never_started_cannot_be_explained(tmp_path: Path) -> None:
+    with a_world(tmp_path):
+        result = holdfast(tmp_path, "explain", STREAM)
+    assert result.exit_code == 1
+    assert "holdfast start clicks" in result.output
+
+
+def test_amounts_keep_the_digits_that_matter() -> None:
+    assert (words.money(0.04123), words.money(123.456)) == ("0.0412", "123.46")
+    assert (words.share(0.617), words.predicted(inf), words.interval(2.5)) == (
+        "62 %",
+        "unknown",
+        "every 2.5 s",
+    )
