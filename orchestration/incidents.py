@@ -14,11 +14,11 @@ from ft_policies.health import LAUNCH_SECONDS, Health
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import patience_seconds
 from resources.control.records import Incident, JsonObject, Phase, ReplicaRow, Sample
-from streaming.failures import (
+from streaming.incident_keys import (
     OVERTAKEN,
     RECOVERY,
-    is_held,
-    is_of,
+    has_key,
+    is_claimed,
     is_of_secondary,
     primary_key,
     secondary_key,
@@ -88,7 +88,7 @@ def _incident(world: World, seen: StreamSeen, known: Incident | None) -> Inciden
     """
     if known is None:
         return _open(world, seen) if calls_for_recovery(world, seen) else None
-    if is_held(known, at=seen.at):
+    if is_claimed(known, at=seen.at):
         return known
     if seen.verdict.health in (Health.HEALTHY, Health.STOPPED) and seen.needs_nothing:
         world.store.incidents.close(known.id, f"nobody had to end it: {_as_it_is(seen)}")
@@ -105,7 +105,7 @@ def _is_overtaken(known: Incident, seen: StreamSeen) -> bool:
     Primaries that are lost before they have finished an epoch are the failure that was there before,
     not yet mended.
     """
-    if not seen.verdict.health.failed or is_of(known, _key(seen)):
+    if not seen.verdict.health.failed or has_key(known, _key(seen)):
         return False
     last = seen.last_primary
     return is_of_secondary(known) or (last is not None and last.progressed_at is not None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ft_policies.recovery import AwaitLevel
 from ft_policies.tiers import Tier
 from resources.control.records import Incident, Phase
-from streaming.failures import is_of_secondary
+from streaming.incident_keys import is_of_secondary
 from streaming.observing import observe
 from streaming.world import World
 

@@ -8,7 +8,14 @@ from resources.clock import SYSTEM_CLOCK
 from resources.control.records import Incident, Lease
 from resources.control.store import ControlStore
 from resources.patience import patiently
-from streaming.failures import OVERTAKEN, RECOVERY, is_held, is_of, is_of_secondary, primary_key
+from streaming.incident_keys import (
+    OVERTAKEN,
+    RECOVERY,
+    has_key,
+    is_claimed,
+    is_of_secondary,
+    primary_key,
+)
 from streaming.pulse import Pulse
 from streaming.sampling import Sampler
 
@@ -47,7 +54,7 @@ class Promotion:
         key = primary_key(self.stream, self.fallen.primary or f"token-{self.token}")
         known = [one for one in store.incidents.of(self.stream) if one.kind == RECOVERY]
         at = store.now()
-        if any(is_held(one, at=at) or self._is_of_this(one, key) for one in known):
+        if any(is_claimed(one, at=at) or self._is_of_this(one, key) for one in known):
             return
         for one in known:
             store.incidents.close(one.id, OVERTAKEN)
@@ -70,7 +77,7 @@ class Promotion:
     def _is_of_this(self, incident: Incident, key: str) -> bool:
         """A primary whose slot was empty already has an incident under its own name."""
         nameless = self.fallen.primary is None and not is_of_secondary(incident)
-        return nameless or is_of(incident, key)
+        return nameless or has_key(incident, key)
 
 
 def promote(

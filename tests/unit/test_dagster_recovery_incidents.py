@@ -6,7 +6,7 @@ from pathlib import Path
 
 from orchestration.incidents import run_key
 from resources.control.records import Incident, IncidentState, ReplicaState
-from streaming.failures import OVERTAKEN, RECOVERY
+from streaming.incident_keys import OVERTAKEN, RECOVERY
 from tests.fakes.worlds import CLICKS, a_dead_primary, a_secondary, simulated_worlds
 from tests.support.control_builders import register
 from tests.support.recovery_sensor import incidents, requested, standby_worlds, waiting

@@ -9,7 +9,7 @@ from ft_policies.errors import TransientError
 from orchestration.incidents import open_recovery
 from orchestration.sensors import object_store_sensor, recovery_sensor
 from resources.control.records import DesiredState, IncidentState, ReplicaState
-from streaming.failures import RECOVERY
+from streaming.incident_keys import RECOVERY
 from tests.fakes.worlds import (
     CLICKS,
     SimulatedWorlds,

@@ -6,7 +6,7 @@ from pathlib import Path
 from ft_policies.tiers import OFF, Switches, Tier
 from orchestration.incidents import calls_for_recovery
 from resources.control.records import IncidentState, Phase, ReplicaState
-from streaming.failures import RECOVERY, is_of_secondary
+from streaming.incident_keys import RECOVERY, is_of_secondary
 from streaming.observing import observe
 from tests.fakes.worlds import (
     CLICKS,

@@ -8,7 +8,7 @@ import pytest
 from ft_policies.failover import DetectedBy
 from resources.control.records import Incident, IncidentState
 from resources.control.store import ControlStore
-from streaming.failures import OVERTAKEN, RECOVERY
+from streaming.incident_keys import OVERTAKEN, RECOVERY
 from streaming.promotion import Fallen, Promotion
 from streaming.sampling import Sampler
 from tests.support.control_failovers import Look, a_failover, take_over

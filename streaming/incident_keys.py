@@ -21,7 +21,7 @@ def secondary_key(stream: str, primary: str | None, secondary: str | None) -> st
     return f"{primary_key(stream, primary)}/secondary-{secondary or 'never'}"
 
 
-def is_of(incident: Incident, key: str) -> bool:
+def has_key(incident: Incident, key: str) -> bool:
     """Whether it is one of the numbered incidents of a key."""
     return incident.key.rpartition("/")[0] == key
 
@@ -31,6 +31,6 @@ def is_of_secondary(incident: Incident) -> bool:
     return "/secondary-" in incident.key
 
 
-def is_held(incident: Incident, *, at: float) -> bool:
+def is_claimed(incident: Incident, *, at: float) -> bool:
     """Whether a run is dealing with it; whatever it is about, that run sees to the primary first."""
     return incident.claim_expires_at is not None and incident.claim_expires_at > at
