@@ -15,11 +15,13 @@ from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import patience_seconds
 from resources.control.records import Incident, JsonObject, Phase, ReplicaRow, Sample
 from streaming.incident_keys import (
-    OVERTAKEN,
     RECOVERY,
+    due_at,
     has_key,
     is_claimed,
     is_of_secondary,
+    is_waiting,
+    overtake,
     primary_key,
     secondary_key,
 )
@@ -27,8 +29,6 @@ from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
 BUCKET_SECONDS = 60.0
-PROMPT_ATTEMPTS = 2
-LONGEST_PAUSE_SECONDS = 1800.0
 BETWEEN_STEPS_SECONDS = 5.0
 
 
@@ -63,17 +63,9 @@ def open_recovery(world: World, stream: str) -> Incident | None:
 def run_key(incident: Incident, *, at: float) -> str | None:
     """The name of the run that is due, or `None` while somebody is at it or about to try again.
 
-    A request may be lost, so each minute without a claim has a key of its own. The first attempts
-    follow each other at once; if they keep failing, the pauses grow.
+    A request may be lost, so each minute without a claim has a key of its own.
     """
-    since = incident.claim_expires_at
-    if since is None:
-        since = incident.opened_at
-    pause = 0.0
-    if incident.attempts > PROMPT_ATTEMPTS:
-        doublings = min(incident.attempts - PROMPT_ATTEMPTS, 10)
-        pause = min(BUCKET_SECONDS * 2**doublings, LONGEST_PAUSE_SECONDS)
-    waited = at - since - pause
+    waited = at - due_at(incident)
     if incident.claimed_by is not None and waited < 0:
         return None
     return f"{incident.id}-{incident.attempts}-{int(max(waited, 0.0) // BUCKET_SECONDS)}"
@@ -84,18 +76,18 @@ def _incident(world: World, seen: StreamSeen, known: Incident | None) -> Inciden
 
     One that is open covers whatever the stream goes through until its tier is held again: fenced and
     not yet launched, it looks like a second failure and is not one. A primary that is lost while
-    another failure waits for its next try is one.
+    another failure, or an older one of its own, waits for its next try is one.
     """
     if known is None:
-        return _open(world, seen) if calls_for_recovery(world, seen) else None
+        return _open(world, seen, since=seen.at) if calls_for_recovery(world, seen) else None
     if is_claimed(known, at=seen.at):
         return known
     if seen.verdict.health in (Health.HEALTHY, Health.STOPPED) and seen.needs_nothing:
         world.store.incidents.close(known.id, f"nobody had to end it: {_as_it_is(seen)}")
         return None
     if _is_overtaken(known, seen) and calls_for_recovery(world, seen):
-        world.store.incidents.close(known.id, OVERTAKEN)
-        return _open(world, seen)
+        since = overtake(world.store.incidents, known)
+        return _open(world, seen, since=max(seen.at, since))
     return known
 
 
@@ -103,12 +95,16 @@ def _is_overtaken(known: Incident, seen: StreamSeen) -> bool:
     """Whether the primary is lost, and that is not what the incident is about.
 
     Primaries that are lost before they have finished an epoch are the failure that was there before,
-    not yet mended.
+    not yet mended. One that has finished an epoch since the incident was opened had come back: if it
+    is lost while the incident waits, that is news.
     """
-    if not seen.verdict.health.failed or has_key(known, _key(seen)):
+    if not seen.verdict.health.failed:
         return False
-    last = seen.last_primary
-    return is_of_secondary(known) or (last is not None and last.progressed_at is not None)
+    worked_at = None if seen.last_primary is None else seen.last_primary.progressed_at
+    if has_key(known, _key(seen)):
+        came_back = worked_at is not None and worked_at > known.opened_at
+        return came_back and is_waiting(known, at=seen.at)
+    return is_of_secondary(known) or worked_at is not None
 
 
 def _as_it_is(seen: StreamSeen) -> str:
@@ -160,15 +156,15 @@ def _is_being_started(world: World, seen: StreamSeen) -> bool:
     return not launched and seen.at - asked_at < LAUNCH_SECONDS
 
 
-def _open(world: World, seen: StreamSeen) -> Incident | None:
-    """Open the incident of this failure; one that was closed before it began is not it."""
+def _open(world: World, seen: StreamSeen, *, since: float) -> Incident | None:
+    """Open the incident of this failure; one that was closed before `since` is not it."""
     sighting = uuid4().hex
     incident = world.store.incidents.open_next(
         stream=seen.name,
         key=_key(seen),
         kind=RECOVERY,
         detail={"sighting": sighting, **_detail(seen)},
-        since=seen.at,
+        since=since,
     )
     ours = incident is not None and incident.detail.get("sighting") == sighting
     if ours and seen.verdict.health.failed:

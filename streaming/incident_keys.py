@@ -5,10 +5,16 @@ incident follows from facts in the control store. An open incident may be waitin
 ever longer: a primary that is lost meanwhile must not wait with it.
 """
 
+import math
+
+from resources.control.incidents import Incidents
 from resources.control.records import Incident
 
 RECOVERY = "recovery"
 OVERTAKEN = "overtaken by the loss of the primary"
+PROMPT_ATTEMPTS = 2
+PAUSE_SECONDS = 60.0
+LONGEST_PAUSE_SECONDS = 1800.0
 
 
 def primary_key(stream: str, primary: str | None) -> str:
@@ -34,3 +40,30 @@ def is_of_secondary(incident: Incident) -> bool:
 def is_claimed(incident: Incident, *, at: float) -> bool:
     """Whether a run is dealing with it; whatever it is about, that run sees to the primary first."""
     return incident.claim_expires_at is not None and incident.claim_expires_at > at
+
+
+def is_waiting(incident: Incident, *, at: float) -> bool:
+    """Whether its runs kept failing and the next one is not due yet."""
+    return not is_claimed(incident, at=at) and at < due_at(incident)
+
+
+def due_at(incident: Incident) -> float:
+    """When the next run may be asked for.
+
+    The first attempts follow each other at once; if they keep failing, the pauses grow.
+    """
+    since = incident.claim_expires_at
+    if since is None:
+        return incident.opened_at
+    if incident.attempts <= PROMPT_ATTEMPTS:
+        return since
+    doublings = min(incident.attempts - PROMPT_ATTEMPTS, 10)
+    return since + min(PAUSE_SECONDS * 2**doublings, LONGEST_PAUSE_SECONDS)
+
+
+def overtake(incidents: Incidents, incident: Incident) -> float:
+    """Close an incident in favour of a newer one; the moment since which that one is news."""
+    incidents.close(incident.id, OVERTAKEN)
+    closed = incidents.get(incident.id)
+    closed_at = None if closed is None else closed.closed_at
+    return math.nextafter(closed_at or incident.opened_at, math.inf)

@@ -9,11 +9,12 @@ from resources.control.records import Incident, Lease
 from resources.control.store import ControlStore
 from resources.patience import patiently
 from streaming.incident_keys import (
-    OVERTAKEN,
     RECOVERY,
     has_key,
     is_claimed,
     is_of_secondary,
+    is_waiting,
+    overtake,
     primary_key,
 )
 from streaming.pulse import Pulse
@@ -54,10 +55,9 @@ class Promotion:
         key = primary_key(self.stream, self.fallen.primary or f"token-{self.token}")
         known = [one for one in store.incidents.of(self.stream) if one.kind == RECOVERY]
         at = store.now()
-        if any(is_claimed(one, at=at) or self._is_of_this(one, key) for one in known):
+        if any(is_claimed(one, at=at) or self._is_of_this(one, key, at) for one in known):
             return
-        for one in known:
-            store.incidents.close(one.id, OVERTAKEN)
+        closed = [overtake(store.incidents, one) for one in known]
         store.incidents.open_next(
             stream=self.stream,
             key=key,
@@ -71,11 +71,18 @@ class Promotion:
                 "t_detect_seconds": self.detect_seconds,
                 "recovery_seconds": seconds,
             },
-            since=self.taken_at,
+            since=max([self.taken_at, *closed]),
         )
 
-    def _is_of_this(self, incident: Incident, key: str) -> bool:
-        """A primary whose slot was empty already has an incident under its own name."""
+    def _is_of_this(self, incident: Incident, key: str, at: float) -> bool:
+        """A primary whose slot was empty already has an incident under its own name.
+
+        One that waits, and was there when the primary still renewed its lease, is of an older loss.
+        """
+        lease = self.fallen.lease
+        older = lease is not None and incident.opened_at < lease.renewed_at
+        if older and is_waiting(incident, at=at):
+            return False
         nameless = self.fallen.primary is None and not is_of_secondary(incident)
         return nameless or has_key(incident, key)
 
