@@ -29,7 +29,7 @@ from orchestration.playbooks import secondaries
 from orchestration.playbooks.performing import Journaled, Performed, perform
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import Watch
-from resources.control.records import DesiredState, ReplicaState, Slot
+from resources.control.records import DesiredState, ReplicaState
 from streaming.launching import declare, launch_primary
 from streaming.observing import StreamSeen
 from streaming.world import World
@@ -169,7 +169,7 @@ def _act_on_secondary(
 def start(world: World, stream: str, run: str) -> Iterator[Performed[Step]]:
     """Declare a stream, want it to run, and bring it up."""
     world.ensure_object_store()
-    if world.store.replicas.live(stream, Slot.PRIMARY) is None:
+    if not world.store.replicas.of(stream):
         # While it runs, its replicas go by what was declared when it started: both by the same.
         declare(world.project, world.store, stream)
     world.store.streams.desire(stream, DesiredState.RUNNING)
