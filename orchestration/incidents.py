@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from ft_policies.health import LAUNCH_SECONDS, Health
+from ft_policies.tiers import OFF
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import patience_seconds
 from resources.control.records import Incident, JsonObject, Phase, ReplicaRow, Sample
@@ -148,12 +149,16 @@ def _is_being_changed(world: World, seen: StreamSeen) -> bool:
 
 
 def _is_being_started(world: World, seen: StreamSeen) -> bool:
-    """Whether somebody has just asked for the stream, and so is about to launch it."""
+    """Whether somebody has just asked for the stream, and so is about to launch it.
+
+    Not if its primary ended by itself since: then it was there, and has failed.
+    """
     if seen.verdict.health is not Health.MISSING:
         return False
-    asked_at = _changed_at(world, seen.name)
-    launched = seen.last_primary is not None and seen.last_primary.registered_at >= asked_at
-    return not launched and seen.at - asked_at < LAUNCH_SECONDS
+    asked_at, last = _changed_at(world, seen.name), seen.last_primary
+    ended_at = None if last is None or last.desired == OFF else last.ended_at
+    failed = ended_at is not None and ended_at >= asked_at
+    return not failed and seen.at - asked_at < LAUNCH_SECONDS
 
 
 def _open(world: World, seen: StreamSeen, *, since: float) -> Incident | None:
