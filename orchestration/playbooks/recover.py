@@ -124,18 +124,30 @@ class Recovery:
         self._await(
             watch,
             lambda seen: seen.verdict.health not in waits,
-            what="is not level",
-            hint="it may have much to replay: look again, or at `holdfast logs`",
+            progress=_progressed_at,
+            what="is not level, and has finished no epoch,",
+            hint="`holdfast logs` tells what keeps it",
         )
         latest = self.world.store.samples.latest(self.stream, replica=step.primary)
         return {name: latest[name].value for name in STEP_SAMPLES if name in latest}
 
     def _await(
-        self, watch: Watch, over: Callable[[StreamSeen], bool], *, what: str, hint: str
+        self,
+        watch: Watch,
+        over: Callable[[StreamSeen], bool],
+        *,
+        progress: Callable[[StreamSeen], object] = lambda _: None,
+        what: str,
+        hint: str,
     ) -> None:
         patience = watch.patience_seconds
-        if not watch.until(over, patience_seconds=patience):
+        if not watch.until(over, patience_seconds=patience, progress=progress):
             raise TransientError(f"{self.stream} {what} after {patience:.0f} s", hint=hint)
+
+
+def _progressed_at(seen: StreamSeen) -> float | None:
+    """A long replay is well as long as it moves."""
+    return None if seen.primary is None else seen.primary.progressed_at
 
 
 def _act_on_secondary(
