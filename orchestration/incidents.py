@@ -14,7 +14,8 @@ from ft_policies.health import LAUNCH_SECONDS, Health
 from ft_policies.tiers import OFF
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import patience_seconds
-from resources.control.records import Incident, JsonObject, Phase, ReplicaRow, Sample
+from orchestration.sightings import as_it_is, detail_of, detection_seconds, key_of
+from resources.control.records import Incident, Phase, Sample
 from streaming.incident_keys import (
     RECOVERY,
     due_at,
@@ -23,8 +24,6 @@ from streaming.incident_keys import (
     is_of_secondary,
     is_waiting,
     overtake,
-    primary_key,
-    secondary_key,
 )
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
@@ -84,7 +83,7 @@ def _incident(world: World, seen: StreamSeen, known: Incident | None) -> Inciden
     if is_claimed(known, at=seen.at):
         return known
     if seen.verdict.health in (Health.HEALTHY, Health.STOPPED) and seen.needs_nothing:
-        world.store.incidents.close(known.id, f"nobody had to end it: {_as_it_is(seen)}")
+        world.store.incidents.close(known.id, f"nobody had to end it: {as_it_is(seen)}")
         return None
     if _is_overtaken(known, seen) and calls_for_recovery(world, seen):
         since = overtake(world.store.incidents, known)
@@ -102,17 +101,10 @@ def _is_overtaken(known: Incident, seen: StreamSeen) -> bool:
     if not seen.verdict.health.failed:
         return False
     worked_at = None if seen.last_primary is None else seen.last_primary.progressed_at
-    if has_key(known, _key(seen)):
+    if has_key(known, key_of(seen)):
         came_back = worked_at is not None and worked_at > known.opened_at
         return came_back and is_waiting(known, at=seen.at)
     return is_of_secondary(known) or worked_at is not None
-
-
-def _as_it_is(seen: StreamSeen) -> str:
-    """How the stream is, and what its secondary is good for if that is less than it should be."""
-    if seen.covers_its_tier or seen.secondary_verdict is None:
-        return seen.verdict.reason
-    return f"{seen.verdict.reason}; {_secondary_reason(seen)}"
 
 
 def calls_for_recovery(world: World, seen: StreamSeen) -> bool:
@@ -166,9 +158,9 @@ def _open(world: World, seen: StreamSeen, *, since: float) -> Incident | None:
     sighting = uuid4().hex
     incident = world.store.incidents.open_next(
         stream=seen.name,
-        key=_key(seen),
+        key=key_of(seen),
         kind=RECOVERY,
-        detail={"sighting": sighting, **_detail(seen)},
+        detail={"sighting": sighting, **detail_of(seen)},
         since=since,
     )
     ours = incident is not None and incident.detail.get("sighting") == sighting
@@ -177,64 +169,9 @@ def _open(world: World, seen: StreamSeen, *, since: float) -> Incident | None:
     return incident
 
 
-def _detail(seen: StreamSeen) -> JsonObject:
-    about = {
-        "health": seen.verdict.health.value,
-        "cause": seen.verdict.health.value,
-        "reason": seen.verdict.reason,
-        "primary": _id(seen.last_primary),
-        "tier": seen.tier.value,
-        "t_detect_seconds": detection_seconds(seen),
-    }
-    if seen.verdict.health.failed:
-        return about
-    last, verdict = seen.last_secondary, seen.secondary_verdict
-    return about | {
-        "cause": f"secondary_{Health.MISSING if verdict is None else verdict.health}",
-        "reason": f"{seen.tier} is not held: " + _secondary_reason(seen),
-        "secondary": _id(last),
-        "t_detect_seconds": None if last is None else _silence(last, seen.at),
-    }
-
-
-def _secondary_reason(seen: StreamSeen) -> str:
-    if seen.secondary_verdict is not None:
-        return f"{seen.secondary_verdict.reason}, good for {seen.covered}"
-    last = seen.last_secondary
-    return "there is no secondary" + (f": {last.id} ended, {last.reason}" if last else "")
-
-
-def _key(seen: StreamSeen) -> str:
-    primary, secondary = _id(seen.last_primary), _id(seen.last_secondary)
-    if seen.verdict.health.failed:
-        return primary_key(seen.name, primary)
-    return secondary_key(seen.name, primary, secondary)
-
-
-def _id(row: ReplicaRow | None) -> str | None:
-    return None if row is None else row.id
-
-
 def _changed_at(world: World, stream: str) -> float:
     row = world.store.streams.get(stream)
     return 0.0 if row is None else row.changed_at
-
-
-def detection_seconds(seen: StreamSeen) -> float | None:
-    """How long ago the stream gave its last sign of life, or of progress if it is stuck."""
-    last = seen.last_primary
-    if last is None:
-        return None
-    if seen.verdict.health is Health.STUCK:
-        return max(seen.at - (last.progressed_at or last.registered_at), 0.0)
-    silence = _silence(last, seen.at)
-    if seen.lease is not None and seen.lease.holder == last.id:
-        return max(min(silence, seen.at - seen.lease.renewed_at), 0.0)
-    return silence
-
-
-def _silence(replica: ReplicaRow, at: float) -> float:
-    return max(at - max(replica.registered_at, replica.heartbeat_at or 0.0), 0.0)
 
 
 def _sample(world: World, seen: StreamSeen, value: float | None) -> None:

@@ -58,7 +58,7 @@ def due_at(incident: Incident) -> float:
     if incident.attempts <= PROMPT_ATTEMPTS:
         return since
     doublings = min(incident.attempts - PROMPT_ATTEMPTS, 10)
-    return since + min(PAUSE_SECONDS * 2**doublings, LONGEST_PAUSE_SECONDS)
+    return since + min(PAUSE_SECONDS * 2.0**doublings, LONGEST_PAUSE_SECONDS)
 
 
 def overtake(incidents: Incidents, incident: Incident) -> float:
