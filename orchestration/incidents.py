@@ -21,7 +21,7 @@ from streaming.incident_keys import (
     due_at,
     has_key,
     is_claimed,
-    is_of_secondary,
+    is_of_primary,
     is_waiting,
     overtake,
 )
@@ -104,7 +104,7 @@ def _is_overtaken(known: Incident, seen: StreamSeen) -> bool:
     if has_key(known, key_of(seen)):
         came_back = worked_at is not None and worked_at > known.opened_at
         return came_back and is_waiting(known, at=seen.at)
-    return is_of_secondary(known) or worked_at is not None
+    return not is_of_primary(known) or worked_at is not None
 
 
 def calls_for_recovery(world: World, seen: StreamSeen) -> bool:

@@ -32,9 +32,9 @@ def has_key(incident: Incident, key: str) -> bool:
     return incident.key.rpartition("/")[0] == key
 
 
-def is_of_secondary(incident: Incident) -> bool:
-    """Whether the stream itself never stopped: only its secondary was lost."""
-    return "/secondary-" in incident.key
+def is_of_primary(incident: Incident) -> bool:
+    """Whether a primary was lost; otherwise the stream itself never stopped."""
+    return "/secondary-" not in incident.key
 
 
 def is_claimed(incident: Incident, *, at: float) -> bool:

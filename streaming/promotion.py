@@ -12,7 +12,7 @@ from streaming.incident_keys import (
     RECOVERY,
     has_key,
     is_claimed,
-    is_of_secondary,
+    is_of_primary,
     is_waiting,
     overtake,
     primary_key,
@@ -83,7 +83,7 @@ class Promotion:
         older = lease is not None and incident.opened_at < lease.renewed_at
         if older and is_waiting(incident, at=at):
             return False
-        nameless = self.fallen.primary is None and not is_of_secondary(incident)
+        nameless = self.fallen.primary is None and is_of_primary(incident)
         return nameless or has_key(incident, key)
 
 
