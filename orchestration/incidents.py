@@ -11,24 +11,24 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from ft_policies.health import LAUNCH_SECONDS, Health
+from ft_policies.tiers import OFF
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import patience_seconds
-from resources.control.records import Incident, JsonObject, Phase, ReplicaRow, Sample
-from streaming.failures import (
-    OVERTAKEN,
+from orchestration.sightings import as_it_is, detail_of, detection_seconds, key_of
+from resources.control.records import Incident, Phase, Sample
+from streaming.incident_keys import (
     RECOVERY,
-    is_held,
-    is_of,
-    is_of_secondary,
-    primary_key,
-    secondary_key,
+    due_at,
+    has_key,
+    is_claimed,
+    is_of_primary,
+    is_waiting,
+    overtake,
 )
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
 BUCKET_SECONDS = 60.0
-PROMPT_ATTEMPTS = 2
-LONGEST_PAUSE_SECONDS = 1800.0
 BETWEEN_STEPS_SECONDS = 5.0
 
 
@@ -63,17 +63,9 @@ def open_recovery(world: World, stream: str) -> Incident | None:
 def run_key(incident: Incident, *, at: float) -> str | None:
     """The name of the run that is due, or `None` while somebody is at it or about to try again.
 
-    A request may be lost, so each minute without a claim has a key of its own. The first attempts
-    follow each other at once; if they keep failing, the pauses grow.
+    A request may be lost, so each minute without a claim has a key of its own.
     """
-    since = incident.claim_expires_at
-    if since is None:
-        since = incident.opened_at
-    pause = 0.0
-    if incident.attempts > PROMPT_ATTEMPTS:
-        doublings = min(incident.attempts - PROMPT_ATTEMPTS, 10)
-        pause = min(BUCKET_SECONDS * 2**doublings, LONGEST_PAUSE_SECONDS)
-    waited = at - since - pause
+    waited = at - due_at(incident)
     if incident.claimed_by is not None and waited < 0:
         return None
     return f"{incident.id}-{incident.attempts}-{int(max(waited, 0.0) // BUCKET_SECONDS)}"
@@ -84,18 +76,18 @@ def _incident(world: World, seen: StreamSeen, known: Incident | None) -> Inciden
 
     One that is open covers whatever the stream goes through until its tier is held again: fenced and
     not yet launched, it looks like a second failure and is not one. A primary that is lost while
-    another failure waits for its next try is one.
+    another failure, or an older one of its own, waits for its next try is one.
     """
     if known is None:
-        return _open(world, seen) if calls_for_recovery(world, seen) else None
-    if is_held(known, at=seen.at):
+        return _open(world, seen, since=seen.at) if calls_for_recovery(world, seen) else None
+    if is_claimed(known, at=seen.at):
         return known
     if seen.verdict.health in (Health.HEALTHY, Health.STOPPED) and seen.needs_nothing:
-        world.store.incidents.close(known.id, f"nobody had to end it: {_as_it_is(seen)}")
+        world.store.incidents.close(known.id, f"nobody had to end it: {as_it_is(seen)}")
         return None
     if _is_overtaken(known, seen) and calls_for_recovery(world, seen):
-        world.store.incidents.close(known.id, OVERTAKEN)
-        return _open(world, seen)
+        since = overtake(world.store.incidents, known)
+        return _open(world, seen, since=max(seen.at, since))
     return known
 
 
@@ -103,19 +95,16 @@ def _is_overtaken(known: Incident, seen: StreamSeen) -> bool:
     """Whether the primary is lost, and that is not what the incident is about.
 
     Primaries that are lost before they have finished an epoch are the failure that was there before,
-    not yet mended.
+    not yet mended. One that has finished an epoch since the incident was opened had come back: if it
+    is lost while the incident waits, that is news.
     """
-    if not seen.verdict.health.failed or is_of(known, _key(seen)):
+    if not seen.verdict.health.failed:
         return False
-    last = seen.last_primary
-    return is_of_secondary(known) or (last is not None and last.progressed_at is not None)
-
-
-def _as_it_is(seen: StreamSeen) -> str:
-    """How the stream is, and what its secondary is good for if that is less than it should be."""
-    if seen.covers_its_tier or seen.secondary_verdict is None:
-        return seen.verdict.reason
-    return f"{seen.verdict.reason}; {_secondary_reason(seen)}"
+    worked_at = None if seen.last_primary is None else seen.last_primary.progressed_at
+    if has_key(known, key_of(seen)):
+        came_back = worked_at is not None and worked_at > known.opened_at
+        return came_back and is_waiting(known, at=seen.at)
+    return not is_of_primary(known) or worked_at is not None
 
 
 def calls_for_recovery(world: World, seen: StreamSeen) -> bool:
@@ -152,23 +141,27 @@ def _is_being_changed(world: World, seen: StreamSeen) -> bool:
 
 
 def _is_being_started(world: World, seen: StreamSeen) -> bool:
-    """Whether somebody has just asked for the stream, and so is about to launch it."""
+    """Whether somebody has just asked for the stream, and so is about to launch it.
+
+    Not if its primary ended by itself since: then it was there, and has failed.
+    """
     if seen.verdict.health is not Health.MISSING:
         return False
-    asked_at = _changed_at(world, seen.name)
-    launched = seen.last_primary is not None and seen.last_primary.registered_at >= asked_at
-    return not launched and seen.at - asked_at < LAUNCH_SECONDS
+    asked_at, last = _changed_at(world, seen.name), seen.last_primary
+    ended_at = None if last is None or last.desired == OFF else last.ended_at
+    failed = ended_at is not None and ended_at >= asked_at
+    return not failed and seen.at - asked_at < LAUNCH_SECONDS
 
 
-def _open(world: World, seen: StreamSeen) -> Incident | None:
-    """Open the incident of this failure; one that was closed before it began is not it."""
+def _open(world: World, seen: StreamSeen, *, since: float) -> Incident | None:
+    """Open the incident of this failure; one that was closed before `since` is not it."""
     sighting = uuid4().hex
     incident = world.store.incidents.open_next(
         stream=seen.name,
-        key=_key(seen),
+        key=key_of(seen),
         kind=RECOVERY,
-        detail={"sighting": sighting, **_detail(seen)},
-        since=seen.at,
+        detail={"sighting": sighting, **detail_of(seen)},
+        since=since,
     )
     ours = incident is not None and incident.detail.get("sighting") == sighting
     if ours and seen.verdict.health.failed:
@@ -176,64 +169,9 @@ def _open(world: World, seen: StreamSeen) -> Incident | None:
     return incident
 
 
-def _detail(seen: StreamSeen) -> JsonObject:
-    about = {
-        "health": seen.verdict.health.value,
-        "cause": seen.verdict.health.value,
-        "reason": seen.verdict.reason,
-        "primary": _id(seen.last_primary),
-        "tier": seen.tier.value,
-        "t_detect_seconds": detection_seconds(seen),
-    }
-    if seen.verdict.health.failed:
-        return about
-    last, verdict = seen.last_secondary, seen.secondary_verdict
-    return about | {
-        "cause": f"secondary_{Health.MISSING if verdict is None else verdict.health}",
-        "reason": f"{seen.tier} is not held: " + _secondary_reason(seen),
-        "secondary": _id(last),
-        "t_detect_seconds": None if last is None else _silence(last, seen.at),
-    }
-
-
-def _secondary_reason(seen: StreamSeen) -> str:
-    if seen.secondary_verdict is not None:
-        return f"{seen.secondary_verdict.reason}, good for {seen.covered}"
-    last = seen.last_secondary
-    return "there is no secondary" + (f": {last.id} ended, {last.reason}" if last else "")
-
-
-def _key(seen: StreamSeen) -> str:
-    primary, secondary = _id(seen.last_primary), _id(seen.last_secondary)
-    if seen.verdict.health.failed:
-        return primary_key(seen.name, primary)
-    return secondary_key(seen.name, primary, secondary)
-
-
-def _id(row: ReplicaRow | None) -> str | None:
-    return None if row is None else row.id
-
-
 def _changed_at(world: World, stream: str) -> float:
     row = world.store.streams.get(stream)
     return 0.0 if row is None else row.changed_at
-
-
-def detection_seconds(seen: StreamSeen) -> float | None:
-    """How long ago the stream gave its last sign of life, or of progress if it is stuck."""
-    last = seen.last_primary
-    if last is None:
-        return None
-    if seen.verdict.health is Health.STUCK:
-        return max(seen.at - (last.progressed_at or last.registered_at), 0.0)
-    silence = _silence(last, seen.at)
-    if seen.lease is not None and seen.lease.holder == last.id:
-        return max(min(silence, seen.at - seen.lease.renewed_at), 0.0)
-    return silence
-
-
-def _silence(replica: ReplicaRow, at: float) -> float:
-    return max(at - max(replica.registered_at, replica.heartbeat_at or 0.0), 0.0)
 
 
 def _sample(world: World, seen: StreamSeen, value: float | None) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ft_policies.recovery import AwaitLevel
 from ft_policies.tiers import Tier
-from resources.control.records import Incident, Phase
-from streaming.failures import is_of_secondary
+from resources.control.records import Incident, Phase, Sample
+from streaming.incident_keys import is_of_primary
 from streaming.observing import observe
 from streaming.world import World
 
@@ -55,7 +55,7 @@ def outcome_of(world: World, incident: Incident) -> RecoveryOutcome:
     seen = observe(world, incident.stream)
     look = seen.secondary_look()
     recovery = _measured(world, incident, lost_at)
-    if recovery is None and not is_of_secondary(incident):
+    if recovery is None and is_of_primary(incident):
         level_at = _level_at(world, incident)
         recovery = until_now if level_at is None else level_at - lost_at
     return RecoveryOutcome(
@@ -80,14 +80,24 @@ def _measured(world: World, incident: Incident, lost_at: float) -> float | None:
     It counts from the last renewal of the lease. A primary that was stuck renewed it to the end, so
     if a sensor saw the loss, the time counts from the last sign that the sensor saw.
     """
-    reported, of_secondary = incident.detail.get(RECOVERY_SAMPLE), is_of_secondary(incident)
-    since_at = lost_at - (REPORT_SECONDS if of_secondary else 0.0)
+    reported, sample = (
+        incident.detail.get(RECOVERY_SAMPLE),
+        _last_takeover(world, incident, lost_at),
+    )
+    if sample is None:
+        return None if reported is None else float(reported)
+    seen_by_sensor = reported is None and is_of_primary(incident)
+    return sample.at - lost_at if seen_by_sensor else sample.value
+
+
+def _last_takeover(world: World, incident: Incident, lost_at: float) -> Sample | None:
+    """The last measurement of a takeover since the loss.
+
+    A secondary may be missing because it has taken over; then it measured a moment before.
+    """
+    since_at = lost_at if is_of_primary(incident) else lost_at - REPORT_SECONDS
     samples = world.store.samples.series(incident.stream, RECOVERY_SAMPLE, since_at=since_at)
-    if reported is not None:
-        return samples[-1].value if samples else float(reported)
-    if not samples:
-        return None
-    return samples[-1].value if of_secondary else samples[-1].at - lost_at
+    return samples[-1] if samples else None
 
 
 def _level_at(world: World, incident: Incident) -> float | None:

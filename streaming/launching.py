@@ -30,9 +30,16 @@ def declare(project: Project, store: ControlStore, name: str) -> StreamDeclarati
 
 
 def launch_primary(project: Project, store: ControlStore, name: str) -> ReplicaRow | None:
-    """Start a primary, unless there is one: the row arbitrates, so no second is ever started."""
-    stream = declare(project, store, name)
-    return _launch(project, store, stream, Slot.PRIMARY, PRIMARY)
+    """Start a primary, unless there is one: the row arbitrates, so no second is ever started.
+
+    Only whoever has the slot declares: what a live primary goes by is not changed under it.
+    """
+    stream = located(project, project.stream(name))
+    row = _registered(project, store, name, Slot.PRIMARY, PRIMARY)
+    if row is not None:
+        declare(project, store, name)
+        _start(project, store, stream, row)
+    return row
 
 
 def launch_secondary(project: Project, store: ControlStore, name: str) -> ReplicaRow | None:
@@ -41,46 +48,53 @@ def launch_secondary(project: Project, store: ControlStore, name: str) -> Replic
     It runs what the control store says is declared, as the primary does, and not what people may be
     writing just now: two replicas of one stream must compute the same.
     """
-    row = store.streams.get(name)
-    if row is None:
+    declared = store.streams.get(name)
+    if declared is None:
         return None
-    stream = StreamDeclaration.model_validate(row.declaration)
-    return _launch(project, store, stream, Slot.SECONDARY, Switches(deploy=True))
+    stream = StreamDeclaration.model_validate(declared.declaration)
+    row = _registered(project, store, name, Slot.SECONDARY, Switches(deploy=True))
+    if row is not None:
+        _start(project, store, stream, row)
+    return row
 
 
-def _launch(
-    project: Project, store: ControlStore, stream: StreamDeclaration, slot: Slot, desired: Switches
+def _registered(
+    project: Project, store: ControlStore, name: str, slot: Slot, desired: Switches
 ) -> ReplicaRow | None:
-    replica = f"{stream.name}-{secrets.token_hex(4)}"
-    folder = project.home / "replicas" / replica
+    """The slot, reserved for a new replica; `None` if a live one has it or nobody wants one."""
+    replica = f"{name}-{secrets.token_hex(4)}"
     row = store.replicas.register(
         id=replica,
-        stream=stream.name,
+        stream=name,
         slot=slot,
         desired=desired,
         host=HOST,
-        folder=str(folder),
+        folder=str(project.home / "replicas" / replica),
     )
-    if row is None:
-        return None
-    if not _is_wanted(store, stream.name):
-        # Whoever stops a stream says so first and then looks for replicas; here it is the other way
-        # round, so one of the two sees the other.
-        store.replicas.end(replica, ReplicaState.STOPPED, "nobody wants the stream any more")
-        return None
+    if row is None or _is_wanted(store, name):
+        return row
+    # Whoever stops a stream says so first and then looks for replicas; here it is the other way
+    # round, so one of the two sees the other.
+    store.replicas.end(replica, ReplicaState.STOPPED, "nobody wants the stream any more")
+    return None
+
+
+def _start(
+    project: Project, store: ControlStore, stream: StreamDeclaration, row: ReplicaRow
+) -> None:
+    folder = Path(row.folder)
     try:
-        _sweep(store, stream.name)
+        _sweep(store, row.stream)
         folder.mkdir(parents=True)
-        _spec(project, stream, slot, replica, folder).save()
+        _spec(project, stream, row.slot, row.id, folder).save()
         started = _started(project, folder)
     except OSError as error:
-        store.replicas.end(replica, ReplicaState.DEAD, f"could not be started: {error}")
+        store.replicas.end(row.id, ReplicaState.DEAD, f"could not be started: {error}")
         raise TransientError(
-            f"no replica of {stream.name} can be started: {error}",
+            f"no replica of {row.stream} can be started: {error}",
             hint=f"is there room on the disk of {project.home}? It is tried again",
         ) from error
-    store.replicas.launched(replica, pid=started.pid, pid_started_at=started.started_at)
-    return row
+    store.replicas.launched(row.id, pid=started.pid, pid_started_at=started.started_at)
 
 
 def _started(project: Project, folder: Path) -> Launched:

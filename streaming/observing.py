@@ -1,6 +1,5 @@
 """Looking at a stream: what its replicas say of themselves, and what others see of them."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -118,9 +117,9 @@ def observe(world: World, name: str, *, secondaries_since: float = 0.0) -> Strea
         lease=lease,
         epoch=store.epochs.last(name),
         committed=store.ledger.last(name),
-        failures_in_a_row=_failures(primaries, _gave_up, since=since),
-        secondary_failures_in_a_row=_failures(
-            secondaries, _failed_or_never_up, since=max(since, secondaries_since)
+        failures_in_a_row=_failures(primaries, since=since),
+        secondary_failures_in_a_row=_secondary_failures(
+            secondaries, since=max(since, secondaries_since)
         ),
     )
 
@@ -199,25 +198,29 @@ def _given_up_at_the_same_epoch(primary: ReplicaRow, primaries: list[ReplicaRow]
     return len(list(takewhile(stood_here, (row for row in primaries if row.state.ended))))
 
 
-def _failures(rows: list[ReplicaRow], failed: Callable[[ReplicaRow], bool], *, since: float) -> int:
-    """Count the failures in a row at the same epoch.
+def _failures(primaries: list[ReplicaRow], *, since: float) -> int:
+    """Count the primaries that failed in a row at the same epoch.
 
     One that made progress is another failure, not the same again; and a changed declaration or a
     start by hand is a new beginning.
     """
-    ended = [row for row in rows if row.state.ended and row.registered_at >= since]
+    ended = _ended(primaries, since)
 
     def failed_there(row: ReplicaRow) -> bool:
-        return failed(row) and row.epoch == ended[0].epoch
+        return row.state is ReplicaState.FAILED and row.epoch == ended[0].epoch
 
     return len(list(takewhile(failed_there, ended)))
 
 
-def _gave_up(row: ReplicaRow) -> bool:
-    return row.state is ReplicaState.FAILED
+def _secondary_failures(secondaries: list[ReplicaRow], *, since: float) -> int:
+    """Count the secondaries in a row that did not leave because they were told to.
+
+    How far each has come says nothing: it begins at the newest snapshot, so the next one is further
+    whatever befell the last.
+    """
+    ended = _ended(secondaries, since)
+    return len(list(takewhile(lambda row: row.state is not ReplicaState.STOPPED, ended)))
 
 
-def _failed_or_never_up(row: ReplicaRow) -> bool:
-    """A secondary that dies before it is up has failed, whoever noted its end."""
-    left = row.state is ReplicaState.STOPPED
-    return _gave_up(row) or not (left or row.observed.deploy)
+def _ended(rows: list[ReplicaRow], since: float) -> list[ReplicaRow]:
+    return [row for row in rows if row.state.ended and row.registered_at >= since]

@@ -8,7 +8,15 @@ from resources.clock import SYSTEM_CLOCK
 from resources.control.records import Incident, Lease
 from resources.control.store import ControlStore
 from resources.patience import patiently
-from streaming.failures import OVERTAKEN, RECOVERY, is_held, is_of, is_of_secondary, primary_key
+from streaming.incident_keys import (
+    RECOVERY,
+    has_key,
+    is_claimed,
+    is_of_primary,
+    is_waiting,
+    overtake,
+    primary_key,
+)
 from streaming.pulse import Pulse
 from streaming.sampling import Sampler
 
@@ -47,10 +55,9 @@ class Promotion:
         key = primary_key(self.stream, self.fallen.primary or f"token-{self.token}")
         known = [one for one in store.incidents.of(self.stream) if one.kind == RECOVERY]
         at = store.now()
-        if any(is_held(one, at=at) or self._is_of_this(one, key) for one in known):
+        if any(is_claimed(one, at=at) or self._is_of_this(one, key, at) for one in known):
             return
-        for one in known:
-            store.incidents.close(one.id, OVERTAKEN)
+        closed = [overtake(store.incidents, one) for one in known]
         store.incidents.open_next(
             stream=self.stream,
             key=key,
@@ -64,13 +71,20 @@ class Promotion:
                 "t_detect_seconds": self.detect_seconds,
                 "recovery_seconds": seconds,
             },
-            since=self.taken_at,
+            since=max([self.taken_at, *closed]),
         )
 
-    def _is_of_this(self, incident: Incident, key: str) -> bool:
-        """A primary whose slot was empty already has an incident under its own name."""
-        nameless = self.fallen.primary is None and not is_of_secondary(incident)
-        return nameless or is_of(incident, key)
+    def _is_of_this(self, incident: Incident, key: str, at: float) -> bool:
+        """A primary whose slot was empty already has an incident under its own name.
+
+        One that waits, and was there when the primary still renewed its lease, is of an older loss.
+        """
+        lease = self.fallen.lease
+        older = lease is not None and incident.opened_at < lease.renewed_at
+        if older and is_waiting(incident, at=at):
+            return False
+        nameless = self.fallen.primary is None and is_of_primary(incident)
+        return nameless or has_key(incident, key)
 
 
 def promote(

@@ -29,7 +29,7 @@ from orchestration.playbooks import secondaries
 from orchestration.playbooks.performing import Journaled, Performed, perform
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import Watch
-from resources.control.records import DesiredState, ReplicaState, Slot
+from resources.control.records import DesiredState, ReplicaState
 from streaming.launching import declare, launch_primary
 from streaming.observing import StreamSeen
 from streaming.world import World
@@ -124,18 +124,30 @@ class Recovery:
         self._await(
             watch,
             lambda seen: seen.verdict.health not in waits,
-            what="is not level",
-            hint="it may have much to replay: look again, or at `holdfast logs`",
+            progress=_progressed_at,
+            what="is not level, and has finished no epoch,",
+            hint="`holdfast logs` tells what keeps it",
         )
         latest = self.world.store.samples.latest(self.stream, replica=step.primary)
         return {name: latest[name].value for name in STEP_SAMPLES if name in latest}
 
     def _await(
-        self, watch: Watch, over: Callable[[StreamSeen], bool], *, what: str, hint: str
+        self,
+        watch: Watch,
+        over: Callable[[StreamSeen], bool],
+        *,
+        progress: Callable[[StreamSeen], object] = lambda _: None,
+        what: str,
+        hint: str,
     ) -> None:
         patience = watch.patience_seconds
-        if not watch.until(over, patience_seconds=patience):
+        if not watch.until(over, patience_seconds=patience, progress=progress):
             raise TransientError(f"{self.stream} {what} after {patience:.0f} s", hint=hint)
+
+
+def _progressed_at(seen: StreamSeen) -> float | None:
+    """A long replay is well as long as it moves."""
+    return None if seen.primary is None else seen.primary.progressed_at
 
 
 def _act_on_secondary(
@@ -169,7 +181,7 @@ def _act_on_secondary(
 def start(world: World, stream: str, run: str) -> Iterator[Performed[Step]]:
     """Declare a stream, want it to run, and bring it up."""
     world.ensure_object_store()
-    if world.store.replicas.live(stream, Slot.PRIMARY) is None:
+    if not world.store.replicas.of(stream):
         # While it runs, its replicas go by what was declared when it started: both by the same.
         declare(world.project, world.store, stream)
     world.store.streams.desire(stream, DesiredState.RUNNING)

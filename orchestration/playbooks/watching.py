@@ -27,11 +27,24 @@ class Watch:
         self.beat()
         return observe(self.world, self.stream, secondaries_since=self.began_at)
 
-    def until(self, over: Callable[[StreamSeen], bool], *, patience_seconds: float) -> bool:
-        """Look again and again; false if it is not over when patience ends."""
+    def until(
+        self,
+        over: Callable[[StreamSeen], bool],
+        *,
+        patience_seconds: float,
+        progress: Callable[[StreamSeen], object] = lambda _: None,
+    ) -> bool:
+        """Look again and again; false if it is not over when patience ends.
+
+        Patience begins anew whenever `progress` gives something else than before.
+        """
         deadline = SYSTEM_CLOCK.monotonic() + patience_seconds
-        while not over(self.look()):
-            if SYSTEM_CLOCK.monotonic() > deadline:
+        last: object = None
+        while not over(seen := self.look()):
+            now, current = SYSTEM_CLOCK.monotonic(), progress(seen)
+            if current != last:
+                deadline, last = now + patience_seconds, current
+            elif now > deadline:
                 return False
             SYSTEM_CLOCK.sleep(LOOK_SECONDS)
         return True
@@ -43,6 +56,6 @@ class Watch:
 
 
 def patience_seconds(world: World, stream: str) -> float:
-    """How long a step waits for a replica of the stream, at most."""
+    """How long a step waits for a replica of the stream that does nothing new."""
     supervision = world.project.stream(stream).supervision
     return supervision.start_within + supervision.stuck_after

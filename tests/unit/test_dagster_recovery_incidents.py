@@ -6,9 +6,11 @@ from pathlib import Path
 
 from orchestration.incidents import run_key
 from resources.control.records import Incident, IncidentState, ReplicaState
-from streaming.failures import OVERTAKEN, RECOVERY
-from tests.fakes.worlds import CLICKS, a_dead_primary, a_secondary, simulated_worlds
+from resources.launcher import Launched
+from streaming.incident_keys import OVERTAKEN, RECOVERY
+from tests.fakes.worlds import CLICKS, a_dead_primary, a_heartbeat, a_secondary, simulated_worlds
 from tests.support.control_builders import register
+from tests.support.control_registers import wait_for_the_clock
 from tests.support.recovery_sensor import incidents, requested, standby_worlds, waiting
 
 AN_INCIDENT = Incident(
@@ -54,6 +56,50 @@ def test_a_dead_primary_does_not_wait_for_the_next_try_at_its_secondary(tmp_path
     assert keys == {f"{new.id}-0-0"}
     [closed] = [one for one in incidents(worlds) if one.id == old.id]
     assert closed.outcome == OVERTAKEN
+
+
+def test_a_primary_that_came_back_does_not_wait_for_the_next_try_at_its_older_loss(
+    tmp_path: Path,
+) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        old = waiting(world, f"{CLICKS}/p1/1")
+        wait_for_the_clock(world.store)
+        a_heartbeat(world, "p1", epoch=7)
+    assert requested(worlds) == [], "what it waits for is its secondary"
+    with worlds.open() as world:
+        world.store.replicas.launched("p1", pid=os.getpid(), pid_started_at=1.0)  # another process
+    keys = {key for _ in range(3) for key in requested(worlds)}
+    [new] = [one for one in incidents(worlds) if one.state is IncidentState.OPEN]
+    assert new.key == f"{CLICKS}/p1/2"
+    assert keys == {f"{new.id}-0-0"}
+    [closed] = [one for one in incidents(worlds) if one.id == old.id]
+    assert closed.outcome == OVERTAKEN
+
+
+def test_a_primary_that_is_lost_and_comes_back_by_turns_has_no_incident_each_time(
+    tmp_path: Path,
+) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        waiting(world, f"{CLICKS}/p1/1")
+        this = Launched.this()
+        for epoch in range(3):
+            world.store.replicas.launched("p1", pid=this.pid, pid_started_at=this.started_at)
+            a_heartbeat(world, "p1", epoch=7 + epoch)
+            requested(worlds)
+            world.store.replicas.launched("p1", pid=this.pid, pid_started_at=1.0)
+            requested(worlds)
+    assert {one.key for one in incidents(worlds)} == {f"{CLICKS}/p1/1", f"{CLICKS}/p1/2"}
+
+
+def test_a_primary_that_has_not_worked_since_is_still_the_same_loss(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        waiting(world, f"{CLICKS}/p1/1")
+        world.store.replicas.launched("p1", pid=os.getpid(), pid_started_at=1.0)  # another process
+    assert requested(worlds) == []
+    assert len(incidents(worlds)) == 1
 
 
 def test_the_next_primary_has_an_incident_of_its_own_once_it_has_worked(tmp_path: Path) -> None:

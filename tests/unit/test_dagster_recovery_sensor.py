@@ -6,10 +6,11 @@ import dagster as dg
 import pytest
 
 from ft_policies.errors import TransientError
+from ft_policies.tiers import OFF, Tier
 from orchestration.incidents import open_recovery
 from orchestration.sensors import object_store_sensor, recovery_sensor
 from resources.control.records import DesiredState, IncidentState, ReplicaState
-from streaming.failures import RECOVERY
+from streaming.incident_keys import RECOVERY
 from tests.fakes.worlds import (
     CLICKS,
     SimulatedWorlds,
@@ -84,6 +85,27 @@ def test_a_replica_that_failed_by_itself_is_one(worlds: SimulatedWorlds) -> None
         world.store.replicas.end("r1", ReplicaState.FAILED, "no luck")
     assert len(requested(worlds)) == 1
     assert incidents(worlds)[0].detail["health"] == "missing"
+
+
+def test_a_replica_that_fails_just_after_a_switch_is_one_too(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "r1")
+        world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="")
+        world.store.replicas.end("r1", ReplicaState.FAILED, "no luck")
+    assert len(requested(worlds)) == 1
+
+
+def test_one_that_was_told_to_leave_makes_room_for_who_starts_the_stream_anew(
+    worlds: SimulatedWorlds,
+) -> None:
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "r1")
+        world.store.replicas.desire("r1", OFF)
+        world.store.streams.desire(CLICKS, DesiredState.RUNNING)
+        world.store.replicas.end("r1", ReplicaState.STOPPED, "told to stop")
+    assert requested(worlds) == []
 
 
 def test_while_a_run_has_the_claim_no_other_is_asked_for(worlds: SimulatedWorlds) -> None:

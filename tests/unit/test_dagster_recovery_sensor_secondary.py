@@ -6,7 +6,7 @@ from pathlib import Path
 from ft_policies.tiers import OFF, Switches, Tier
 from orchestration.incidents import calls_for_recovery
 from resources.control.records import IncidentState, Phase, ReplicaState
-from streaming.failures import RECOVERY, is_of_secondary
+from streaming.incident_keys import RECOVERY, is_of_primary
 from streaming.observing import observe
 from tests.fakes.worlds import (
     CLICKS,
@@ -28,7 +28,7 @@ def test_a_missing_secondary_is_an_incident_of_the_same_kind(tmp_path: Path) -> 
     assert keys == {f"{incident.id}-0-0"}
     assert incident.kind == RECOVERY
     assert incident.key == f"{CLICKS}/p1/secondary-never/1"
-    assert is_of_secondary(incident)
+    assert not is_of_primary(incident)
     [request] = tick(worlds).run_requests or []
     assert request.tags["holdfast/cause"] == "secondary_missing"
     with worlds.open() as world:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ft_policies.health import Health
-from ft_policies.recovery import GiveUp, Launch, next_step
+from ft_policies.recovery import GiveUp, GiveUpSecondary, Launch, next_step
 from ft_policies.tiers import OFF, SECONDARY, Switches, Tier
 from resources.control.records import DesiredState, ReplicaState
 from streaming.launching import launch_primary, launch_secondary
@@ -18,6 +18,7 @@ from tests.fakes.worlds import (
     a_wanted_stream,
     simulated_worlds,
 )
+from tests.support.control_registers import wait_for_the_clock
 
 
 def a_failed_primary(world: World, number: int, *, epoch: int | None) -> None:
@@ -114,7 +115,7 @@ def test_the_last_primary_is_the_live_one_even_if_it_is_older(tmp_path: Path) ->
         assert last.id == "older"
 
 
-def test_secondaries_that_fail_or_never_come_up_are_counted_and_forgiven(tmp_path: Path) -> None:
+def test_secondaries_that_end_by_themselves_are_counted_and_forgiven(tmp_path: Path) -> None:
     with simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT).open() as world:
         a_wanted_stream(world)
         a_primary(world, "clicks-0")
@@ -125,9 +126,25 @@ def test_secondaries_that_fail_or_never_come_up_are_counted_and_forgiven(tmp_pat
         later = world.store.now() + 1.0
         forgiven = observe(world, CLICKS, secondaries_since=later)
         assert forgiven.secondary_failures_in_a_row == 0
+        wait_for_the_clock(world.store)
         a_secondary(world, "s3")
-        world.store.replicas.end("s3", ReplicaState.DEAD, "killed")
+        world.store.replicas.end("s3", ReplicaState.STOPPED, "told to stop")
         assert observe(world, CLICKS).secondary_failures_in_a_row == 0
+
+
+def test_secondaries_that_die_once_deployed_count_wherever_the_snapshots_have_got_to(
+    tmp_path: Path,
+) -> None:
+    with simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT).open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "clicks-0")
+        for number in range(3):
+            a_secondary(world, f"s{number}", observed=Switches(deploy=True))
+            a_heartbeat(world, f"s{number}", epoch=10 * number, observed=Switches(deploy=True))
+            world.store.replicas.end(f"s{number}", ReplicaState.FENCED, "the process is gone")
+        seen = observe(world, CLICKS)
+        assert seen.secondary_failures_in_a_row == 3
+        assert isinstance(next_step(seen.observed()), GiveUpSecondary)
 
 
 def test_no_second_secondary_is_ever_started(tmp_path: Path) -> None:

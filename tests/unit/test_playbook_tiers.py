@@ -10,7 +10,7 @@ from ft_policies.tiers import SECONDARY, Switch, Switches, Tier
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.switch import switch, switch_plan
 from orchestration.playbooks.watching import Watch
-from resources.control.records import DesiredState, Phase, ReplicaState
+from resources.control.records import DesiredState, Phase, ReplicaState, Slot
 from streaming.observing import observe
 from tests.fakes.drivers import SimulatedDrivers
 from tests.fakes.worlds import (
@@ -135,6 +135,22 @@ def test_a_secondary_that_always_fails_leaves_the_stream_running_and_is_tried_ag
         assert row.desired is DesiredState.RUNNING
         assert world.store.tiers.history(CLICKS)[-1].reached_at is None
         assert recovered(drivers) == ["LaunchSecondary", "TurnSwitch"]
+
+
+def test_secondaries_that_die_of_what_they_are_asked_for_are_given_up_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_driven_world(tmp_path, monkeypatch, tier="active_standby") as (world, drivers):
+
+        def die_of_processing() -> None:
+            drivers.act()
+            row = world.store.replicas.live(CLICKS, Slot.SECONDARY)
+            if row is not None and row.desired.process:
+                drivers.kill(row)
+
+        with pytest.raises(PermanentError, match="3 secondaries failed in a row"):
+            list(recovery(world, die_of_processing))
+        assert len(drivers.children) == 3
 
 
 def test_a_switch_that_cannot_be_turned_costs_nothing_that_is_on(

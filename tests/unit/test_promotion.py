@@ -1,6 +1,7 @@
 """What a secondary that has taken over tells: how long it took, and one incident."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,10 @@ import pytest
 from ft_policies.failover import DetectedBy
 from resources.control.records import Incident, IncidentState
 from resources.control.store import ControlStore
-from streaming.failures import OVERTAKEN, RECOVERY
+from streaming.incident_keys import OVERTAKEN, RECOVERY
 from streaming.promotion import Fallen, Promotion
 from streaming.sampling import Sampler
-from tests.support.control_failovers import Look, a_failover, take_over
+from tests.support.control_failovers import Look, a_failover, held, take_over
 from tests.support.control_registers import wait_for_the_clock
 
 
@@ -23,6 +24,20 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
 
 def an_incident(store: ControlStore, key: str) -> Incident:
     return store.incidents.open(stream="words", key=key, kind=RECOVERY, detail={})
+
+
+def waiting(store: ControlStore, key: str) -> Incident:
+    """An incident whose runs kept failing: the next try is far away."""
+    opened = an_incident(store, key)
+    for number in range(5):
+        store.incidents.claim(opened.id, f"run-{number}", -1.0)
+    return opened
+
+
+def renewed(store: ControlStore, look: Look) -> Look:
+    """The primary, alive after all that was before, and seen so."""
+    wait_for_the_clock(store)
+    return replace(look, lease=store.leases.renew(held(look), 60.0))
 
 
 def promoted(store: ControlStore, look: Look, *, primary: str | None = "p1") -> None:
@@ -69,6 +84,36 @@ def test_a_primary_that_was_fenced_before_has_its_incident_already(store: Contro
     look = a_failover(store)
     an_incident(store, "words/p1/1")
     promoted(store, look, primary=None)
+    assert open_keys(store) == ["words/p1/1"]
+
+
+@pytest.mark.parametrize(("primary", "key"), [("p1", "words/p1/2"), (None, "words/token-2/1")])
+def test_an_older_loss_that_waits_for_its_next_try_is_overtaken(
+    store: ControlStore, primary: str | None, key: str
+) -> None:
+    look = a_failover(store)
+    old = waiting(store, "words/p1/1")
+    promoted(store, renewed(store, look), primary=primary)
+    assert open_keys(store) == [key]
+    overtaken = store.incidents.get(old.id)
+    assert overtaken is not None
+    assert overtaken.outcome == OVERTAKEN
+
+
+def test_one_that_waits_and_was_opened_after_the_last_renewal_is_this_one(
+    store: ControlStore,
+) -> None:
+    look = a_failover(store)
+    wait_for_the_clock(store)
+    waiting(store, "words/p1/1")
+    promoted(store, look)
+    assert open_keys(store) == ["words/p1/1"]
+
+
+def test_an_older_one_that_is_about_to_be_tried_will_do(store: ControlStore) -> None:
+    look = a_failover(store)
+    an_incident(store, "words/p1/1")
+    promoted(store, renewed(store, look))
     assert open_keys(store) == ["words/p1/1"]
 
 

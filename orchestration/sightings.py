@@ -1,0 +1,70 @@
+"""A failure as it was seen: the key of its incident, and what the incident says of it."""
+
+from ft_policies.health import Health
+from resources.control.records import JsonObject, ReplicaRow
+from streaming.incident_keys import primary_key, secondary_key
+from streaming.observing import StreamSeen
+
+
+def key_of(seen: StreamSeen) -> str:
+    """What the incidents of this failure begin with."""
+    primary, secondary = _id(seen.last_primary), _id(seen.last_secondary)
+    if seen.verdict.health.failed:
+        return primary_key(seen.name, primary)
+    return secondary_key(seen.name, primary, secondary)
+
+
+def detail_of(seen: StreamSeen) -> JsonObject:
+    """What is known of the failure when its incident is opened."""
+    about = {
+        "health": seen.verdict.health.value,
+        "cause": seen.verdict.health.value,
+        "reason": seen.verdict.reason,
+        "primary": _id(seen.last_primary),
+        "tier": seen.tier.value,
+        "t_detect_seconds": detection_seconds(seen),
+    }
+    if seen.verdict.health.failed:
+        return about
+    last, verdict = seen.last_secondary, seen.secondary_verdict
+    return about | {
+        "cause": f"secondary_{Health.MISSING if verdict is None else verdict.health}",
+        "reason": f"{seen.tier} is not held: " + _secondary_reason(seen),
+        "secondary": _id(last),
+        "t_detect_seconds": None if last is None else _silence(last, seen.at),
+    }
+
+
+def as_it_is(seen: StreamSeen) -> str:
+    """How the stream is, and what its secondary is good for if that is less than it should be."""
+    if seen.covers_its_tier or seen.secondary_verdict is None:
+        return seen.verdict.reason
+    return f"{seen.verdict.reason}; {_secondary_reason(seen)}"
+
+
+def detection_seconds(seen: StreamSeen) -> float | None:
+    """How long ago the stream gave its last sign of life, or of progress if it is stuck."""
+    last = seen.last_primary
+    if last is None:
+        return None
+    if seen.verdict.health is Health.STUCK:
+        return max(seen.at - (last.progressed_at or last.registered_at), 0.0)
+    silence = _silence(last, seen.at)
+    if seen.lease is not None and seen.lease.holder == last.id:
+        return max(min(silence, seen.at - seen.lease.renewed_at), 0.0)
+    return silence
+
+
+def _secondary_reason(seen: StreamSeen) -> str:
+    if seen.secondary_verdict is not None:
+        return f"{seen.secondary_verdict.reason}, good for {seen.covered}"
+    last = seen.last_secondary
+    return "there is no secondary" + (f": {last.id} ended, {last.reason}" if last else "")
+
+
+def _silence(replica: ReplicaRow, at: float) -> float:
+    return max(at - max(replica.registered_at, replica.heartbeat_at or 0.0), 0.0)
+
+
+def _id(row: ReplicaRow | None) -> str | None:
+    return None if row is None else row.id

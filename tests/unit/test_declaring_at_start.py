@@ -1,0 +1,72 @@
+"""What is declared may change between two lives of a stream, never under a live replica."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestration.playbooks.recover import start
+from resources.control.records import ReplicaState
+from streaming.launching import launch_primary
+from streaming.world import World
+from tests.fakes.declared import written
+from tests.fakes.drivers import simulated_drivers
+from tests.fakes.worlds import (
+    CLICKS,
+    SimulatedWorlds,
+    a_primary,
+    a_secondary,
+    a_wanted_stream,
+    simulated_worlds,
+)
+
+
+@pytest.fixture
+def worlds(tmp_path: Path) -> SimulatedWorlds:
+    worlds = simulated_worlds(tmp_path)
+    with worlds.open() as world:
+        a_wanted_stream(world)
+    return worlds
+
+
+def written_anew(worlds: SimulatedWorlds) -> None:
+    """People change the stream's file: another tier."""
+    file = worlds.root / "configs" / "streams" / f"{CLICKS}.yaml"
+    file.write_text(written(name=CLICKS, tier="deployed"), encoding="utf-8")
+
+
+def declared_tier(world: World) -> str:
+    row = world.store.streams.get(CLICKS)
+    assert row is not None
+    return row.declared_tier
+
+
+def test_a_start_changes_nothing_under_a_secondary_that_may_take_over(
+    worlds: SimulatedWorlds,
+) -> None:
+    with worlds.open() as world:
+        a_secondary(world, "s1")
+    written_anew(worlds)
+    with worlds.open() as world:
+        start(world, CLICKS, "run")
+        assert declared_tier(world) == "passive_replication"
+        world.store.replicas.end("s1", ReplicaState.DEAD, "gone")
+        start(world, CLICKS, "run")
+        assert declared_tier(world) == "deployed"
+
+
+def test_who_finds_the_slot_taken_declares_nothing(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_primary(world, "p1")
+    written_anew(worlds)
+    with worlds.open() as world:
+        assert launch_primary(world.project, world.store, CLICKS) is None
+        assert declared_tier(world) == "passive_replication"
+
+
+def test_a_new_primary_goes_by_what_is_written_now(
+    worlds: SimulatedWorlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written_anew(worlds)
+    with worlds.open() as world, simulated_drivers(world, monkeypatch):
+        assert launch_primary(world.project, world.store, CLICKS) is not None
+        assert declared_tier(world) == "deployed"
