@@ -1,0 +1,42 @@
+"""How much state a stream has, given its load: that of a sliding window follows the rate with the window's lag."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlidingWindow:
+    """State is what arrived within the window: so many bytes for each row."""
+
+    window_seconds: float
+    bytes_per_row: float
+
+    def filled(self, tick_seconds: float) -> "WindowState":
+        """The state of streams that look at their load once a tick."""
+        ticks = max(1, round(self.window_seconds / tick_seconds))
+        return WindowState(ticks, self.bytes_per_row * self.window_seconds / ticks)
+
+
+class WindowState:
+    """The state of all streams over time; before the first tick the load was that of the first tick."""
+
+    def __init__(self, window_ticks: int, bytes_per_rate: float) -> None:
+        self._ticks = window_ticks
+        self._bytes_per_rate = bytes_per_rate
+        self._before: FloatArray | None = None
+
+    def after(self, rows_per_second: FloatArray) -> FloatArray:
+        """Bytes at each of the next ticks; rates and bytes are (ticks, streams)."""
+        before = self._before
+        if before is None:
+            before = np.repeat(rows_per_second[:1], self._ticks, axis=0)
+        rates = np.concatenate((before, rows_per_second))
+        self._before = rates[-self._ticks :]
+        arrived = np.cumsum(rates, axis=0)
+        within = arrived[self._ticks :] - arrived[: -self._ticks]
+        return np.maximum(within * self._bytes_per_rate, 0.0)
