@@ -1,11 +1,12 @@
 """What a cloud charges: `configs/prices/*.yaml`."""
 
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from configs.units import Section, written_as
+from configs.units import Flag, Section, cannot_hold, written_as
+from ft_policies.costs import Prices
 
 Amount = Annotated[float, Field(strict=True, ge=0)]
 
@@ -16,7 +17,24 @@ class PriceList(Section):
     currency: Annotated[str, written_as("[A-Z]{3}", "a currency code such as USD")]
     date: date
     instance_hour: Amount
+    cpu_core_hour: Amount = 0.0
+    memory_gb_hour: Amount = 0.0
     put_per_thousand: Amount
     get_per_thousand: Amount
     storage_gb_month: Amount
     traffic_gb: Amount
+    started_hours: Flag = False
+
+    @model_validator(mode="after")
+    def _hours_of_something(self) -> Self:
+        if self.started_hours and not self.instance_hour:
+            raise cannot_hold(
+                ("started_hours",),
+                "started hours are those of instances, and instance_hour is 0: "
+                "give it a price, or leave started_hours out",
+            )
+        return self
+
+    def prices(self) -> Prices:
+        """What the cost model reckons with."""
+        return Prices(**self.model_dump(exclude={"date"}))

@@ -1,0 +1,106 @@
+"""Instances that are billed by the started hour: one that is paid for is kept and used (F49).
+
+Times are seconds on one clock; floats or arrays, a place per stream.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ft_policies.costs import SECONDS_OF_AN_HOUR, TIERS, FloatArray, Quantity
+from ft_policies.tiers import SECONDARY
+
+IntArray: TypeAlias = NDArray[np.intp]
+
+# An hour that ends now has ended, whatever the last digits of two timestamps say.
+_SLACK_HOURS = 1e-6
+
+_HAS_SECONDARY = np.array([SECONDARY[tier].deploy for tier in TIERS])
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From when until when an instance ran."""
+
+    started_at: float
+    ended_at: float
+
+
+def paid_until(started_at: Quantity, now: Quantity) -> FloatArray:
+    """The end of the started hour that `now` is in; a new one starts as the last one ends."""
+    return (
+        started_at + (np.floor(_hours(started_at, now) + _SLACK_HOURS) + 1.0) * SECONDS_OF_AN_HOUR
+    )
+
+
+def kept(
+    wanted: IntArray,
+    *,
+    started_at: FloatArray,
+    now: float,
+    allowed: NDArray[np.bool_],
+    release_seconds: float = 60.0,
+) -> IntArray:
+    """The tiers that streams should be in, given those that are wanted: indices into `TIERS`.
+
+    Where the wanted tier has no secondary but an instance is paid for still, the fastest allowed tier
+    uses it, until `release_seconds` before its hour ends: so long a release may take, including the
+    wait for the next review. `started_at` (n,) is NaN where there is no secondary; `allowed` is (n, 6).
+    """
+    usable = allowed & _HAS_SECONDARY
+    paid = np.greater(paid_until(started_at, now) - now, release_seconds)
+    keep = ~_HAS_SECONDARY[wanted] & paid & usable.any(axis=-1)
+    return np.where(keep, usable.argmax(axis=-1), wanted)
+
+
+def kept_alive(spans: Iterable[Span]) -> list[Span]:
+    """The same instances of one stream, each kept until its hour ends and used again if wanted."""
+    alive: list[Span] = []
+    for span in sorted(spans, key=lambda one: one.started_at):
+        if alive and span.started_at <= alive[-1].ended_at:
+            first = alive.pop()
+            ended_at = max(first.ended_at, _end_of_last_hour(first.started_at, span.ended_at))
+            alive.append(Span(first.started_at, ended_at))
+        else:
+            alive.append(Span(span.started_at, _end_of_last_hour(span.started_at, span.ended_at)))
+    return alive
+
+
+def billed_instance_hours(
+    spans: Sequence[Span],
+    *,
+    started_hours: bool,
+    since: float = -np.inf,
+    until: float = np.inf,
+) -> float:
+    """The hours that fall due from `since` to `until`: those of two days add up to those of both.
+
+    A started hour falls due as a whole when it starts, and an instance starts one at least.
+    """
+    started, ended = np.array([(one.started_at, one.ended_at) for one in spans]).reshape(-1, 2).T
+    run = _hours(started, ended)
+    if not started_hours:
+        return float(np.sum(_due_by(run, started, until) - _due_by(run, started, since)))
+    whole = np.maximum(np.ceil(run - _SLACK_HOURS), 1.0)
+    due = _started_by(whole, started, until) - _started_by(whole, started, since)
+    return float(np.sum(due))
+
+
+def _hours(start: Quantity, end: Quantity) -> FloatArray:
+    return np.asarray((end - start) / SECONDS_OF_AN_HOUR)
+
+
+def _due_by(run: FloatArray, started: FloatArray, moment: float) -> FloatArray:
+    return np.clip(_hours(started, moment), 0.0, run)
+
+
+def _started_by(whole: FloatArray, started: FloatArray, moment: float) -> FloatArray:
+    return np.clip(np.ceil(_hours(started, moment) - _SLACK_HOURS), 0.0, whole)
+
+
+def _end_of_last_hour(started_at: float, ended_at: float) -> float:
+    hours = max(float(np.ceil(_hours(started_at, ended_at) - _SLACK_HOURS)), 1.0)
+    return started_at + hours * SECONDS_OF_AN_HOUR
