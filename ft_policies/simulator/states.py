@@ -40,3 +40,24 @@ class WindowState:
         arrived = np.cumsum(rates, axis=0)
         within = arrived[self._ticks :] - arrived[: -self._ticks]
         return np.maximum(within * self._bytes_per_rate, 0.0)
+
+
+class Trend:
+    """Where the load will be when a change is done, if it goes on as it went over the last such time.
+
+    A load that falls is taken to stay: what is foreseen is never less than what there is.
+    """
+
+    def __init__(self, ahead_seconds: float, tick_seconds: float) -> None:
+        self._share = 1.0 - np.exp(-tick_seconds / max(ahead_seconds, tick_seconds))
+        self._usual: FloatArray | None = None
+
+    def ahead(self, rates: FloatArray, states: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Rates and states of all streams, as far ahead as they are above their usual ones."""
+        now = np.stack((rates, states))
+        if self._usual is None:
+            self._usual = now
+        risen = now - self._usual
+        self._usual = self._usual + self._share * risen
+        foreseen = now + np.maximum(risen, 0.0)
+        return foreseen[0], foreseen[1]

@@ -1,0 +1,169 @@
+"""What a simulation found, objective by objective.
+
+What the tiers add grows by line with rate and state. So what streams took while they were in a tier is what
+their mean load takes there, times how long that was: it is enough to add up time, rates and states.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ft_policies.costs import SECONDS_OF_AN_HOUR, TIERS, Prices, Usage
+from ft_policies.simulator.fleet import Fleet
+from ft_policies.simulator.presets import Preset
+from ft_policies.simulator.states import FloatArray
+from ft_policies.tiers import Tier
+
+RESOURCES: Mapping[str, str] = {
+    "cpu": "cpu_cores",
+    "memory": "memory_bytes",
+    "network": "network_bytes_per_second",
+    "instances": "instances",
+}
+_USES = (*RESOURCES.values(), "puts_per_second", "gets_per_second", "stored_bytes")
+_FASTEST, _CHEAPEST = 0, len(TIERS) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Money:
+    """What fault tolerance cost per hour and stream, and what it would have cost in one tier for ever."""
+
+    currency: str
+    per_hour: float
+    always_active_replication: float
+    always_passive_replication: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of one objective, over all streams."""
+
+    objective_seconds: float
+    time_share: Mapping[Tier, float]
+    overhead: Mapping[str, float]
+    """Of each resource, as a share of what `active_replication` adds all the time."""
+    cost: float
+    """The mean of what tiers were ranked by."""
+    cost_share: float
+    """The same as a share of what `active_replication` costs all the time."""
+    money: Money | None
+    failures: int
+    misses: int
+    switches_per_hour: float
+    """Of a stream."""
+
+
+class Account:
+    """Adds up, for each objective, interval and tier: ticks, rates and states."""
+
+    def __init__(self, objectives: int, streams: int, intervals: int) -> None:
+        self._cells = (objectives, intervals, len(TIERS))
+        self._group = np.repeat(np.arange(objectives) * intervals * len(TIERS), streams)
+        self.ticks, self.rates, self.states = (np.zeros(self._cells) for _ in range(3))
+        self.cost = np.zeros((2, objectives * streams))
+
+    def add(
+        self,
+        tiers: NDArray[np.intp],
+        intervals: NDArray[np.intp],
+        rates: FloatArray,
+        states: FloatArray,
+    ) -> None:
+        """Some ticks of all streams, each (ticks, objectives x streams)."""
+        cell = (self._group + intervals * len(TIERS) + tiers).ravel()
+        size = int(np.prod(self._cells))
+        for total, amount in ((self.rates, rates), (self.states, states)):
+            total += np.bincount(cell, weights=amount.ravel(), minlength=size).reshape(self._cells)
+        self.ticks += np.bincount(cell, minlength=size).reshape(self._cells)
+
+
+def outcomes(
+    preset: Preset,
+    objectives: Sequence[float],
+    account: Account,
+    fleet: Fleet,
+    prices: Prices | None,
+) -> tuple[Outcome, ...]:
+    """One for each objective."""
+    count = len(objectives)
+    used, always = _used(preset, account)
+    by_objective = account.cost.reshape(2, count, -1).sum(axis=-1)
+    ticks = account.ticks.sum(axis=(1, 2))
+    stream_hours = ticks * preset.tick_seconds / SECONDS_OF_AN_HOUR
+    counted = (fleet.failures, fleet.misses, fleet.switches, fleet.billed_hours)
+    failures, misses, switches, billed = (one.reshape(count, -1).sum(axis=1) for one in counted)
+    return tuple(
+        Outcome(
+            objective_seconds=objective,
+            time_share=_by_tier(account.ticks[i].sum(axis=0) / ticks[i]),
+            overhead={
+                name: _share(getattr(used, field)[i], getattr(always, field)[i, _FASTEST])
+                for name, field in RESOURCES.items()
+            },
+            cost=float(by_objective[0, i] / ticks[i]),
+            cost_share=_share(by_objective[0, i], by_objective[1, i]),
+            money=_money(prices, used, always, i, float(billed[i] / stream_hours[i])),
+            failures=int(failures[i]),
+            misses=int(misses[i]),
+            switches_per_hour=float(switches[i] / stream_hours[i]),
+        )
+        for i, objective in enumerate(objectives)
+    )
+
+
+def _used(preset: Preset, account: Account) -> tuple[Usage, Usage]:
+    """What was added on the mean: by the tiers as they were held (objectives,), and by each for ever.
+
+    The one that is for ever has the longest interval, which costs the least.
+    """
+    ticks = account.ticks.sum(axis=(1, 2), keepdims=True)
+    rates, states = (one.sum(axis=(1, 2), keepdims=True) for one in (account.rates, account.states))
+    always = _overhead(preset, rates, states, ticks)
+    held = _overhead(preset, account.rates, account.states, account.ticks)
+    share, own = account.ticks / ticks, np.arange(len(TIERS))
+    return (
+        Usage(**{use: (held[use][..., own, own] * share).sum(axis=(1, 2)) for use in _USES}),
+        Usage(**{use: always[use][:, -1, 0] for use in _USES}),
+    )
+
+
+def _overhead(
+    preset: Preset, rates: FloatArray, states: FloatArray, ticks: FloatArray
+) -> dict[str, FloatArray]:
+    """At mean loads, (objectives, intervals, tiers held): with one more axis for the tier."""
+    rate, state = (one / np.maximum(ticks, 1.0) for one in (rates, states))
+    usage = preset.overheads.of(
+        preset.work.usage(rate, state),
+        state_bytes=state,
+        snapshot_every=np.array(preset.snapshot_every)[:, np.newaxis],
+        sync_every=np.array(preset.sync_every)[:, np.newaxis],
+    )
+    shape = (rate.shape[0], len(preset.snapshot_every), rate.shape[2], len(TIERS))
+    return {use: np.broadcast_to(getattr(usage, use), shape) for use in _USES}
+
+
+def _money(
+    prices: Prices | None, used: Usage, always: Usage, objective: int, billed: float
+) -> Money | None:
+    if prices is None:
+        return None
+    mine = Usage(**{use: getattr(used, use)[objective] for use in _USES})
+    if prices.started_hours:
+        mine = replace(mine, instances=billed)
+    for_ever = prices.per_hour(Usage(**{use: getattr(always, use)[objective] for use in _USES}))
+    return Money(
+        currency=prices.currency,
+        per_hour=float(prices.per_hour(mine)),
+        always_active_replication=float(for_ever[_FASTEST]),
+        always_passive_replication=float(for_ever[_CHEAPEST]),
+    )
+
+
+def _by_tier(values: FloatArray) -> Mapping[Tier, float]:
+    return dict(zip(TIERS, values.tolist(), strict=True))
+
+
+def _share(part: float, whole: float) -> float:
+    return float(part / whole) if whole else 0.0
