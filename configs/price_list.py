@@ -1,12 +1,14 @@
 """What a cloud charges: `configs/prices/*.yaml`."""
 
 from datetime import date
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field, model_validator
 
 from configs.units import Flag, Section, cannot_hold, written_as
-from ft_policies.costs import Prices
+
+if TYPE_CHECKING:
+    from ft_policies.costs import Prices
 
 Amount = Annotated[float, Field(strict=True, ge=0)]
 
@@ -35,6 +37,8 @@ class PriceList(Section):
             )
         return self
 
-    def prices(self) -> Prices:
-        """What the cost model reckons with."""
+    def prices(self) -> "Prices":
+        """What the cost model reckons with; NumPy is loaded here, not by every command."""
+        from ft_policies.costs import Prices
+
         return Prices(**self.model_dump(exclude={"date"}))

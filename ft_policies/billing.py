@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_policies.costs import SECONDS_OF_AN_HOUR, TIERS, FloatArray, Quantity
+from ft_policies.costs import SECONDS_OF_AN_HOUR, TIERS, FloatArray, FloatLike
 from ft_policies.tiers import SECONDARY
 
 IntArray: TypeAlias = NDArray[np.intp]
@@ -29,7 +29,7 @@ class Span:
     ended_at: float
 
 
-def paid_until(started_at: Quantity, now: Quantity) -> FloatArray:
+def paid_until(started_at: FloatLike, now: FloatLike) -> FloatArray:
     """The end of the started hour that `now` is in; a new one starts as the last one ends."""
     return (
         started_at + (np.floor(_hours(started_at, now) + _SLACK_HOURS) + 1.0) * SECONDS_OF_AN_HOUR
@@ -89,7 +89,7 @@ def billed_instance_hours(
     return float(np.sum(due))
 
 
-def _hours(start: Quantity, end: Quantity) -> FloatArray:
+def _hours(start: FloatLike, end: FloatLike) -> FloatArray:
     return np.asarray((end - start) / SECONDS_OF_AN_HOUR)
 
 

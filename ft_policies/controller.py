@@ -14,13 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ft_policies.errors import PermanentError
-from ft_policies.tiers import Tier
+from ft_policies.recovery_model import TIERS, BoolArray, FloatArray
 
-FloatArray: TypeAlias = NDArray[np.float64]
-IntArray: TypeAlias = NDArray[np.integer]
-BoolArray: TypeAlias = NDArray[np.bool_]
+IntArray: TypeAlias = NDArray[np.intp]
 
-_TIERS = len(Tier)
 _TIE = 1 + 1e-9
 
 
@@ -73,7 +70,7 @@ class Situation:
         n, k, tiers = self.cost.shape
         wanted = (n, k, tiers)
         if (
-            tiers != _TIERS
+            tiers != len(TIERS)
             or k == 0
             or self.predicted.shape != wanted
             or self.predicted_ahead.shape != wanted
@@ -115,6 +112,129 @@ class ControllerPolicy:
     margin_per_miss: float = 0.15
     largest_margin: float = 0.5
 
+    def __post_init__(self) -> None:
+        if self.cool_down_seconds < 0 or self.dwell_seconds < 0:
+            raise PermanentError(
+                f"cool-down and dwell must not be negative: {self}", hint="0 switches them off"
+            )
+        shares = (self.min_relative_saving, self.margin_per_miss, self.largest_margin)
+        if not all(0 <= share < 1 for share in shares):
+            raise PermanentError(
+                f"the saving and the margins of a controller are shares below 1: {self}",
+                hint="for example 0.1 for a tenth",
+            )
+
     def choose(self, situation: Situation) -> Choice:
         """The tier and the interval for each stream."""
-        raise NotImplementedError
+        ranked = _Ranked.of(situation)
+        best, found = ranked.cheapest()
+        wanted = self._with_margin(situation, ranked, best)
+        known = situation.enough & found
+        lost = np.flatnonzero(~known)
+        if lost.size:
+            best[lost] = wanted[lost] = _fastest(situation, lost)
+        why = self._why(situation, ranked, wanted, known=known)
+        stays = (why >= Why.SMALL_SAVING.value) & (why <= Why.COOLING_DOWN.value)
+        chosen = np.where(stays, ranked.current, wanted)
+        tier, interval = _tier_and_interval(chosen, ranked.intervals)
+        return Choice(tier=tier, interval=interval, why=why, best=best // ranked.intervals)
+
+    def margin(self, recent_misses: IntArray | FloatArray) -> FloatArray:
+        """The share of the objective by which a move of choice must stay under it."""
+        return np.minimum(recent_misses * self.margin_per_miss, self.largest_margin)
+
+    def _with_margin(self, situation: Situation, ranked: "_Ranked", best: IntArray) -> IntArray:
+        """The best, where those that missed and now hold need what holds with the margin."""
+        misses, wanted = situation.recent_misses, best.copy()
+        wary = np.flatnonzero((misses > 0) & ranked.holds_now & (best != ranked.current))
+        if wary.size:
+            limit = situation.objective[wary] * (1 - self.margin(misses[wary]))
+            wanted[wary], _ = ranked.within(limit, wary).cheapest()
+        return wanted
+
+    def _why(
+        self, situation: Situation, ranked: "_Ranked", wanted: IntArray, *, known: BoolArray
+    ) -> IntArray:
+        """What settles the choice; those that hold their objective move of choice, or stay."""
+        moves, free = wanted != ranked.current, ranked.holds_now & known
+        why = np.where(free, moves * Why.SAVES.value, Why.NEEDED.value)
+        np.putmask(why, ~known, Why.CANNOT_HOLD.value)
+        np.putmask(why, ~situation.enough, Why.TOO_LITTLE_DATA.value)
+        of_choice = moves & free
+        since = situation.since_change
+        np.putmask(why, of_choice & (since < self.dwell_seconds), Why.DWELLING.value)
+        np.putmask(why, moves & (since < self.cool_down_seconds), Why.COOLING_DOWN.value)
+        affordable = ranked.cost_now * (1 - self.min_relative_saving)
+        np.putmask(why, of_choice & (ranked.cost_of(wanted) > affordable), Why.SMALL_SAVING.value)
+        return why
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """The candidates of each stream: (candidates, streams), by rank."""
+
+    intervals: int
+    seconds: FloatArray
+    cost: FloatArray
+    """Infinite where a candidate does not hold the objective."""
+    current: IntArray
+    holds_now: BoolArray
+    cost_now: FloatArray
+
+    @classmethod
+    def of(cls, situation: Situation) -> "_Ranked":
+        n, k, tiers = situation.cost.shape
+        seconds = np.empty((tiers, k, n))
+        np.maximum(_by_rank(situation.predicted), _by_rank(situation.predicted_ahead), out=seconds)
+        holds = (seconds <= situation.objective) & situation.allowed.T[:, np.newaxis]
+        cost = np.where(holds, _by_rank(situation.cost), np.inf).reshape(-1, n)
+        current = _rank(situation.current, situation.current_interval, k)
+        at = current * n + np.arange(n)
+        return cls(k, seconds.reshape(-1, n), cost, current, holds.take(at), cost.take(at))
+
+    def cheapest(self) -> tuple[IntArray, BoolArray]:
+        """The rank of the cheapest candidate of each stream, and whether there is one at all."""
+        candidates = len(self.cost)
+        least = self.cost.min(axis=0)
+        ranks = np.arange(candidates, dtype=np.int16)[:, np.newaxis]
+        tied = np.where(self.cost <= least * _TIE, ranks, np.int16(candidates))
+        return tied.min(axis=0).astype(np.intp), least < np.inf
+
+    def cost_of(self, rank: IntArray) -> FloatArray:
+        """What these candidates cost, one of each stream."""
+        return self.cost.take(rank * len(rank) + np.arange(len(rank)))
+
+    def within(self, limit: FloatArray, some: IntArray) -> "_Ranked":
+        """Some streams with the candidates within a limit; where a stream is, it may stay."""
+        seconds, current, cost_now = self.seconds[:, some], self.current[some], self.cost_now[some]
+        cost = np.where(seconds <= limit, self.cost[:, some], np.inf)
+        cost[current, np.arange(len(some))] = cost_now
+        return _Ranked(self.intervals, seconds, cost, current, self.holds_now[some], cost_now)
+
+
+def _by_rank(array: FloatArray) -> FloatArray:
+    """Tiers first, the faster one first; then intervals, the longer one (fewer requests) first."""
+    return array.T[:, ::-1]
+
+
+def _rank(tier: IntArray, interval: IntArray, intervals: int) -> IntArray:
+    return tier * intervals + (intervals - 1 - interval)
+
+
+def _tier_and_interval(rank: IntArray, intervals: int) -> tuple[IntArray, IntArray]:
+    tier = rank // intervals
+    return tier, (tier + 1) * intervals - 1 - rank
+
+
+def _fastest(situation: Situation, some: IntArray) -> IntArray:
+    """The fastest tier that some streams may have: at the interval of the quickest recovery,
+    or at the present one if no prediction can be trusted.
+    """
+    tier = situation.allowed[some].argmax(axis=1)
+    at = (some, slice(None), tier)
+    seconds = np.maximum(situation.predicted[at], situation.predicted_ahead[at])
+    known = (situation.cost[at] < np.inf) & (seconds < np.inf)
+    k = seconds.shape[1]
+    quickest = k - 1 - np.where(known, seconds, np.inf)[:, ::-1].argmin(axis=1)
+    interval = np.where(situation.enough[some], quickest, situation.current_interval[some])
+    return _rank(tier, interval, k)

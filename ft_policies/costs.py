@@ -3,7 +3,8 @@
 The last axis of every array is the tier, in the order of `TIERS`; the leading axes are the caller's:
 none, intervals, streams, or streams and intervals. The fields of a `Usage` have the tier's axis (a
 length of 1 will do); what belongs to a stream or an interval (`state_bytes`, `sync_every`, …) has the
-leading axes only. Nothing is made larger than it is, since the simulator asks at every tick.
+leading axes only. An axis on which a cost does not depend has a length of 1 in it, or is missing, if a
+leading one: the simulator asks at every tick, and nothing is made larger than it is.
 """
 
 from dataclasses import dataclass, replace
@@ -15,9 +16,9 @@ from numpy.typing import NDArray
 from ft_policies.tiers import SECONDARY, Tier
 
 FloatArray: TypeAlias = NDArray[np.float64]
-Quantity: TypeAlias = float | FloatArray
+FloatLike: TypeAlias = float | FloatArray
 
-TIERS = tuple(Tier)
+TIERS: tuple[Tier, ...] = tuple(Tier)
 GB = 2.0**30
 SECONDS_OF_AN_HOUR = 3600.0
 HOURS_OF_A_MONTH = 730.0
@@ -27,7 +28,7 @@ _RECEIVES = np.array([float(SECONDARY[tier].receive) for tier in TIERS])
 _PROCESSES = np.array([float(SECONDARY[tier].process) for tier in TIERS])
 _SENDS = np.array([float(SECONDARY[tier].send) for tier in TIERS])
 _SYNCS = np.array([float(SECONDARY[tier].sync) for tier in TIERS])
-_IDLES = _HAS_SECONDARY - _PROCESSES
+_ONLY_DEPLOYED = _HAS_SECONDARY - _PROCESSES - _SYNCS
 _RESTORES = 1.0 - _PROCESSES - _SYNCS
 
 
@@ -35,13 +36,13 @@ _RESTORES = 1.0 - _PROCESSES - _SYNCS
 class Usage:
     """What something takes while nothing fails: a primary, or what is added to one."""
 
-    cpu_cores: Quantity = 0.0
-    memory_bytes: Quantity = 0.0
-    network_bytes_per_second: Quantity = 0.0
-    instances: Quantity = 0.0
-    puts_per_second: Quantity = 0.0
-    gets_per_second: Quantity = 0.0
-    stored_bytes: Quantity = 0.0
+    cpu_cores: FloatLike = 0.0
+    memory_bytes: FloatLike = 0.0
+    network_bytes_per_second: FloatLike = 0.0
+    instances: FloatLike = 0.0
+    puts_per_second: FloatLike = 0.0
+    gets_per_second: FloatLike = 0.0
+    stored_bytes: FloatLike = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,7 @@ def weighted(overhead: Usage, primary: Usage, weights: Weights) -> FloatArray:
     return cost
 
 
-def _per_unit(weight: float, used: Quantity) -> FloatArray:
+def _per_unit(weight: float, used: FloatLike) -> FloatArray:
     use = np.asarray(used, dtype=np.float64)
     return np.divide(weight, use, out=np.zeros_like(use), where=use > 0)
 
@@ -114,10 +115,10 @@ class Prices:
 def thesis_overhead(
     primary: Usage,
     *,
-    state_bytes: Quantity,
-    sync_every: Quantity,
-    snapshot_every: Quantity,
-    queue_bytes: Quantity,
+    state_bytes: FloatLike,
+    sync_every: FloatLike,
+    snapshot_every: FloatLike,
+    queue_bytes: FloatLike,
     receive_share: float = 0.5,
     deserialise_share: float = 0.25,
     code_bytes: float = 0.0,
@@ -133,7 +134,7 @@ def thesis_overhead(
     return Usage(
         cpu_cores=primary.cpu_cores * (_PROCESSES + _SYNCS * deserialise_share),
         memory_bytes=primary.memory_bytes * _PROCESSES
-        + (state * _SYNCS + queue * (_SYNCS * _RECEIVES) + code_bytes * _IDLES * (1.0 - _SYNCS)),
+        + (state * _SYNCS + queue * (_SYNCS * _RECEIVES) + code_bytes * _ONLY_DEPLOYED),
         network_bytes_per_second=primary.network_bytes_per_second * traffic
         + state * (_SYNCS / _with_tiers(sync_every) + snapshots),
         instances=primary.instances * _HAS_SECONDARY,
@@ -164,16 +165,24 @@ class TierShares:
         )
 
 
+# Ours, for tiers of which a stream has no samples yet: an idle driver keeps most of its memory.
+ASSUMED_SHARES = TierShares(
+    cpu=np.array([1.0, 1.0, 0.15, 0.1, 0.05, 0.0]),
+    memory=np.array([1.0, 1.0, 0.8, 0.75, 0.7, 0.0]),
+    network=np.array([1.0, 0.5, 0.5, 0.0, 0.0, 0.0]),
+)
+
+
 def measured_overhead(
     primary: Usage,
     shares: TierShares,
     *,
-    new_state_bytes_per_second: Quantity,
-    sync_every: Quantity,
-    snapshot_every: Quantity,
-    requests_per_snapshot: Quantity,
-    requests_per_sync: Quantity,
-    stored_bytes: Quantity = 0.0,
+    new_state_bytes_per_second: FloatLike,
+    sync_every: FloatLike,
+    snapshot_every: FloatLike,
+    requests_per_snapshot: FloatLike,
+    requests_per_sync: FloatLike,
+    stored_bytes: FloatLike = 0.0,
 ) -> Usage:
     """What Holdfast's tiers add: a secondary, snapshots in every tier, and syncs.
 
@@ -195,6 +204,6 @@ def measured_overhead(
     )
 
 
-def _with_tiers(quantity: Quantity) -> FloatArray:
+def _with_tiers(quantity: FloatLike) -> FloatArray:
     """The same for all tiers: an axis of one for them."""
     return np.asarray(quantity, dtype=np.float64)[..., np.newaxis]

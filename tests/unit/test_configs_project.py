@@ -98,12 +98,12 @@ def test_two_streams_cannot_share_a_name_or_a_table(tmp_path: Path) -> None:
 
 
 def test_a_price_list_must_exist_and_a_project_may_bring_its_own(tmp_path: Path) -> None:
-    root = a_project(tmp_path, clicks=written(prices="spot"))
+    root = a_project(tmp_path, clicks=written(prices="our_cloud"))
     [problem] = check(root)
-    assert "known are on_demand" in problem.message
+    assert "known are kubernetes_share, on_demand, " in problem.message
     (root / "configs" / "prices").mkdir()
     text = (REPOSITORY / "configs" / "prices" / "on_demand.yaml").read_text()
-    (root / "configs" / "prices" / "spot.yml").write_text(text)
+    (root / "configs" / "prices" / "our_cloud.yml").write_text(text)
     assert check(root) == []
 
 

@@ -1,0 +1,132 @@
+"""Hours that are paid for once they start, and what to do with the rest of them."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from ft_policies.billing import Span, billed_instance_hours, kept, kept_alive, paid_until
+from ft_policies.costs import TIERS
+from ft_policies.tiers import Tier
+
+HOUR = 3600.0
+NOBODY = float("nan")
+FIRST, LAST = 0, len(TIERS) - 1
+ALL = np.ones(len(TIERS), dtype=bool)
+NOW = 1_800_000_000.123
+
+moments = st.floats(0.0, 1e6)
+spans = st.builds(lambda at, seconds: Span(at, at + seconds), moments, st.floats(0.0, 1e5))
+
+
+def chosen(
+    wanted: Tier, *, ago: float, allowed: np.ndarray = ALL, release_seconds: float = 60.0
+) -> Tier:
+    [tier] = kept(
+        np.array([TIERS.index(wanted)]),
+        started_at=np.array([NOW - ago]),
+        now=NOW,
+        allowed=allowed[np.newaxis],
+        release_seconds=release_seconds,
+    )
+    return TIERS[tier]
+
+
+@pytest.mark.parametrize(
+    ("ran", "paid"), [(0.0, 1), (1.0, 1), (3599.0, 1), (3600.0, 2), (3601.0, 2), (9000.0, 3)]
+)
+def test_an_hour_is_paid_when_it_starts(ran: float, paid: int) -> None:
+    assert paid_until(NOW, NOW + ran) == pytest.approx(NOW + paid * HOUR)
+
+
+@given(moments, st.floats(0.0, 1e6))
+def test_what_is_paid_reaches_at_most_an_hour_ahead(started_at: float, ran: float) -> None:
+    left = paid_until(started_at, started_at + ran) - (started_at + ran)
+    assert -0.01 < left <= HOUR + 0.01
+
+
+def test_a_paid_instance_is_used_at_the_fastest_tier_until_its_hour_ends() -> None:
+    assert chosen(Tier.PASSIVE_REPLICATION, ago=600.0) is Tier.ACTIVE_REPLICATION
+    assert chosen(Tier.PASSIVE_REPLICATION, ago=3500.0) is Tier.ACTIVE_REPLICATION
+    assert chosen(Tier.PASSIVE_REPLICATION, ago=3550.0) is Tier.PASSIVE_REPLICATION
+    assert chosen(Tier.PASSIVE_REPLICATION, ago=3600.0 + 600.0) is Tier.ACTIVE_REPLICATION
+
+
+def test_a_release_begins_early_enough_to_end_within_the_hour() -> None:
+    slow = {"ago": 3000.0, "release_seconds": 900.0}
+    assert chosen(Tier.PASSIVE_REPLICATION, **slow) is Tier.PASSIVE_REPLICATION
+
+
+def test_a_tier_that_the_stream_cannot_be_in_is_not_used() -> None:
+    allowed = np.array([tier is not Tier.ACTIVE_REPLICATION for tier in TIERS])
+    assert chosen(Tier.PASSIVE_REPLICATION, ago=60.0, allowed=allowed) is Tier.ACTIVE_STANDBY
+    alone = np.array([tier is Tier.PASSIVE_REPLICATION for tier in TIERS])
+    assert chosen(Tier.PASSIVE_REPLICATION, ago=60.0, allowed=alone) is Tier.PASSIVE_REPLICATION
+
+
+@pytest.mark.parametrize("wanted", [tier for tier in Tier if tier is not Tier.PASSIVE_REPLICATION])
+def test_a_tier_with_a_secondary_is_taken_as_it_is_wanted(wanted: Tier) -> None:
+    assert chosen(wanted, ago=60.0) is wanted
+
+
+def test_many_streams_are_asked_at_once_and_nothing_is_kept_where_nothing_is() -> None:
+    tiers = kept(
+        np.array([LAST, LAST, 3]),
+        started_at=np.array([NOBODY, NOW - 5.0, NOBODY]),
+        now=NOW,
+        allowed=np.ones((3, len(TIERS)), dtype=bool),
+    )
+    assert tiers.tolist() == [LAST, FIRST, 3]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "hours"), [(0.0, 1), (1.0, 1), (3600.0, 1), (3601.0, 2), (7200.0, 2)]
+)
+def test_started_hours_are_billed_whole(seconds: float, hours: int) -> None:
+    span = [Span(NOW, NOW + seconds)]
+    assert billed_instance_hours(span, started_hours=True) == hours
+    assert billed_instance_hours(span, started_hours=False) == pytest.approx(seconds / HOUR)
+
+
+def test_no_instance_costs_nothing() -> None:
+    assert billed_instance_hours([], started_hours=True) == 0.0
+    assert billed_instance_hours([], started_hours=False) == 0.0
+
+
+def test_an_instance_that_is_wanted_again_within_its_hour_was_kept() -> None:
+    often = [Span(0.0, 600.0), Span(1200.0, 1800.0), Span(2400.0, 4000.0), Span(9000.0, 9001.0)]
+    assert kept_alive(reversed(often)) == [Span(0.0, 2 * HOUR), Span(9000.0, 9000.0 + HOUR)]
+    assert billed_instance_hours(often, started_hours=True) == 4
+    assert billed_instance_hours(kept_alive(often), started_hours=True) == 3
+
+
+@given(st.lists(spans, max_size=8))
+def test_keeping_never_raises_the_bill(ran: list[Span]) -> None:
+    billed = billed_instance_hours(ran, started_hours=True)
+    assert billed_instance_hours(kept_alive(ran), started_hours=True) <= billed
+
+
+@given(st.lists(spans, max_size=8))
+def test_what_was_kept_covers_all_that_ran_and_is_paid_to_the_second(ran: list[Span]) -> None:
+    alive = kept_alive(ran)
+    for span in ran:
+        assert any(
+            one.started_at <= span.started_at and span.ended_at <= one.ended_at + 0.01
+            for one in alive
+        )
+    paid = billed_instance_hours(alive, started_hours=True)
+    assert billed_instance_hours(alive, started_hours=False) == pytest.approx(paid)
+
+
+@pytest.mark.parametrize("started_hours", [True, False])
+@given(ran=st.lists(spans, max_size=8), borders=st.lists(moments, max_size=3))
+def test_the_days_add_up(ran: list[Span], borders: list[float], *, started_hours: bool) -> None:
+    cuts = [-np.inf, *sorted(borders), np.inf]
+    parts = [
+        billed_instance_hours(ran, started_hours=started_hours, since=since, until=until)
+        for since, until in pairwise(cuts)
+    ]
+    whole = billed_instance_hours(ran, started_hours=started_hours)
+    assert sum(parts) == pytest.approx(whole)
+    assert min(parts) >= 0.0
