@@ -1,206 +1,129 @@
-"""The systems that can be simulated: what their recoveries take, what their tiers cost, how they are controlled.
+"""The systems that are known: StreamMine3G as in the thesis, and Holdfast as it was measured."""
 
-`THESIS` is StreamMine3G, a C++ node of the thesis; `MEASURED` is Holdfast, which the command line
-replaces by what it finds in the live store.
-"""
-
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import replace
 
 import numpy as np
 
 from ft_policies.controller import ControllerPolicy
-from ft_policies.costs import (
-    Quantity,
-    TierShares,
-    Usage,
-    measured_overhead,
-    thesis_overhead,
-)
+from ft_policies.costs import ASSUMED_SHARES
 from ft_policies.estimators import Observation
-from ft_policies.prediction import Bounds, Histories, RecoveryModel, ThesisModel
-from ft_policies.recovery_model import STEPS, TIERS, Load, RecoveryStep
-from ft_policies.simulator.states import FloatArray, SlidingWindow
-from ft_policies.tiers import Tier
+from ft_policies.prediction import Bounds, Histories, RecoveryModel
+from ft_policies.recovery_model import STEPS, TIERS, RecoveryStep
+from ft_policies.simulator.states import SlidingWindow
+from ft_policies.simulator.systems import (
+    MeasuredOverheads,
+    MeasuredRecoveries,
+    System,
+    ThesisOverheads,
+    ThesisRecoveries,
+    Work,
+)
 
 MB = 1e6
 
 
-class Recoveries(Protocol):
-    """What recoveries take, given how old the state is that they go on from."""
-
-    def seconds(
-        self, load: Load, *, snapshot_age: FloatArray, sync_age: FloatArray, precise: bool
-    ) -> FloatArray: ...
-
-
-class Overheads(Protocol):
-    """What the tiers add to a primary."""
-
-    def of(
-        self,
-        primary: Usage,
-        *,
-        state_bytes: FloatArray,
-        snapshot_every: FloatArray,
-        sync_every: FloatArray,
-    ) -> Usage: ...
+def _thesis_histories() -> Histories:
+    longest = {
+        RecoveryStep.DEPLOY: 0.5,
+        RecoveryStep.WIRE_RECEIVE: 0.7,
+        RecoveryStep.WIRE_SEND: 0.3,
+    }
+    return Histories(
+        steps={step: (Observation(seconds=seconds),) for step, seconds in longest.items()},
+        writes=(Observation(seconds=1.0, size=32 * MB),),
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """What a primary takes for its load; everything grows by line with rows and state."""
-
-    cpu_seconds_per_row: float
-    memory_bytes: float
-    memory_per_state_byte: float
-    network_bytes_per_row: float
-    capacity_rows_per_second: float
-
-    def usage(self, rows_per_second: FloatArray, state_bytes: FloatArray) -> Usage:
-        """Of primaries with these loads; with an axis for the tiers."""
-        rows, state = rows_per_second[..., np.newaxis], state_bytes[..., np.newaxis]
-        return Usage(
-            cpu_cores=rows * self.cpu_seconds_per_row,
-            memory_bytes=self.memory_bytes + state * self.memory_per_state_byte,
-            network_bytes_per_second=rows * self.network_bytes_per_row,
-            instances=1.0,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preset:
-    """A system, and how it is controlled.
-
-    Predictions are `caution` times what a recovery on the oldest state takes; a real one takes that of
-    the age it finds, times a lognormal noise of this sigma. A change takes `change_seconds`, over which
-    `looks_ahead` follows the trend of the load. Intervals are candidates, the shortest first.
-    """
-
-    name: str
-    tick_seconds: float
-    policy: ControllerPolicy
-    recoveries: Recoveries
-    overheads: Overheads
-    work: Work
-    usual_rows_per_second: float
-    state: SlidingWindow
-    snapshot_every: tuple[float, ...]
-    sync_every: tuple[float, ...]
-    ship_seconds: float
-    epoch_seconds: float
-    change_seconds: float
-    learns_seconds: float
-    forgets_seconds: float = 6 * 3600.0
-    caution: float = 1.0
-    noise: float = 0.0
-    looks_ahead: bool = False
-
-    def load(self, rows_per_second: FloatArray, state_bytes: FloatArray) -> Load:
-        """As the recovery model wants it."""
-        capacity = self.work.capacity_rows_per_second
-        return Load(
-            rows_per_second=rows_per_second,
-            capacity_rows_per_second=np.maximum(rows_per_second, capacity),
-            state_bytes=state_bytes,
-            epoch_seconds=self.epoch_seconds,
-        )
+THESIS = System(
+    tick_seconds=0.5,
+    policy=ControllerPolicy(
+        cool_down_seconds=5.0, dwell_seconds=0.0, min_relative_saving=0.0, margin_per_miss=0.0
+    ),
+    recoveries=ThesisRecoveries(histories=_thesis_histories()),
+    overheads=ThesisOverheads(receive_share=0.8, deserialise_share=0.25, code_bytes=50 * MB),
+    work=Work(
+        cpu_seconds_per_row=2e-5,
+        memory_bytes=300 * MB,
+        memory_per_state_byte=2.0,
+        network_bytes_per_row=100.0,
+        capacity_rows_per_second=500_000.0,
+    ),
+    usual_rows_per_second=100_000.0,
+    state=SlidingWindow(window_seconds=10.0, bytes_per_row=20.0),
+    snapshot_every=(3.5,),
+    sync_every=(3.5,),
+    ship_seconds=0.0,
+    epoch_seconds=0.0,
+    change_seconds=1.0,
+    learns_seconds=3.5,
+    spread=0.1,
+)
+"""StreamMine3G. Published: a decision every 0.5 s, a cool-down of 5 s, snapshots and syncs every 3.5 s, a
+window of 10 s, 100,000 rows/s with 20 MB of state, the start in `active_replication`, the formulas. Ours, and
+chosen so that the published behaviour comes out: the seconds of deploying and wiring, the throughput of
+writing, what a row takes, the memory of a node, the shares of receiving and deserialising, the spread."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThesisRecoveries:
-    """As the thesis reckons: one replay for all tiers, and nobody counts the time until it is noticed."""
-
-    histories: Histories
-    model: ThesisModel = ThesisModel()
-
-    def seconds(
-        self, load: Load, *, snapshot_age: FloatArray, sync_age: FloatArray, precise: bool
-    ) -> FloatArray:
-        """Of every tier, (..., tiers)."""
-        found = self.model.predict(
-            self.histories, load, snapshot_age_seconds=snapshot_age, precise=precise
-        )
-        return found.seconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredRecoveries:
-    """As Holdfast reckons: a line over its size for each step of each tier."""
-
-    bounds: Bounds
-    model: RecoveryModel
-
-    def seconds(
-        self, load: Load, *, snapshot_age: FloatArray, sync_age: FloatArray, precise: bool
-    ) -> FloatArray:
-        """Of every tier, (..., tiers)."""
-        _, seconds = self.model.seconds(
-            self.bounds,
-            load,
-            snapshot_every=snapshot_age,
-            sync_every=sync_age,
-            ship_seconds=0.0,
-            precise=precise,
-        )
-        return seconds
+def _measured_bounds() -> Bounds:
+    """Seconds by step (lines) and tier (columns, the fastest first), and what a byte or a row adds."""
+    base = {
+        RecoveryStep.DETECT: (0.0, 0.6, 0.6, 0.6, 0.6, 8.0),
+        RecoveryStep.DEPLOY: (0.0, 0.0, 0.0, 0.0, 0.0, 14.0),
+        RecoveryStep.READ_SNAPSHOT: (0.0, 0.0, 0.0, 0.0, 0.3, 0.3),
+        RecoveryStep.WIRE_RECEIVE: (0.0, 0.0, 0.0, 2.0, 2.0, 2.7),
+        RecoveryStep.WIRE_SEND: (0.25,) * len(TIERS),
+        RecoveryStep.REPLAY: (0.0, 1.0, 2.0, 4.0, 5.0, 8.0),
+    }
+    per_size = {RecoveryStep.READ_SNAPSHOT: 1.5e-8, RecoveryStep.REPLAY: 5e-5}
+    slope = np.array([[per_size.get(step, 0.0) for step in STEPS]] * len(TIERS))
+    return Bounds(
+        base=np.array([base[step] for step in STEPS]).T, slope=slope, steepest=np.zeros_like(slope)
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThesisOverheads:
-    """The whole state at each sync and snapshot."""
+_WINDOW_SECONDS = 600.0
 
-    queue_bytes: float
-    receive_share: float
-    deserialise_share: float
-    code_bytes: float
+MEASURED = System(
+    tick_seconds=5.0,
+    policy=ControllerPolicy(),
+    recoveries=MeasuredRecoveries(bounds=_measured_bounds()),
+    overheads=MeasuredOverheads(
+        shares=ASSUMED_SHARES,
+        new_share_per_second=1 / _WINDOW_SECONDS,
+        requests_per_snapshot=2.0,
+        requests_per_sync=4.0,
+    ),
+    work=Work(
+        cpu_cores=0.5,
+        cpu_seconds_per_row=1e-4,
+        memory_bytes=1.2e9,
+        memory_per_state_byte=3.0,
+        network_bytes_per_row=1500.0,
+        capacity_rows_per_second=20_000.0,
+    ),
+    usual_rows_per_second=2_000.0,
+    state=SlidingWindow(window_seconds=_WINDOW_SECONDS, bytes_per_row=100.0),
+    snapshot_every=(10.0,),
+    sync_every=(10.0,),
+    ship_seconds=1.0,
+    epoch_seconds=1.0,
+    change_seconds=40.0,
+    learns_seconds=60.0,
+    spread=0.25,
+    looks_ahead=True,
+)
+"""Holdfast on a machine of two cores, as its failover benchmark found it: the fallback for what the live
+store of a project does not know."""
 
-    def of(
-        self,
-        primary: Usage,
-        *,
-        state_bytes: FloatArray,
-        snapshot_every: FloatArray,
-        sync_every: FloatArray,
-    ) -> Usage:
-        """What each tier adds, (..., tiers)."""
-        return thesis_overhead(
-            primary,
-            state_bytes=state_bytes,
-            sync_every=sync_every,
-            snapshot_every=snapshot_every,
-            queue_bytes=self.queue_bytes,
-            receive_share=self.receive_share,
-            deserialise_share=self.deserialise_share,
-            code_bytes=self.code_bytes,
-        )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredOverheads:
-    """What is new of the state at each snapshot: with a sliding window, all of it within a window."""
-
-    shares: TierShares
-    new_share_per_second: float
-    requests_per_snapshot: float
-    requests_per_sync: float
-
-    def of(
-        self,
-        primary: Usage,
-        *,
-        state_bytes: FloatArray,
-        snapshot_every: FloatArray,
-        sync_every: FloatArray,
-    ) -> Usage:
-        """What each tier adds, (..., tiers)."""
-        return measured_overhead(
-            primary,
-            self.shares,
-            new_state_bytes_per_second=state_bytes * self.new_share_per_second,
-            sync_every=sync_every,
-            snapshot_every=snapshot_every,
-            requests_per_snapshot=self.requests_per_snapshot,
-            requests_per_sync=self.requests_per_sync,
-            stored_bytes=state_bytes,
-        )
+def measured(histories: Histories) -> System:
+    """Holdfast as it was measured somewhere: what was never seen there is taken from `MEASURED`."""
+    fallback = _measured_bounds()
+    lines = Bounds.of(RecoveryModel().lines(histories))
+    seen = np.isfinite(lines.base)
+    bounds = Bounds(
+        base=np.where(seen, lines.base, fallback.base),
+        slope=np.where(seen, lines.slope, fallback.slope),
+        steepest=np.where(seen, lines.steepest, 0.0),
+    )
+    return replace(MEASURED, recoveries=MeasuredRecoveries(bounds=bounds))

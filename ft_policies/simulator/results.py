@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ft_policies.costs import SECONDS_OF_AN_HOUR, TIERS, Prices, Usage
 from ft_policies.simulator.fleet import Fleet
-from ft_policies.simulator.presets import Preset
 from ft_policies.simulator.states import FloatArray
+from ft_policies.simulator.systems import System
 from ft_policies.tiers import Tier
 
 RESOURCES: Mapping[str, str] = {
@@ -80,7 +80,7 @@ class Account:
 
 
 def outcomes(
-    preset: Preset,
+    system: System,
     objectives: Sequence[float],
     account: Account,
     fleet: Fleet,
@@ -88,10 +88,10 @@ def outcomes(
 ) -> tuple[Outcome, ...]:
     """One for each objective."""
     count = len(objectives)
-    used, always = _used(preset, account)
+    used, always = _used(system, account)
     by_objective = account.cost.reshape(2, count, -1).sum(axis=-1)
     ticks = account.ticks.sum(axis=(1, 2))
-    stream_hours = ticks * preset.tick_seconds / SECONDS_OF_AN_HOUR
+    stream_hours = ticks * system.tick_seconds / SECONDS_OF_AN_HOUR
     counted = (fleet.failures, fleet.misses, fleet.switches, fleet.billed_hours)
     failures, misses, switches, billed = (one.reshape(count, -1).sum(axis=1) for one in counted)
     return tuple(
@@ -113,15 +113,15 @@ def outcomes(
     )
 
 
-def _used(preset: Preset, account: Account) -> tuple[Usage, Usage]:
+def _used(system: System, account: Account) -> tuple[Usage, Usage]:
     """What was added on the mean: by the tiers as they were held (objectives,), and by each for ever.
 
     The one that is for ever has the longest interval, which costs the least.
     """
     ticks = account.ticks.sum(axis=(1, 2), keepdims=True)
     rates, states = (one.sum(axis=(1, 2), keepdims=True) for one in (account.rates, account.states))
-    always = _overhead(preset, rates, states, ticks)
-    held = _overhead(preset, account.rates, account.states, account.ticks)
+    always = _overhead(system, rates, states, ticks)
+    held = _overhead(system, account.rates, account.states, account.ticks)
     share, own = account.ticks / ticks, np.arange(len(TIERS))
     return (
         Usage(**{use: (held[use][..., own, own] * share).sum(axis=(1, 2)) for use in _USES}),
@@ -130,17 +130,17 @@ def _used(preset: Preset, account: Account) -> tuple[Usage, Usage]:
 
 
 def _overhead(
-    preset: Preset, rates: FloatArray, states: FloatArray, ticks: FloatArray
+    system: System, rates: FloatArray, states: FloatArray, ticks: FloatArray
 ) -> dict[str, FloatArray]:
     """At mean loads, (objectives, intervals, tiers held): with one more axis for the tier."""
     rate, state = (one / np.maximum(ticks, 1.0) for one in (rates, states))
-    usage = preset.overheads.of(
-        preset.work.usage(rate, state),
+    usage = system.overheads.of(
+        system.work.usage(rate, state),
         state_bytes=state,
-        snapshot_every=np.array(preset.snapshot_every)[:, np.newaxis],
-        sync_every=np.array(preset.sync_every)[:, np.newaxis],
+        snapshot_every=np.array(system.snapshot_every)[:, np.newaxis],
+        sync_every=np.array(system.sync_every)[:, np.newaxis],
     )
-    shape = (rate.shape[0], len(preset.snapshot_every), rate.shape[2], len(TIERS))
+    shape = (rate.shape[0], len(system.snapshot_every), rate.shape[2], len(TIERS))
     return {use: np.broadcast_to(getattr(usage, use), shape) for use in _USES}
 
 

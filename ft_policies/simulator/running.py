@@ -10,12 +10,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_policies.costs import ALL_COSTS, Prices, Weights, weighted
+from ft_policies.costs import ALL_COSTS, TIERS, Prices, Weights, weighted
 from ft_policies.simulator.fleet import Fleet
 from ft_policies.simulator.planes import Formula, quick
-from ft_policies.simulator.presets import Preset
 from ft_policies.simulator.results import Account, Outcome, outcomes
 from ft_policies.simulator.states import FloatArray, Trend
+from ft_policies.simulator.systems import System
 from ft_policies.simulator.traces import DAY_SECONDS, Block, Trace
 from ft_policies.tiers import Guarantee
 
@@ -29,7 +29,7 @@ class Scenario:
     Tiers are ranked by weights or by money; `prices` tells what it cost in any case.
     """
 
-    preset: Preset
+    system: System
     trace: Trace
     seconds: float
     objectives: tuple[float, ...]
@@ -42,7 +42,7 @@ class Scenario:
     @property
     def ticks(self) -> int:
         """How often the controller decides."""
-        return max(1, round(self.seconds / self.preset.tick_seconds))
+        return max(1, round(self.seconds / self.system.tick_seconds))
 
     @property
     def precise(self) -> bool:
@@ -55,29 +55,27 @@ def simulate(
 ) -> tuple[Outcome, ...]:
     """What comes of each objective; `progress` is told which share is done."""
     run = _Run(scenario)
-    for block in scenario.trace.blocks(scenario.ticks, scenario.preset.tick_seconds):
+    for block in scenario.trace.blocks(scenario.ticks, scenario.system.tick_seconds):
         run.through(block)
         progress(run.ticks / scenario.ticks)
-    return outcomes(
-        scenario.preset, scenario.objectives, run.account, run.fleet, scenario.prices
-    )
+    return outcomes(scenario.system, scenario.objectives, run.account, run.fleet, scenario.prices)
 
 
 class _Run:
     """A simulation under way."""
 
     def __init__(self, scenario: Scenario) -> None:
-        preset, streams = scenario.preset, scenario.trace.streams
-        self._scenario, self._preset = scenario, preset
+        system, streams = scenario.system, scenario.trace.streams
+        self._scenario, self._system = scenario, system
         self._objectives = len(scenario.objectives)
         self._rows = np.arange(self._objectives * streams)
         self._predicted, self._cost = _formulas(scenario)
-        self._trend = Trend(preset.change_seconds, preset.tick_seconds)
+        self._trend = Trend(system.change_seconds, system.tick_seconds)
         self._failures = _Failures(scenario)
-        self._kept_share = 0.5 ** (preset.tick_seconds / preset.forgets_seconds)
+        self._kept_share = 0.5 ** (system.tick_seconds / system.forgets_seconds)
         self._enough = np.zeros(self._rows.size, dtype=bool)
         self.ticks = 0
-        intervals = len(preset.snapshot_every)
+        intervals = len(system.snapshot_every)
         self.fleet = Fleet(
             np.repeat(np.array(scenario.objectives, dtype=np.float64), streams),
             intervals=intervals,
@@ -96,24 +94,22 @@ class _Run:
         self.account.add(tiers, intervals, rates, states)
 
     def _tick(self, rate: FloatArray, state: FloatArray) -> None:
-        preset, fleet = self._preset, self.fleet
-        now = self.ticks * preset.tick_seconds
+        system, fleet = self._system, self.fleet
+        now = self.ticks * system.tick_seconds
         self.ticks += 1
-        if now >= preset.learns_seconds:
+        if now >= system.learns_seconds:
             self._enough[:] = True
-        if preset.looks_ahead:
+        if system.looks_ahead:
             predicted = self._predicted(*self._trend.ahead(rate, state))
         else:
             predicted = self._predicted(rate, state)
         cost = self._cost(rate, state)
         situation = fleet.situation(predicted, cost, enough=self._enough)
-        fleet.move(
-            preset.policy.choose(situation), now=now, change_seconds=preset.change_seconds
-        )
+        fleet.move(system.policy.choose(situation), now=now, change_seconds=system.change_seconds)
         self.account.cost[0] += cost[self._rows, fleet.interval, fleet.tier]
         self.account.cost[1] += cost[:, -1, 0]
-        fleet.pass_time(preset.tick_seconds, kept_share=self._kept_share)
-        self._failures.strike(fleet, rate, state, now + preset.tick_seconds)
+        fleet.pass_time(system.tick_seconds, kept_share=self._kept_share)
+        self._failures.strike(fleet, rate, state, now + system.tick_seconds)
 
 
 class _Failures:
@@ -137,7 +133,7 @@ class _Failures:
                 rows,
                 lambda rows, count=len(failed): self._seconds(fleet, rows, count, rate, state),
                 now=now,
-                change_seconds=self._scenario.preset.change_seconds,
+                change_seconds=self._scenario.system.change_seconds,
             )
             self._draw(failed)
             self._soonest = float(self._next.min())
@@ -151,19 +147,19 @@ class _Failures:
         state: FloatArray,
     ) -> FloatArray:
         """What each tier would really take: the state is of any age, and nothing goes quite as foreseen."""
-        preset = self._scenario.preset
+        system = self._scenario.system
         objectives = len(self._copies)
         phase = np.tile(self._chance.random(failed), objectives)
         luck = np.tile(self._chance.standard_normal(failed), objectives)
-        snapshot_every = np.array(preset.snapshot_every)[fleet.interval[rows]]
-        sync_every = np.array(preset.sync_every)[fleet.interval[rows]]
-        foreseen = preset.recoveries.seconds(
-            preset.load(rate[rows], state[rows]),
-            snapshot_age=phase * snapshot_every + preset.ship_seconds,
-            sync_age=phase * sync_every + preset.ship_seconds,
+        snapshot_every = np.array(system.snapshot_every)[fleet.interval[rows]]
+        sync_every = np.array(system.sync_every)[fleet.interval[rows]]
+        foreseen = system.recoveries.seconds(
+            system.load(rate[rows], state[rows]),
+            snapshot_age=phase * snapshot_every + system.ship_seconds,
+            sync_age=phase * sync_every + system.ship_seconds,
             precise=self._scenario.precise,
         )
-        return foreseen * preset.noise(luck)[:, np.newaxis]
+        return system.real(foreseen, luck[:, np.newaxis])
 
     def _draw(self, streams: NDArray[np.intp]) -> None:
         """When each of these fails next."""
@@ -177,27 +173,29 @@ class _Failures:
 
 def _formulas(scenario: Scenario) -> tuple[Formula, Formula]:
     """Predictions and costs over rate and state, both (n, intervals, tiers)."""
-    preset = scenario.preset
-    snapshot_every, sync_every = np.array(preset.snapshot_every), np.array(preset.sync_every)
+    system = scenario.system
+    snapshot_every, sync_every = np.array(system.snapshot_every), np.array(system.sync_every)
 
     def predicted(rates: FloatArray, states: FloatArray) -> FloatArray:
-        return preset.recoveries.seconds(
-            preset.load(rates[:, np.newaxis], states[:, np.newaxis]),
-            snapshot_age=snapshot_every + preset.ship_seconds,
-            sync_age=sync_every + preset.ship_seconds,
+        return system.recoveries.seconds(
+            system.load(rates[:, np.newaxis], states[:, np.newaxis]),
+            snapshot_age=snapshot_every + system.ship_seconds,
+            sync_age=sync_every + system.ship_seconds,
             precise=scenario.precise,
         )
 
     def cost(rates: FloatArray, states: FloatArray) -> FloatArray:
         state = states[:, np.newaxis]
-        primary = preset.work.usage(rates[:, np.newaxis], state)
-        added = preset.overheads.of(
+        primary = system.work.usage(rates[:, np.newaxis], state)
+        added = system.overheads.of(
             primary, state_bytes=state, snapshot_every=snapshot_every, sync_every=sync_every
         )
         if isinstance(scenario.rank_by, Prices):
-            return scenario.rank_by.per_hour(added)
-        return weighted(added, primary, scenario.rank_by)
+            value = scenario.rank_by.per_hour(added)
+        else:
+            value = weighted(added, primary, scenario.rank_by)
+        return np.broadcast_to(value, (len(rates), len(snapshot_every), len(TIERS)))
 
-    usual = preset.usual_rows_per_second
-    state = usual * preset.state.window_seconds * preset.state.bytes_per_row
+    usual = system.usual_rows_per_second
+    state = usual * system.state.window_seconds * system.state.bytes_per_row
     return quick(predicted, rate=usual, state=state), quick(cost, rate=usual, state=state)
