@@ -187,10 +187,11 @@ class _Ranked:
         seconds = np.empty((tiers, k, n))
         np.maximum(_by_rank(situation.predicted), _by_rank(situation.predicted_ahead), out=seconds)
         holds = (seconds <= situation.objective) & situation.allowed.T[:, np.newaxis]
-        cost = np.where(holds, _by_rank(situation.cost), np.inf).reshape(-1, n)
+        cost = np.where(holds, _by_rank(situation.cost), np.inf).reshape(tiers * k, n)
         current = _rank(situation.current, situation.current_interval, k)
         at = current * n + np.arange(n)
-        return cls(k, seconds.reshape(-1, n), cost, current, holds.take(at), cost.take(at))
+        by_rank = seconds.reshape(tiers * k, n)
+        return cls(k, by_rank, cost, current, holds.take(at), cost.take(at))
 
     def cheapest(self) -> tuple[IntArray, BoolArray]:
         """The rank of the cheapest candidate of each stream, and whether there is one at all."""

@@ -1,10 +1,12 @@
 """Decision records: what was known, what each tier would do and cost, what was chosen and why."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from math import inf, isfinite
 from typing import Any
+
+import numpy as np
 
 from ft_policies.controller import Choice, ControllerPolicy, Situation, Why
 from ft_policies.errors import PermanentError
@@ -84,12 +86,87 @@ class Decision:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values; what is infinite is `null`."""
-        raise NotImplementedError
+        return {
+            "stream": self.stream,
+            "at": self.at,
+            "mode": self.mode.value,
+            "objective_seconds": _written(self.objective_seconds),
+            "guarantee": self.guarantee.value,
+            "load": {name: _written(float(getattr(self.load, name))) for name in _LOAD},
+            "currency": self.currency,
+            "tiers": [_verdict_to_json(verdict) for verdict in self.tiers],
+            "current": self.current.value,
+            "chosen": self.chosen.value,
+            "snapshot_every": _written(self.snapshot_every),
+            "sync_every": _written(self.sync_every),
+            "acts": self.acts,
+            "why": self.why.name.lower(),
+            "reason": self.reason,
+        }
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "Decision":
         """What `to_json` gave."""
-        raise NotImplementedError
+        try:
+            return cls(
+                stream=record["stream"],
+                at=record["at"],
+                mode=Mode(record["mode"]),
+                objective_seconds=_read(record["objective_seconds"]),
+                guarantee=Guarantee(record["guarantee"]),
+                load=Load(**{name: _read(record["load"][name]) for name in _LOAD}),
+                currency=record["currency"],
+                tiers=tuple(_verdict_from_json(verdict) for verdict in record["tiers"]),
+                current=Tier(record["current"]),
+                chosen=Tier(record["chosen"]),
+                snapshot_every=_read(record["snapshot_every"]),
+                sync_every=_read(record["sync_every"]),
+                acts=record["acts"],
+                why=Why[record["why"].upper()],
+                reason=record["reason"],
+            )
+        except (KeyError, ValueError) as broken:
+            raise PermanentError(
+                f"this is no decision record: {broken!r} in {record}",
+                hint="it was written by another version, or by hand; the next review writes a new one",
+            ) from broken
+
+
+_LOAD = tuple(field.name for field in fields(Load))
+_MEASURES = (
+    "snapshot_every",
+    "sync_every",
+    "seconds",
+    "seconds_ahead",
+    "cost",
+    "money_per_hour",
+)
+
+
+def _verdict_to_json(verdict: TierVerdict) -> dict[str, Any]:
+    return {
+        "tier": verdict.tier.value,
+        **{name: _written(getattr(verdict, name)) for name in _MEASURES},
+        "steps": {step.value: _written(seconds) for step, seconds in verdict.steps.items()},
+        "rejected": verdict.rejected,
+    }
+
+
+def _verdict_from_json(verdict: Mapping[str, Any]) -> TierVerdict:
+    return TierVerdict(
+        tier=Tier(verdict["tier"]),
+        **{name: _read(verdict[name]) for name in _MEASURES},
+        steps={RecoveryStep(step): _read(seconds) for step, seconds in verdict["steps"].items()},
+        rejected=verdict["rejected"],
+    )
+
+
+def _written(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
+def _read(value: float | None) -> float:
+    return inf if value is None else value
 
 
 def decision(
@@ -102,4 +179,80 @@ def decision(
     at: float,
 ) -> Decision:
     """The record of one stream of a situation."""
-    raise NotImplementedError
+    case = _case(index, situation, choice, policy, facts)
+    chosen, differs = case.chosen, case.chosen != case.current
+    return Decision(
+        stream=facts.stream,
+        at=at,
+        mode=facts.mode,
+        objective_seconds=case.objective,
+        guarantee=facts.guarantee,
+        load=facts.load,
+        currency=facts.currency,
+        tiers=tuple(_verdict(case, tier, facts) for tier in range(len(TIERS))),
+        current=case.current.name,
+        chosen=chosen.name,
+        snapshot_every=case.snapshot_every[chosen.interval],
+        sync_every=case.sync_every[chosen.interval],
+        acts=differs and facts.mode is Mode.AUTO,
+        why=case.why,
+        reason=_in_mode(facts.mode, case.current.name, reason(case), differs=differs),
+    )
+
+
+def _case(
+    index: int,
+    situation: Situation,
+    choice: Choice,
+    policy: ControllerPolicy,
+    facts: StreamFacts,
+) -> Case:
+    return Case(
+        policy=policy,
+        predicted=_known(situation.predicted[index]),
+        ahead=_known(situation.predicted_ahead[index]),
+        cost=_known(situation.cost[index]),
+        money_per_hour=_known(facts.money_per_hour),
+        currency=facts.currency,
+        snapshot_every=facts.snapshot_every.tolist(),
+        sync_every=facts.sync_every.tolist(),
+        objective=float(situation.objective[index]),
+        allowed=situation.allowed[index].tolist(),
+        enough=bool(situation.enough[index]),
+        missing=facts.missing,
+        current=At(int(situation.current[index]), int(situation.current_interval[index])),
+        chosen=At(int(choice.tier[index]), int(choice.interval[index])),
+        best=int(choice.best[index]),
+        why=Why(int(choice.why[index])),
+        since_change=float(situation.since_change[index]),
+        recent_misses=float(situation.recent_misses[index]),
+    )
+
+
+def _known(numbers: FloatArray) -> list[list[float]]:
+    known: list[list[float]] = np.where(np.isnan(numbers), inf, numbers).tolist()
+    return known
+
+
+def _verdict(case: Case, tier: int, facts: StreamFacts) -> TierVerdict:
+    at = case.shown(tier)
+    steps = zip(STEPS, facts.steps[at.interval, tier].tolist(), strict=True)
+    return TierVerdict(
+        tier=at.name,
+        snapshot_every=case.snapshot_every[at.interval],
+        sync_every=case.sync_every[at.interval],
+        seconds=case.predicted[at.interval][tier],
+        seconds_ahead=case.ahead[at.interval][tier],
+        steps={step: seconds for step, seconds in steps if seconds > 0},
+        cost=case.cost_of(at),
+        money_per_hour=case.money_of(at),
+        rejected=rejected(case, at),
+    )
+
+
+def _in_mode(mode: Mode, current: Tier, sentence: str, *, differs: bool) -> str:
+    if mode is Mode.AUTO or not differs:
+        return sentence
+    if mode is Mode.ADVISE:
+        return f"advice only: {sentence}"
+    return f"pinned to {current}, else: {sentence}"

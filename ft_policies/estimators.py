@@ -2,16 +2,30 @@
 
 An estimator is a value with one verb. What it finds is a line over the size of the work, so that it is
 fitted once and then asked for any number of sizes.
+
+The default, `UpperQuantile`, judges times by their ratio to what is typical of their size. Typical is a
+robust line through the history; the ratios are taken to be lognormal, with a spread that few observations
+leave open (Student's t, with some observations lent). Where the history itself has been worse than that,
+the history counts. Newer observations count more: a change is followed, an outlier forgotten.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
+from math import exp, inf, sqrt
+from statistics import NormalDist
 from typing import Protocol
 
 import numpy as np
 
 from ft_policies.recovery_model import FloatArray, FloatLike
+
+JITTER_SECONDS = 0.1  # what no time is free of, however short: it does not shrink with the time
+LENT_OBSERVATIONS = 4.0
+LENT_SPREAD = 0.18  # of the logarithm: one observation is then trusted to a factor of about 1.7
+FEWEST_FOR_A_LINE = 4
+LEAST_SIZE_RATIO = 1.5  # sizes that are more alike than this say nothing about a slope
+OUTLIER_SPREADS = 3.0
+HALF_LIVES_KEPT = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +52,15 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """An upper bound over the size: max(base + slope · size, steepest · size)."""
+    """An upper bound over the size: max(base + slope · size, steepest · size).
+
+    `unsure` is the share of it that a typical observation does not need.
+    """
 
     base: float
     slope: float = 0.0
     steepest: float = 0.0
+    unsure: float = 0.0
     samples: int
     why: str
 
@@ -106,19 +124,94 @@ class LeastThroughput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpperQuantile:
-    """What `confidence` of new observations stay under, and not much more: the default."""
+    """What `confidence` of new observations stay under.
+
+    An observation counts half as much as one that has come `half_life` observations later. With fewer than
+    `fewest` it has too little data.
+    """
 
     confidence: float = 0.95
-    half_life: float = 15.0
+    half_life: float = 7.0
     fewest: int = 1
 
     def line(self, history: Sequence[Observation]) -> Line:
-        """A line, if there is one, and a factor for what it leaves open."""
-        if len(history) < max(self.fewest, 1):
+        """The bound for any size; beyond the largest that was seen it grows in proportion."""
+        if not history:
             return UNKNOWN
-        worst = max(one.seconds for one in history)
-        return Line(base=1.5 * worst, samples=len(history), why=f"an upper bound of {len(history)}")
+        if len(history) < self.fewest:
+            why = f"measured {len(history)} times, fewer than {self.fewest}"
+            return Line(base=inf, samples=len(history), why=why)
+        newest = sorted(history, key=lambda one: one.at)[-int(HALF_LIVES_KEPT * self.half_life) :]
+        seconds = np.array([one.seconds for one in newest])
+        sizes = np.array([one.size for one in newest])
+        weights = 0.5 ** (np.arange(len(newest))[::-1] / self.half_life)
+        base, slope = _typical(seconds, sizes, weights)
+        ratios = np.log((seconds + JITTER_SECONDS) / (base + slope * sizes + JITTER_SECONDS))
+        factor = exp(self._upper(ratios, weights, fitted=2 if slope > 0 else 1))
+        bound, growth = factor * base + (factor - 1.0) * JITTER_SECONDS, factor * slope
+        largest = float(sizes.max())
+        return Line(
+            base=max(bound, 0.0),
+            slope=growth,
+            steepest=max(bound, 0.0) / largest + growth if largest > 0 else 0.0,
+            unsure=max(1.0 - 1.0 / factor, 0.0),
+            samples=len(history),
+            why=f"{factor:.2f} times what is typical of {len(history)}"
+            + (", by size" if slope > 0 else ""),
+        )
 
     def estimate(self, history: Sequence[Observation], *, size: float = 0.0) -> Estimate:
         """The bound at one size."""
         return self.line(history).estimate(size)
+
+    def _upper(self, ratios: FloatArray, weights: FloatArray, *, fitted: int) -> float:
+        """The upper quantile of a new ratio's logarithm; what was fitted has used up observations."""
+        newest = _quantile(ratios, weights**2, 0.5)  # of half the half-life: what rises is followed
+        centre = max(_quantile(ratios, weights, 0.5), newest)
+        away = ratios - centre
+        usual = 1.4826 * _quantile(np.abs(away), weights, 0.5)
+        limit = OUTLIER_SPREADS * max(usual, LENT_SPREAD)
+        count = float(weights.sum() ** 2 / (weights**2).sum())
+        squares = count * float(np.average(np.clip(away, -limit, limit) ** 2, weights=weights))
+        freedom = LENT_OBSERVATIONS + count - fitted
+        spread = sqrt((LENT_OBSERVATIONS * LENT_SPREAD**2 + squares) / freedom)
+        foreseen = centre + _student(self.confidence, freedom) * spread * sqrt(1.0 + fitted / count)
+        return max(foreseen, _quantile(ratios, weights, self.confidence))
+
+
+def _typical(seconds: FloatArray, sizes: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """Base and slope, neither below 0: the median of all slopes between two observations (Theil-Sen)."""
+    level = _quantile(seconds, weights, 0.5)
+    if len(sizes) < FEWEST_FOR_A_LINE or sizes.max() < LEAST_SIZE_RATIO * sizes.min():
+        return level, 0.0
+    left, right = np.triu_indices(len(sizes), k=1)
+    apart = sizes[right] - sizes[left]
+    differ = apart != 0
+    if not differ.any():
+        return level, 0.0
+    slopes = (seconds[right] - seconds[left])[differ] / apart[differ]
+    slope = _quantile(slopes, (weights[left] * weights[right] * np.abs(apart))[differ], 0.5)
+    if slope <= 0:
+        return level, 0.0
+    base = _quantile(seconds - slope * sizes, weights, 0.5)
+    if base >= 0:
+        return base, slope
+    some = sizes > 0
+    return 0.0, _quantile(seconds[some] / sizes[some], weights[some], 0.5)
+
+
+def _quantile(values: FloatArray, weights: FloatArray, share: float) -> float:
+    """The least value that at least `share` of the weight does not exceed."""
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order])
+    at = int(np.searchsorted(reached, share * reached[-1]))
+    return float(values[order][min(at, len(values) - 1)])
+
+
+def _student(confidence: float, freedom: float) -> float:
+    """The quantile of Student's t (Cornish-Fisher; good to a percent from three degrees of freedom)."""
+    z = NormalDist().inv_cdf(confidence)
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + first / freedom + second / freedom**2 + third / freedom**3

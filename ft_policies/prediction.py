@@ -1,19 +1,11 @@
 """The recovery time of every tier of a stream: predicted from what its steps took before."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from ft_policies.estimators import (
-    UNKNOWN,
-    Estimator,
-    LeastThroughput,
-    Line,
-    MaxOfHistory,
-    Observation,
-    UpperQuantile,
-)
+from ft_policies.estimators import Estimator, Line, Observation, UpperQuantile
 from ft_policies.recovery_model import (
     GOES_THROUGH,
     STEPS,
@@ -55,6 +47,21 @@ class Prediction:
     missing: tuple[RecoveryStep, ...]
     why: str
 
+    @classmethod
+    def of(
+        cls, seconds: FloatArray, steps: StepSeconds, missing: tuple[RecoveryStep, ...]
+    ) -> "Prediction":
+        """Judge what the seconds are good for."""
+        return cls(
+            seconds=seconds,
+            steps=steps,
+            enough=bool(np.isfinite(seconds[..., 1:]).any()),
+            missing=missing,
+            why=f"too little is known of {', '.join(missing)}"
+            if missing
+            else "every step was measured",
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
@@ -67,25 +74,28 @@ class Bounds:
     base: FloatArray
     slope: FloatArray
     steepest: FloatArray
+    unsure: FloatArray
 
     @classmethod
     def of(cls, lines: Sequence[Sequence[Line]]) -> "Bounds":
         """Those of one stream: lines by tier, then by step."""
-        base, slope, steepest = (
-            np.array([[getattr(line, name) for line in row] for row in lines])
-            for name in ("base", "slope", "steepest")
+        return cls(
+            **{
+                one.name: np.array([[getattr(line, one.name) for line in row] for row in lines])
+                for one in fields(cls)
+            }
         )
-        return cls(base=base, slope=slope, steepest=steepest)
 
     @classmethod
     def stacked(cls, many: Iterable["Bounds"]) -> "Bounds":
         """Those of n streams, (n, 1, tiers, steps): with room for an axis of intervals."""
         rows = list(many)
-        base, slope, steepest = (
-            np.stack([getattr(one, name) for one in rows])[:, np.newaxis]
-            for name in ("base", "slope", "steepest")
+        return cls(
+            **{
+                one.name: np.stack([getattr(row, one.name) for row in rows])[:, np.newaxis]
+                for one in fields(cls)
+            }
         )
-        return cls(base=base, slope=slope, steepest=steepest)
 
     def steps(self, *, bytes_to_read: FloatLike, rows: FloatLike) -> StepSeconds:
         """The bound of each step; `bytes_to_read` and `rows` can be broadcast to (..., tiers)."""
@@ -102,17 +112,56 @@ class Bounds:
         }
         return StepSeconds(**bounds)
 
+    def together(self, steps: StepSeconds, paid: FloatArray, correlation: float) -> StepSeconds:
+        """The same steps, each with its part of what all of them together may be late.
+
+        Not all are at their worst at once: parts d that correlate by c are late by
+        sqrt((1 - c) · sum(d²) + c · sum(d)²). `paid` is what each tier goes through.
+        """
+        late = self.unsure * np.where(np.isfinite(paid), paid, 0.0)
+        most = late.sum(axis=-1)
+        squares = (1.0 - correlation) * (late**2).sum(axis=-1) + correlation * most**2
+        share = np.divide(np.sqrt(squares), most, out=np.ones_like(most), where=most > 0)
+        return StepSeconds(
+            **{
+                step.value: getattr(steps, step) * (1.0 - self.unsure[..., at] * (1.0 - share))
+                for at, step in enumerate(STEPS)
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateAges:
+    """How old the state is that a failure finds: in the object store, and on a secondary's own disk."""
+
+    snapshot: FloatLike
+    sync: FloatLike
+
+    @classmethod
+    def oldest(
+        cls,
+        *,
+        snapshot_every: FloatLike,
+        sync_every: FloatLike,
+        ship_seconds: FloatLike,
+        sync_seconds: FloatLike = 0.0,
+    ) -> "StateAges":
+        """At worst, the next snapshot is nearly there; secondaries sync by snapshots, and ask for them."""
+        snapshot = np.asarray(snapshot_every) + ship_seconds
+        sync = np.minimum(snapshot_every, sync_every) + ship_seconds + sync_seconds
+        return cls(snapshot=snapshot, sync=sync)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryModel:
-    """Our model: each step's upper bound, on the oldest state that a failure can find.
+    """Our model: each step's upper bound, less what they will not exceed all at once.
 
-    `margin` is added to the sum, as a share of it.
+    `correlation` is how much a slow step makes another one slow: on a busy host it does.
     """
 
     estimator: Estimator = field(default_factory=UpperQuantile)
     count_detection: bool = True
-    margin: float = 0.0
+    correlation: float = 0.5
 
     def predict(
         self,
@@ -125,29 +174,25 @@ class RecoveryModel:
         sync_seconds: FloatLike = 0.0,
         precise: BoolLike = True,
     ) -> Prediction:
-        """Predict one stream, for one interval or for many (k,) at once: (tiers,) or (k, tiers)."""
-        lines = self.lines(histories)
-        steps, seconds = self.seconds(
-            Bounds.of(lines),
-            load,
+        """What is to be expected at worst, for one interval or many (k,): (tiers,) or (k, tiers)."""
+        ages = StateAges.oldest(
             snapshot_every=snapshot_every,
             sync_every=sync_every,
             ship_seconds=ship_seconds,
             sync_seconds=sync_seconds,
-            precise=precise,
         )
-        missing = tuple(
-            step
-            for at, step in enumerate(STEPS)
-            if any(GOES_THROUGH[i, at] and lines[i][at].samples == 0 for i in range(len(TIERS)))
-        )
-        return Prediction(
-            seconds=seconds,
-            steps=steps,
-            enough=bool(np.isfinite(seconds[..., 1:]).any()),
-            missing=missing,
-            why=_why(missing),
-        )
+        return self.predict_at(histories, load, ages, precise=precise)
+
+    def predict_at(
+        self, histories: Histories, load: Load, ages: StateAges, *, precise: BoolLike = True
+    ) -> Prediction:
+        """What is to be expected if the state is that old; with its age now, of a failure now."""
+        lines = self.lines(histories)
+        steps, seconds = self.seconds(Bounds.of(lines), load, ages, precise=precise)
+        known = np.isfinite([[line.base for line in row] for row in lines])
+        lacks = GOES_THROUGH & ~known
+        missing = tuple(step for at, step in enumerate(STEPS) if lacks[:, at].any())
+        return Prediction.of(seconds, steps, missing)
 
     def lines(self, histories: Histories) -> list[list[Line]]:
         """By tier, then by step: cold observations are for `passive_replication`, warm ones for the rest."""
@@ -156,79 +201,21 @@ class RecoveryModel:
         return [cold if tier is Tier.PASSIVE_REPLICATION else warm for tier in TIERS]
 
     def seconds(
-        self,
-        bounds: Bounds,
-        load: Load,
-        *,
-        snapshot_every: FloatLike,
-        sync_every: FloatLike,
-        ship_seconds: FloatLike,
-        sync_seconds: FloatLike = 0.0,
-        precise: BoolLike = True,
+        self, bounds: Bounds, load: Load, ages: StateAges, *, precise: BoolLike = True
     ) -> tuple[StepSeconds, FloatArray]:
-        """Predict any number of streams: bounds (n, 1, ...), the load (n, 1), intervals (k,) or (n, k)."""
+        """Steps and sums of any number of streams: bounds (n, 1, ...), load (n, 1), ages (k,) or (n, k)."""
         rows = rows_since_state(
-            load,
-            snapshot_age_seconds=np.asarray(snapshot_every) + ship_seconds,
-            sync_age_seconds=np.minimum(snapshot_every, sync_every) + ship_seconds + sync_seconds,
+            load, snapshot_age_seconds=ages.snapshot, sync_age_seconds=ages.sync
         )
         state = np.asarray(load.state_bytes)[..., np.newaxis]
         steps = bounds.steps(bytes_to_read=state, rows=rows)
+        paid = steps.of_tiers(precise=precise, count_detection=self.count_detection)
+        steps = bounds.together(steps, paid, self.correlation)
         total = recovery_seconds(steps, precise=precise, count_detection=self.count_detection)
-        return steps, total * (1.0 + self.margin)
+        return steps, total
 
     def _line(self, histories: Histories, step: RecoveryStep, *, cold: bool) -> Line:
         """Cold ones may stand for warm ones, which are faster; not the other way round."""
         history = histories.steps.get(step, ())
         fitting = [one for one in history if one.cold is cold]
         return self.estimator.line(fitting if fitting or cold else history)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThesisModel:
-    """The thesis' model, exactly: maxima of history and the current age of the last snapshot.
-
-    Reading is judged by the throughput of writing, and the replay is the same for all tiers.
-    `active_standby` pays for its wire, which the thesis' table leaves out and its text does not.
-    """
-
-    count_detection: bool = False
-
-    def predict(
-        self,
-        histories: Histories,
-        load: Load,
-        *,
-        snapshot_age_seconds: FloatLike,
-        precise: BoolLike = True,
-    ) -> Prediction:
-        """Predict one stream as it is now: the rows since the last snapshot at the present pace."""
-        longest = {step: MaxOfHistory().line(histories.steps.get(step, ())) for step in STEPS} | {
-            RecoveryStep.READ_SNAPSHOT: LeastThroughput().line(histories.writes),
-            RecoveryStep.REPLAY: Line(base=0.0, samples=1, why="at the present pace"),
-        }
-        steps = StepSeconds(
-            **{step.value: line.at(0.0) for step, line in longest.items()}
-            | {
-                "read_snapshot": longest[RecoveryStep.READ_SNAPSHOT].at(load.state_bytes)[
-                    ..., np.newaxis
-                ],
-                "replay": np.asarray(snapshot_age_seconds, dtype=np.float64)[..., np.newaxis],
-            }
-        )
-        needed = [s for s in STEPS if self.count_detection or s is not RecoveryStep.DETECT]
-        missing = tuple(step for step in needed if longest[step].samples == UNKNOWN.samples)
-        seconds = recovery_seconds(steps, precise=precise, count_detection=self.count_detection)
-        return Prediction(
-            seconds=seconds,
-            steps=steps,
-            enough=bool(np.isfinite(seconds[..., 1:]).any()),
-            missing=missing,
-            why=_why(missing),
-        )
-
-
-def _why(missing: tuple[RecoveryStep, ...]) -> str:
-    if not missing:
-        return "every step was measured"
-    return f"never measured: {', '.join(missing)}"

@@ -1,8 +1,8 @@
 """A choice in words that a person understands: for one stream, why this tier and not the others."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isclose
 
 from ft_policies.controller import ControllerPolicy, Why
 from ft_policies.recovery_model import TIERS, RecoveryStep
@@ -12,7 +12,7 @@ Grid = Sequence[Sequence[float]]
 """Numbers of one stream: by interval, then by tier."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class At:
     """A candidate: a tier at an interval."""
 
@@ -27,7 +27,7 @@ class At:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One stream of a situation and its choice, as plain numbers."""
+    """One stream of a situation and its choice, as plain numbers; infinite is what is not known."""
 
     policy: ControllerPolicy
     predicted: Grid
@@ -49,9 +49,8 @@ class Case:
     recent_misses: float
 
     def seconds(self, at: At) -> float:
-        """What a recovery takes, now or at the load to come; infinite if that is not known."""
-        both = (self.predicted[at.interval][at.tier], self.ahead[at.interval][at.tier])
-        return max(both) if all(one < inf for one in both) else inf
+        """What a recovery takes, now or at the load to come."""
+        return max(self.predicted[at.interval][at.tier], self.ahead[at.interval][at.tier])
 
     def holds(self, at: At) -> bool:
         """Whether the stream may have it and would be back in time."""
@@ -70,38 +69,14 @@ class Case:
         for at in (self.chosen, self.current):
             if at.tier == tier:
                 return at
-        every = [At(tier=tier, interval=j) for j in reversed(range(len(self.cost)))]
+        every = [At(tier, j) for j in reversed(range(len(self.cost)))]
         holding = [at for at in every if self.holds(at)]
         return min(holding, key=self.cost_of) if holding else min(every, key=self.seconds)
 
 
 def reason(case: Case) -> str:
     """Why the stream gets what was chosen, in one sentence."""
-    chosen, current, best = case.chosen.name, case.current.name, case.shown(case.best)
-    match case.why:
-        case Why.CHEAPEST:
-            return f"{chosen} is still {_cheapest(case)}{_if_margin(case, best)}"
-        case Why.SAVES:
-            return f"{_move(case)} is {_cheapest(case)}; saves {_saving(case, case.chosen)}"
-        case Why.NEEDED:
-            return f"{_lost(case)}; {_move(case)} is {_cheapest(case)}"
-        case Why.SMALL_SAVING:
-            least = f"{case.policy.min_relative_saving:.0%}"
-            return f"stays in {current}: no move saves as much as {least} of the cost"
-        case Why.DWELLING:
-            stays = f"{_seconds(case.policy.dwell_seconds)} must pass after a change"
-            return f"stays in {current}: {stays}, {_seconds(case.since_change)} have"
-        case Why.COOLING_DOWN:
-            return (
-                f"stays in {current}: it changed {_seconds(case.since_change)} ago and cools down"
-                f" for {_seconds(case.policy.cool_down_seconds)}; {best.name} would be better"
-            )
-        case Why.TOO_LITTLE_DATA:
-            never = f" (never measured: {', '.join(case.missing)})" if case.missing else ""
-            return f"{chosen} until there is data enough to predict a recovery{never}"
-        case Why.CANNOT_HOLD:
-            allowed = f"no tier that is allowed is back within {_seconds(case.objective)}"
-            return f"{allowed}; {chosen} is the fastest ({_predicted(case, case.chosen)})"
+    return _REASONS[case.why](case)
 
 
 def rejected(case: Case, at: At) -> str | None:
@@ -119,15 +94,15 @@ def rejected(case: Case, at: At) -> str | None:
 
 def _not_worth_it(case: Case, at: At) -> str:
     cost, chosen = case.cost_of(at), case.cost_of(case.chosen)
-    if not cost < inf:
+    if cost == inf:
         return "its cost is not known"
+    if case.why in _POSTPONED and at.tier == case.best:
+        return _POSTPONED[case.why]
+    if isclose(cost, chosen) and at.tier > case.chosen.tier:
+        return f"costs as much as {case.chosen.name}, which is faster"
     if cost > chosen:
         return f"costs more than {case.chosen.name}"
-    if case.why in _POSTPONED:
-        return _POSTPONED[case.why]
-    if at.tier < case.chosen.tier or cost < chosen:
-        return _after_misses(case)
-    return f"costs as much as {case.chosen.name}, which is faster"
+    return _POSTPONED.get(case.why) or _after_misses(case)
 
 
 _POSTPONED = {
@@ -137,10 +112,70 @@ _POSTPONED = {
 }
 
 
+def _cheapest(case: Case) -> str:
+    better = ""
+    if case.best != case.chosen.tier:
+        better = f"; {TIERS[case.best]} {_after_misses(case)}"
+    return f"{case.chosen.name} is still {_holds_cheapest(case)}{better}"
+
+
+def _saves(case: Case) -> str:
+    return f"{_move(case)} is {_holds_cheapest(case)}; saves {_saving(case)}"
+
+
+def _needed(case: Case) -> str:
+    return f"{_lost(case)}; {_move(case)} is {_holds_cheapest(case)}"
+
+
+def _small_saving(case: Case) -> str:
+    least = f"{case.policy.min_relative_saving:.0%}"
+    return f"stays in {case.current.name}: no move saves as much as {least} of the cost"
+
+
+def _dwelling(case: Case) -> str:
+    waits = f"{_seconds(case.policy.dwell_seconds)} must pass after a change to save by another"
+    return f"{_changed(case)}, {waits}; {_rather(case)} would be cheaper"
+
+
+def _cooling_down(case: Case) -> str:
+    waits = f"cools down for {_seconds(case.policy.cool_down_seconds)}"
+    return f"{_changed(case)} and {waits}; {_rather(case)} would be better"
+
+
+def _too_little_data(case: Case) -> str:
+    never = f" (never measured: {', '.join(case.missing)})" if case.missing else ""
+    return f"{case.chosen.name} until there is data enough to predict a recovery{never}"
+
+
+def _cannot_hold(case: Case) -> str:
+    none = f"no tier that is allowed is known to be back within {_seconds(case.objective)}"
+    return f"{none}; {case.chosen.name} is the fastest ({_predicted(case)})"
+
+
+_REASONS: Mapping[Why, Callable[[Case], str]] = {
+    Why.CHEAPEST: _cheapest,
+    Why.SAVES: _saves,
+    Why.NEEDED: _needed,
+    Why.SMALL_SAVING: _small_saving,
+    Why.DWELLING: _dwelling,
+    Why.COOLING_DOWN: _cooling_down,
+    Why.TOO_LITTLE_DATA: _too_little_data,
+    Why.CANNOT_HOLD: _cannot_hold,
+}
+
+
+def _changed(case: Case) -> str:
+    return f"stays in {case.current.name}: it changed {_seconds(case.since_change)} ago"
+
+
+def _rather(case: Case) -> str:
+    return TIERS[case.best] if case.best != case.current.tier else "other intervals"
+
+
 def _late(case: Case, at: At) -> str:
     seconds = case.seconds(at)
     if seconds == inf:
-        return "its recovery cannot be predicted"
+        return "cannot be predicted"
     now = case.predicted[at.interval][at.tier] > case.objective
     takes = "takes" if now else "would soon take"
     return f"{takes} {_seconds(seconds)}, more than {_seconds(case.objective)}"
@@ -152,15 +187,8 @@ def _lost(case: Case) -> str:
     return f"{case.current.name} no longer holds: it {_late(case, case.current)}"
 
 
-def _cheapest(case: Case) -> str:
-    within = _seconds(case.objective)
-    return f"the cheapest that is back within {within} ({_predicted(case, case.chosen)})"
-
-
-def _if_margin(case: Case, best: At) -> str:
-    if best.tier == case.chosen.tier:
-        return ""
-    return f"; {best.name} {_after_misses(case)}"
+def _holds_cheapest(case: Case) -> str:
+    return f"the cheapest that is back within {_seconds(case.objective)} ({_predicted(case)})"
 
 
 def _after_misses(case: Case) -> str:
@@ -172,25 +200,24 @@ def _move(case: Case) -> str:
     """Where it goes; the intervals are told where they are what changes."""
     if case.chosen.tier != case.current.tier:
         return case.chosen.name
-    snapshot, sync = _intervals(case, case.chosen)
+    snapshot = _seconds(case.snapshot_every[case.chosen.interval])
+    sync = _seconds(case.sync_every[case.chosen.interval])
     return f"{case.chosen.name} with snapshots every {snapshot} and syncs every {sync}"
 
 
-def _intervals(case: Case, at: At) -> tuple[str, str]:
-    return _seconds(case.snapshot_every[at.interval]), _seconds(case.sync_every[at.interval])
-
-
-def _saving(case: Case, at: At) -> str:
-    over = case.current.name if at.tier != case.current.tier else "its present intervals"
-    money = case.money_of(case.current) - case.money_of(at)
+def _saving(case: Case) -> str:
+    now, then = case.current, case.chosen
+    over = now.name if then.tier != now.tier else "its present intervals"
+    money = case.money_of(now) - case.money_of(then)
     if 0 < money < inf:
         return f"{_money(money)} {case.currency}/h over {over}"
-    share = 1 - case.cost_of(at) / case.cost_of(case.current)
-    return f"{share:.0%} of its cost over {over}"
+    if 0 < case.cost_of(now) < inf:
+        return f"{1 - case.cost_of(then) / case.cost_of(now):.0%} of the cost of {over}"
+    return f"nothing over {over}, but is faster"
 
 
-def _predicted(case: Case, at: At) -> str:
-    return f"predicted {_seconds(case.seconds(at))}"
+def _predicted(case: Case) -> str:
+    return f"predicted {_seconds(case.seconds(case.chosen))}"
 
 
 def _seconds(value: float) -> str:

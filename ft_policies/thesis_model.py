@@ -1,0 +1,68 @@
+"""The baseline: the recovery model of the thesis that the six tiers come from, with its errata heeded."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ft_policies.estimators import LeastThroughput, MaxOfHistory
+from ft_policies.prediction import Histories, Prediction
+from ft_policies.recovery_model import (
+    STEPS,
+    BoolLike,
+    FloatArray,
+    FloatLike,
+    Load,
+    RecoveryStep,
+    StepSeconds,
+    recovery_seconds,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThesisModel:
+    """The thesis' model, exactly: maxima of history, and a failure that comes now.
+
+    Reading is judged by the throughput of writing; the replay is the same for all tiers, at the pace
+    of the moment. `active_standby` pays for its wire: the thesis' text says so, its table forgot it.
+    """
+
+    count_detection: bool = False
+
+    def predict(
+        self,
+        histories: Histories,
+        load: Load,
+        *,
+        rows_since_snapshot: FloatLike,
+        precise: BoolLike = True,
+    ) -> Prediction:
+        """Predict one stream as it is now; the shapes are those of `load` and (tiers,)."""
+        longest = {step: MaxOfHistory().line(histories.steps.get(step, ())) for step in STEPS}
+        longest[RecoveryStep.READ_SNAPSHOT] = LeastThroughput().line(histories.writes)
+        steps = StepSeconds(
+            detect=longest[RecoveryStep.DETECT].base,
+            deploy=longest[RecoveryStep.DEPLOY].base,
+            read_snapshot=_by_tier(longest[RecoveryStep.READ_SNAPSHOT].at(load.state_bytes)),
+            wire_receive=longest[RecoveryStep.WIRE_RECEIVE].base,
+            wire_send=longest[RecoveryStep.WIRE_SEND].base,
+            replay=_by_tier(_over(rows_since_snapshot, load.rows_per_second)),
+        )
+        unneeded = {RecoveryStep.REPLAY} | (
+            set() if self.count_detection else {RecoveryStep.DETECT}
+        )
+        missing = tuple(s for s in STEPS if s not in unneeded and not longest[s].samples)
+        seconds = recovery_seconds(steps, precise=precise, count_detection=self.count_detection)
+        return Prediction.of(seconds, steps, missing)
+
+
+def _by_tier(values: FloatArray) -> FloatArray:
+    return values[..., np.newaxis]
+
+
+def _over(rows: FloatLike, rows_per_second: FloatLike) -> FloatArray:
+    """Seconds; no rows take none, at whatever pace."""
+    count, pace = np.broadcast_arrays(
+        np.asarray(rows, dtype=np.float64), np.asarray(rows_per_second, dtype=np.float64)
+    )
+    endless = np.where(count > 0, np.inf, 0.0)
+    return np.divide(count, pace, out=endless, where=pace > 0)

@@ -1,0 +1,266 @@
+import json
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from ft_policies.controller import ControllerPolicy, Situation, Why
+from ft_policies.decisions import Decision, Mode, StreamFacts, decision
+from ft_policies.errors import PermanentError
+from ft_policies.recovery_model import Load, RecoveryStep
+from ft_policies.tiers import Guarantee, Tier
+
+AR, AS, PSH, PSC, DEP, PR = range(6)
+SECONDS = (0.0, 1.0, 2.0, 4.0, 6.2, 16.0)
+MONEY = (0.1, 0.09, 0.07, 0.065, 0.059, 0.01)
+POLICY = ControllerPolicy()
+LOAD = Load(
+    rows_per_second=100.0, capacity_rows_per_second=900.0, state_bytes=2e7, epoch_seconds=0.5
+)
+
+
+def decided(
+    mode: Mode = Mode.AUTO, *, missing: Any = (), money: Any = None, **different: Any
+) -> Decision:
+    """The decision for a stream that has been in active standby for long, objective 10 s."""
+    facts: dict[str, Any] = {
+        "predicted": [SECONDS] * 2,
+        "cost": [MONEY] * 2,
+        "objective": 10.0,
+        "allowed": [True] * 6,
+        "enough": True,
+        "current": AS,
+        "current_interval": 1,
+        "since_change": 1000.0,
+        "recent_misses": 0,
+    } | different
+    facts.setdefault("predicted_ahead", facts["predicted"])
+    situation = Situation(**{name: np.array([value]) for name, value in facts.items()})
+    steps = np.zeros((2, 6, 6))
+    steps[:, 1:, 0] = 1.0
+    steps[:, DEP, 2] = 5.2
+    stream = StreamFacts(
+        stream="orders",
+        mode=mode,
+        guarantee=Guarantee.PRECISE,
+        load=LOAD,
+        snapshot_every=np.array([10.0, 60.0]),
+        sync_every=np.array([1.0, 2.5]),
+        steps=steps,
+        money_per_hour=np.array([MONEY] * 2 if money is None else money),
+        currency="USD",
+        missing=missing,
+    )
+    return decision(0, situation, POLICY.choose(situation), POLICY, stream, at=1234.5)
+
+
+def test_a_record_holds_what_led_to_the_choice() -> None:
+    made = decided()
+    assert (made.stream, made.at, made.objective_seconds) == ("orders", 1234.5, 10.0)
+    assert (made.current, made.chosen) == (Tier.ACTIVE_STANDBY, Tier.DEPLOYED)
+    assert (made.snapshot_every, made.sync_every) == (60.0, 2.5)
+    assert made.acts
+    assert [verdict.tier for verdict in made.tiers] == list(Tier)
+    assert [verdict.seconds for verdict in made.tiers] == list(SECONDS)
+    assert made.tiers[AR].steps == {}
+    assert made.tiers[DEP].steps == {RecoveryStep.DETECT: 1.0, RecoveryStep.READ_SNAPSHOT: 5.2}
+
+
+def test_every_tier_but_the_chosen_one_is_rejected_for_a_reason() -> None:
+    made = decided(allowed=[True, True, True, False, True, True])
+    assert [verdict.rejected for verdict in made.tiers] == [
+        "costs more than deployed",
+        "costs more than deployed",
+        "costs more than deployed",
+        "not allowed",
+        None,
+        "takes 16 s, more than 10 s",
+    ]
+
+
+def test_what_is_rejected_because_of_the_load_to_come_says_so() -> None:
+    made = decided(predicted_ahead=[(0.0, 1.0, 2.0, 4.0, 12.0, np.inf)] * 2)
+    assert made.tiers[DEP].rejected == "would soon take 12 s, more than 10 s"
+    assert made.tiers[PR].rejected == "cannot be predicted"
+    assert made.tiers[DEP].seconds_ahead == 12.0
+
+
+def test_ties_misses_and_unknown_costs_are_told_apart() -> None:
+    tied = decided(cost=[(0.5, 1.0, 0.5, 0.5, np.inf, 0.1)] * 2)
+    assert tied.chosen is Tier.ACTIVE_REPLICATION
+    assert tied.tiers[PSH].rejected == "costs as much as active_replication, which is faster"
+    assert tied.tiers[DEP].rejected == "its cost is not known"
+    wary = decided(recent_misses=4)
+    assert wary.chosen is Tier.PASSIVE_STANDBY_COLD
+    assert wary.tiers[DEP].rejected == "holds it with too little margin after 4 recent misses"
+
+
+@pytest.mark.parametrize(
+    ("facts", "why", "sentence"),
+    [
+        (
+            {},
+            Why.SAVES,
+            "deployed is the cheapest that is back within 10 s (predicted 6.2 s);"
+            " saves 0.031 USD/h over active_standby",
+        ),
+        (
+            {"money": [(0.1,) * 6] * 2},
+            Why.SAVES,
+            "deployed is the cheapest that is back within 10 s (predicted 6.2 s);"
+            " saves 34% of the cost of active_standby",
+        ),
+        (
+            {"current": DEP, "cost": [MONEY, tuple(2 * one for one in MONEY)]},
+            Why.SAVES,
+            "deployed with snapshots every 10 s and syncs every 1 s is the cheapest that is back"
+            " within 10 s (predicted 6.2 s); saves 50% of the cost of its present intervals",
+        ),
+        (
+            {"current": PR},
+            Why.NEEDED,
+            "passive_replication no longer holds: it takes 16 s, more than 10 s; deployed is the"
+            " cheapest that is back within 10 s (predicted 6.2 s)",
+        ),
+        (
+            {"current": PR, "allowed": [True] * 5 + [False]},
+            Why.NEEDED,
+            "passive_replication is not allowed; deployed is the cheapest that is back within 10 s"
+            " (predicted 6.2 s)",
+        ),
+        (
+            {"current": DEP},
+            Why.CHEAPEST,
+            "deployed is still the cheapest that is back within 10 s (predicted 6.2 s)",
+        ),
+        (
+            {"current": PSC, "recent_misses": 4},
+            Why.CHEAPEST,
+            "passive_standby_cold is still the cheapest that is back within 10 s (predicted 4 s);"
+            " deployed holds it with too little margin after 4 recent misses",
+        ),
+        (
+            {"current": PSC},
+            Why.SMALL_SAVING,
+            "stays in passive_standby_cold: no move saves as much as 10% of the cost",
+        ),
+        (
+            {"since_change": 120.0},
+            Why.DWELLING,
+            "stays in active_standby: it changed 120 s ago, 300 s must pass after a change to save"
+            " by another; deployed would be cheaper",
+        ),
+        (
+            {"since_change": 12.0, "objective": 0.5},
+            Why.COOLING_DOWN,
+            "stays in active_standby: it changed 12 s ago and cools down for 60 s;"
+            " active_replication would be better",
+        ),
+        (
+            {"enough": False, "missing": (RecoveryStep.DEPLOY, RecoveryStep.REPLAY)},
+            Why.TOO_LITTLE_DATA,
+            "active_replication until there is data enough to predict a recovery"
+            " (never measured: deploy, replay)",
+        ),
+        (
+            {"objective": 0.5, "allowed": [False] + [True] * 5},
+            Why.CANNOT_HOLD,
+            "no tier that is allowed is known to be back within 0.5 s;"
+            " active_standby is the fastest (predicted 1 s)",
+        ),
+    ],
+)
+def test_the_reason_is_a_sentence_that_a_person_understands(
+    facts: dict[str, Any], why: Why, sentence: str
+) -> None:
+    made = decided(**facts)
+    assert (made.why, made.reason) == (why, sentence)
+
+
+def test_what_is_put_off_says_so_at_the_tier() -> None:
+    cooling = decided(since_change=12.0, objective=0.5)
+    assert cooling.tiers[AR].rejected == "the stream cools down after its last change"
+    dwelling = decided(since_change=120.0)
+    assert dwelling.tiers[DEP].rejected == "too soon after the last change to save by a move"
+    assert dwelling.tiers[PSH].rejected == "too soon after the last change to save by a move"
+    assert dwelling.tiers[AR].rejected == "costs more than active_standby"
+
+
+def test_only_the_automatic_mode_acts() -> None:
+    assert decided(Mode.AUTO).acts
+    advice, pinned = decided(Mode.ADVISE), decided(Mode.PINNED)
+    assert not advice.acts
+    assert advice.reason.startswith("advice only: deployed is the cheapest")
+    assert advice.chosen is Tier.DEPLOYED
+    assert not pinned.acts
+    assert pinned.reason.startswith("pinned to active_standby, else: deployed is the cheapest")
+
+
+def test_a_decision_to_stay_acts_in_no_mode() -> None:
+    for mode in Mode:
+        assert not decided(mode, current=DEP).acts
+
+
+def test_a_change_of_the_interval_alone_acts() -> None:
+    made = decided(current=DEP, cost=[MONEY, tuple(2 * one for one in MONEY)])
+    assert made.acts
+    assert made.chosen is made.current
+
+
+numbers = st.floats(0, 1e9) | st.just(float("inf")) | st.just(float("nan"))
+rows = st.tuples(*[numbers] * 6)
+
+
+@given(
+    st.sampled_from(Mode),
+    st.lists(rows, min_size=2, max_size=2),
+    st.lists(rows, min_size=2, max_size=2),
+    st.floats(0, 1e6),
+    st.lists(st.booleans(), min_size=6, max_size=6),
+    st.booleans(),
+    st.integers(0, 5),
+    st.sampled_from([0.0, 60.0, 1000.0, float("inf")]),
+    st.integers(0, 5),
+)
+def test_any_decision_survives_json(
+    mode: Mode,
+    predicted: Any,
+    cost: Any,
+    objective: float,
+    allowed: list[bool],
+    enough: bool,  # noqa: FBT001 (hypothesis fills it)
+    current: int,
+    since: float,
+    misses: int,
+) -> None:
+    made = decided(
+        mode,
+        predicted=predicted,
+        cost=cost,
+        money=cost,
+        objective=objective,
+        allowed=allowed,
+        enough=enough,
+        current=current,
+        since_change=since,
+        recent_misses=misses,
+    )
+    written = json.dumps(made.to_json(), allow_nan=False)
+    assert Decision.from_json(json.loads(written)) == made
+
+
+def test_what_is_no_record_is_refused() -> None:
+    record = decided().to_json()
+    with pytest.raises(PermanentError, match="no decision record"):
+        Decision.from_json(record | {"chosen": "fastest"})
+    with pytest.raises(PermanentError, match="no decision record"):
+        Decision.from_json({name: record[name] for name in record if name != "why"})
+
+
+def test_a_thousand_records_are_written_within_a_second() -> None:
+    started = time.perf_counter()
+    for _ in range(1000):
+        decided()
+    assert time.perf_counter() - started < 1.0
