@@ -1,7 +1,5 @@
 """The streams of a simulation as they are at a tick: who is in which tier, and what that covers."""
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -73,15 +71,17 @@ class Fleet:
     def fail(
         self,
         rows: NDArray[np.intp],
-        seconds: Callable[[NDArray[np.intp]], FloatArray],
+        took: FloatArray,
         *,
         now: float,
         change_seconds: float,
     ) -> None:
-        """Let the primaries of these streams fail; until there is a new secondary nothing is covered."""
+        """Let the primaries of these streams fail, when a recovery takes so long in each tier.
+
+        Until there is a new secondary, only the weakest tier is covered.
+        """
         covered = self._covered(rows, now)
-        took = seconds(rows)[np.arange(len(rows)), covered]
-        missed = took > self.objective[rows]
+        missed = took[np.arange(len(rows)), covered] > self.objective[rows]
         self.failures[rows] += 1
         self.misses[rows] += missed
         self.recent_misses[rows] += missed

@@ -1,6 +1,6 @@
 """The systems that are known: StreamMine3G as in the thesis, and Holdfast as it was measured."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -76,9 +76,9 @@ def _measured_bounds() -> Bounds:
     }
     per_size = {RecoveryStep.READ_SNAPSHOT: 1.5e-8, RecoveryStep.REPLAY: 5e-5}
     slope = np.array([[per_size.get(step, 0.0) for step in STEPS]] * len(TIERS))
-    return Bounds(
-        base=np.array([base[step] for step in STEPS]).T, slope=slope, steepest=np.zeros_like(slope)
-    )
+    none = np.zeros_like(slope)
+    base_by_tier = np.array([base[step] for step in STEPS]).T
+    return Bounds(base=base_by_tier, slope=slope, steepest=none, unsure=none)
 
 
 _WINDOW_SECONDS = 600.0
@@ -118,12 +118,12 @@ store of a project does not know."""
 
 def measured(histories: Histories) -> System:
     """Holdfast as it was measured somewhere: what was never seen there is taken from `MEASURED`."""
-    fallback = _measured_bounds()
-    lines = Bounds.of(RecoveryModel().lines(histories))
-    seen = np.isfinite(lines.base)
+    seen, fallback = Bounds.of(RecoveryModel().lines(histories)), _measured_bounds()
+    known = np.isfinite(seen.base)
     bounds = Bounds(
-        base=np.where(seen, lines.base, fallback.base),
-        slope=np.where(seen, lines.slope, fallback.slope),
-        steepest=np.where(seen, lines.steepest, 0.0),
+        **{
+            one.name: np.where(known, getattr(seen, one.name), getattr(fallback, one.name))
+            for one in fields(Bounds)
+        }
     )
     return replace(MEASURED, recoveries=MeasuredRecoveries(bounds=bounds))

@@ -13,15 +13,9 @@ from numpy.typing import NDArray
 from ft_policies.costs import SECONDS_OF_AN_HOUR, TIERS, Prices, Usage
 from ft_policies.simulator.fleet import Fleet
 from ft_policies.simulator.states import FloatArray
-from ft_policies.simulator.systems import System
+from ft_policies.simulator.systems import RESOURCES, System
 from ft_policies.tiers import Tier
 
-RESOURCES: Mapping[str, str] = {
-    "cpu": "cpu_cores",
-    "memory": "memory_bytes",
-    "network": "network_bytes_per_second",
-    "instances": "instances",
-}
 _USES = (*RESOURCES.values(), "puts_per_second", "gets_per_second", "stored_bytes")
 _FASTEST, _CHEAPEST = 0, len(TIERS) - 1
 
@@ -56,11 +50,11 @@ class Outcome:
 
 
 class Account:
-    """Adds up, for each objective, interval and tier: ticks, rates and states."""
+    """Adds up, for each objective, tier and interval: ticks, rates and states."""
 
     def __init__(self, objectives: int, streams: int, intervals: int) -> None:
-        self._cells = (objectives, intervals, len(TIERS))
-        self._group = np.repeat(np.arange(objectives) * intervals * len(TIERS), streams)
+        self._cells = (objectives, len(TIERS), intervals)
+        self._first = np.repeat(np.arange(objectives) * len(TIERS) * intervals, streams)
         self.ticks, self.rates, self.states = (np.zeros(self._cells) for _ in range(3))
         self.cost = np.zeros((2, objectives * streams))
 
@@ -72,11 +66,14 @@ class Account:
         states: FloatArray,
     ) -> None:
         """Some ticks of all streams, each (ticks, objectives x streams)."""
-        cell = (self._group + intervals * len(TIERS) + tiers).ravel()
+        cell = (self._first + tiers * self._cells[2] + intervals).ravel()
+        self.ticks += self._counted(cell, None)
+        self.rates += self._counted(cell, rates.ravel())
+        self.states += self._counted(cell, states.ravel())
+
+    def _counted(self, cell: NDArray[np.intp], amounts: FloatArray | None) -> FloatArray:
         size = int(np.prod(self._cells))
-        for total, amount in ((self.rates, rates), (self.states, states)):
-            total += np.bincount(cell, weights=amount.ravel(), minlength=size).reshape(self._cells)
-        self.ticks += np.bincount(cell, minlength=size).reshape(self._cells)
+        return np.bincount(cell, weights=amounts, minlength=size).reshape(self._cells)
 
 
 def outcomes(
@@ -97,7 +94,7 @@ def outcomes(
     return tuple(
         Outcome(
             objective_seconds=objective,
-            time_share=_by_tier(account.ticks[i].sum(axis=0) / ticks[i]),
+            time_share=_by_tier(account.ticks[i].sum(axis=1) / ticks[i]),
             overhead={
                 name: _share(getattr(used, field)[i], getattr(always, field)[i, _FASTEST])
                 for name, field in RESOURCES.items()
@@ -122,25 +119,21 @@ def _used(system: System, account: Account) -> tuple[Usage, Usage]:
     rates, states = (one.sum(axis=(1, 2), keepdims=True) for one in (account.rates, account.states))
     always = _overhead(system, rates, states, ticks)
     held = _overhead(system, account.rates, account.states, account.ticks)
-    share, own = account.ticks / ticks, np.arange(len(TIERS))
+    share = (account.ticks / ticks).swapaxes(1, 2)
+    own = {use: np.diagonal(held[use], axis1=1, axis2=3) for use in _USES}
     return (
-        Usage(**{use: (held[use][..., own, own] * share).sum(axis=(1, 2)) for use in _USES}),
-        Usage(**{use: always[use][:, -1, 0] for use in _USES}),
+        Usage(**{use: (own[use] * share).sum(axis=(1, 2)) for use in _USES}),
+        Usage(**{use: always[use][:, 0, -1] for use in _USES}),
     )
 
 
 def _overhead(
     system: System, rates: FloatArray, states: FloatArray, ticks: FloatArray
 ) -> dict[str, FloatArray]:
-    """At mean loads, (objectives, intervals, tiers held): with one more axis for the tier."""
+    """At the mean loads of (objectives, tiers held, intervals): with one more axis for the tier."""
     rate, state = (one / np.maximum(ticks, 1.0) for one in (rates, states))
-    usage = system.overheads.of(
-        system.work.usage(rate, state),
-        state_bytes=state,
-        snapshot_every=np.array(system.snapshot_every)[:, np.newaxis],
-        sync_every=np.array(system.sync_every)[:, np.newaxis],
-    )
-    shape = (rate.shape[0], len(system.snapshot_every), rate.shape[2], len(TIERS))
+    usage = system.overhead(rate, state)
+    shape = (*rate.shape[:2], len(system.snapshot_every), len(TIERS))
     return {use: np.broadcast_to(getattr(usage, use), shape) for use in _USES}
 
 

@@ -5,28 +5,25 @@ All streams at once, and all objectives beside each other on the same load and t
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ft_policies.costs import ALL_COSTS, TIERS, Prices, Weights, weighted
+from ft_policies.costs import ALL_COSTS, Prices
+from ft_policies.simulator.failing import Failures
 from ft_policies.simulator.fleet import Fleet
-from ft_policies.simulator.planes import Formula, quick
+from ft_policies.simulator.formulas import Ranking, costs, predictions
 from ft_policies.simulator.results import Account, Outcome, outcomes
 from ft_policies.simulator.states import FloatArray, Trend
 from ft_policies.simulator.systems import System
-from ft_policies.simulator.traces import DAY_SECONDS, Block, Trace
+from ft_policies.simulator.traces import Block, Trace
 from ft_policies.tiers import Guarantee
-
-Ranking: TypeAlias = Weights | Prices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """What is simulated: a system under a load, with objectives to hold.
 
-    Tiers are ranked by weights or by money; `prices` tells what it cost in any case.
+    Tiers are ranked by weights or by prices; ranked by weights, `prices` still tell what it cost.
     """
 
     system: System
@@ -45,6 +42,11 @@ class Scenario:
         return max(1, round(self.seconds / self.system.tick_seconds))
 
     @property
+    def billed_by(self) -> Prices | None:
+        """The prices that the bill is made by, if there are any."""
+        return self.rank_by if isinstance(self.rank_by, Prices) else self.prices
+
+    @property
     def precise(self) -> bool:
         """Whether rows are replayed after a failure."""
         return self.guarantee is not Guarantee.GAP
@@ -58,7 +60,9 @@ def simulate(
     for block in scenario.trace.blocks(scenario.ticks, scenario.system.tick_seconds):
         run.through(block)
         progress(run.ticks / scenario.ticks)
-    return outcomes(scenario.system, scenario.objectives, run.account, run.fleet, scenario.prices)
+    return outcomes(
+        scenario.system, scenario.objectives, run.account, run.fleet, scenario.billed_by
+    )
 
 
 class _Run:
@@ -69,17 +73,25 @@ class _Run:
         self._scenario, self._system = scenario, system
         self._objectives = len(scenario.objectives)
         self._rows = np.arange(self._objectives * streams)
-        self._predicted, self._cost = _formulas(scenario)
-        self._trend = Trend(system.change_seconds, system.tick_seconds)
-        self._failures = _Failures(scenario)
+        self._predicted = predictions(system, precise=scenario.precise)
+        self._cost = costs(system, scenario.rank_by)
+        self._trends = [Trend(system.change_seconds, system.tick_seconds) for _ in range(2)]
+        self._failures = Failures(
+            system,
+            precise=scenario.precise,
+            per_day=scenario.failures_per_day,
+            streams=streams,
+            objectives=self._objectives,
+            seed=scenario.seed,
+        )
         self._kept_share = 0.5 ** (system.tick_seconds / system.forgets_seconds)
         self._enough = np.zeros(self._rows.size, dtype=bool)
         self.ticks = 0
-        intervals = len(system.snapshot_every)
+        intervals, billed_by = len(system.snapshot_every), scenario.billed_by
         self.fleet = Fleet(
             np.repeat(np.array(scenario.objectives, dtype=np.float64), streams),
             intervals=intervals,
-            started_hours=isinstance(scenario.rank_by, Prices) and scenario.rank_by.started_hours,
+            started_hours=billed_by is not None and billed_by.started_hours,
         )
         self.account = Account(self._objectives, streams, intervals)
 
@@ -100,7 +112,8 @@ class _Run:
         if now >= system.learns_seconds:
             self._enough[:] = True
         if system.looks_ahead:
-            predicted = self._predicted(*self._trend.ahead(rate, state))
+            rate_trend, state_trend = self._trends
+            predicted = self._predicted(rate_trend.ahead(rate), state_trend.ahead(state))
         else:
             predicted = self._predicted(rate, state)
         cost = self._cost(rate, state)
@@ -110,92 +123,3 @@ class _Run:
         self.account.cost[1] += cost[:, -1, 0]
         fleet.pass_time(system.tick_seconds, kept_share=self._kept_share)
         self._failures.strike(fleet, rate, state, now + system.tick_seconds)
-
-
-class _Failures:
-    """Failures at random: a Poisson process for each stream, the same ones for each objective."""
-
-    def __init__(self, scenario: Scenario) -> None:
-        self._scenario = scenario
-        self._streams = scenario.trace.streams
-        self._copies = np.arange(len(scenario.objectives)) * self._streams
-        self._chance = np.random.default_rng([scenario.seed, 1])
-        self._next = np.zeros(self._streams)
-        self._draw(np.arange(self._streams))
-        self._soonest = float(self._next.min())
-
-    def strike(self, fleet: Fleet, rate: FloatArray, state: FloatArray, now: float) -> None:
-        """All failures until now."""
-        while self._soonest <= now:
-            failed = np.flatnonzero(self._next <= now)
-            rows = (self._copies[:, np.newaxis] + failed).ravel()
-            fleet.fail(
-                rows,
-                lambda rows, count=len(failed): self._seconds(fleet, rows, count, rate, state),
-                now=now,
-                change_seconds=self._scenario.system.change_seconds,
-            )
-            self._draw(failed)
-            self._soonest = float(self._next.min())
-
-    def _seconds(
-        self,
-        fleet: Fleet,
-        rows: NDArray[np.intp],
-        failed: int,
-        rate: FloatArray,
-        state: FloatArray,
-    ) -> FloatArray:
-        """What each tier would really take: the state is of any age, and nothing goes quite as foreseen."""
-        system = self._scenario.system
-        objectives = len(self._copies)
-        phase = np.tile(self._chance.random(failed), objectives)
-        luck = np.tile(self._chance.standard_normal(failed), objectives)
-        snapshot_every = np.array(system.snapshot_every)[fleet.interval[rows]]
-        sync_every = np.array(system.sync_every)[fleet.interval[rows]]
-        foreseen = system.recoveries.seconds(
-            system.load(rate[rows], state[rows]),
-            snapshot_age=phase * snapshot_every + system.ship_seconds,
-            sync_age=phase * sync_every + system.ship_seconds,
-            precise=self._scenario.precise,
-        )
-        return system.real(foreseen, luck[:, np.newaxis])
-
-    def _draw(self, streams: NDArray[np.intp]) -> None:
-        """When each of these fails next."""
-        per_day = self._scenario.failures_per_day
-        if per_day:
-            waits = self._chance.exponential(DAY_SECONDS / per_day, len(streams))
-            self._next[streams] += waits
-        else:
-            self._next[streams] = np.inf
-
-
-def _formulas(scenario: Scenario) -> tuple[Formula, Formula]:
-    """Predictions and costs over rate and state, both (n, intervals, tiers)."""
-    system = scenario.system
-    snapshot_every, sync_every = np.array(system.snapshot_every), np.array(system.sync_every)
-
-    def predicted(rates: FloatArray, states: FloatArray) -> FloatArray:
-        return system.recoveries.seconds(
-            system.load(rates[:, np.newaxis], states[:, np.newaxis]),
-            snapshot_age=snapshot_every + system.ship_seconds,
-            sync_age=sync_every + system.ship_seconds,
-            precise=scenario.precise,
-        )
-
-    def cost(rates: FloatArray, states: FloatArray) -> FloatArray:
-        state = states[:, np.newaxis]
-        primary = system.work.usage(rates[:, np.newaxis], state)
-        added = system.overheads.of(
-            primary, state_bytes=state, snapshot_every=snapshot_every, sync_every=sync_every
-        )
-        if isinstance(scenario.rank_by, Prices):
-            value = scenario.rank_by.per_hour(added)
-        else:
-            value = weighted(added, primary, scenario.rank_by)
-        return np.broadcast_to(value, (len(rates), len(snapshot_every), len(TIERS)))
-
-    usual = system.usual_rows_per_second
-    state = usual * system.state.window_seconds * system.state.bytes_per_row
-    return quick(predicted, rate=usual, state=state), quick(cost, rate=usual, state=state)

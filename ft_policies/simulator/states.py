@@ -16,10 +16,15 @@ class SlidingWindow:
     window_seconds: float
     bytes_per_row: float
 
+    @property
+    def bytes_per_rate(self) -> float:
+        """The state of a steady load, for each row a second."""
+        return self.window_seconds * self.bytes_per_row
+
     def filled(self, tick_seconds: float) -> "WindowState":
         """The state of streams that look at their load once a tick."""
         ticks = max(1, round(self.window_seconds / tick_seconds))
-        return WindowState(ticks, self.bytes_per_row * self.window_seconds / ticks)
+        return WindowState(ticks, self.bytes_per_rate / ticks)
 
 
 class WindowState:
@@ -52,12 +57,12 @@ class Trend:
         self._share = 1.0 - np.exp(-tick_seconds / max(ahead_seconds, tick_seconds))
         self._usual: FloatArray | None = None
 
-    def ahead(self, rates: FloatArray, states: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Rates and states of all streams, as far ahead as they are above their usual ones."""
-        now = np.stack((rates, states))
+    def ahead(self, load: FloatArray) -> FloatArray:
+        """As far above the load as that is above its usual one."""
         if self._usual is None:
-            self._usual = now
-        risen = now - self._usual
-        self._usual = self._usual + self._share * risen
-        foreseen = now + np.maximum(risen, 0.0)
-        return foreseen[0], foreseen[1]
+            self._usual = load.copy()
+        risen = load - self._usual
+        self._usual += self._share * risen
+        np.maximum(risen, 0.0, out=risen)
+        risen += load
+        return risen

@@ -1,9 +1,11 @@
 """What a system is that can be simulated: what its recoveries take, what its tiers cost, how it is controlled."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ft_policies.controller import ControllerPolicy
 from ft_policies.costs import (
@@ -12,19 +14,25 @@ from ft_policies.costs import (
     measured_overhead,
     thesis_overhead,
 )
-from ft_policies.prediction import Bounds, Histories, RecoveryModel, ThesisModel
-from ft_policies.recovery_model import Load
+from ft_policies.prediction import Bounds, Histories, RecoveryModel, StateAges
+from ft_policies.recovery_model import FloatLike, Load
 from ft_policies.simulator.states import FloatArray, SlidingWindow
+from ft_policies.thesis_model import ThesisModel
 
 _OF_95_PERCENT = 1.645
+RESOURCES: Mapping[str, str] = {
+    "cpu": "cpu_cores",
+    "memory": "memory_bytes",
+    "network": "network_bytes_per_second",
+    "instances": "instances",
+}
+"""The four that the thesis weighs, and how `Usage` calls them."""
 
 
 class Recoveries(Protocol):
     """What recoveries take, given how old the state is that they go on from."""
 
-    def seconds(
-        self, load: Load, *, snapshot_age: FloatArray, sync_age: FloatArray, precise: bool
-    ) -> FloatArray: ...
+    def seconds(self, load: Load, ages: StateAges, *, precise: bool) -> FloatArray: ...
 
 
 class Overheads(Protocol):
@@ -99,6 +107,23 @@ class System:
             epoch_seconds=self.epoch_seconds,
         )
 
+    def ages(self, intervals: NDArray[np.intp], phase: FloatLike = 1.0) -> StateAges:
+        """How old the state is at a phase of these intervals: at 1, the next snapshot is nearly there."""
+        return StateAges.oldest(
+            snapshot_every=phase * np.array(self.snapshot_every)[intervals],
+            sync_every=phase * np.array(self.sync_every)[intervals],
+            ship_seconds=self.ship_seconds,
+        )
+
+    def overhead(self, rows_per_second: FloatArray, state_bytes: FloatArray) -> Usage:
+        """What each tier adds at each interval; loads (..., 1 or intervals) give (..., intervals, tiers)."""
+        return self.overheads.of(
+            self.work.usage(rows_per_second, state_bytes),
+            state_bytes=state_bytes,
+            snapshot_every=np.array(self.snapshot_every),
+            sync_every=np.array(self.sync_every),
+        )
+
     def real(self, bound: FloatArray, luck: FloatArray) -> FloatArray:
         """What something takes of which only a bound is known; `luck` is drawn from a normal distribution."""
         return bound * np.exp(self.spread * (luck - _OF_95_PERCENT))
@@ -109,16 +134,15 @@ class ThesisRecoveries:
     """As the thesis reckons: one replay for all tiers, and nobody counts the time until it is noticed."""
 
     histories: Histories
-    model: ThesisModel = ThesisModel()
+    model: ThesisModel = field(default_factory=ThesisModel)
 
-    def seconds(
-        self, load: Load, *, snapshot_age: FloatArray, sync_age: FloatArray, precise: bool
-    ) -> FloatArray:
-        """Of every tier, (..., tiers)."""
-        found = self.model.predict(
-            self.histories, load, snapshot_age_seconds=snapshot_age, precise=precise
-        )
-        return found.seconds
+    def seconds(self, load: Load, ages: StateAges, *, precise: bool) -> FloatArray:
+        """Of every tier, (..., tiers); an idle stream has a row a second, so that its replay has a pace."""
+        paced = replace(load, rows_per_second=np.maximum(load.rows_per_second, 1.0))
+        rows = paced.rows_per_second * ages.snapshot
+        return self.model.predict(
+            self.histories, paced, rows_since_snapshot=rows, precise=precise
+        ).seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,18 +152,9 @@ class MeasuredRecoveries:
     bounds: Bounds
     model: RecoveryModel = field(default_factory=RecoveryModel)
 
-    def seconds(
-        self, load: Load, *, snapshot_age: FloatArray, sync_age: FloatArray, precise: bool
-    ) -> FloatArray:
+    def seconds(self, load: Load, ages: StateAges, *, precise: bool) -> FloatArray:
         """Of every tier, (..., tiers)."""
-        _, seconds = self.model.seconds(
-            self.bounds,
-            load,
-            snapshot_every=snapshot_age,
-            sync_every=sync_age,
-            ship_seconds=0.0,
-            precise=precise,
-        )
+        _, seconds = self.model.seconds(self.bounds, load, ages, precise=precise)
         return seconds
 
 

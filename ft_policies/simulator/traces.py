@@ -15,7 +15,7 @@ from ft_policies.errors import PermanentError
 from ft_policies.simulator.states import FloatArray, SlidingWindow
 
 DAY_SECONDS = 86_400.0
-BLOCK_TICKS = 256
+BLOCK_TICKS = 64
 Factors: TypeAlias = Callable[[FloatArray], FloatArray]
 
 
@@ -153,12 +153,13 @@ def _diurnal(
     streams: int, tick_seconds: float, span_seconds: float, chance: list[np.random.Generator]
 ) -> Factors:
     """Days and nights, each stream with its own noon, and some noise."""
-    noon = chance[0].random(streams)
+    noon = 2 * np.pi * chance[0].random(streams)
+    sine, cosine = _DAY_SWING * np.sin(noon), _DAY_SWING * np.cos(noon)
 
     def factors(times: FloatArray) -> FloatArray:
-        day = np.sin(2 * np.pi * (times[:, None] / DAY_SECONDS + noon))
-        noise = 1.0 + _DAY_NOISE * chance[1].uniform(-1.0, 1.0, day.shape)
-        return (1.0 + _DAY_SWING * day) * noise
+        hour = 2 * np.pi * times[:, None] / DAY_SECONDS
+        day = 1.0 + np.sin(hour) * cosine + np.cos(hour) * sine
+        return day * chance[1].uniform(1.0 - _DAY_NOISE, 1.0 + _DAY_NOISE, day.shape)
 
     return factors
 
