@@ -46,7 +46,7 @@ class Why(IntEnum):
 class Situation:
     """What is known of n streams, each with k candidates of intervals, the shortest first.
 
-    A candidate that a stream does not have costs infinity. `since_change` is the time since the
+    A candidate that a stream may not have costs infinity. `since_change` is the time since the
     tier or the interval changed last.
     """
 
@@ -176,7 +176,7 @@ class _Ranked:
     intervals: int
     seconds: FloatArray
     cost: FloatArray
-    """Infinite where a candidate does not hold the objective."""
+    """Infinite where a candidate does not hold the objective, or is not allowed."""
     current: IntArray
     holds_now: BoolArray
     cost_now: FloatArray
@@ -189,9 +189,8 @@ class _Ranked:
         holds = (seconds <= situation.objective) & situation.allowed.T[:, np.newaxis]
         cost = np.where(holds, _by_rank(situation.cost), np.inf).reshape(tiers * k, n)
         current = _rank(situation.current, situation.current_interval, k)
-        at = current * n + np.arange(n)
-        by_rank = seconds.reshape(tiers * k, n)
-        return cls(k, by_rank, cost, current, holds.take(at), cost.take(at))
+        cost_now = cost.take(current * n + np.arange(n))
+        return cls(k, seconds.reshape(tiers * k, n), cost, current, cost_now < np.inf, cost_now)
 
     def cheapest(self) -> tuple[IntArray, BoolArray]:
         """The rank of the cheapest candidate of each stream, and whether there is one at all."""
@@ -219,7 +218,7 @@ def _by_rank(array: FloatArray) -> FloatArray:
 
 
 def _rank(tier: IntArray, interval: IntArray, intervals: int) -> IntArray:
-    return tier * intervals + (intervals - 1 - interval)
+    return tier.astype(np.intp, copy=False) * intervals + (intervals - 1 - interval)
 
 
 def _tier_and_interval(rank: IntArray, intervals: int) -> tuple[IntArray, IntArray]:

@@ -22,7 +22,7 @@ from ft_policies.recovery_model import FloatArray, FloatLike
 JITTER_SECONDS = 0.1  # what no time is free of, however short: it does not shrink with the time
 LENT_OBSERVATIONS = 4.0
 LENT_SPREAD = 0.18  # of the logarithm: one observation is then trusted to a factor of about 1.7
-FEWEST_FOR_A_LINE = 4
+FEWEST_FOR_A_LINE = 3
 LEAST_SIZE_RATIO = 1.5  # sizes that are more alike than this say nothing about a slope
 OUTLIER_SPREADS = 3.0
 HALF_LIVES_KEPT = 5.0
@@ -166,7 +166,9 @@ class UpperQuantile:
 
     def _upper(self, ratios: FloatArray, weights: FloatArray, *, fitted: int) -> float:
         """The upper quantile of a new ratio's logarithm; what was fitted has used up observations."""
-        newest = _quantile(ratios, weights**2, 0.5)  # of half the half-life: what rises is followed
+        newest = _quantile(
+            ratios, weights**3, 0.5
+        )  # a third of the half-life: what rises is followed
         centre = max(_quantile(ratios, weights, 0.5), newest)
         away = ratios - centre
         usual = 1.4826 * _quantile(np.abs(away), weights, 0.5)

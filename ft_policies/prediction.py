@@ -145,11 +145,16 @@ class StateAges:
         sync_every: FloatLike,
         ship_seconds: FloatLike,
         sync_seconds: FloatLike = 0.0,
+        epoch_seconds: FloatLike = 0.0,
     ) -> "StateAges":
-        """At worst, the next snapshot is nearly there; secondaries sync by snapshots, and ask for them."""
-        snapshot = np.asarray(snapshot_every) + ship_seconds
-        sync = np.minimum(snapshot_every, sync_every) + ship_seconds + sync_seconds
-        return cls(snapshot=snapshot, sync=sync)
+        """Just before the next one is there, with an epoch under way that the last one does not have.
+
+        A snapshot takes `ship_seconds` until it can be read, and `sync_seconds` more until a secondary has
+        it. Secondaries sync by snapshots, and ask for one if the last is older than `sync_every`.
+        """
+        late = np.asarray(ship_seconds) + epoch_seconds
+        sync = np.minimum(snapshot_every, sync_every) + late + sync_seconds
+        return cls(snapshot=snapshot_every + late, sync=sync)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +185,7 @@ class RecoveryModel:
             sync_every=sync_every,
             ship_seconds=ship_seconds,
             sync_seconds=sync_seconds,
+            epoch_seconds=load.epoch_seconds,
         )
         return self.predict_at(histories, load, ages, precise=precise)
 

@@ -54,7 +54,8 @@ class Case:
 
     def holds(self, at: At) -> bool:
         """Whether the stream may have it and would be back in time."""
-        return self.allowed[at.tier] and self.seconds(at) <= self.objective
+        affordable = self.allowed[at.tier] and self.cost_of(at) < inf
+        return affordable and self.seconds(at) <= self.objective
 
     def cost_of(self, at: At) -> float:
         """In the unit that decides."""
@@ -87,15 +88,13 @@ def rejected(case: Case, at: At) -> str | None:
         return "not allowed"
     if not case.enough:
         return "too little data to predict it"
-    if not case.holds(at):
-        return _late(case, at)
-    return _not_worth_it(case, at)
+    if case.cost_of(at) == inf:
+        return "its cost is not known"
+    return _not_worth_it(case, at) if case.holds(at) else _late(case, at)
 
 
 def _not_worth_it(case: Case, at: At) -> str:
     cost, chosen = case.cost_of(at), case.cost_of(case.chosen)
-    if cost == inf:
-        return "its cost is not known"
     if case.why in _POSTPONED and at.tier == case.best:
         return _POSTPONED[case.why]
     if isclose(cost, chosen) and at.tier > case.chosen.tier:
@@ -184,6 +183,8 @@ def _late(case: Case, at: At) -> str:
 def _lost(case: Case) -> str:
     if not case.allowed[case.current.tier]:
         return f"{case.current.name} is not allowed"
+    if case.cost_of(case.current) == inf:
+        return f"{case.current.name} is not allowed at its present intervals"
     return f"{case.current.name} no longer holds: it {_late(case, case.current)}"
 
 

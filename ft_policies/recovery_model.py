@@ -20,7 +20,7 @@ FloatLike: TypeAlias = float | FloatArray
 BoolLike: TypeAlias = bool | BoolArray
 
 TIERS: tuple[Tier, ...] = tuple(Tier)
-FULLEST_LOAD = 0.9  # beyond this share of the capacity, catching up is not foreseen but capped
+FULLEST_LOAD = 0.9  # of the capacity: a fuller driver would hardly ever catch up
 
 
 class RecoveryStep(StrEnum):
@@ -139,17 +139,14 @@ def rows_to_replay(
     """The rows until nothing waits any more, (..., tiers): also those that arrive meanwhile.
 
     `behind_seconds`, (..., tiers) or less, pass before the replay begins. While r rows are replayed at
-    capacity c, r·rate/c more arrive, and so on: r / (1 - rate/c) in all.
+    capacity c, r·rate/c more arrive, and so on: r·c / (c - rate) in all.
     """
     since = rows_since_state(
         load, snapshot_age_seconds=snapshot_age_seconds, sync_age_seconds=sync_age_seconds
     )
     rate = np.asarray(load.rows_per_second)
-    capacity = np.asarray(load.capacity_rows_per_second)
-    share = np.divide(
-        rate, capacity, out=np.ones(np.broadcast(rate, capacity).shape), where=capacity > 0
-    )
-    growth = 1.0 / (1.0 - np.minimum(share, FULLEST_LOAD))
+    capacity = np.maximum(load.capacity_rows_per_second, rate / FULLEST_LOAD)
+    growth = np.divide(capacity, capacity - rate, out=np.ones_like(capacity), where=capacity > rate)
     waiting = since + rate[..., np.newaxis] * behind_seconds
     waits = np.array([tier is not Tier.ACTIVE_REPLICATION for tier in TIERS])
     return np.where(waits, waiting * growth[..., np.newaxis], 0.0)

@@ -175,10 +175,15 @@ def test_the_interval_that_makes_the_whole_cheapest_is_chosen_with_the_tier() ->
     assert chosen(dwelling) == (PR, 0, Why.DWELLING)
 
 
-def test_an_interval_that_a_stream_may_not_have_is_left_and_never_chosen() -> None:
+def test_an_interval_that_a_stream_may_not_have_is_left_at_once() -> None:
     not_had = [np.inf] * 6
     grid = {"predicted": [SECONDS] * 2, "cost": [not_had, COSTS]}
-    assert chosen(a_stream(current=DEP, **grid)) == (DEP, 1, Why.SAVES)
+    assert chosen(a_stream(current=DEP, since_change=60.0, **grid)) == (DEP, 1, Why.NEEDED)
+
+
+def test_small_integers_do_not_overflow() -> None:
+    small = a_stream(current=np.int8(PR), predicted=[SECONDS] * 40, cost=[COSTS] * 40)
+    assert chosen(small) == (DEP, 39, Why.NEEDED)
 
 
 def test_no_streams_need_no_choice() -> None:

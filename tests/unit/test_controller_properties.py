@@ -19,14 +19,15 @@ def a_fleet(seed: int, *, streams: int = 20, intervals: int = 3) -> Situation:
     grid = (streams, intervals, 6)
     predicted = np.sort(numbers.integers(0, 20, grid), axis=2).astype(float)
     predicted[:, :, 0] = 0.0
-    some = numbers.random(streams)
+    cost = numbers.integers(0, 12, grid) / 10
+    cost[:, :-1][numbers.random((streams, intervals - 1)) < 0.1] = np.inf  # intervals not had
     return Situation(
         predicted=predicted,
         predicted_ahead=predicted * numbers.choice([0.5, 1.0, 2.0], (streams, 1, 1)),
-        cost=numbers.integers(0, 12, grid) / 10,
+        cost=cost,
         objective=numbers.integers(0, 20, streams).astype(float),
         allowed=numbers.random((streams, 6)) < numbers.choice([0.5, 1.0]),
-        enough=some < 0.9,
+        enough=numbers.random(streams) < 0.9,
         current=numbers.integers(0, 6, streams),
         current_interval=numbers.integers(0, intervals, streams),
         since_change=numbers.choice([0.0, 59.0, 60.0, 100.0, 300.0, 1e6], streams),
@@ -50,7 +51,8 @@ def at(grid: Any, tier: Any, interval: Any) -> Any:
 
 def holding(fleet: Situation) -> Any:
     seconds = np.maximum(fleet.predicted, fleet.predicted_ahead)
-    return (seconds <= fleet.objective[:, None, None]) & fleet.allowed[:, None, :]
+    in_time = seconds <= fleet.objective[:, None, None]
+    return in_time & fleet.allowed[:, None, :] & (fleet.cost < np.inf)
 
 
 def only(fleet: Situation, rows: Any) -> Situation:

@@ -131,6 +131,12 @@ def test_ties_misses_and_unknown_costs_are_told_apart() -> None:
             " (predicted 6.2 s)",
         ),
         (
+            {"cost": [MONEY, (np.inf,) * 6]},
+            Why.NEEDED,
+            "active_standby is not allowed at its present intervals; deployed is the cheapest that"
+            " is back within 10 s (predicted 6.2 s)",
+        ),
+        (
             {"current": DEP},
             Why.CHEAPEST,
             "deployed is still the cheapest that is back within 10 s (predicted 6.2 s)",

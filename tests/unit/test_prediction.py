@@ -1,0 +1,233 @@
+"""Every tier's recovery time from what the steps took before, or the news that nobody knows."""
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from ft_policies.estimators import MaxOfHistory, Observation
+from ft_policies.prediction import Bounds, Histories, Prediction, RecoveryModel, StateAges
+from ft_policies.recovery_model import TIERS, FloatArray, Load, RecoveryStep, recovery_seconds
+from ft_policies.thesis_model import ThesisModel
+from ft_policies.tiers import Tier
+
+LOAD = Load(
+    rows_per_second=100.0, capacity_rows_per_second=400.0, state_bytes=1e7, epoch_seconds=1.0
+)
+AGES = StateAges(snapshot=10.0, sync=5.0)
+WARM = {
+    RecoveryStep.DETECT: 0.5,
+    RecoveryStep.READ_SNAPSHOT: 1.0,
+    RecoveryStep.WIRE_RECEIVE: 2.0,
+    RecoveryStep.WIRE_SEND: 0.2,
+    RecoveryStep.REPLAY: 3.0,
+}
+COLD = {step: 2.0 * seconds for step, seconds in WARM.items()} | {RecoveryStep.DEPLOY: 8.0}
+MAXIMA = RecoveryModel(estimator=MaxOfHistory())
+
+
+def histories(
+    *, warm: bool = True, cold: bool = True, without: str = "", count: int = 5
+) -> Histories:
+    steps: dict[RecoveryStep, list[Observation]] = {}
+    for step in RecoveryStep:
+        known = [(COLD, True)] * cold + [(WARM, False)] * warm
+        steps[step] = [
+            Observation(seconds=one[step], cold=is_cold, at=at)
+            for one, is_cold in known
+            if step in one and step != without
+            for at in range(count)
+        ]
+    return Histories(steps=steps)
+
+
+def of(prediction: Prediction) -> dict[Tier, float]:
+    return dict(zip(TIERS, prediction.seconds.tolist(), strict=True))
+
+
+def test_cold_observations_are_for_a_launch_and_warm_ones_for_the_rest() -> None:
+    assert of(MAXIMA.predict_at(histories(), LOAD, AGES)) == pytest.approx(
+        {
+            Tier.ACTIVE_REPLICATION: 0.0,
+            Tier.ACTIVE_STANDBY: 3.7,
+            Tier.PASSIVE_STANDBY_HOT: 3.7,
+            Tier.PASSIVE_STANDBY_COLD: 5.5,
+            Tier.DEPLOYED: 6.5,
+            Tier.PASSIVE_REPLICATION: 21.0,
+        }
+    )
+
+
+def test_cold_observations_may_stand_for_warm_ones() -> None:
+    prediction = MAXIMA.predict_at(histories(warm=False), LOAD, AGES)
+    assert of(prediction)[Tier.DEPLOYED] == pytest.approx(13.0)
+    assert prediction.enough
+    assert prediction.missing == ()
+
+
+def test_warm_observations_say_nothing_about_a_launch() -> None:
+    prediction = MAXIMA.predict_at(histories(cold=False), LOAD, AGES)
+    assert of(prediction)[Tier.PASSIVE_REPLICATION] == np.inf
+    assert of(prediction)[Tier.DEPLOYED] == pytest.approx(6.5)
+    assert prediction.enough
+    assert set(prediction.missing) == set(RecoveryStep)
+
+
+def test_a_step_that_was_never_measured_rules_out_who_needs_it() -> None:
+    known = histories(without=RecoveryStep.READ_SNAPSHOT)
+    prediction = RecoveryModel().predict_at(known, LOAD, AGES)
+    assert np.isfinite(prediction.seconds).tolist() == [True, True, True, True, False, False]
+    assert prediction.missing == (RecoveryStep.READ_SNAPSHOT,)
+    assert prediction.why == "too little is known of read_snapshot"
+
+
+def test_nothing_measured_is_not_enough() -> None:
+    prediction = RecoveryModel().predict_at(Histories(steps={}), LOAD, AGES)
+    assert not prediction.enough
+    assert prediction.seconds.tolist() == [0.0] + [np.inf] * 5
+    assert prediction.missing == tuple(RecoveryStep)
+
+
+def test_a_stream_that_may_have_a_gap_needs_no_replay() -> None:
+    known = histories(without=RecoveryStep.REPLAY)
+    gap = RecoveryModel().predict_at(known, LOAD, AGES, precise=False)
+    assert np.isfinite(gap.seconds).all()
+
+
+def test_the_oldest_state_is_an_interval_old_and_what_it_takes_to_arrive() -> None:
+    ages = StateAges.oldest(
+        snapshot_every=30.0,
+        sync_every=5.0,
+        ship_seconds=2.0,
+        sync_seconds=1.0,
+        epoch_seconds=0.5,
+    )
+    assert float(ages.snapshot) == 32.5
+    assert float(ages.sync) == 8.5
+    lazy = StateAges.oldest(snapshot_every=3.0, sync_every=60.0, ship_seconds=0.0)
+    assert float(lazy.sync) == 3.0  # whatever is shipped is synced
+
+
+def replays_by_rows() -> Histories:
+    """A second, and one more for 500 rows; reading takes a second for 10 MB."""
+    steps = dict(histories().steps)
+    steps[RecoveryStep.REPLAY] = [
+        Observation(seconds=1.0 + rows / 500.0, size=rows, cold=cold, at=rows)
+        for rows in (100.0, 300.0, 500.0, 1000.0, 2000.0, 3000.0)
+        for cold in (True, False)
+    ]
+    steps[RecoveryStep.READ_SNAPSHOT] = [
+        Observation(seconds=size / 1e7, size=size, cold=cold, at=size)
+        for size in (1e6, 1e7, 5e7, 1e8)
+        for cold in (True, False)
+    ]
+    return Histories(steps=steps)
+
+
+BY_ROWS = Bounds.of(RecoveryModel().lines(replays_by_rows()))
+
+
+def test_longer_intervals_take_longer_where_they_matter() -> None:
+    prediction = RecoveryModel().predict(
+        replays_by_rows(),
+        LOAD,
+        snapshot_every=np.array([5.0, 10.0, 30.0]),
+        sync_every=5.0,
+        ship_seconds=0.1,
+    )
+    assert prediction.seconds.shape == (3, 6)
+    assert (np.diff(prediction.seconds[:, 4:], axis=0) > 0).all()
+    assert (np.ptp(prediction.seconds[:, :4], axis=0) < 1e-9).all()
+
+
+def test_the_steps_add_up_to_what_is_predicted() -> None:
+    prediction = RecoveryModel().predict_at(replays_by_rows(), LOAD, AGES)
+    assert recovery_seconds(prediction.steps) == pytest.approx(prediction.seconds)
+
+
+def test_steps_are_not_all_at_their_worst_at_once() -> None:
+    apart, alike = (
+        RecoveryModel(correlation=c).predict_at(histories(count=1), LOAD, AGES).seconds
+        for c in (0.0, 1.0)
+    )
+    typical = MAXIMA.predict_at(histories(count=1), LOAD, AGES).seconds
+    assert (apart[1:] < alike[1:]).all()
+    assert (apart[1:] > typical[1:]).all()
+
+
+def test_many_streams_at_once_are_predicted_as_each_alone() -> None:
+    model, known = RecoveryModel(), [histories(), replays_by_rows(), histories(cold=False)]
+    rates, sizes = np.array([[50.0], [100.0], [500.0]]), np.array([[1e6], [5e7], [1e8]])
+    ages = StateAges(snapshot=np.array([5.0, 20.0]), sync=5.0)
+    bounds = Bounds.stacked(Bounds.of(model.lines(one)) for one in known)
+    loads = Load(
+        rows_per_second=rates, capacity_rows_per_second=1e3, state_bytes=sizes, epoch_seconds=1.0
+    )
+    precise = np.array([[True], [False], [True]])
+    _, together = model.seconds(bounds, loads, ages, precise=precise)
+    assert together.shape == (3, 2, 6)
+    for at, one in enumerate(known):
+        load = Load(
+            rows_per_second=float(rates[at, 0]),
+            capacity_rows_per_second=1e3,
+            state_bytes=float(sizes[at, 0]),
+            epoch_seconds=1.0,
+        )
+        alone = model.predict_at(one, load, ages, precise=bool(precise[at, 0]))
+        assert together[at] == pytest.approx(alone.seconds)
+
+
+@given(st.floats(0, 1e4), st.floats(0, 1e9), st.floats(0, 300), st.floats(1.0, 10.0))
+def test_more_load_state_or_age_never_make_a_recovery_shorter(
+    rate: float, state: float, age: float, more: float
+) -> None:
+    def predicted(by: float) -> FloatArray:
+        load = Load(
+            rows_per_second=by * rate,
+            capacity_rows_per_second=1e5,
+            state_bytes=by * state,
+            epoch_seconds=1.0,
+        )
+        ages = StateAges(snapshot=by * age, sync=by * age)
+        return RecoveryModel().seconds(BY_ROWS, load, ages)[1]
+
+    assert (predicted(more) >= predicted(1.0) - 1e-6).all()
+
+
+WRITES = [Observation(seconds=1.0, size=5e6), Observation(seconds=1.0, size=2e6)]
+
+
+def test_the_thesis_model_is_the_thesis_one() -> None:
+    known = Histories(steps=histories().steps, writes=WRITES)
+    prediction = ThesisModel().predict(known, LOAD, rows_since_snapshot=350.0)
+    replay, read = 3.5, 1e7 / 2e6
+    assert of(prediction) == pytest.approx(
+        {
+            Tier.ACTIVE_REPLICATION: 0.0,
+            Tier.ACTIVE_STANDBY: 0.4 + replay,
+            Tier.PASSIVE_STANDBY_HOT: 0.4 + replay,
+            Tier.PASSIVE_STANDBY_COLD: 4.0 + replay,
+            Tier.DEPLOYED: read + 4.0 + replay,
+            Tier.PASSIVE_REPLICATION: 8.0 + read + 4.0 + replay,
+        }
+    )
+    assert prediction.missing == ()
+    gap = ThesisModel().predict(known, LOAD, rows_since_snapshot=350.0, precise=False)
+    assert prediction.seconds - gap.seconds == pytest.approx([0.0] + [replay] * 5)
+
+
+def test_the_thesis_model_can_count_detection_and_lack_data() -> None:
+    known = histories(without=RecoveryStep.DETECT)
+    counted = ThesisModel(count_detection=True).predict(known, LOAD, rows_since_snapshot=0.0)
+    assert counted.missing == (RecoveryStep.DETECT, RecoveryStep.READ_SNAPSHOT)
+    assert not counted.enough
+    assert ThesisModel().predict(known, LOAD, rows_since_snapshot=0.0).enough
+
+
+def test_a_stream_at_rest_has_nothing_or_no_end_to_replay() -> None:
+    idle = Load(
+        rows_per_second=0.0, capacity_rows_per_second=1e3, state_bytes=0.0, epoch_seconds=1.0
+    )
+    nothing = ThesisModel().predict(histories(), idle, rows_since_snapshot=0.0)
+    some = ThesisModel().predict(histories(), idle, rows_since_snapshot=10.0)
+    assert nothing.seconds[1] == pytest.approx(0.4)
+    assert some.seconds[1] == np.inf
