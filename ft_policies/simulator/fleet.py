@@ -27,12 +27,14 @@ class Fleet:
         self.switches = np.zeros(size)
         self.failures = np.zeros(size)
         self.misses = np.zeros(size)
+        self.double_misses = np.zeros(size)
         self.billed_hours = np.zeros(size)
         self._started_hours = started_hours
         self._started_at = np.zeros(size)
         self._paid_until = np.zeros(size)
         self._before = np.zeros(size, dtype=np.intp)
         self._ready_at = np.zeros(size)
+        self._alone_until = np.zeros(size)
 
     def situation(
         self, predicted: FloatArray, cost: FloatArray, *, enough: NDArray[np.bool_]
@@ -78,15 +80,18 @@ class Fleet:
     ) -> None:
         """Let the primaries of these streams fail, when a recovery takes so long in each tier.
 
-        Until there is a new secondary, only the weakest tier is covered.
+        Until there is a new secondary, only the weakest tier is covered. What a second failure misses
+        meanwhile is no fault of the choice, and does not make it warier.
         """
         covered = self._covered(rows, now)
         missed = took[np.arange(len(rows)), covered] > self.objective[rows]
+        alone = now < self._alone_until[rows]
         self.failures[rows] += 1
         self.misses[rows] += missed
-        self.recent_misses[rows] += missed
+        self.double_misses[rows] += missed & alone
+        self.recent_misses[rows] += missed & ~alone
         self._before[rows] = _WEAKEST
-        self._ready_at[rows] = now + change_seconds
+        self._ready_at[rows] = self._alone_until[rows] = now + change_seconds
 
     def pass_time(self, seconds: float, *, kept_share: float) -> None:
         """Let a tick pass, and misses be forgotten a little."""

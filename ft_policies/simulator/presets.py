@@ -1,14 +1,14 @@
 """The systems that are known: StreamMine3G as in the thesis, and Holdfast as it was measured."""
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from ft_policies.controller import ControllerPolicy
-from ft_policies.costs import ASSUMED_SHARES
+from ft_policies.costs import ASSUMED_SHARES, TierShares, Usage
 from ft_policies.estimators import Observation
 from ft_policies.prediction import Bounds, Histories, RecoveryModel
-from ft_policies.recovery_model import STEPS, TIERS, RecoveryStep
+from ft_policies.recovery_model import STEPS, TIERS, Load, RecoveryStep
 from ft_policies.simulator.states import SlidingWindow
 from ft_policies.simulator.systems import (
     MeasuredOverheads,
@@ -116,14 +116,56 @@ MEASURED = System(
 store of a project does not know."""
 
 
-def measured(histories: Histories) -> System:
-    """Holdfast as it was measured somewhere: what was never seen there is taken from `MEASURED`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a live store knows of one stream, in floats; 0 is what it does not know."""
+
+    histories: Histories
+    load: Load
+    primary: Usage
+    shares: TierShares
+    ship_seconds: float
+    new_state_bytes_per_second: float
+    requests_per_snapshot: float
+    requests_per_sync: float
+
+
+def measured(seen: Seen, *, snapshot_every: float, sync_every: float) -> System:
+    """Holdfast as one stream has it; what was never seen of it is taken from `MEASURED`."""
+    rows = float(seen.load.rows_per_second) or MEASURED.usual_rows_per_second
+    window = MEASURED.state.window_seconds
+    state_bytes = float(seen.load.state_bytes) or rows * MEASURED.state.bytes_per_rate
+    state = SlidingWindow(window_seconds=window, bytes_per_row=state_bytes / rows / window)
+    return replace(
+        MEASURED,
+        recoveries=MeasuredRecoveries(bounds=_seen_bounds(seen.histories)),
+        overheads=MeasuredOverheads(
+            shares=seen.shares,
+            new_share_per_second=seen.new_state_bytes_per_second / state_bytes or 1 / window,
+            requests_per_snapshot=seen.requests_per_snapshot or 2.0,
+            requests_per_sync=seen.requests_per_sync or 4.0,
+        ),
+        work=MEASURED.work.scaled_to(
+            seen.primary,
+            rows_per_second=rows,
+            state_bytes=state_bytes,
+            capacity_rows_per_second=float(seen.load.capacity_rows_per_second),
+        ),
+        usual_rows_per_second=rows,
+        state=state,
+        snapshot_every=(snapshot_every,),
+        sync_every=(sync_every,),
+        ship_seconds=seen.ship_seconds,
+        epoch_seconds=float(seen.load.epoch_seconds),
+    )
+
+
+def _seen_bounds(histories: Histories) -> Bounds:
     seen, fallback = Bounds.of(RecoveryModel().lines(histories)), _measured_bounds()
     known = np.isfinite(seen.base)
-    bounds = Bounds(
+    return Bounds(
         **{
             one.name: np.where(known, getattr(seen, one.name), getattr(fallback, one.name))
             for one in fields(Bounds)
         }
     )
-    return replace(MEASURED, recoveries=MeasuredRecoveries(bounds=bounds))

@@ -45,6 +45,8 @@ class Outcome:
     money: Money | None
     failures: int
     misses: int
+    double_misses: int
+    """Those of failures that came before there was a new secondary; no tier would have helped."""
     switches_per_hour: float
     """Of a stream."""
 
@@ -73,7 +75,8 @@ class Account:
 
     def _counted(self, cell: NDArray[np.intp], amounts: FloatArray | None) -> FloatArray:
         size = int(np.prod(self._cells))
-        return np.bincount(cell, weights=amounts, minlength=size).reshape(self._cells)
+        counted = np.bincount(cell, weights=amounts, minlength=size)
+        return counted.astype(np.float64).reshape(self._cells)
 
 
 def outcomes(
@@ -89,8 +92,10 @@ def outcomes(
     by_objective = account.cost.reshape(2, count, -1).sum(axis=-1)
     ticks = account.ticks.sum(axis=(1, 2))
     stream_hours = ticks * system.tick_seconds / SECONDS_OF_AN_HOUR
-    counted = (fleet.failures, fleet.misses, fleet.switches, fleet.billed_hours)
-    failures, misses, switches, billed = (one.reshape(count, -1).sum(axis=1) for one in counted)
+    counted = {
+        name: getattr(fleet, name).reshape(count, -1).sum(axis=1)
+        for name in ("failures", "misses", "double_misses", "switches", "billed_hours")
+    }
     return tuple(
         Outcome(
             objective_seconds=objective,
@@ -101,10 +106,13 @@ def outcomes(
             },
             cost=float(by_objective[0, i] / ticks[i]),
             cost_share=_share(by_objective[0, i], by_objective[1, i]),
-            money=_money(prices, used, always, i, float(billed[i] / stream_hours[i])),
-            failures=int(failures[i]),
-            misses=int(misses[i]),
-            switches_per_hour=float(switches[i] / stream_hours[i]),
+            money=_money(
+                prices, used, always, i, float(counted["billed_hours"][i] / stream_hours[i])
+            ),
+            failures=int(counted["failures"][i]),
+            misses=int(counted["misses"][i]),
+            double_misses=int(counted["double_misses"][i]),
+            switches_per_hour=float(counted["switches"][i] / stream_hours[i]),
         )
         for i, objective in enumerate(objectives)
     )

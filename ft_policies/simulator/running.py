@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ft_policies.costs import ALL_COSTS, Prices
 from ft_policies.simulator.failing import Failures
@@ -52,14 +53,25 @@ class Scenario:
         return self.guarantee is not Guarantee.GAP
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """Some ticks that have passed: their load, and the tiers held, (ticks, objectives, streams)."""
+
+    done: float
+    """Which share of the simulation is over."""
+    load: Block
+    tiers: NDArray[np.intp]
+
+
 def simulate(
-    scenario: Scenario, progress: Callable[[float], None] = lambda done: None
+    scenario: Scenario, watch: Callable[[Passed], None] = lambda passed: None
 ) -> tuple[Outcome, ...]:
-    """What comes of each objective; `progress` is told which share is done."""
+    """What comes of each objective; who watches is told what happens."""
     run = _Run(scenario)
     for block in scenario.trace.blocks(scenario.ticks, scenario.system.tick_seconds):
-        run.through(block)
-        progress(run.ticks / scenario.ticks)
+        tiers = run.through(block)
+        by_objective = tiers.reshape(len(tiers), len(scenario.objectives), -1)
+        watch(Passed(done=run.ticks / scenario.ticks, load=block, tiers=by_objective))
     return outcomes(
         scenario.system, scenario.objectives, run.account, run.fleet, scenario.billed_by
     )
@@ -95,8 +107,8 @@ class _Run:
         )
         self.account = Account(self._objectives, streams, intervals)
 
-    def through(self, block: Block) -> None:
-        """All ticks of a block; who was where is added up at its end."""
+    def through(self, block: Block) -> NDArray[np.intp]:
+        """All ticks of a block; who was where is added up at its end, and told."""
         rates = np.tile(block.rows_per_second, self._objectives)
         states = np.tile(block.state_bytes, self._objectives)
         tiers, intervals = (np.empty(rates.shape, dtype=np.intp) for _ in range(2))
@@ -104,6 +116,7 @@ class _Run:
             self._tick(rate, state)
             tiers[at], intervals[at] = self.fleet.tier, self.fleet.interval
         self.account.add(tiers, intervals, rates, states)
+        return tiers
 
     def _tick(self, rate: FloatArray, state: FloatArray) -> None:
         system, fleet = self._system, self.fleet

@@ -69,6 +69,32 @@ class Work:
             instances=1.0,
         )
 
+    def scaled_to(
+        self,
+        primary: Usage,
+        *,
+        rows_per_second: float,
+        state_bytes: float,
+        capacity_rows_per_second: float,
+    ) -> "Work":
+        """The same in proportion, so that a primary with this load takes what one was seen to take."""
+        mine = self.usage(np.array(rows_per_second), np.array(state_bytes))
+
+        def factor(use: str) -> float:
+            return float(getattr(primary, use) / getattr(mine, use).item()) or 1.0
+
+        cpu, memory, network = map(
+            factor, ("cpu_cores", "memory_bytes", "network_bytes_per_second")
+        )
+        return Work(
+            cpu_cores=self.cpu_cores * cpu,
+            cpu_seconds_per_row=self.cpu_seconds_per_row * cpu,
+            memory_bytes=self.memory_bytes * memory,
+            memory_per_state_byte=self.memory_per_state_byte * memory,
+            network_bytes_per_row=self.network_bytes_per_row * network,
+            capacity_rows_per_second=capacity_rows_per_second or self.capacity_rows_per_second,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:

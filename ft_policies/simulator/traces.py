@@ -107,7 +107,7 @@ class Recorded:
 
 def _times(ticks: int, tick_seconds: float) -> Iterator[FloatArray]:
     for first in range(0, ticks, BLOCK_TICKS):
-        yield np.arange(first, min(first + BLOCK_TICKS, ticks)) * tick_seconds
+        yield np.arange(first, min(first + BLOCK_TICKS, ticks), dtype=np.float64) * tick_seconds
 
 
 _FLEET_SPREAD = 0.8

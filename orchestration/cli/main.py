@@ -17,6 +17,7 @@ from orchestration.cli.commands import (
     incidents,
     logs,
     services,
+    simulate,
     snapshots,
     status,
     streams,
@@ -89,6 +90,7 @@ switch.add_to(app)
 status.add_to(app)
 logs.add_to(app)
 incidents.add_to(app)
+simulate.add_to(app)
 app.add_typer(snapshots.app, name="snapshots")
 demo.add_to(app)
 
