@@ -11,6 +11,7 @@ from ft_policies.tiers import SECONDARY
 
 _HAS_SECONDARY = np.array([SECONDARY[tier].deploy for tier in TIERS])
 _WEAKEST = len(TIERS) - 1
+_FORGOTTEN = 0.05
 
 
 class Fleet:
@@ -93,10 +94,10 @@ class Fleet:
         self._before[rows] = _WEAKEST
         self._ready_at[rows] = self._alone_until[rows] = now + change_seconds
 
-    def pass_time(self, seconds: float, *, kept_share: float) -> None:
-        """Let a tick pass, and misses be forgotten a little."""
-        self.since_change += seconds
+    def forget(self, kept_share: float) -> None:
+        """Let misses be forgotten a little, and at last for good."""
         self.recent_misses *= kept_share
+        self.recent_misses[self.recent_misses < _FORGOTTEN] = 0.0
 
     def _covered(self, rows: NDArray[np.intp], now: float) -> NDArray[np.intp]:
         tier = self.tier[rows]

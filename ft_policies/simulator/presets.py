@@ -72,7 +72,7 @@ def _measured_bounds() -> Bounds:
         RecoveryStep.READ_SNAPSHOT: (0.0, 0.0, 0.0, 0.0, 0.3, 0.3),
         RecoveryStep.WIRE_RECEIVE: (0.0, 0.0, 0.0, 2.0, 2.0, 2.7),
         RecoveryStep.WIRE_SEND: (0.25,) * len(TIERS),
-        RecoveryStep.REPLAY: (0.0, 1.0, 2.0, 4.0, 5.0, 8.0),
+        RecoveryStep.REPLAY: (0.0, 1.0, 4.0, 4.5, 5.0, 8.0),
     }
     per_size = {RecoveryStep.READ_SNAPSHOT: 1.5e-8, RecoveryStep.REPLAY: 5e-5}
     slope = np.array([[per_size.get(step, 0.0) for step in STEPS]] * len(TIERS))
@@ -112,8 +112,8 @@ MEASURED = System(
     spread=0.25,
     looks_ahead=True,
 )
-"""Holdfast on a machine of two cores, as its failover benchmark found it: the fallback for what the live
-store of a project does not know."""
+"""Holdfast on a machine of two cores: round figures near what its failover benchmark finds there, and the
+fallback for what the live store of a project does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,7 +87,7 @@ class _Run:
         self._rows = np.arange(self._objectives * streams)
         self._predicted = predictions(system, precise=scenario.precise)
         self._cost = costs(system, scenario.rank_by)
-        self._trends = [Trend(system.change_seconds, system.tick_seconds) for _ in range(2)]
+        self._trend = Trend(system.change_seconds, system.tick_seconds)
         self._failures = Failures(
             system,
             precise=scenario.precise,
@@ -96,7 +96,6 @@ class _Run:
             objectives=self._objectives,
             seed=scenario.seed,
         )
-        self._kept_share = 0.5 ** (system.tick_seconds / system.forgets_seconds)
         self._enough = np.zeros(self._rows.size, dtype=bool)
         self.ticks = 0
         intervals, billed_by = len(system.snapshot_every), scenario.billed_by
@@ -109,30 +108,27 @@ class _Run:
 
     def through(self, block: Block) -> NDArray[np.intp]:
         """All ticks of a block; who was where is added up at its end, and told."""
-        rates = np.tile(block.rows_per_second, self._objectives)
-        states = np.tile(block.state_bytes, self._objectives)
-        tiers, intervals = (np.empty(rates.shape, dtype=np.intp) for _ in range(2))
-        for at, (rate, state) in enumerate(zip(rates, states, strict=True)):
-            self._tick(rate, state)
+        load = np.tile(np.stack((block.rows_per_second, block.state_bytes), 1), self._objectives)
+        tiers, intervals = (np.empty(load[:, 0].shape, dtype=np.intp) for _ in range(2))
+        for at, one in enumerate(load):
+            self._tick(one)
             tiers[at], intervals[at] = self.fleet.tier, self.fleet.interval
-        self.account.add(tiers, intervals, rates, states)
+        self.account.add(tiers, intervals, load[:, 0], load[:, 1])
+        passed = len(load) * self._system.tick_seconds
+        self.fleet.forget(0.5 ** (passed / self._system.forgets_seconds))
         return tiers
 
-    def _tick(self, rate: FloatArray, state: FloatArray) -> None:
+    def _tick(self, load: FloatArray) -> None:
         system, fleet = self._system, self.fleet
         now = self.ticks * system.tick_seconds
         self.ticks += 1
         if now >= system.learns_seconds:
             self._enough[:] = True
-        if system.looks_ahead:
-            rate_trend, state_trend = self._trends
-            predicted = self._predicted(rate_trend.ahead(rate), state_trend.ahead(state))
-        else:
-            predicted = self._predicted(rate, state)
-        cost = self._cost(rate, state)
+        predicted = self._predicted(*(self._trend.ahead(load) if system.looks_ahead else load))
+        cost = self._cost(*load)
         situation = fleet.situation(predicted, cost, enough=self._enough)
         fleet.move(system.policy.choose(situation), now=now, change_seconds=system.change_seconds)
         self.account.cost[0] += cost[self._rows, fleet.interval, fleet.tier]
         self.account.cost[1] += cost[:, -1, 0]
-        fleet.pass_time(system.tick_seconds, kept_share=self._kept_share)
-        self._failures.strike(fleet, rate, state, now + system.tick_seconds)
+        fleet.since_change += system.tick_seconds
+        self._failures.strike(fleet, *load, now + system.tick_seconds)

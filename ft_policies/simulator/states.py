@@ -34,17 +34,21 @@ class WindowState:
         self._ticks = window_ticks
         self._bytes_per_rate = bytes_per_rate
         self._before: FloatArray | None = None
+        self._within: FloatArray | float = 0.0
 
     def after(self, rows_per_second: FloatArray) -> FloatArray:
         """Bytes at each of the next ticks; rates and bytes are (ticks, streams)."""
-        before = self._before
-        if before is None:
-            before = np.repeat(rows_per_second[:1], self._ticks, axis=0)
-        rates = np.concatenate((before, rows_per_second))
-        self._before = rates[-self._ticks :]
-        arrived = np.cumsum(rates, axis=0)
-        within = arrived[self._ticks :] - arrived[: -self._ticks]
-        return np.maximum(within * self._bytes_per_rate, 0.0)
+        if self._before is None:
+            self._before = np.repeat(rows_per_second[:1], self._ticks, axis=0)
+            self._within = self._before.sum(axis=0)
+        rates = np.concatenate((self._before, rows_per_second))
+        within = rows_per_second - rates[: len(rows_per_second)]
+        within[0] += self._within
+        np.cumsum(within, axis=0, out=within)
+        self._before, self._within = rates[-self._ticks :].copy(), within[-1].copy()
+        np.maximum(within, 0.0, out=within)
+        within *= self._bytes_per_rate
+        return within
 
 
 class Trend:
