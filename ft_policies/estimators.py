@@ -86,11 +86,11 @@ class Estimator(Protocol):
 
     def estimate(self, history: Sequence[Observation], *, size: float = 0.0) -> Estimate:
         """The bound at one size."""
-        ...
+        return self.line(history).estimate(size)
 
 
 @dataclass(frozen=True, slots=True)
-class MaxOfHistory:
+class MaxOfHistory(Estimator):
     """The thesis' estimator: the longest time ever seen, whatever its size; nothing is forgotten."""
 
     def line(self, history: Sequence[Observation]) -> Line:
@@ -100,13 +100,9 @@ class MaxOfHistory:
         longest = max(one.seconds for one in history)
         return Line(base=longest, samples=len(history), why=f"the longest of {len(history)}")
 
-    def estimate(self, history: Sequence[Observation], *, size: float = 0.0) -> Estimate:
-        """The bound at one size."""
-        return self.line(history).estimate(size)
-
 
 @dataclass(frozen=True, slots=True)
-class LeastThroughput:
+class LeastThroughput(Estimator):
     """The thesis' estimator of a transfer: its size over the least throughput ever seen."""
 
     def line(self, history: Sequence[Observation]) -> Line:
@@ -117,13 +113,9 @@ class LeastThroughput:
         why = f"at the least throughput of {len(paces)}"
         return Line(base=0.0, slope=max(paces), samples=len(paces), why=why)
 
-    def estimate(self, history: Sequence[Observation], *, size: float = 0.0) -> Estimate:
-        """The bound at one size."""
-        return self.line(history).estimate(size)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpperQuantile:
+class UpperQuantile(Estimator):
     """What `confidence` of new observations stay under.
 
     An observation counts half as much as one that has come `half_life` observations later. With fewer than
@@ -160,16 +152,10 @@ class UpperQuantile:
             + (", by size" if slope > 0 else ""),
         )
 
-    def estimate(self, history: Sequence[Observation], *, size: float = 0.0) -> Estimate:
-        """The bound at one size."""
-        return self.line(history).estimate(size)
-
     def _upper(self, ratios: FloatArray, weights: FloatArray, *, fitted: int) -> float:
         """The upper quantile of a new ratio's logarithm; what was fitted has used up observations."""
-        newest = _quantile(
-            ratios, weights**3, 0.5
-        )  # a third of the half-life: what rises is followed
-        centre = max(_quantile(ratios, weights, 0.5), newest)
+        of_late = _quantile(ratios, weights**3, 0.5)  # a rise is followed
+        centre = max(_quantile(ratios, weights, 0.5), of_late)
         away = ratios - centre
         usual = 1.4826 * _quantile(np.abs(away), weights, 0.5)
         limit = OUTLIER_SPREADS * max(usual, LENT_SPREAD)

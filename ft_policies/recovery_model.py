@@ -72,7 +72,7 @@ def recovery_seconds(
     """How long each tier takes to recover, (..., tiers).
 
     Without `precise` (a guarantee of `gap`) nothing is replayed; without `count_detection` the time until
-    somebody notices is left out, as in the thesis.
+    somebody notices is left out, as in the thesis. `precise` has the leading axes only.
     """
     total = np.zeros(len(TIERS))
     for part in _charged(steps, precise, count_detection=count_detection):

@@ -64,5 +64,6 @@ def _over(rows: FloatLike, rows_per_second: FloatLike) -> FloatArray:
     count, pace = np.broadcast_arrays(
         np.asarray(rows, dtype=np.float64), np.asarray(rows_per_second, dtype=np.float64)
     )
-    endless = np.where(count > 0, np.inf, 0.0)
-    return np.divide(count, pace, out=endless, where=pace > 0)
+    seconds: FloatArray = np.where(count > 0, np.inf, 0.0)
+    np.divide(count, pace, out=seconds, where=pace > 0)
+    return seconds
