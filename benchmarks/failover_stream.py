@@ -59,6 +59,7 @@ def declaration(state: State) -> dict[str, Any]:
         "checkpoint": {"every": trial.CHECKPOINT_EVERY},
         "secondary": {"sync": trial.SYNC_EVERY},
         "objective": {"recovery_time": "60s"},
+        "tier": "passive_replication",
         "resources": {
             "driver_memory": trial.MEMORY,
             "master": trial.MASTER,

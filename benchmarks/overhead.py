@@ -47,6 +47,7 @@ DECLARATION: dict[str, Any] = {
     "epoch": {"rows": BATCH_ROWS, "seconds": 60, "silence": 60},
     "checkpoint": {"every": "10s"},
     "objective": {"recovery_time": "60s"},
+    "tier": "passive_replication",
     "supervision": {"stuck_after": "300s"},
     "resources": {
         "driver_memory": "2g",

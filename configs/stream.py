@@ -1,10 +1,11 @@
 """What people declare about one stream: `configs/streams/*.yaml`."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from configs.controlling import Controller, with_mode
 from configs.sinks import CallableSink, DeltaSink, Sink
 from configs.sources import Source
 from configs.units import (
@@ -212,6 +213,12 @@ class StreamDeclaration(Section):
     expectations: Reference | None = None
     tier: Tier = Tier.PASSIVE_REPLICATION
     secondary: Secondary = Secondary()
+    controller: Controller = Controller()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _says_its_mode(cls, declaration: Any) -> Any:
+        return with_mode(declaration)
 
     @model_validator(mode="after")
     def _slow_is_not_stuck(self) -> Self:
@@ -240,6 +247,13 @@ class StreamDeclaration(Section):
         objection = self.objection_to(self.tier)
         if objection is not None:
             raise cannot_hold(("tier",), objection)
+        return self
+
+    @model_validator(mode="after")
+    def _begins_within_bounds(self) -> Self:
+        self.controller.demand_room(
+            checkpoint_every=self.checkpoint.every, sync=self.secondary.sync
+        )
         return self
 
     def objection_to(self, tier: Tier) -> str | None:

@@ -1,9 +1,10 @@
-"""The time from the opening of a query's gate until it is level with what was decided before."""
+"""The time from the start of a query, or the opening of its gate, until it is level again."""
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK
 from resources.control.store import ControlStore
 from resources.patience import patiently
@@ -15,26 +16,40 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class CatchUp:
-    """The last steps of a recovery: the source is wired, then everything up to `goal` is replayed."""
+    """The last steps of a recovery: the source is wired, then everything up to `goal` is replayed.
+
+    `start` is the epoch of the state that it goes on from, `since` when its wiring or replay began.
+    """
 
     goal: int
+    start: int | None
     wired: bool
+    since: float
     level: bool = False
-    _since: float = field(default_factory=SYSTEM_CLOCK.monotonic)
 
     def see(self, query: RunningQuery, sampler: Sampler, *, sent: bool) -> bool:
         """Note each step when it is over, with its seconds; true in the moment that it is level."""
         now = SYSTEM_CLOCK.monotonic()
         if not self.wired and query.wired:
-            sampler.once("t_wire_receive_seconds", now - self._since)
-            self.wired, self._since = True, now
+            sampler.once("t_wire_receive_seconds", now - self.since)
+            self.wired, self.since = True, now
         done = query.epoch
         if self.level or not (self.wired and sent) or done is None or done < self.goal:
             return False
-        sampler.once("t_replay_seconds", now - self._since, self.goal)
-        log.info("level with epoch %s after %.2f s", self.goal, now - self._since)
+        sampler.once("t_replay_seconds", now - self.since, self.goal)
+        log.info("level with epoch %s after %.2f s", self.goal, now - self.since)
         self.level = True
         return True
+
+    def tell_rows(self, query: RunningQuery, store: ControlStore, sampler: Sampler) -> None:
+        """Note how much that was: its seconds mean nothing without."""
+        first = 0 if self.start is None else self.start + 1
+        try:
+            rows = store.epochs.rows_between(query.spec.stream.name, first, query.epoch or 0)
+        except TransientError as error:
+            log.warning("nobody knows how many rows that were: %s", error)
+            return
+        sampler.once("replay_rows", float(rows), self.goal)
 
 
 def last_decided(store: ControlStore, stream: str, give_up: Callable[[], bool]) -> int:

@@ -1,33 +1,37 @@
 """Java's class archive: a JVM that maps Spark's classes from a file starts in about half the time.
 
-The first replica on a machine that stops in good order leaves the archive behind; every later one
-uses it. It depends on the Java and the Spark that made it, so both are in its name, and a JVM that
-it does not fit starts without it. Nothing depends on it but speed.
+The first driver on a machine that is level writes the archive, and every later one uses it. Java stands
+still for some seconds meanwhile, once. It depends on the Java and the Spark that made it, so both are
+in its name, and a JVM that it does not fit starts without it. Nothing depends on it but speed.
 """
 
 import hashlib
 import logging
 import os
 import shutil
-import subprocess
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-WRITE_SECONDS = 60.0
+from resources.clock import SYSTEM_CLOCK
+
+STALE_SECONDS = 600.0
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClassArchive:
     """The archive of this machine's Java and Spark, and where this replica would write it."""
 
     path: Path
     replica: str
+    _writing: threading.Lock = field(default_factory=threading.Lock, compare=False)
 
     @classmethod
     def here(cls, replica: str) -> "ClassArchive":
@@ -37,15 +41,10 @@ class ClassArchive:
         return cls(cache / "holdfast" / f"spark-{spark}-java-{java}.jsa", replica)
 
     def java_options(self) -> str:
-        """Use the archive if there is one, else record what it takes to write it at the end."""
+        """Use the archive if there is one, else record what it takes to write it."""
         if self.path.exists():
             return f'-Xshare:auto "-XX:SharedArchiveFile={self.path}" -Xlog:cds=off'
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            log.info("drivers start without a class archive: %s", error)
-            return ""
-        return f'"-XX:ArchiveClassesAtExit={self._draft}" -Xlog:cds=off -Xlog:cds+dynamic=off'
+        return "-XX:+RecordDynamicDumpInfo -Xlog:cds=off -Xlog:cds+dynamic=off"
 
     def discard(self) -> bool:
         """Remove an archive that may have kept a JVM from starting; whether there was one."""
@@ -53,27 +52,67 @@ class ClassArchive:
         self.path.unlink(missing_ok=True)
         return there
 
-    def end(self, spark: SparkSession) -> None:
-        """Stop Spark and its JVM; the archive counts only if the JVM came to its proper end."""
-        gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - there is no public way to the JVM
-        spark.stop()
-        gateway.shutdown()
-        jvm: subprocess.Popen[bytes] = gateway.proc
-        if jvm.stdin is not None:
-            jvm.stdin.close()
-        try:
-            ended = jvm.wait(WRITE_SECONDS)
-        except subprocess.TimeoutExpired:
-            jvm.kill()
-            ended = jvm.wait()
-        if ended == 0 and self._draft.exists():
-            self._draft.rename(self.path)
-            log.info("the next driver on this machine starts faster: wrote %s", self.path)
-        self._draft.unlink(missing_ok=True)
+    def write_after(self, event: threading.Event, spark: SparkSession) -> None:
+        """Write it once something has happened, in the background."""
 
-    @property
-    def _draft(self) -> Path:
-        return self.path.with_suffix(f".{self.replica}.new")
+        def run() -> None:
+            event.wait()
+            self.write(spark)
+
+        threading.Thread(target=run, name="class-archive", daemon=True).start()
+
+    def write(self, spark: SparkSession) -> None:
+        """Write the classes that are loaded by now, unless there is an archive; shown when whole."""
+        with self._writing:
+            if self.path.exists():
+                return
+            try:
+                self._write(spark)
+            except (OSError, Py4JError) as error:
+                log.info("drivers start without a class archive: %s", error)
+
+    def _write(self, spark: SparkSession) -> None:
+        began = SYSTEM_CLOCK.monotonic()
+        draft = self.path.with_suffix(f".{self.replica}.new")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._remove_stale_drafts()
+        said = _diagnose(spark, "vmCds", "dynamic_dump", str(draft))
+        if not draft.exists():
+            log.info("Java wrote no class archive: %s", said)
+            return
+        draft.rename(self.path)
+        seconds = SYSTEM_CLOCK.monotonic() - began
+        log.info("drivers start faster from now on: %s, %.1f s", self.path, seconds)
+
+    def _remove_stale_drafts(self) -> None:
+        """A driver that was killed while it wrote leaves its draft."""
+        for draft in self.path.parent.glob("*.new"):
+            if SYSTEM_CLOCK.now() - draft.stat().st_mtime > STALE_SECONDS:
+                draft.unlink(missing_ok=True)
+
+
+def _diagnose(spark: SparkSession, command: str, *arguments: str) -> str:
+    """Give the JVM a diagnostic command, as `jcmd` would: a JRE has none.
+
+    Through reflection, because the class of the MBean server is hidden and only its interface is not.
+    """
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - there is no public way to the JVM
+    jvm = gateway.jvm
+
+    def array(of: Any, *items: Any) -> Any:
+        made = gateway.new_array(of, len(items))
+        for index, item in enumerate(items):
+            made[index] = item
+        return made
+
+    strings = "[Ljava.lang.String;"
+    server = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+    methods = jvm.java.lang.Class.forName("javax.management.MBeanServer").getMethods()
+    [invoke] = [method for method in methods if method.getName() == "invoke"]
+    bean = jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
+    given = array(jvm.Object, array(jvm.String, *arguments))
+    signature = array(jvm.String, strings)
+    return str(invoke.invoke(server, array(jvm.Object, bean, command, given, signature)))
 
 
 def _java_fingerprint() -> str:

@@ -11,7 +11,6 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from ft_policies.errors import HoldfastError
 from resources.clock import SYSTEM_CLOCK, Clock
 from resources.control.records import Slot, SnapshotRow
 from resources.control.store import ControlStore
@@ -19,9 +18,11 @@ from resources.vault.linking import Base
 from resources.vault.manifest import Manifest, UnusableSnapshotError
 from resources.vault.records import Restored
 from resources.vault.vault import SnapshotVault
+from streaming.pacing import WantedIntervals
 from streaming.restoring import report_damaged
 from streaming.sampling import Sampler
 from streaming.spec import ReplicaSpec
+from streaming.trying import StoppedError, TryingThread
 
 LOOK_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 10.0
@@ -43,12 +44,11 @@ class Synced:
         return self.manifest.epoch
 
 
-class _StoppedError(Exception):
-    """Nobody wants the rest."""
+class Follower(TryingThread):
+    """Has the primary ship at least every `every_seconds`, and restores whatever is newer.
 
-
-class Follower(threading.Thread):
-    """Has the primary ship at least every `every_seconds`, and restores whatever is newer."""
+    The controller may want another interval than `every_seconds`, and change it at any time.
+    """
 
     def __init__(
         self,
@@ -61,20 +61,26 @@ class Follower(threading.Thread):
         look_seconds: float = LOOK_SECONDS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        super().__init__(name="follower", daemon=True)
+        super().__init__(
+            "follower",
+            self.follow,
+            look_seconds=look_seconds,
+            longest_pause_seconds=LONGEST_PAUSE_SECONDS,
+            failure="not synced",
+            logger=log,
+        )
         self._spec = spec
         self._vault = vault
         self._store = store
         self._sampler = sampler
-        self._every_seconds = every_seconds
+        self._declared_seconds = every_seconds
+        self._wanted = WantedIntervals(store, spec.stream.name, clock)
         self._base: Base | None = None
-        self._look_seconds = look_seconds
         self._clock = clock
         self._asked_at = float("-inf")
         self._gone: set[str] = set()
         self._synced: Synced | None = None
         self._showing = threading.Lock()
-        self._ended = threading.Event()
 
     @property
     def synced(self) -> Synced | None:
@@ -82,31 +88,9 @@ class Follower(threading.Thread):
         return self._synced
 
     def stop(self) -> None:
-        """Ask it to end, in the middle of a restore if need be; `join` waits until it has."""
+        """Ask it to end; from here on it shows nothing new."""
         with self._showing:
-            self._ended.set()
-
-    def run(self) -> None:
-        """Look, ask, restore; whatever goes wrong is said and tried again."""
-        delay = 0.0
-        while not self._ended.wait(delay):
-            delay = (
-                self._look_seconds if self._tried() else min(2 * delay + 0.1, LONGEST_PAUSE_SECONDS)
-            )
-
-    def _tried(self) -> bool:
-        """Whether it went well."""
-        try:
-            self.follow()
-        except _StoppedError:
-            pass  # the loop ends by itself
-        except HoldfastError as error:
-            log.warning("not synced: %s (%s)", error, error.hint)
-            return False
-        except Exception:
-            log.exception("not synced, for a reason that nobody thought of")
-            return False
-        return True
+            super().stop()
 
     def follow(self) -> None:
         """Restore the newest snapshot if it is newer than ours, and ask for one if it is old."""
@@ -122,12 +106,16 @@ class Follower(threading.Thread):
     def _epoch(self) -> int:
         return -1 if self._synced is None else self._synced.epoch
 
+    def _every_seconds(self) -> float:
+        wanted = self._wanted.now().sync_every
+        return self._declared_seconds if wanted is None else wanted
+
     def _ask_if_old(self, newest: SnapshotRow | None) -> None:
         """A primary that has nothing new, or was asked a moment ago, is left alone."""
-        now = self._clock.monotonic()
-        if now - self._asked_at < self._every_seconds:
+        now, every_seconds = self._clock.monotonic(), self._every_seconds()
+        if now - self._asked_at < every_seconds:
             return
-        if newest is not None and self._store.now() - newest.created_at < self._every_seconds:
+        if newest is not None and self._store.now() - newest.created_at < every_seconds:
             return
         for row in self._store.replicas.of(self._spec.stream.name):
             is_primary = row.slot is Slot.PRIMARY and row.id != self._spec.replica
@@ -155,14 +143,13 @@ class Follower(threading.Thread):
         )
 
     def _go_on(self, _done: int, _total: int) -> None:
-        if self._ended.is_set():
-            raise _StoppedError
+        self._heed_stop()
 
     def _show(self, synced: Synced, restored: Restored) -> None:
         with self._showing:
             if self._ended.is_set():  # nobody would ever remove what nobody was shown
                 shutil.rmtree(synced.checkpoint, ignore_errors=True)
-                raise _StoppedError
+                raise StoppedError
             self._synced = synced
         self._base = Base(synced.checkpoint, synced.manifest)
         self._sampler.once("sync_seconds", synced.seconds, synced.epoch)

@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import psutil
 from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ from streaming.reconciling import Ending, Reconciler
 from streaming.rehearsal import rehearse
 from streaming.restoring import Restored, restore
 from streaming.sampling import Sampler
-from streaming.session import binding_conf
+from streaming.session import binding_conf, end_session
 from streaming.sinks.ledgering import Ledgering
 from streaming.sinks.sending import Sender
 from streaming.spare_capacity import SpareCapacityGuard
@@ -52,6 +52,10 @@ class Life:
     store: ControlStore
     session: Future[SparkSession]
     stop_requested: threading.Event
+    archive: ClassArchive = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.archive = ClassArchive.here(self.spec.replica)
 
     def run(self) -> int:
         """Live; the value is the process' exit code."""
@@ -83,11 +87,12 @@ class Life:
         if ending is Ending.LOST:
             return EXIT_LOST
         self._leave(pulse, ReplicaState.STOPPED, "told to stop")
-        ClassArchive.here(self.spec.replica).end(spark)
+        self.archive.write(spark)
+        end_session(spark)
         return EXIT_STOPPED
 
     def _live(self, pulse: Pulse, gate: Gate) -> tuple[SparkSession, Ending]:
-        wake = threading.Event()
+        wake, led = threading.Event(), threading.Event()
         spec, store = self.spec, self.store
         sampler = Sampler(store, spec.stream.name, spec.replica)
         vault = SnapshotVault(S3ObjectStore(spec.connect), spec.stream.name)
@@ -123,8 +128,10 @@ class Life:
             spare=spare,
             stop_requested=self.stop_requested,
             wake=wake,
+            led=led,
             restored=restored,
         )
+        self.archive.write_after(led, spark)
         if not is_primary:
             watch.start()
             self._rehearse(
@@ -144,7 +151,7 @@ class Life:
             sampler.once("t_deploy_seconds", SYSTEM_CLOCK.now() - psutil.Process().create_time())
             restored = None if restoring is None else restoring.result()
         if restored is not None:
-            sampler.once("t_read_snapshot_seconds", restored.seconds, restored.epoch)
+            restored.tell(sampler)
             if restored.manifest is not None:
                 _compare(spark, restored.manifest)
         return spark, restored

@@ -6,19 +6,19 @@ the inbox is a copy, so nothing here can make a stream wrong: at worst a task re
 
 import logging
 import shutil
-import threading
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import pyarrow as pa
 
-from ft_policies.errors import HoldfastError, TransientError
+from ft_policies.errors import TransientError
 from resources.control.records import Epoch
 from resources.control.store import ControlStore
 from streaming.inbox import Inbox
 from streaming.sources.base import Source
 from streaming.sources.opening import arrow_columns, open_source
 from streaming.spec import ReplicaSpec
+from streaming.trying import TryingThread
 
 LOOK_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0
@@ -28,11 +28,7 @@ KEEP_FREE_BYTES = 512 << 20
 log = logging.getLogger(__name__)
 
 
-class _StoppedError(Exception):
-    """Nobody wants the rest."""
-
-
-class Prefetcher(threading.Thread):
+class Prefetcher(TryingThread):
     """Writes every split of every epoch after `after_epoch` into the inbox.
 
     A stream of files needs Spark to read its columns: give `schema`, or start it when a session is up.
@@ -48,17 +44,22 @@ class Prefetcher(threading.Thread):
         schema: pa.Schema | None = None,
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
-        super().__init__(name="prefetcher", daemon=True)
+        super().__init__(
+            "prefetcher",
+            self.fetch,
+            look_seconds=look_seconds,
+            longest_pause_seconds=LONGEST_PAUSE_SECONDS,
+            failure="no input prefetched",
+            logger=log,
+        )
         self._spec = spec
         self._store = store
         self._inbox = inbox
         self._given_schema = schema
-        self._look_seconds = look_seconds
         self._through = after_epoch
         self._pruned_through = after_epoch
         self._decided = -1
         self._due: int | None = None
-        self._ended = threading.Event()
 
     @property
     def caught_up(self) -> bool:
@@ -74,32 +75,6 @@ class Prefetcher(threading.Thread):
         """Forget the epochs that the state covers by now; those not fetched yet are passed over."""
         self._pruned_through = max(self._pruned_through, through_epoch)
         self._inbox.prune(through_epoch)
-
-    def stop(self) -> None:
-        """Ask it to end, in the middle of an epoch if need be; `join` waits until it has."""
-        self._ended.set()
-
-    def run(self) -> None:
-        """Look for new epochs and fetch them; whatever goes wrong is said and tried again."""
-        delay = 0.0
-        while not self._ended.wait(delay):
-            delay = (
-                self._look_seconds if self._tried() else min(2 * delay + 0.1, LONGEST_PAUSE_SECONDS)
-            )
-
-    def _tried(self) -> bool:
-        """Whether it went well."""
-        try:
-            self.fetch()
-        except _StoppedError:
-            pass  # the loop ends by itself
-        except HoldfastError as error:
-            log.warning("no input prefetched: %s (%s)", error, error.hint)
-            return False
-        except Exception:
-            log.exception("no input prefetched, for a reason that nobody thought of")
-            return False
-        return True
 
     def fetch(self) -> None:
         """Fetch all epochs that are decided by now."""
@@ -133,8 +108,7 @@ class Prefetcher(threading.Thread):
 
     def _until_stopped(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            if self._ended.is_set():
-                raise _StoppedError
+            self._heed_stop()
             yield batch
 
     def _demand_room(self) -> None:

@@ -6,7 +6,6 @@ over, in a thread of its own, and the loop goes on with other switches.
 """
 
 import logging
-import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from ft_policies.errors import TransientError
 from ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
+from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState, Slot
 from resources.control.store import ControlStore
 from resources.patience import patiently
@@ -24,11 +24,11 @@ from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
 from streaming import priority
 from streaming.catching_up import CatchUp, last_decided
-from streaming.checkpoint import give_identity
 from streaming.gate import Gate, GateState
 from streaming.output import Output
 from streaming.promotion import Promotion
 from streaming.pulse import Pulse
+from streaming.queries import Queries
 from streaming.restoring import Restored, restore
 from streaming.running import RunningQuery
 from streaming.sampling import Sampler
@@ -40,7 +40,6 @@ from streaming.watching import PrimaryWatch
 
 HURRY_SECONDS = 0.05
 TEND_SECONDS = 0.25
-EPOCHS_WORTH_A_START = 3
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +53,10 @@ class Ending(StrEnum):
 
 @dataclass
 class Reconciler:
-    """The switches of one replica; `restored` is what a primary starts from, `token` the one to write by."""
+    """The switches of one replica; `restored` is what a primary starts from, `token` the one to write by.
+
+    `led` is set when it is known that this replica is primary and level.
+    """
 
     spec: ReplicaSpec
     store: ControlStore
@@ -69,18 +71,18 @@ class Reconciler:
     spare: SpareCapacityGuard | None
     stop_requested: threading.Event
     wake: threading.Event
+    led: threading.Event
     restored: Restored | None = None
     standby: Standby = field(init=False)
+    queries: Queries = field(init=False)
     _is_primary: bool = field(init=False)
-    _query: RunningQuery | None = None
-    _fresh: RunningQuery | None = None
     _promotion: Promotion | None = None
     _gate_open: bool = False
     _catch_up: CatchUp | None = None
-    _owned: set[Path] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.standby = Standby(self.spec, self.vault, self.store, self.sampler)
+        self.queries = Queries(self.spec, self.spark, self.output.sender)
         self._is_primary = self.pulse.row.slot is Slot.PRIMARY
 
     def run(self) -> Ending:
@@ -118,8 +120,8 @@ class Reconciler:
         else:
             self._rest()
         self.output.send(wanted=wanted.send, timed=self._is_primary)
-        if self._is_primary and self._query is not None:
-            self.output.ship(self._query)
+        if self._is_primary and self.queries.current is not None:
+            self.output.ship(self.queries.current)
         self.standby.turn_off(sync=not wanted.sync, receive=not receive)
 
     def _wanted(self) -> Switches:
@@ -150,51 +152,31 @@ class Reconciler:
 
     def _process(self) -> None:
         """Let the query run; a secondary that does not have one starts it on the newest state."""
-        wired = self._query is not None
-        if self._adopt_fresh():
+        wired = self.queries.current is not None
+        since = SYSTEM_CLOCK.monotonic()
+        if self.queries.adopt_fresh():
             wired = False
-        elif self._query is None:
-            self._query = self._started(*self._state())
+        elif self.queries.current is None:
+            state = self._state()
+            since = SYSTEM_CLOCK.monotonic()  # reading the state is a step of its own
+            self.queries.start(*state)
         if not self._gate_open:
+            start = self.queries.epoch
             self._set_gate(open_=True)
-            self._catch_up = CatchUp(goal=self._last_decided(), wired=wired)
-        if self._fresh is not None:
-            self._fresh.stop()
-            self._fresh = None
-
-    def _adopt_fresh(self) -> bool:
-        """Go on with the query that is starting, if that saves more epochs than its start costs."""
-        held, fresh = self._query, self._fresh
-        if fresh is None:
-            return False
-        if held is not None and (fresh.epoch or 0) < (held.epoch or 0) + EPOCHS_WORTH_A_START:
-            return False
-        if held is not None:
-            held.stop()
-        self._query, self._fresh = fresh, None
-        return True
+            goal = self._last_decided()
+            self._catch_up = CatchUp(goal=goal, start=start, wired=wired, since=since)
+        self.queries.drop_fresh()
 
     def _hold(self) -> None:
         """Keep a query ready behind the gate, on the newest state; the old one goes last."""
         self._set_gate(open_=False)
         synced = self.standby.synced
-        if synced is None:
-            return
-        held = self._query
-        outdated = held is None or held.parent is None or held.parent.id != synced.manifest.id
-        if outdated and self._fresh is None:  # one that is starting is finished first
-            self._fresh = self._started(synced.checkpoint, synced.manifest)
-        if self._fresh is not None and self._fresh.ready:
-            if held is not None:
-                held.stop()
-            self._query, self._fresh = self._fresh, None
-            self.standby.forget_input(self._query.epoch or 0)
+        if synced is not None and self.queries.renew(synced):
+            self.standby.forget_input(self.queries.epoch or 0)
 
     def _rest(self) -> None:
         self._set_gate(open_=False)
-        for query in self._queries():
-            query.stop()
-        self._query = self._fresh = None
+        self.queries.stop()
 
     def _state(self) -> tuple[Path, Manifest | None]:
         """The newest state that can be had soonest: synced before, or read from the object store."""
@@ -204,17 +186,8 @@ class Reconciler:
         restored, self.restored = self.restored, None
         if restored is None:
             restored = restore(self.spec, self.store, self.vault, give_up=self.is_over)
-            self.sampler.once("t_read_snapshot_seconds", restored.seconds, restored.epoch)
+            restored.tell(self.sampler)
         return restored.checkpoint, restored.manifest
-
-    def _started(self, checkpoint: Path, parent: Manifest | None) -> RunningQuery:
-        give_identity(checkpoint)
-        query = RunningQuery(self.spec, self.spark, self.output.sender, checkpoint, parent)
-        query.start()
-        return query
-
-    def _queries(self) -> list[RunningQuery]:
-        return [query for query in (self._query, self._fresh) if query is not None]
 
     def _set_gate(self, *, open_: bool) -> None:
         if self._gate_open != open_ and not self.pulse.lost.is_set():
@@ -223,31 +196,25 @@ class Reconciler:
 
     def _tend(self) -> None:
         demand_java(self.spark)
-        for query in self._queries():
-            query.tend(self.sampler)
-        if self._query is not None and self._catch_up is not None and self._gate_open:
-            self._see_progress(self._query, self._catch_up)
-        self._tidy()
+        self.sampler.tend(secondary=not self._is_primary)
+        self.queries.tend(self.sampler)
+        query = self.queries.current
+        if query is not None and self._catch_up is not None and self._gate_open:
+            self._see_progress(query, self._catch_up)
+        synced = self.standby.synced
+        self.queries.remove_unused(keep=None if synced is None else synced.checkpoint)
 
     def _see_progress(self, query: RunningQuery, catch_up: CatchUp) -> None:
         sent = self.output.is_open or not self._is_primary
         if catch_up.see(query, self.sampler, sent=sent):
             if self._promotion is not None:
                 self._promotion.level(self.store, self.sampler)
+            catch_up.tell_rows(query, self.store, self.sampler)
             self.standby.forget_input(catch_up.goal)
 
     @property
     def _is_level(self) -> bool:
         return self._gate_open and self._catch_up is not None and self._catch_up.level
-
-    def _tidy(self) -> None:
-        """Remove checkpoints that were in use once and are not now."""
-        using = {query.checkpoint for query in self._queries()}
-        if self.standby.synced is not None:
-            using.add(self.standby.synced.checkpoint)
-        for folder in self._owned - using:
-            shutil.rmtree(folder, ignore_errors=True)
-        self._owned = using
 
     def _report(self) -> None:
         if self._is_primary:
@@ -262,10 +229,12 @@ class Reconciler:
             observed=self._observed(),
             observed_generation=self.pulse.row.generation,
         )
+        if self._is_primary and self._is_level:
+            self.led.set()
 
     def _observed(self) -> Switches:
         """What is really on: a switch counts when it does what it is for."""
-        query = self._query
+        query = self.queries.current
         if self._is_primary:
             process = query is not None and not query.trying_again
             return Switches(deploy=True, receive=True, process=process, send=self.output.is_open)
@@ -287,8 +256,8 @@ class Reconciler:
 
     def _epoch(self) -> int | None:
         """How far this replica's state is."""
-        if self._query is not None:
-            return self._query.epoch
+        if self.queries.current is not None:
+            return self.queries.epoch
         return None if self.standby.synced is None else self.standby.synced.epoch
 
     def _last_decided(self) -> int:
@@ -301,10 +270,9 @@ class Reconciler:
         if not lost:
             self.pulse.say(state=ReplicaState.STOPPING)
             self._set_gate(open_=False)
-            if self._is_primary and self._query is not None:
-                self._query.drain(self.pulse.lost.is_set)
-        for query in self._queries():
-            query.stop()
+            if self._is_primary and self.queries.current is not None:
+                self.queries.current.drain(self.pulse.lost.is_set)
+        self.queries.stop()
         if not lost:
             self.output.finish()
 

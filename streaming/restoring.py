@@ -11,6 +11,7 @@ from resources.control.store import ControlStore
 from resources.patience import patiently
 from resources.vault.manifest import Manifest, UnusableSnapshotError
 from resources.vault.vault import SnapshotVault
+from streaming.sampling import Sampler
 from streaming.spec import ReplicaSpec
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,12 @@ class Restored:
     def epoch(self) -> int | None:
         """The last epoch that the snapshot covers."""
         return None if self.manifest is None else self.manifest.epoch
+
+    def tell(self, sampler: Sampler) -> None:
+        """Note how long it took, and for how much."""
+        read_bytes = 0 if self.manifest is None else self.manifest.state_bytes
+        sampler.once("t_read_snapshot_seconds", self.seconds, self.epoch)
+        sampler.once("read_snapshot_bytes", float(read_bytes), self.epoch)
 
 
 def restore(

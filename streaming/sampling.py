@@ -8,8 +8,11 @@ import psutil
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ft_policies.errors import TransientError
+from resources.clock import SYSTEM_CLOCK, Clock
 from resources.control.records import Sample
 from resources.control.store import ControlStore
+
+MACHINE_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -17,18 +20,40 @@ log = logging.getLogger(__name__)
 class Sampler:
     """Writes one set of samples each time it is asked, at the epoch that finished last."""
 
-    def __init__(self, store: ControlStore, stream: str, replica: str) -> None:
+    def __init__(
+        self, store: ControlStore, stream: str, replica: str, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         self._store = store
         self._stream = stream
         self._replica = replica
+        self._clock = clock
         self._process = psutil.Process()
         self._network = psutil.net_io_counters()
-        self._cpu_seconds = 0.0
+        self._cpu_seconds, _ = _usage(self._process)
+        self._machine_at = clock.monotonic()
         self._last_epoch = -1
 
     def once(self, name: str, value: float, epoch: int | None = None) -> None:
         """Write a single measurement."""
         self._write([self._sample(name, value, epoch)])
+
+    def tend(self, *, secondary: bool) -> None:
+        """Write, every few seconds, what this replica takes of its machine, whatever it does.
+
+        What a secondary takes has names of its own: it is the price of a tier, not the stream's load.
+        """
+        now = self._clock.monotonic()
+        elapsed_seconds = now - self._machine_at
+        if elapsed_seconds < MACHINE_SECONDS:
+            return
+        self._machine_at = now
+        prefix = "secondary_" if secondary else ""
+        try:
+            values = list(self._machine(elapsed_seconds))
+        except Exception:
+            log.exception("nobody knows what this replica takes")
+            return
+        self._write([self._sample(f"{prefix}{name}", value, None) for name, value in values])
 
     def sample(self, query: StreamingQuery, *, elapsed_seconds: float) -> None:
         """Write what changed since the last time, `elapsed_seconds` ago; never at a stream's cost."""
@@ -38,7 +63,7 @@ class Sampler:
             log.exception("no samples this time")
 
     def _sample_all(self, query: StreamingQuery, elapsed_seconds: float) -> None:
-        values = dict(self._machine(elapsed_seconds))
+        values: dict[str, float] = {}
         recent: Any = query.recentProgress
         new = [progress for progress in recent if progress["batchId"] > self._last_epoch]
         # Spark's own rate counts from look to look for input, and so means little.

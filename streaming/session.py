@@ -2,8 +2,10 @@
 
 import logging
 import os
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -16,6 +18,7 @@ from streaming.spec import ReplicaSpec
 
 log = logging.getLogger(__name__)
 
+END_SECONDS = 20.0
 LOGGING = Path(__file__).with_name("log4j2.properties")
 
 DEFAULTS = {
@@ -71,6 +74,21 @@ def _builder(spec: ReplicaSpec, archive: ClassArchive) -> SparkSession.Builder:
     for key, value in conf.items():
         builder = builder.config(key, value)
     return builder
+
+
+def end_session(spark: SparkSession) -> None:
+    """Stop Spark, and wait until its Java is gone, too."""
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - there is no public way to the JVM
+    spark.stop()
+    gateway.shutdown()
+    jvm: subprocess.Popen[bytes] = gateway.proc
+    if jvm.stdin is not None:
+        jvm.stdin.close()
+    try:
+        jvm.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
 
 
 def demand_java(spark: SparkSession) -> None:

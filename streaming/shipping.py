@@ -7,10 +7,10 @@ else happens; each new try cuts the checkpoint anew, so what is shipped in the e
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ft_policies.checkpoints import Ship
+from ft_policies.checkpoints import CheckpointPolicy, Ship
 from ft_policies.errors import HoldfastError, TransientError
 from resources.clock import SYSTEM_CLOCK, Clock
 from resources.control.records import SnapshotRow
@@ -20,6 +20,7 @@ from resources.vault.manifest import Manifest
 from resources.vault.records import Shipped
 from resources.vault.vault import SnapshotVault
 from streaming.checkpoint import last_committed
+from streaming.pacing import WantedIntervals
 from streaming.spec import ReplicaSpec
 
 LOOK_SECONDS = 0.5
@@ -68,7 +69,8 @@ class Shipper(threading.Thread):
         self._requested = requested
         self._on_served = on_served
         self._clock = clock
-        self._policy = spec.stream.checkpoint.policy()
+        self._declared = spec.stream.checkpoint.policy()
+        self._wanted = WantedIntervals(store, spec.stream.name, clock)
         self._reached = _Reached(parent, clock.monotonic())
         self._served = requested()
         self._ended = threading.Event()
@@ -113,15 +115,20 @@ class Shipper(threading.Thread):
             log.exception("the last snapshot was not shipped")
 
     def _is_due(self, epoch: int) -> bool:
-        decision = self._policy.decide(
+        decision = self._policy().decide(
             epochs_since=epoch - self._reached.epoch,
             seconds_since=self._clock.monotonic() - self._reached.at,
             bytes_since=self._new_bytes(epoch),
         )
         return isinstance(decision, Ship)
 
+    def _policy(self) -> CheckpointPolicy:
+        """What is declared, at the interval that is wanted by now."""
+        seconds = self._wanted.now().snapshot_every
+        return self._declared if seconds is None else replace(self._declared, seconds=seconds)
+
     def _new_bytes(self, epoch: int) -> int:
-        if self._policy.bytes is None or epoch == self._reached.epoch:
+        if self._declared.bytes is None or epoch == self._reached.epoch:
             return 0
         manifest = self._reached.manifest
         known = set() if manifest is None else {file.path for file in manifest.files}

@@ -22,6 +22,10 @@ _BETWEEN = (
     .order_by(epochs.c.epoch)
 )
 
+_ROWS_BETWEEN = sa.select(sa.func.coalesce(sa.func.sum(epochs.c.rows), 0).label("rows")).where(
+    _OF_STREAM, epochs.c.epoch.between(sa.bindparam("first"), sa.bindparam("last"))
+)
+
 
 class Epochs:
     """The epoch log of all streams."""
@@ -73,3 +77,8 @@ class Epochs:
         """The decided epochs from first to last, both included."""
         values = {"of_stream": stream, "first": first, "last": last}
         return [Epoch(**row) for row in self._database.fetch(_BETWEEN, values)]
+
+    def rows_between(self, stream: str, first: int, last: int) -> int:
+        """How many rows the epochs from first to last have, both included."""
+        values = {"of_stream": stream, "first": first, "last": last}
+        return int(self._database.fetch(_ROWS_BETWEEN, values)[0]["rows"])

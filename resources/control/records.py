@@ -74,7 +74,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRow:
-    """A declared stream and what people want of it."""
+    """A declared stream and what people want of it; an interval that nobody chose is as declared."""
 
     name: str
     declaration: JsonObject
@@ -83,6 +83,16 @@ class StreamRow:
     desired: DesiredState
     declared_at: float
     changed_at: float
+    snapshot_every: float | None
+    sync_every: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intervals:
+    """How often snapshots are shipped and synced, in seconds; `None` is as declared."""
+
+    snapshot_every: float | None = None
+    sync_every: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ft_policies.decisions import Mode
 from ft_policies.tiers import Tier
 from resources.control.records import (
     DesiredState,
@@ -18,7 +19,7 @@ from resources.control.records import (
 )
 from resources.control.sql import EnumText, SwitchesJson
 
-HEAD = "0002"
+HEAD = "0003"
 """The revision this code is written for: the newest migration."""
 
 metadata = sa.MetaData()
@@ -39,6 +40,8 @@ streams = sa.Table(
     _needed("desired", EnumText(DesiredState)),
     _needed("declared_at", sa.Double),
     _needed("changed_at", sa.Double),
+    sa.Column("snapshot_every", sa.Double),
+    sa.Column("sync_every", sa.Double),
 )
 
 tier_changes = sa.Table(
@@ -53,6 +56,22 @@ tier_changes = sa.Table(
     _needed("run", sa.Text),
     sa.Column("reached_at", sa.Double),
     sa.Index("tier_changes_of_stream", "stream", "id"),
+)
+
+decisions = sa.Table(
+    "decisions",
+    metadata,
+    sa.Column("id", _AutoId, primary_key=True),
+    _needed("stream", sa.Text),
+    _needed("at", sa.Double),
+    _needed("mode", EnumText(Mode)),
+    _needed("chosen", EnumText(Tier)),
+    sa.Column("snapshot_every", sa.Double),
+    sa.Column("sync_every", sa.Double),
+    _needed("reason", sa.Text),
+    _needed("record", sa.JSON),
+    _needed("run", sa.Text),
+    sa.Index("decisions_of_stream", "stream", "id"),
 )
 
 replicas = sa.Table(

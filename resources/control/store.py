@@ -6,9 +6,11 @@ from typing import Self
 import sqlalchemy as sa
 
 from resources.control.database import Database
+from resources.control.decisions import Decisions
 from resources.control.epochs import Epochs
 from resources.control.incidents import Incidents
 from resources.control.journal import Journal
+from resources.control.lately import Lately
 from resources.control.leases import Leases
 from resources.control.ledger import Ledger
 from resources.control.migrate import migrate
@@ -35,6 +37,7 @@ class ControlStore:
         self._database = database
         self.streams = Streams(database)
         self.tiers = Tiers(database)
+        self.decisions = Decisions(database)
         self.replicas = Replicas(database)
         self.leases = Leases(database)
         self.takeovers = Takeovers(database)
@@ -42,6 +45,7 @@ class ControlStore:
         self.ledger = Ledger(database)
         self.snapshots = Snapshots(database)
         self.samples = Samples(database)
+        self.lately = Lately(database)
         self.incidents = Incidents(database)
         self.journal = Journal(database)
 

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 
 from ft_policies.errors import PermanentError
 from resources.control.database import Database
-from resources.control.records import DesiredState, JsonObject, StreamRow
+from resources.control.records import DesiredState, Intervals, JsonObject, StreamRow
 from resources.control.schema import streams
 from resources.control.sql import store_now
 from resources.control.tiers import noted
@@ -21,6 +21,8 @@ _DECLARE_AGAIN = (
         declared_tier=sa.bindparam("new_declared_tier"),
         tier=sa.bindparam("new_tier"),
         changed_at=store_now(),
+        snapshot_every=None,
+        sync_every=None,
     )
     .returning(*streams.c)
 )
@@ -28,6 +30,17 @@ _DESIRE = (
     sa.update(streams)
     .where(_IS_NAME)
     .values(desired=sa.bindparam("new_desired"), changed_at=store_now())
+    .returning(streams.c.name)
+)
+
+_INTERVALS = sa.select(streams.c.snapshot_every, streams.c.sync_every).where(_IS_NAME)
+_PACE = (
+    sa.update(streams)
+    .where(_IS_NAME)
+    .values(
+        snapshot_every=sa.bindparam("new_snapshot_every", type_=sa.Double),
+        sync_every=sa.bindparam("new_sync_every", type_=sa.Double),
+    )
     .returning(streams.c.name)
 )
 
@@ -42,7 +55,8 @@ class Streams:
         """Make the declaration known; a new stream is stopped, a known one stays as desired.
 
         A declaration that names another tier than before changes the tier; one that names the same
-        leaves it, because somebody may have switched since.
+        leaves it, because somebody may have switched since. One that differs at all brings back its
+        own intervals.
         """
         with self._database.write() as connection:
             if self._declared_first(connection, name, declaration, tier):
@@ -80,6 +94,17 @@ class Streams:
         """Say whether the stream should run."""
         if not self._database.execute(_DESIRE, {"of_name": name, "new_desired": desired}):
             raise PermanentError(f"no stream {name!r}", hint="declare it first")
+
+    def pace(self, name: str, *, snapshot_every: float | None, sync_every: float | None) -> None:
+        """Say how often snapshots should be shipped and synced; running replicas heed it soon."""
+        wanted = {"new_snapshot_every": snapshot_every, "new_sync_every": sync_every}
+        if not self._database.execute(_PACE, {"of_name": name, **wanted}):
+            raise PermanentError(f"no stream {name!r}", hint="declare it first")
+
+    def intervals(self, name: str) -> Intervals:
+        """How often snapshots should be shipped and synced, if somebody has said it."""
+        rows = self._database.fetch(_INTERVALS, {"of_name": name})
+        return Intervals(**rows[0]) if rows else Intervals()
 
 
 def _declared_again(

@@ -63,28 +63,10 @@ class SnapshotName:
 
 
 @dataclass(frozen=True, slots=True)
-class PackedFile:
-    """Where the bytes of one file lie, and their digest."""
+class NamedSnapshot:
+    """A snapshot under its name, and what the name says of it."""
 
-    path: str
-    pack: str
-    offset: int
-    size_bytes: int
-    sha256: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """All there is to know of a snapshot; `packs` gives each pack's name and full length."""
-
-    stream: str
     name: SnapshotName
-    parent: str | None
-    created_at: float
-    spark_version: str
-    conf: Mapping[str, str]
-    packs: Mapping[str, int]
-    files: tuple[PackedFile, ...]
 
     @property
     def id(self) -> str:
@@ -105,6 +87,30 @@ class Manifest:
     def replica(self) -> str:
         """The replica that shipped it."""
         return self.name.replica
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFile:
+    """Where the bytes of one file lie, and their digest."""
+
+    path: str
+    pack: str
+    offset: int
+    size_bytes: int
+    sha256: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest(NamedSnapshot):
+    """All there is to know of a snapshot; `packs` gives each pack's name and full length."""
+
+    stream: str
+    parent: str | None
+    created_at: float
+    spark_version: str
+    conf: Mapping[str, str]
+    packs: Mapping[str, int]
+    files: tuple[PackedFile, ...]
 
     @property
     def state_bytes(self) -> int:

@@ -3,36 +3,15 @@
 from dataclasses import dataclass
 
 from ft_policies.retention import Verdict
-from resources.vault.manifest import Manifest, SnapshotName
+from resources.vault.manifest import Manifest, NamedSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotRecord:
+class SnapshotRecord(NamedSnapshot):
     """One snapshot as a listing shows it; `created_at` is the object store's time of its manifest."""
 
-    name: SnapshotName
     created_at: float
     manifest_bytes: int
-
-    @property
-    def id(self) -> str:
-        """The stem of the snapshot's objects."""
-        return self.name.id
-
-    @property
-    def epoch(self) -> int:
-        """The last epoch that the snapshot contains."""
-        return self.name.epoch
-
-    @property
-    def token(self) -> int:
-        """The lease token of the replica that shipped it."""
-        return self.name.token
-
-    @property
-    def replica(self) -> str:
-        """The replica that shipped it."""
-        return self.name.replica
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ STREAM: dict[str, object] = {
         "profile": {"kind": "constant", "rows_per_second": 100},
     },
     "objective": {"recovery_time": "10s"},
+    "tier": "passive_replication",
 }
 
 

@@ -117,7 +117,10 @@ def test_a_store_of_the_first_schema_keeps_its_rows(database: Database) -> None:
         [change] = store.tiers.history("words")
         assert store.streams.declare("words", {"kept": True}, "deployed") == row
     [change_row] = after.pop("tier_changes")
-    assert after["streams"][0].pop("declared_tier") == "deployed"
+    assert after.pop("decisions") == []
+    stream = after["streams"][0]
+    assert stream.pop("declared_tier") == "deployed"
+    assert stream.pop("snapshot_every") is stream.pop("sync_every") is None
     assert after == before
     assert row.tier is row.declared_tier is change.tier_to is Tier.DEPLOYED
     assert (change.tier_from, change.why, change.reached_at) == (None, "declared", row.declared_at)

@@ -4,6 +4,7 @@ from typing import Any
 
 from ft_policies.tiers import PRIMARY, Switches
 from resources.control.records import EpochProposal, LedgerEntry, ReplicaRow, Slot, SnapshotRow
+from resources.control.schema import epochs
 from resources.control.store import ControlStore
 
 
@@ -64,3 +65,10 @@ def register(
 def decide(store: ControlStore, epochs: int, *, stream: str = "words") -> None:
     for epoch in range(epochs):
         store.epochs.propose(a_proposal(epoch, stream=stream))
+
+
+def decided_at(store: ControlStore, stream: str, seconds: float) -> None:
+    """Let an epoch of a stream have come every so many seconds."""
+    moment = epochs.c.epoch * seconds
+    statement = epochs.update().where(epochs.c.stream == stream).values(decided_at=moment)
+    store._database.execute(statement)

@@ -99,6 +99,13 @@ class LeaseContract:
 
 
 class EpochContract:
+    def test_the_rows_of_a_slice_are_summed(self, store: ControlStore) -> None:
+        decide(store, 5)
+        assert store.epochs.rows_between("words", 1, 3) == 30
+        assert store.epochs.rows_between("words", 4, 9) == 10
+        assert store.epochs.rows_between("words", 7, 9) == 0
+        assert store.epochs.rows_between("unknown", 0, 9) == 0
+
     def test_the_first_proposal_is_the_decision(self, store: ControlStore) -> None:
         first = store.epochs.propose(a_proposal(0, proposer="a"))
         second = store.epochs.propose(a_proposal(0, proposer="b"))

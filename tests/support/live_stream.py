@@ -41,6 +41,7 @@ DECLARATION: dict[str, Any] = {
     "epoch": {"seconds": 0.4, "silence": 2},
     "checkpoint": {"epochs": 4},
     "objective": {"recovery_time": "60s"},
+    "tier": "passive_replication",
     "supervision": {"heartbeat": "250ms", "lease": "2s", "stuck_after": "60s"},
     "resources": {
         "driver_memory": "1g",

@@ -60,6 +60,7 @@ class World:
             "source": RATE,
             "epoch": {"rows": 500, "seconds": 0.2, "silence": 0.2},
             "objective": {"recovery_time": 30},
+            "tier": "passive_replication",
             **declared,
         }
         spec = ReplicaSpec(

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 pytest.register_assert_rewrite(
+    "tests.support.control_choices",
     "tests.support.control_decisions",
+    "tests.support.control_lately",
     "tests.support.control_registers",
     "tests.support.control_takeovers",
     "tests.support.control_tiers",
@@ -14,7 +16,9 @@ pytest.register_assert_rewrite(
 
 from resources.control.store import ControlStore  # noqa: E402
 from tests.support import (  # noqa: E402
+    control_choices,
     control_decisions,
+    control_lately,
     control_registers,
     control_takeovers,
     control_tiers,
@@ -43,6 +47,15 @@ class TestReplicas(control_registers.ReplicaContract): ...
 
 
 class TestTiers(control_tiers.TierContract): ...
+
+
+class TestDecisions(control_choices.DecisionContract): ...
+
+
+class TestPace(control_choices.PaceContract): ...
+
+
+class TestLately(control_lately.LatelyContract): ...
 
 
 class TestSlots(control_takeovers.SlotContract): ...

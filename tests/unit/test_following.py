@@ -143,6 +143,24 @@ def test_a_primary_that_went_on_is_asked_once_in_a_while(followed: Followed) -> 
     assert followed.asked() == 2
 
 
+def test_the_controller_may_want_it_more_seldom_or_more_often(followed: Followed) -> None:
+    followed.store.streams.declare("words", {}, "passive_standby_hot")
+    follower = followed.follower(every_seconds=5.0)
+    followed.primary_at(3)
+    follower.follow()
+    followed.store.streams.pace("words", snapshot_every=None, sync_every=20.0)
+    followed.clock.step(19.0)
+    follower.follow()
+    assert followed.asked() == 1
+    followed.clock.step(1.0)
+    follower.follow()
+    assert followed.asked() == 2
+    followed.store.streams.pace("words", snapshot_every=None, sync_every=None)
+    followed.clock.step(5.0)
+    follower.follow()
+    assert followed.asked() == 3
+
+
 def test_a_fresh_snapshot_and_an_idle_primary_need_no_asking(followed: Followed) -> None:
     manifest = followed.ship(4)
     followed.primary_at(manifest.epoch + 1)

@@ -1,0 +1,82 @@
+"""What the controller decided about each stream, and why: one line per change of mind."""
+
+from dataclasses import asdict, dataclass
+
+import sqlalchemy as sa
+
+from ft_policies.decisions import Mode
+from ft_policies.tiers import Tier
+from resources.control.database import Database
+from resources.control.records import JsonObject
+from resources.control.schema import decisions, streams
+from resources.control.sql import store_now
+
+_OF_STREAM = decisions.c.stream == sa.bindparam("of_stream")
+_HISTORY = (
+    sa.select(decisions)
+    .where(_OF_STREAM, decisions.c.at >= sa.bindparam("since_at"))
+    .order_by(decisions.c.id.desc())
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+_LATEST = sa.select(decisions).where(_OF_STREAM).order_by(decisions.c.id.desc()).limit(1)
+
+
+def _latest_of_all() -> sa.Select[tuple[object, ...]]:
+    """Look up the newest of each stream by the index, instead of reading all there ever were.
+
+    SQLite keeps the order of an outer join, so the streams come first.
+    """
+    newer = decisions.alias("newer")
+    newest = (
+        sa.select(sa.func.max(newer.c.id)).where(newer.c.stream == streams.c.name).scalar_subquery()
+    )
+    return sa.select(decisions).select_from(streams.outerjoin(decisions, decisions.c.id == newest))
+
+
+_LATEST_OF_ALL = _latest_of_all()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRow:
+    """What the controller thought of a stream at some time; `record` is all that it knew."""
+
+    id: int = 0
+    stream: str
+    at: float = 0.0
+    mode: Mode
+    chosen: Tier
+    snapshot_every: float | None = None
+    sync_every: float | None = None
+    reason: str
+    record: JsonObject
+    run: str = ""
+
+
+class Decisions:
+    """The decisions of all streams, over time."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def write(self, decision: DecisionRow) -> DecisionRow:
+        """Note a decision; its number is the store's, and its time if it has none."""
+        values = asdict(decision)
+        del values["id"]
+        values["at"] = decision.at or store_now()
+        line = sa.insert(decisions).values(**values).returning(*decisions.c)
+        return DecisionRow(**self._database.execute(line)[0])
+
+    def latest(self, stream: str) -> DecisionRow | None:
+        """The newest decision about a stream."""
+        rows = self._database.fetch(_LATEST, {"of_stream": stream})
+        return DecisionRow(**rows[0]) if rows else None
+
+    def latest_of_all(self) -> dict[str, DecisionRow]:
+        """The newest decision about each stream, in one query."""
+        rows = self._database.fetch(_LATEST_OF_ALL)
+        return {row["stream"]: DecisionRow(**row) for row in rows if row["id"] is not None}
+
+    def history(self, stream: str, *, since_at: float = 0.0, limit: int = 200) -> list[DecisionRow]:
+        """The newest decisions about a stream, oldest first."""
+        values = {"of_stream": stream, "since_at": since_at, "most": limit}
+        return [DecisionRow(**row) for row in reversed(self._database.fetch(_HISTORY, values))]

@@ -1,0 +1,131 @@
+"""The steps of a stream's recoveries, as its replicas have measured them.
+
+A step is cold in a replica that was launched as the primary, warm in a secondary that has rehearsed.
+Samples are kept for some days only, so a replica whose start is among them no more is an old one: a
+secondary that has waited long. The start of a driver counts likewise: that of a secondary shares the
+machine with its primary, and takes longer.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from ft_policies.estimators import Observation
+from ft_policies.recovery_model import RecoveryStep
+from resources.control.lately import Primary
+from resources.control.records import ReplicaState, Sample
+
+DEPLOY, REHEARSE = "t_deploy_seconds", "t_rehearse_seconds"
+DETECT, RECOVERY, REPLAY = "t_detect_seconds", "recovery_seconds", "t_replay_seconds"
+SIZES = {"t_read_snapshot_seconds": "read_snapshot_bytes", REPLAY: "replay_rows"}
+STEPS = {
+    DEPLOY: RecoveryStep.DEPLOY,
+    "t_read_snapshot_seconds": RecoveryStep.READ_SNAPSHOT,
+    "t_wire_receive_seconds": RecoveryStep.WIRE_RECEIVE,
+    "t_wire_send_seconds": RecoveryStep.WIRE_SEND,
+    REPLAY: RecoveryStep.REPLAY,
+}
+STEP_SAMPLES = (REHEARSE, DETECT, RECOVERY, *STEPS, *SIZES.values())
+
+ORCHESTRATION_SECONDS = 15.0  # a sensor's tick and the start of a run, before they are measured
+LONGEST_LOSS_SECONDS = 600.0  # who is replaced later was not missed
+AS_SURE_AS = 5  # how many observations a declared bound stands for
+_LOST = frozenset({ReplicaState.DEAD, ReplicaState.FENCED})
+
+
+class StepHistory:
+    """Samples and primaries of one stream, each oldest first."""
+
+    def __init__(
+        self, samples: Sequence[Sample], primaries: Sequence[Primary], *, heartbeat: float
+    ) -> None:
+        self._samples = samples
+        self._heartbeat = heartbeat
+        started = {one.replica for one in samples if one.name == DEPLOY}
+        self._cold = started - {one.replica for one in samples if one.name == REHEARSE}
+        self._sizes = {
+            (one.name, one.replica, one.epoch): one.value
+            for one in samples
+            if one.name in SIZES.values()
+        }
+        self._losses = list(self._lost(primaries))
+
+    def steps(self, *, lease: float) -> dict[RecoveryStep, tuple[Observation, ...]]:
+        """What each step took, oldest first; without a detected failure, what the lease promises."""
+        found = {step: tuple(self._of(name)) for name, step in STEPS.items()}
+        promised = lease + self._heartbeat
+        warm = tuple(self._detections()) or _promise(promised, cold=False)
+        cold = tuple(
+            Observation(seconds=s, cold=True, at=one.registered_at) for one, s in self._losses
+        )
+        cold = cold or _promise(promised + ORCHESTRATION_SECONDS, cold=True)
+        return {RecoveryStep.DETECT: warm + cold, **found}
+
+    def recoveries(self) -> tuple[Observation, ...]:
+        """Whole recoveries, from the last sign of life until the stream was level again."""
+        taken_over = [
+            Observation(seconds=one.value, at=one.at)
+            for one in self._samples
+            if one.name == RECOVERY
+        ]
+        level_at = {one.replica: one.at for one in reversed(self._samples) if one.name == REPLAY}
+        launched = [
+            Observation(
+                seconds=level_at[one.replica] - one.registered_at + lost_seconds,
+                cold=True,
+                at=level_at[one.replica],
+            )
+            for one, lost_seconds in self._losses
+            if one.replica in level_at
+        ]
+        return tuple(sorted(taken_over + launched, key=lambda one: one.at))
+
+    def fastest_replay(self) -> float:
+        """The most rows that a replay has managed in a second."""
+        replays = self._of(REPLAY)
+        return max((one.size / one.seconds for one in replays if one.seconds > 0), default=0.0)
+
+    def _of(self, name: str) -> Iterable[Observation]:
+        """A step whose size nobody has told says nothing."""
+        for one in self._samples:
+            if one.name != name:
+                continue
+            size = self._sizes.get((SIZES[name], one.replica, one.epoch)) if name in SIZES else 0.0
+            if size is not None:
+                cold = one.replica in self._cold
+                yield Observation(seconds=one.value, size=size, cold=cold, at=one.at)
+
+    def _detections(self) -> Iterable[Observation]:
+        """Those of secondaries that took over, which they tell together with the whole recovery.
+
+        What a sensor detected counts until a new driver is launched: that is a loss.
+        """
+        detected: dict[str, Sample] = {}
+        for one in self._samples:
+            if one.name == DETECT:
+                detected[one.replica] = one
+            elif one.name == RECOVERY and one.replica in detected:
+                yield Observation(seconds=detected[one.replica].value, at=one.at)
+
+    def _lost(self, primaries: Sequence[Primary]) -> Iterable[tuple[Primary, float]]:
+        """Primaries that were launched in place of a lost one, and how long that one was silent.
+
+        One that beat to its end was stuck, or told to go: that says nothing of a loss.
+        """
+        ended = [one for one in primaries if one.ended_at is not None]
+        for one in primaries:
+            if one.replica not in self._cold:
+                continue
+            earlier = [
+                (p.ended_at or 0.0, p) for p in ended if (p.ended_at or 0.0) <= one.registered_at
+            ]
+            ended_at, before = max(earlier, key=lambda pair: pair[0], default=(0.0, one))
+            if before.state not in _LOST or before.heartbeat_at is None:
+                continue
+            if ended_at - before.heartbeat_at <= 2 * self._heartbeat:
+                continue
+            silent = one.registered_at - before.heartbeat_at
+            if silent <= LONGEST_LOSS_SECONDS:
+                yield one, silent
+
+
+def _promise(seconds: float, *, cold: bool) -> tuple[Observation, ...]:
+    return (Observation(seconds=seconds, cold=cold),) * AS_SURE_AS

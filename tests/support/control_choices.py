@@ -1,0 +1,99 @@
+"""The contract of decisions about tiers, and of the intervals that they want."""
+
+from typing import Any
+
+import pytest
+
+from ft_policies.decisions import Mode
+from ft_policies.errors import PermanentError
+from ft_policies.tiers import Tier
+from resources.control.decisions import DecisionRow
+from resources.control.store import ControlStore
+
+
+def a_decision(stream: str = "words", **changes: Any) -> DecisionRow:
+    facts: dict[str, Any] = {
+        "stream": stream,
+        "mode": Mode.AUTO,
+        "chosen": Tier.DEPLOYED,
+        "reason": "the cheapest that is back within 10 s",
+        "record": {"tiers": [{"seconds": 6.25, "rejected": None}]},
+    }
+    return DecisionRow(**{**facts, **changes})
+
+
+def intervals(store: ControlStore, stream: str = "words") -> tuple[float | None, float | None]:
+    found = store.streams.intervals(stream)
+    return found.snapshot_every, found.sync_every
+
+
+class DecisionContract:
+    def test_a_decision_is_kept_with_its_record(self, store: ControlStore) -> None:
+        given = a_decision(snapshot_every=7.5, sync_every=2.0, run="run-7")
+        kept = store.decisions.write(given)
+        assert store.decisions.latest("words") == kept
+        assert (kept.mode, kept.chosen, kept.run) == (Mode.AUTO, Tier.DEPLOYED, "run-7")
+        assert (kept.snapshot_every, kept.sync_every) == (7.5, 2.0)
+        assert (kept.reason, kept.record) == (given.reason, given.record)
+        assert kept.at == pytest.approx(store.now(), abs=30)
+        assert store.decisions.write(a_decision(at=12.5)).at == 12.5
+
+    def test_a_history_is_of_one_stream_and_keeps_the_newest(self, store: ControlStore) -> None:
+        for at, tier in enumerate(list(Tier)[:3], start=1):
+            store.decisions.write(a_decision(chosen=tier, at=float(at)))
+        store.decisions.write(a_decision("others", at=9.0))
+        history = store.decisions.history("words")
+        assert [line.chosen for line in history] == list(Tier)[:3]
+        assert store.decisions.history("words", limit=2) == history[1:]
+        assert store.decisions.history("words", since_at=3.0) == history[2:]
+        assert store.decisions.history("unknown") == []
+        assert store.decisions.latest("words") == history[-1]
+        assert store.decisions.latest("unknown") is None
+
+    def test_the_newest_of_all_streams_is_one_look(self, store: ControlStore) -> None:
+        for name in ("words", "others", "undecided"):
+            store.streams.declare(name, {}, "deployed")
+        assert store.decisions.latest_of_all() == {}
+        store.decisions.write(a_decision(reason="first"))
+        last = store.decisions.write(a_decision(reason="second", mode=Mode.ADVISE))
+        other = store.decisions.write(a_decision("others"))
+        assert store.decisions.latest_of_all() == {"words": last, "others": other}
+
+    def test_what_is_no_tier_is_refused(self, store: ControlStore) -> None:
+        with pytest.raises(PermanentError, match="hottest"):
+            store.decisions.write(a_decision(chosen="hottest"))
+        assert store.decisions.history("words") == []
+
+
+class PaceContract:
+    def test_intervals_are_as_declared_until_somebody_says_otherwise(
+        self, store: ControlStore
+    ) -> None:
+        row = store.streams.declare("words", {}, "deployed")
+        assert (row.snapshot_every, row.sync_every) == intervals(store) == (None, None)
+        assert intervals(store, "unknown") == (None, None)
+        store.streams.pace("words", snapshot_every=7.5, sync_every=2.0)
+        assert intervals(store) == (7.5, 2.0)
+        again = store.streams.get("words")
+        assert again is not None
+        assert (again.snapshot_every, again.changed_at) == (7.5, row.changed_at)
+        store.streams.pace("words", snapshot_every=None, sync_every=3.0)
+        assert intervals(store) == (None, 3.0)
+
+    def test_a_new_declaration_brings_its_own_intervals(self, store: ControlStore) -> None:
+        store.streams.declare("words", {"every": 10}, "deployed")
+        store.streams.pace("words", snapshot_every=7.5, sync_every=None)
+        store.streams.declare("words", {"every": 10}, "deployed")
+        assert intervals(store) == (7.5, None)
+        store.streams.declare("words", {"every": 20}, "deployed")
+        assert intervals(store) == (None, None)
+
+    def test_a_switch_leaves_the_intervals(self, store: ControlStore) -> None:
+        store.streams.declare("words", {}, "deployed")
+        store.streams.pace("words", snapshot_every=7.5, sync_every=None)
+        store.tiers.desire("words", "active_standby", why="asked", run="r")
+        assert intervals(store) == (7.5, None)
+
+    def test_what_is_no_stream_has_no_pace(self, store: ControlStore) -> None:
+        with pytest.raises(PermanentError, match="no stream"):
+            store.streams.pace("words", snapshot_every=7.5, sync_every=None)

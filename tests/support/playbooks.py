@@ -1,0 +1,77 @@
+"""A stream with a primary that is well, and what playbooks do to it: real control store, simulated drivers."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ft_policies.recovery import Step
+from orchestration.playbooks.performing import Performed
+from orchestration.playbooks.recover import Recovery
+from orchestration.playbooks.watching import Watch
+from resources.control.records import ReplicaRow
+from streaming.observing import observe
+from streaming.world import World
+from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
+from tests.fakes.worlds import (
+    CLICKS,
+    PATIENT,
+    SimulatedWorld,
+    a_primary,
+    a_wanted_stream,
+    simulated_worlds,
+)
+
+
+@contextmanager
+def a_running_world(root: Path, **changes: object) -> Iterator[SimulatedWorld]:
+    """A stream that people want, with a primary `p` that is well."""
+    with simulated_worlds(root, supervision=PATIENT, **changes).open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "p")
+        yield world
+
+
+@contextmanager
+def a_driven_world(
+    root: Path, patch: pytest.MonkeyPatch, **changes: object
+) -> Iterator[tuple[SimulatedWorld, SimulatedDrivers]]:
+    """The same, and replicas that are launched do what they are told."""
+    with (
+        a_running_world(root, **changes) as world,
+        simulated_drivers(world, patch) as drivers,
+    ):
+        yield world, drivers
+
+
+def recovery(world: World, beat: Callable[[], None] = lambda: None) -> Iterator[Performed[Step]]:
+    return Recovery(world=world, stream=CLICKS, run="run", beat=beat).steps()
+
+
+def recovered(drivers: SimulatedDrivers) -> list[str]:
+    return [one.name for one in recovery(drivers.world, drivers.act)]
+
+
+def a_watch(world: World, beat: Callable[[], None] = lambda: None) -> Watch:
+    return Watch(world=world, stream=CLICKS, began_at=0.0, beat=beat)
+
+
+def take_over(world: World, secondary: str, *, primary: str | None = None) -> None:
+    """The secondary becomes the primary; `primary` is whom it takes over from, if it lives."""
+    taken = world.store.takeovers.take(
+        CLICKS, secondary, primary=primary, seen=None, ttl_seconds=3.0, reason="gone"
+    )
+    assert taken is not None
+
+
+def secondary_of(world: World) -> ReplicaRow:
+    row = observe(world, CLICKS).secondary
+    assert row is not None
+    return row
+
+
+def replica_of(world: World, replica: str) -> ReplicaRow:
+    row = world.store.replicas.get(replica)
+    assert row is not None
+    return row

@@ -1,0 +1,102 @@
+"""Which incident a failure belongs to, and when the next run for it is due."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from orchestration.incidents import run_key
+from resources.control.records import Incident, IncidentState, ReplicaState
+from streaming.failures import OVERTAKEN, RECOVERY
+from tests.fakes.worlds import CLICKS, a_dead_primary, a_secondary, simulated_worlds
+from tests.support.control_builders import register
+from tests.support.recovery_sensor import incidents, requested, standby_worlds, waiting
+
+AN_INCIDENT = Incident(
+    id="i",
+    stream=CLICKS,
+    key="k",
+    kind=RECOVERY,
+    state=IncidentState.OPEN,
+    opened_at=1000.0,
+    closed_at=None,
+    detail={},
+    outcome="",
+    claimed_by=None,
+    claim_expires_at=None,
+    attempts=0,
+)
+
+
+def test_a_failed_primary_has_the_same_incident_for_whoever_saw_it(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        a_secondary(world, "s1")
+        opened = world.store.incidents.open(
+            stream=CLICKS, key=f"{CLICKS}/p1/1", kind=RECOVERY, detail={"health": "dead"}
+        )
+        world.store.replicas.end("p1", ReplicaState.FENCED, "taken over")
+        world.store.incidents.close(opened.id, "by the one who took over")
+    assert incidents(worlds)[0].key == f"{CLICKS}/p1/1"
+    assert len(requested(worlds)) == 1
+    assert {one.key for one in incidents(worlds)} == {f"{CLICKS}/p1/1", f"{CLICKS}/p1/2"}
+
+
+def test_a_dead_primary_does_not_wait_for_the_next_try_at_its_secondary(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        old = waiting(world, f"{CLICKS}/p1/secondary-s1/1")
+    assert requested(worlds) == []
+    with worlds.open() as world:
+        world.store.replicas.launched("p1", pid=os.getpid(), pid_started_at=1.0)  # another process
+    keys = {key for _ in range(3) for key in requested(worlds)}
+    [new] = [one for one in incidents(worlds) if one.state is IncidentState.OPEN]
+    assert (new.key, new.attempts) == (f"{CLICKS}/p1/1", 0)
+    assert keys == {f"{new.id}-0-0"}
+    [closed] = [one for one in incidents(worlds) if one.id == old.id]
+    assert closed.outcome == OVERTAKEN
+
+
+def test_the_next_primary_has_an_incident_of_its_own_once_it_has_worked(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        waiting(world, f"{CLICKS}/p0/1")
+        world.store.replicas.end("p1", ReplicaState.FAILED, "no luck")
+    assert len(requested(worlds)) == 1
+    assert {one.key for one in incidents(worlds)} == {f"{CLICKS}/p0/1", f"{CLICKS}/p1/1"}
+
+
+def test_a_primary_that_never_worked_is_the_failure_that_was_there_before(tmp_path: Path) -> None:
+    worlds = simulated_worlds(tmp_path)
+    with worlds.open() as world:
+        a_dead_primary(world, "p0")
+        requested(worlds)
+        waiting(world, f"{CLICKS}/p0/1")
+        world.store.replicas.end("p0", ReplicaState.FENCED, "dead")
+        register(world.store, "p1", stream=CLICKS)
+        world.store.replicas.end("p1", ReplicaState.FAILED, "no luck")
+    assert requested(worlds) == []
+    [incident] = incidents(worlds)
+    assert incident.state is IncidentState.OPEN
+
+
+def test_a_run_that_is_at_a_lost_secondary_sees_to_the_primary_too(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        old = waiting(world, f"{CLICKS}/p1/secondary-s1/1")
+        world.store.incidents.claim(old.id, "run-9", 60.0)
+        world.store.replicas.end("p1", ReplicaState.FAILED, "no luck")
+    assert requested(worlds) == []
+    assert [one.id for one in incidents(worlds)] == [old.id]
+
+
+def test_a_request_that_got_lost_is_made_again_a_minute_later() -> None:
+    assert run_key(AN_INCIDENT, at=1001.0) == run_key(AN_INCIDENT, at=1059.0) == "i-0-0"
+    assert run_key(AN_INCIDENT, at=1060.0) == "i-0-1"
+
+
+def test_runs_that_keep_failing_are_asked_for_ever_more_rarely() -> None:
+    def due_after(attempts: int) -> float:
+        claimed = replace(AN_INCIDENT, claimed_by="r", claim_expires_at=1000.0, attempts=attempts)
+        return next(s for s in range(0, 4000, 10) if run_key(claimed, at=1000.0 + s) is not None)
+
+    assert [due_after(n) for n in (1, 2, 3, 4, 9)] == [0, 0, 120, 240, 1800]

@@ -1,0 +1,138 @@
+"""The recovery sensor of a stream with a secondary: a tier that is not held is an incident too."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from ft_policies.tiers import OFF, Switches, Tier
+from orchestration.incidents import calls_for_recovery
+from resources.control.records import IncidentState, Phase, ReplicaState
+from streaming.failures import RECOVERY, is_of_secondary
+from streaming.observing import observe
+from tests.fakes.worlds import (
+    CLICKS,
+    PATIENT,
+    STANDS_BY,
+    a_heartbeat,
+    a_primary,
+    a_secondary,
+    a_wanted_stream,
+    simulated_worlds,
+)
+from tests.support.recovery_sensor import incidents, requested, standby_worlds, tick, waiting
+
+
+def test_a_missing_secondary_is_an_incident_of_the_same_kind(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    keys = {key for _ in range(3) for key in requested(worlds)}
+    [incident] = incidents(worlds)
+    assert keys == {f"{incident.id}-0-0"}
+    assert incident.kind == RECOVERY
+    assert incident.key == f"{CLICKS}/p1/secondary-never/1"
+    assert is_of_secondary(incident)
+    [request] = tick(worlds).run_requests or []
+    assert request.tags["holdfast/cause"] == "secondary_missing"
+    with worlds.open() as world:
+        assert world.store.samples.series(CLICKS, "t_detect_seconds") == []
+
+
+def test_a_dead_secondary_is_an_incident_until_the_tier_is_held_again(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        a_secondary(world, "s1", alive=False)
+    assert len(requested(worlds)) == 1
+    [incident] = incidents(worlds)
+    assert incident.key == f"{CLICKS}/p1/secondary-s1/1"
+    assert incident.detail["cause"] == "secondary_dead"
+    with worlds.open() as world:
+        world.store.replicas.end("s1", ReplicaState.FENCED, "dead")
+        a_secondary(world, "s2", observed=Switches(deploy=True))
+    assert len(requested(worlds)) == 1, "deployed is less than active_standby"
+    with worlds.open() as world:
+        a_heartbeat(world, "s2", epoch=1, observed=STANDS_BY)
+        world.store.replicas.desire("s2", STANDS_BY)
+    assert requested(worlds) == []
+    assert incidents(worlds)[0].state is IncidentState.CLOSED
+
+
+def test_after_a_failover_the_incident_is_open_until_redundancy_is_restored(
+    tmp_path: Path,
+) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        a_secondary(world, "s1")
+        world.store.takeovers.take(
+            CLICKS, "s1", primary="p1", seen=None, ttl_seconds=3.0, reason="gone"
+        )
+        a_heartbeat(world, "s1", epoch=2)
+        incident = world.store.incidents.open(
+            stream=CLICKS, key=f"{CLICKS}/p1/1", kind=RECOVERY, detail={"health": "dead"}
+        )
+    assert requested(worlds) == [f"{incident.id}-0-0"]
+    with worlds.open() as world:
+        a_secondary(world, "s2")
+    assert requested(worlds) == []
+    [closed] = incidents(worlds)
+    assert closed.state is IncidentState.CLOSED
+
+
+def test_an_incident_ends_when_people_want_another_tier(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    assert len(requested(worlds)) == 1
+    with worlds.open() as world:
+        world.store.tiers.desire(CLICKS, Tier.PASSIVE_REPLICATION, why="test", run="")
+    assert requested(worlds) == []
+    assert incidents(worlds)[0].state is IncidentState.CLOSED
+
+
+def test_a_secondary_that_is_starting_or_a_tier_that_is_held_is_left_alone(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        a_secondary(world, "s1", observed=OFF, desired=Switches(deploy=True))
+    assert requested(worlds) == []
+    with worlds.open() as world:
+        world.store.replicas.end("s1", ReplicaState.STOPPED, "")
+        a_secondary(world, "s2")
+    assert requested(worlds) == []
+    assert incidents(worlds) == []
+
+
+def test_a_change_that_somebody_works_on_is_no_incident_until_he_falls_silent(
+    tmp_path: Path,
+) -> None:
+    worlds = standby_worlds(tmp_path, tier="passive_replication")
+    with worlds.open() as world:
+        world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="run-1")
+        assert requested(worlds) == [], "it was wanted just now"
+        seen = observe(world, CLICKS)
+        assert calls_for_recovery(world, replace(seen, at=seen.at + 6.0))
+        world.store.journal.write(
+            stream=CLICKS,
+            playbook="switch",
+            run="run-1",
+            step="LaunchSecondary",
+            phase=Phase.INTENT,
+        )
+        supervision = world.project.stream(CLICKS).supervision
+        patience = supervision.start_within + supervision.stuck_after
+        assert not calls_for_recovery(world, replace(seen, at=seen.at + patience))
+        assert calls_for_recovery(world, replace(seen, at=seen.at + patience + 10.0))
+
+
+def test_a_tier_is_reached_when_the_paused_secondary_goes_on(tmp_path: Path) -> None:
+    worlds = simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT)
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "p1")
+        a_secondary(world, "s1")
+        cold = Switches(deploy=True, sync=True)
+        a_heartbeat(world, "s1", epoch=1, observed=cold, state=ReplicaState.PAUSED)
+        waiting(world, f"{CLICKS}/p1/secondary-s0/1")
+    assert requested(worlds) == []
+    [incident] = incidents(worlds)
+    assert "s1 has paused: the host is loaded, good for passive_standby_cold" in incident.outcome
+    with worlds.open() as world:
+        assert world.store.tiers.history(CLICKS)[-1].reached_at is None
+        a_heartbeat(world, "s1", epoch=2, observed=STANDS_BY)
+    assert requested(worlds) == []
+    with worlds.open() as world:
+        assert world.store.tiers.history(CLICKS)[-1].reached_at is not None

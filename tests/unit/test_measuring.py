@@ -1,0 +1,164 @@
+"""From the control store to what the models take: histories, load, use."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from configs.stream import StreamDeclaration
+from ft_policies.costs import TierShares
+from ft_policies.prediction import RecoveryModel
+from ft_policies.recovery_model import RecoveryStep
+from ft_policies.tiers import Tier
+from resources.control.records import Sample, Slot
+from resources.control.schema import tier_changes
+from resources.control.store import ControlStore
+from streaming.measuring import Measured, measure
+from tests.fakes.declared import a_declaration
+from tests.support.control_builders import a_snapshot, decide, decided_at, register
+
+WORDS = a_declaration(name="words")
+STEPS = {
+    "t_deploy_seconds": 8.0,
+    "t_read_snapshot_seconds": 1.0,
+    "read_snapshot_bytes": 300.0,
+    "t_wire_receive_seconds": 3.0,
+    "t_wire_send_seconds": 0.1,
+    "t_replay_seconds": 2.0,
+    "replay_rows": 100.0,
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ControlStore]:
+    with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as opened:
+        yield opened
+
+
+def sampled(store: ControlStore, *, by: str, stream: str = "words", **values: float) -> None:
+    at = store.now() - 1.0
+    store.samples.write(
+        [
+            Sample(stream=stream, replica=by, name=name, value=value, epoch=9, at=at)
+            for name, value in values.items()
+        ]
+    )
+
+
+def started(store: ControlStore, stream: str = "words") -> None:
+    """A primary that has been launched and has decided some epochs."""
+    store.streams.declare(stream, {}, "passive_replication")
+    register(store, f"{stream}-1", stream=stream)
+    decide(store, 41, stream=stream)
+    decided_at(store, stream, 2.0)
+    sampled(store, by=f"{stream}-1", stream=stream, **STEPS)
+
+
+def measured(store: ControlStore, declared: StreamDeclaration = WORDS) -> Measured:
+    return measure(store, [declared])[declared.name]
+
+
+def test_a_stream_that_never_ran_is_what_is_declared(store: ControlStore) -> None:
+    found = measured(store)
+    assert found.load.rows_per_second == found.load.state_bytes == 0.0
+    assert found.load.epoch_seconds == 1.0
+    assert (found.primary.cpu_cores, found.primary.instances) == (0.0, 1.0)
+    assert found.recoveries == ()
+    steps = found.histories.steps
+    assert {step for step in steps if steps[step]} == {RecoveryStep.DETECT}
+    assert found.load_in(60.0) == found.load
+
+
+def test_one_start_is_enough_to_predict_every_tier(store: ControlStore) -> None:
+    started(store)
+    found = measured(store)
+    prediction = RecoveryModel().predict(
+        found.histories, found.load, snapshot_every=10.0, sync_every=5.0, ship_seconds=0.1
+    )
+    assert prediction.missing == ()
+    assert np.isfinite(prediction.seconds).all()
+
+
+def test_the_load_is_that_of_the_newest_epochs(store: ControlStore) -> None:
+    started(store)
+    sampled(store, by="words-1", processed_rows_per_second=80.0)
+    load = measured(store).load
+    assert (load.rows_per_second, load.epoch_seconds) == (5.0, 2.0)
+    assert load.capacity_rows_per_second == 80.0
+
+
+def test_a_load_that_changes_is_foreseen(store: ControlStore) -> None:
+    started(store)
+    for number in range(4):
+        store.snapshots.record(
+            a_snapshot(f"s{number}", number, total_bytes=1000 * (number + 1), created_at=10.0 * number + 1)
+        )  # fmt: skip
+    found = measured(store)
+    assert found.load.state_bytes == 4000.0
+    assert found.growth.state_bytes == pytest.approx(2 * 2000.0 / 30.0)
+    assert found.load_in(30.0).state_bytes == pytest.approx(8000.0)
+    assert found.load_in(30.0).rows_per_second == found.load.rows_per_second == 5.0
+    assert found.load_in(-1e6).state_bytes == 0.0
+
+
+def test_snapshots_are_measured_by_what_they_cost(store: ControlStore) -> None:
+    started(store)
+    now = store.now()
+    for number, seconds in enumerate((0.5, 1.5)):
+        store.snapshots.record(
+            a_snapshot(f"s{number}", number, seconds=seconds, created_at=now - 20.0 + 10.0 * number)
+        )
+    sampled(store, by="words-2", sync_seconds=0.4, sync_requests=3.0)
+    found = measured(store)
+    assert (found.ship_seconds, found.sync_seconds) == (1.5, 0.4)
+    assert (found.requests_per_snapshot, found.requests_per_sync) == (2.0, 3.0)
+    assert found.new_state_bytes_per_second == pytest.approx(3.0)
+    assert found.snapshot_age_seconds == pytest.approx(10.0, abs=5.0)
+    assert found.stored_bytes == 330.0
+    assert [(one.size, one.seconds) for one in found.histories.writes] == [(30.0, 0.5), (30.0, 1.5)]
+
+
+def test_the_use_of_the_primary_and_the_share_of_the_secondary(store: ControlStore) -> None:
+    started(store)
+    register(store, "words-2", slot=Slot.SECONDARY)
+    now = store.now()
+    reached = tier_changes.update().values(
+        tier_to=Tier.DEPLOYED, at=now - 300, reached_at=now - 200
+    )
+    store._database.execute(reached)
+    sampled(store, by="words-1", cpu_cores=0.8, rss_bytes=2e9)
+    traffic = {"sent": 600.0, "received": 400.0}
+    network = {f"host_network_{way}_bytes_per_second": value for way, value in traffic.items()}
+    sampled(store, by="words-1", **network)
+    sampled(store, by="words-2", secondary_cpu_cores=0.2, secondary_rss_bytes=1e9)
+    found = measured(store)
+    assert (found.primary.cpu_cores, found.primary.memory_bytes) == (0.8, 2e9)
+    assert found.primary.network_bytes_per_second == 500.0  # two replicas share the host
+    assert found.shares == {Tier.DEPLOYED: (pytest.approx(0.25), 0.5)}
+    ones = np.ones(len(Tier))
+    shares = found.shares_over(TierShares(cpu=ones, memory=ones, network=ones))
+    there = list(Tier).index(Tier.DEPLOYED)
+    assert (shares.cpu[there], shares.memory[there], shares.network[there]) == (0.25, 0.5, 1.0)
+    assert shares.cpu[0] == 1.0
+
+
+def test_many_streams_take_no_more_queries_than_one(store: ControlStore) -> None:
+    names = [f"words_{number}" for number in range(5)]
+    for name in names:
+        started(store, name)
+    count: list[str] = []
+    sa.event.listen(
+        store._database.engine,
+        "before_cursor_execute",
+        lambda _c, _cursor, statement, *_: count.append(statement),
+    )
+    found = measure(store, [a_declaration(name=name) for name in names])
+    of_all = len(count)
+    alone = measure(store, [a_declaration(name=names[3])])
+    assert len(count) == 2 * of_all
+    assert of_all <= 10
+    assert found.keys() == set(names)
+    assert alone[names[3]].histories == found[names[3]].histories
+    assert alone[names[3]].load == found[names[3]].load

@@ -1,0 +1,114 @@
+"""Running replicas heed the intervals that the controller wants, and otherwise the declared ones."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ft_policies.errors import TransientError
+from resources.control.records import Intervals
+from resources.control.store import ControlStore
+from streaming.pacing import READ_SECONDS, WantedIntervals
+from streaming.shipping import Shipper
+from tests.fakes.clocks import SteppedClock
+from tests.support.standbys import a_spec
+from tests.support.vaults import ShippedStream, a_stream
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ControlStore]:
+    with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as opened:
+        opened.streams.declare("words", {}, "deployed")
+        yield opened
+
+
+@dataclass
+class Shipping:
+    """A primary whose shipper looks when a test says so."""
+
+    store: ControlStore
+    stream: ShippedStream
+    shipper: Shipper
+    clock: SteppedClock
+
+    def after(self, seconds: float) -> int:
+        """How many snapshots there are when so much time has passed, and another epoch."""
+        self.clock.step(seconds)
+        self.stream.checkpoint.commit()
+        self.shipper.ship_if_due()
+        return len(self.store.snapshots.of("words"))
+
+
+def a_shipping(folder: Path, store: ControlStore, **checkpoint: object) -> Shipping:
+    stream, clock = a_stream(folder / "primary"), SteppedClock()
+    shipper = Shipper(
+        a_spec(folder, store, checkpoint=checkpoint),
+        stream.vault,
+        store,
+        checkpoint=stream.checkpoint.root,
+        conf={},
+        parent=None,
+        token=lambda: 1,
+        requested=lambda: 0,
+        on_served=lambda _: None,
+        clock=clock,
+    )
+    return Shipping(store, stream, shipper, clock)
+
+
+def test_snapshots_are_shipped_as_declared_until_somebody_wants_it_otherwise(
+    tmp_path: Path, store: ControlStore
+) -> None:
+    shipping = a_shipping(tmp_path, store, every="10s")
+    assert shipping.after(9.0) == 0
+    assert shipping.after(1.0) == 1
+    store.streams.pace("words", snapshot_every=4.0, sync_every=None)
+    assert shipping.after(4.0) == 2
+    store.streams.pace("words", snapshot_every=30.0, sync_every=None)
+    assert shipping.after(29.0) == 2
+    assert shipping.after(1.0) == 3
+    store.streams.pace("words", snapshot_every=None, sync_every=None)
+    assert shipping.after(9.0) == 3
+    assert shipping.after(1.0) == 4
+
+
+def test_the_other_limits_of_a_checkpoint_policy_stay(tmp_path: Path, store: ControlStore) -> None:
+    shipping = a_shipping(tmp_path, store, every="10s", epochs=2)
+    store.streams.pace("words", snapshot_every=100.0, sync_every=None)
+    assert [shipping.after(1.0) for _ in range(4)] == [0, 1, 1, 2]
+
+
+class CountedStreams:
+    """What the replicas read, counted, and away when a test says so."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.away = False
+        self.wanted = Intervals(snapshot_every=7.0)
+
+    def intervals(self, _stream: str) -> Intervals:
+        self.reads += 1
+        if self.away:
+            raise TransientError("the control store is away")
+        return self.wanted
+
+
+class CountedStore:
+    def __init__(self) -> None:
+        self.streams = CountedStreams()
+
+
+def test_they_are_read_once_in_a_while_and_a_store_that_is_away_changes_nothing() -> None:
+    store, clock = CountedStore(), SteppedClock()
+    wanted = WantedIntervals(store, "words", clock)  # type: ignore[arg-type]
+    for _ in range(10):
+        assert wanted.now() == Intervals(snapshot_every=7.0)
+    assert store.streams.reads == 1
+    store.streams.away = True
+    clock.step(READ_SECONDS)
+    assert [wanted.now() for _ in range(3)] == [Intervals(snapshot_every=7.0)] * 3
+    assert store.streams.reads == 2
+    store.streams.away, store.streams.wanted = False, Intervals()
+    clock.step(READ_SECONDS)
+    assert wanted.now() == Intervals()

@@ -1,0 +1,72 @@
+"""Seeing replicas off: who may stay, who is made to leave, and in which order."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ft_policies.tiers import OFF
+from orchestration.playbooks.leaving import await_leave
+from orchestration.playbooks.stop import next_stop_step
+from resources.control.records import ReplicaRow, ReplicaState, Slot
+from streaming.launching import process_of
+from streaming.observing import observe
+from tests.fakes.worlds import CLICKS, a_secondary
+from tests.support.playbooks import (
+    a_driven_world,
+    a_running_world,
+    recovered,
+    secondary_of,
+    take_over,
+)
+
+
+def lives(row: ReplicaRow) -> bool:
+    process = process_of(row)
+    assert process is not None
+    return process.is_alive()
+
+
+def test_a_secondary_that_takes_over_as_patience_ends_is_not_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_driven_world(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
+        recovered(drivers)
+        secondary = secondary_of(world)
+
+        def take_over_once() -> None:
+            if observe(world, CLICKS).secondary is not None:
+                take_over(world, secondary.id, primary="p")
+
+        found = await_leave(
+            world, secondary.id, slot=Slot.SECONDARY, patience_seconds=-1.0, beat=take_over_once
+        )
+        assert found == {"stayed_as": "primary"}
+        assert lives(secondary)
+
+
+def test_one_that_does_not_leave_in_time_is_ended_and_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_driven_world(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
+        recovered(drivers)
+        secondary = secondary_of(world)
+        found = await_leave(world, secondary.id, slot=Slot.SECONDARY, patience_seconds=-1.0)
+        assert found["ended"] is ReplicaState.DEAD
+        assert not lives(secondary)
+
+
+def test_the_secondary_is_seen_off_before_the_primary(tmp_path: Path) -> None:
+    with a_running_world(tmp_path, tier="active_standby") as world:
+        a_secondary(world, "s")
+        live = world.store.replicas.of(CLICKS)
+        order = []
+        while (step := next_stop_step(live)) is not None:
+            order.append((type(step).__name__, step.replica))
+            rows = {row.id: row for row in live}
+            if rows[step.replica].desired == OFF:
+                del rows[step.replica]
+            else:
+                rows[step.replica] = replace(rows[step.replica], desired=OFF)
+            live = list(rows.values())
+        assert order == [("Ask", "s"), ("AwaitLeave", "s"), ("Ask", "p"), ("AwaitLeave", "p")]

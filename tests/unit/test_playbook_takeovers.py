@@ -1,0 +1,117 @@
+"""A secondary that becomes the primary, or should, while a playbook works on the stream."""
+
+from pathlib import Path
+
+import pytest
+
+from ft_policies.recovery import AwaitSecondaryEnd, AwaitTakeover, EndSecondary, TurnSwitch
+from ft_policies.tiers import PRIMARY, SECONDARY, Switch, Tier
+from orchestration.playbooks import secondaries
+from orchestration.playbooks.watching import Watch
+from resources.control.records import ReplicaState, Slot
+from streaming.observing import observe
+from tests.fakes.drivers import simulated_drivers
+from tests.fakes.worlds import (
+    CLICKS,
+    PATIENT,
+    a_primary,
+    a_secondary,
+    a_wanted_stream,
+    simulated_worlds,
+)
+from tests.support.playbooks import (
+    a_running_world,
+    a_watch,
+    recovered,
+    recovery,
+    replica_of,
+    take_over,
+)
+
+
+def test_a_dead_primary_is_followed_by_its_secondary_and_redundancy_is_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT).open() as world,
+        simulated_drivers(world, monkeypatch) as drivers,
+    ):
+        a_wanted_stream(world)
+        a_primary(world, "p", alive=False)
+        a_secondary(world, "s")
+        drivers.takes_over = False  # until somebody waits for it
+        steps = recovery(world, drivers.act)
+        assert next(steps).name == "Fence"
+        drivers.takes_over = True
+        names = [one.name for one in steps]
+        assert names == ["LaunchSecondary", *["TurnSwitch"] * 3]
+        seen = observe(world, CLICKS)
+        assert seen.primary is not None
+        assert seen.primary.id == "s"
+        assert seen.covered is Tier.ACTIVE_STANDBY
+        assert [row.slot for row in world.store.replicas.of(CLICKS)].count(Slot.PRIMARY) == 1
+
+
+def test_a_secondary_that_does_not_take_over_makes_room_for_a_new_primary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secondaries, "TAKEOVER_SECONDS", 0.1 - 2 * 60.0)
+    with (
+        simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT).open() as world,
+        simulated_drivers(world, monkeypatch) as drivers,
+    ):
+        a_wanted_stream(world)
+        a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
+        drivers.takes_over = False
+        names = recovered(drivers)
+        assert names[:2] == ["AwaitTakeover", "Launch"]
+        assert names[-1] == "TurnSwitch"
+        assert replica_of(world, "s").state is ReplicaState.FAILED
+
+
+def test_a_secondary_that_has_just_become_primary_is_not_turned_off(tmp_path: Path) -> None:
+    with a_running_world(tmp_path, tier="deployed") as world:
+        a_secondary(world, "s")
+        world.store.replicas.end("p", ReplicaState.DEAD, "gone")
+        take_over(world, "s")
+        watch = a_watch(world)
+        secondaries.turn(watch, TurnSwitch("s", Switch.PROCESS, on=False))
+        secondaries.see_off(watch, AwaitSecondaryEnd("s"))
+        secondaries.await_takeover(watch, AwaitTakeover("s"))
+        row = replica_of(world, "s")
+        assert (row.desired, row.slot) == (PRIMARY, Slot.PRIMARY)
+
+
+def test_a_secondary_that_takes_over_between_look_and_act_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step is about to write when the secondary becomes the primary."""
+    with a_running_world(tmp_path, tier="deployed") as world:
+        a_secondary(world, "s")
+        watch = a_watch(world)
+        as_secondary = observe(world, CLICKS)
+        world.store.replicas.end("p", ReplicaState.DEAD, "gone")
+        take_over(world, "s")
+        monkeypatch.setattr(Watch, "look", lambda _: as_secondary)
+        monkeypatch.setattr(Watch, "patience_seconds", 0.1)
+        secondaries.turn(watch, TurnSwitch("s", Switch.PROCESS, on=False))
+        secondaries.see_off(watch, AwaitSecondaryEnd("s"))
+        secondaries.end(watch, EndSecondary("s", "thought dead"))
+        monkeypatch.setattr(secondaries, "TAKEOVER_SECONDS", -1000.0)
+        monkeypatch.setattr(secondaries, "_decided", lambda *_: False)
+        secondaries.await_takeover(watch, AwaitTakeover("s"))
+        row = replica_of(world, "s")
+        assert (row.desired, row.slot, row.ended_at) == (PRIMARY, Slot.PRIMARY, None)
+
+
+def test_a_switch_stops_waiting_when_the_primary_needs_it(tmp_path: Path) -> None:
+    with a_running_world(tmp_path, tier="passive_standby_cold") as world:
+        a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
+
+        def die() -> None:
+            if replica_of(world, "s").desired.sync:
+                world.store.replicas.end("p", ReplicaState.DEAD, "gone")
+
+        watch = a_watch(world, die)
+        secondaries.turn(watch, TurnSwitch("s", Switch.SYNC, on=True))
+        assert observe(world, CLICKS).primary is None

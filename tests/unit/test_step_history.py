@@ -1,0 +1,135 @@
+"""The steps of recoveries, out of what replicas have measured of themselves."""
+
+from typing import Any
+
+from ft_policies.estimators import Observation
+from ft_policies.recovery_model import RecoveryStep
+from resources.control.lately import Primary
+from resources.control.records import ReplicaState, Sample
+from streaming.step_history import ORCHESTRATION_SECONDS, StepHistory
+
+LEASE, HEARTBEAT = 3.0, 0.5
+
+
+def sample(name: str, value: float, *, by: str = "r1", at: float = 0.0, epoch: int = 9) -> Sample:
+    return Sample(stream="words", replica=by, name=name, value=value, at=at, epoch=epoch)
+
+
+def primary(replica: str, registered_at: float, **changes: Any) -> Primary:
+    facts: dict[str, Any] = {
+        "stream": "words",
+        "replica": replica,
+        "host": "here",
+        "registered_at": registered_at,
+        "state": ReplicaState.RUNNING,
+        "heartbeat_at": None,
+        "ended_at": None,
+    }
+    return Primary(**{**facts, **changes})
+
+
+def lost(replica: str, registered_at: float, heartbeat_at: float, ended_at: float) -> Primary:
+    end = {"heartbeat_at": heartbeat_at, "ended_at": ended_at, "state": ReplicaState.FENCED}
+    return primary(replica, registered_at, **end)
+
+
+def history(*samples: Sample, primaries: tuple[Primary, ...] = ()) -> StepHistory:
+    return StepHistory(samples, primaries, heartbeat=HEARTBEAT)
+
+
+def step(found: StepHistory, step: RecoveryStep) -> list[Observation]:
+    return list(found.steps(lease=LEASE)[step])
+
+
+def test_a_launched_primary_is_cold_and_a_rehearsed_secondary_warm() -> None:
+    found = history(
+        sample("t_deploy_seconds", 8.0),
+        sample("t_wire_receive_seconds", 4.0, at=1.0),
+        sample("t_deploy_seconds", 12.0, by="r2"),
+        sample("t_rehearse_seconds", 6.0, by="r2"),
+        sample("t_wire_receive_seconds", 2.0, by="r2", at=2.0),
+        sample("t_deploy_seconds", 9.0, by="r3"),
+        sample("t_wire_receive_seconds", 5.0, by="r3", at=3.0),
+    )
+    assert step(found, RecoveryStep.WIRE_RECEIVE) == [
+        Observation(seconds=4.0, cold=True, at=1.0),
+        Observation(seconds=2.0, cold=False, at=2.0),
+        Observation(seconds=5.0, cold=True, at=3.0),  # it had no time to rehearse
+    ]
+    deploys = step(found, RecoveryStep.DEPLOY)
+    assert [(one.seconds, one.cold) for one in deploys] == [(8.0, True), (12.0, False), (9.0, True)]
+
+
+def test_a_replica_whose_start_is_forgotten_has_long_been_warm() -> None:
+    [send] = step(history(sample("t_wire_send_seconds", 0.1)), RecoveryStep.WIRE_SEND)
+    assert not send.cold
+
+
+def test_reading_and_replaying_have_a_size_or_say_nothing() -> None:
+    found = history(
+        sample("t_read_snapshot_seconds", 1.5, epoch=4),
+        sample("read_snapshot_bytes", 3e6, epoch=4),
+        sample("t_replay_seconds", 2.0, epoch=9),
+        sample("replay_rows", 5000.0, epoch=9),
+        sample("t_replay_seconds", 3.0, by="r2", epoch=9),
+    )
+    [read] = step(found, RecoveryStep.READ_SNAPSHOT)
+    [replay] = step(found, RecoveryStep.REPLAY)
+    assert (read.seconds, read.size) == (1.5, 3e6)
+    assert (replay.seconds, replay.size) == (2.0, 5000.0)
+    assert found.fastest_replay() == 2500.0
+    assert history().fastest_replay() == 0.0
+
+
+def test_detection_is_promised_by_the_lease_until_it_is_measured() -> None:
+    warm = [one.seconds for one in step(history(), RecoveryStep.DETECT) if not one.cold]
+    cold = [one.seconds for one in step(history(), RecoveryStep.DETECT) if one.cold]
+    assert set(warm) == {LEASE + HEARTBEAT}
+    assert set(cold) == {LEASE + HEARTBEAT + ORCHESTRATION_SECONDS}
+
+
+def test_a_takeover_tells_its_detection_and_the_whole() -> None:
+    found = history(
+        sample("t_detect_seconds", 0.2, by="r2", at=10.0),
+        sample("recovery_seconds", 4.0, by="r2", at=10.0),
+        sample("t_detect_seconds", 7.0, by="r2", at=99.0),  # a sensor's, of the loss of r2
+    )
+    warm = [one for one in step(found, RecoveryStep.DETECT) if not one.cold]
+    assert warm == [Observation(seconds=0.2, at=10.0)]
+    assert found.recoveries() == (Observation(seconds=4.0, at=10.0),)
+
+
+def test_a_loss_without_a_secondary_counts_until_a_new_driver_is_launched() -> None:
+    primaries = (lost("r1", 0.0, 100.0, 104.0), primary("r2", 106.0))
+    found = history(
+        sample("t_deploy_seconds", 8.0, by="r2", at=114.0),
+        sample("t_replay_seconds", 5.0, by="r2", at=121.0),
+        sample("t_replay_seconds", 5.0, by="r2", at=500.0),
+        primaries=primaries,
+    )
+    cold = [one for one in step(found, RecoveryStep.DETECT) if one.cold]
+    assert cold == [Observation(seconds=6.0, cold=True, at=106.0)]
+    assert found.recoveries() == (Observation(seconds=21.0, cold=True, at=121.0),)
+
+
+def test_who_was_stopped_or_stuck_or_followed_by_a_secondary_was_not_lost() -> None:
+    started = sample("t_deploy_seconds", 8.0, by="r2")
+    stopped = primary("r1", 0.0, heartbeat_at=50.0, ended_at=104.0, state=ReplicaState.STOPPED)
+    stuck = lost("r1", 0.0, 103.6, 104.0)
+    long_ago = lost("r1", 0.0, 100.0, 104.0)
+    for before, after in (
+        (stopped, primary("r2", 106.0)),
+        (stuck, primary("r2", 106.0)),
+        (long_ago, primary("r2", 9000.0)),
+    ):
+        assert history(started, primaries=(before, after)).recoveries() == ()
+        cold = [
+            o
+            for o in step(history(started, primaries=(before, after)), RecoveryStep.DETECT)
+            if o.cold
+        ]
+        assert {one.seconds for one in cold} == {LEASE + HEARTBEAT + ORCHESTRATION_SECONDS}
+    rehearsed = sample("t_rehearse_seconds", 6.0, by="r2")
+    secondary = (lost("r0", 0.0, 10.0, 14.0), primary("r2", 20.0))
+    found = history(started, rehearsed, primaries=secondary)
+    assert {o.at for o in step(found, RecoveryStep.DETECT)} == {0.0}
