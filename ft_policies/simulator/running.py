@@ -131,4 +131,4 @@ class _Run:
         self.account.cost[0] += cost[self._rows, fleet.interval, fleet.tier]
         self.account.cost[1] += cost[:, -1, 0]
         fleet.since_change += system.tick_seconds
-        self._failures.strike(fleet, *load, now + system.tick_seconds)
+        self._failures.strike(fleet, load[0], load[1], now + system.tick_seconds)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from configs.problems import suggestion
-from ft_policies.costs import ALL_COSTS, EC2, Weights
+from ft_policies.costs import ALL_COSTS, ASSUMED_SHARES, EC2, Weights
 from ft_policies.errors import PermanentError
 from ft_policies.simulator.formulas import Ranking
-from ft_policies.simulator.presets import MEASURED, THESIS
+from ft_policies.simulator.presets import MEASURED, THESIS, Seen, measured
 from ft_policies.simulator.running import Scenario
 from ft_policies.simulator.systems import System
 from ft_policies.simulator.traces import DAY_SECONDS, Generated, Recorded, Shape, Trace
@@ -19,6 +19,8 @@ from ft_policies.tiers import Guarantee
 
 if TYPE_CHECKING:
     from configs.project import Project
+    from configs.stream import StreamDeclaration
+    from resources.control.store import ControlStore
 
 COLUMNS = ("seconds", "rows_per_second", "state_bytes")
 WEIGHTS: dict[str, Weights] = {"all_costs": ALL_COSTS, "ec2": EC2}
@@ -61,7 +63,8 @@ class Asked:
     streams: int
     days: float | None
     objectives: str | None
-    guarantee: Guarantee
+    guarantee: Guarantee | None
+    weights: str | None
     failures_per_day: float
     intervals: str | None
     seed: int
@@ -70,7 +73,21 @@ class Asked:
         """The preset that was named."""
         return PRESETS[_known(self.preset, list(PRESETS), "preset")]
 
-    def scenario(self, system: System, rank_by: Ranking) -> Scenario:
+    @property
+    def ranked_by(self) -> str:
+        """The name of what tiers are ranked by."""
+        return self.weights or "all_costs"
+
+    def of(self, declared: "StreamDeclaration") -> "Asked":
+        """The same, with what a stream declares for what nobody wrote."""
+        by = declared.controller.weigh_by
+        return replace(
+            self,
+            guarantee=self.guarantee or declared.objective.guarantee,
+            weights=self.weights or (declared.prices if by == "money" else by),
+        )
+
+    def scenario(self, system: System, project: "Project | None") -> Scenario:
         """What is to be simulated."""
         if self.intervals is not None:
             every = tuple(sorted(_numbers(self.intervals, "interval", least=0.1)))
@@ -81,8 +98,8 @@ class Asked:
             trace=trace,
             seconds=self._seconds(trace),
             objectives=_numbers(self.objectives or self.usual().objectives, "objective", least=0.0),
-            guarantee=self.guarantee,
-            rank_by=rank_by,
+            guarantee=self.guarantee or Guarantee.PRECISE,
+            rank_by=_ranking(self.ranked_by, project),
             failures_per_day=self.failures_per_day,
             seed=self.seed,
         )
@@ -112,13 +129,36 @@ class Asked:
         return trace.span_seconds if isinstance(trace, Recorded) else self.usual().seconds
 
 
-def ranking(weights: str, project: "Project | None") -> Ranking:
+def _ranking(weights: str, project: "Project | None") -> Ranking:
     """Weights, or the price list of this name."""
     if weights in WEIGHTS:
         return WEIGHTS[weights]
     lists = {} if project is None else project.prices
     name = _known(weights, [*WEIGHTS, *lists], "weights or price list")
     return lists[name].prices()
+
+
+def system_of(declared: "StreamDeclaration", store: "ControlStore") -> System:
+    """Holdfast as the control store knows it from this stream."""
+    from streaming.measuring import measure
+
+    found = measure(store, [declared])[declared.name]
+    seen = Seen(
+        histories=found.histories,
+        load=found.load,
+        primary=found.primary,
+        shares=found.shares_over(ASSUMED_SHARES),
+        ship_seconds=found.ship_seconds,
+        new_state_bytes_per_second=found.new_state_bytes_per_second,
+        requests_per_snapshot=found.requests_per_snapshot,
+        requests_per_sync=found.requests_per_sync,
+    )
+    system = measured(
+        seen,
+        snapshot_every=declared.checkpoint.every or MEASURED.snapshot_every[0],
+        sync_every=declared.secondary.sync,
+    )
+    return replace(system, policy=declared.controller.policy())
 
 
 def recorded(path: Path, *, streams: int) -> Recorded:

@@ -37,6 +37,14 @@ def simulate(
             help="The system: StreamMine3G as in the thesis, or Holdfast as it was measured.",
         ),
     ] = "measured",
+    stream: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STREAM",
+            show_default=False,
+            help="Holdfast as it was measured on this stream, with its prices and its controller.",
+        ),
+    ] = None,
     trace: Annotated[
         Path | None,
         typer.Option(
@@ -74,15 +82,21 @@ def simulate(
         ),
     ] = None,
     weights: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="all_costs|ec2|PRICES",
-            help="What tiers are ranked by: weights, or a price list of configs/prices.",
+            show_default=False,
+            help="What tiers are ranked by: weights, or a price list of configs/prices. "
+            "Default: what the stream declares; else all_costs.",
         ),
-    ] = "all_costs",
+    ] = None,
     guarantee: Annotated[
-        Guarantee, typer.Option(help="What a recovery may cost in data.")
-    ] = Guarantee.PRECISE,
+        Guarantee | None,
+        typer.Option(
+            show_default=False,
+            help="What a recovery may cost in data. Default: what the stream declares; else precise.",
+        ),
+    ] = None,
     failures_per_day: Annotated[
         float, typer.Option(min=0.0, max=86_400.0, help="Of each stream, on the mean.")
     ] = 1.0,
@@ -110,10 +124,10 @@ def simulate(
 
     Overheads and costs are shares of what active_replication adds all the time.
     """
-    from orchestration.cli import scenarios
+    from orchestration.cli.scenarios import Asked
 
     tell = terminal(ctx)
-    asked = scenarios.Asked(
+    asked = Asked(
         preset=preset,
         trace=trace,
         load=load,
@@ -121,17 +135,34 @@ def simulate(
         days=days,
         objectives=objective,
         guarantee=guarantee,
+        weights=weights,
         failures_per_day=failures_per_day,
         intervals=intervals,
         seed=seed,
     )
-    project = None if weights in scenarios.WEIGHTS else tell.project()
-    scenario = asked.scenario(asked.usual().system, scenarios.ranking(weights, project))
+    scenario, ranked_by = _scenario(tell, asked, stream)
     outcomes = _run(tell, scenario, plot)
     if as_json:
-        tell.json({**_facts(asked, scenario, weights), "outcomes": [asdict(o) for o in outcomes]})
+        facts = _facts(asked, scenario, ranked_by)
+        tell.json({**facts, "stream": stream, "outcomes": [asdict(one) for one in outcomes]})
     else:
-        _show(tell, scenario, outcomes, weights, plot)
+        _show(tell, scenario, outcomes, ranked_by)
+        if plot is not None:
+            tell.out.print(f"{DONE} drawn: {plot}", soft_wrap=True)
+
+
+def _scenario(tell: Terminal, asked: "Asked", stream: str | None) -> "tuple[Scenario, str]":
+    """What is to be simulated, and the name of what tiers are ranked by there."""
+    from orchestration.cli import scenarios
+
+    if stream is None:
+        project = None if asked.ranked_by in scenarios.WEIGHTS else tell.project()
+        return asked.scenario(asked.usual().system, project), asked.ranked_by
+    with tell.world() as world:
+        declared = world.project.stream(stream)
+        system = scenarios.system_of(declared, world.store)
+        asked = asked.of(declared)
+        return asked.scenario(system, world.project), asked.ranked_by
 
 
 def _run(tell: Terminal, scenario: "Scenario", plot: Path | None) -> "tuple[Outcome, ...]":
@@ -156,14 +187,14 @@ def _watching(change: "Callable[[str], None]", line: Any) -> "Callable[[Passed],
     return watch
 
 
-def _facts(asked: "Asked", scenario: "Scenario", weights: str) -> dict[str, Any]:
+def _facts(asked: "Asked", scenario: "Scenario", ranked_by: str) -> dict[str, Any]:
     return {
         "preset": asked.preset,
         "streams": asked.streams,
         "seconds": scenario.seconds,
         "tick_seconds": scenario.system.tick_seconds,
-        "ranked_by": weights,
-        "guarantee": asked.guarantee,
+        "ranked_by": ranked_by,
+        "guarantee": scenario.guarantee,
         "failures_per_day": asked.failures_per_day,
         "seed": asked.seed,
     }
@@ -173,8 +204,7 @@ def _show(
     tell: Terminal,
     scenario: "Scenario",
     outcomes: "Sequence[Outcome]",
-    weights: str,
-    plot: Path | None,
+    ranked_by: str,
 ) -> None:
     priced = outcomes[0].money is not None
     table = Table(box=None, pad_edge=False)
@@ -185,7 +215,7 @@ def _show(
     tell.out.print(table)
     tell.out.print(
         f"{DONE} {words.plural(scenario.trace.streams, 'stream')}, {words.age(scenario.seconds)} "
-        f"in ticks of {scenario.system.tick_seconds:g} s, ranked by {weights}; "
+        f"in ticks of {scenario.system.tick_seconds:g} s, ranked by {ranked_by}; "
         "shares of what active_replication adds all the time"
         + ("; money per stream and hour" if priced else "")
     )
@@ -195,8 +225,6 @@ def _show(
             f"{NOTE} up to {doubles} of the misses come from a second failure "
             "before there was a new secondary"
         )
-    if plot is not None:
-        tell.out.print(f"{DONE} drawn: {plot}", soft_wrap=True)
 
 
 def _columns(outcome: "Outcome") -> "list[tuple[str, Literal['left', 'right']]]":
