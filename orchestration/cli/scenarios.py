@@ -10,6 +10,8 @@ import numpy as np
 from configs.problems import suggestion
 from ft_policies.costs import ALL_COSTS, ASSUMED_SHARES, EC2, Weights
 from ft_policies.errors import PermanentError
+from ft_policies.prediction import RecoveryModel
+from ft_policies.recovery_model import RecoveryStep
 from ft_policies.simulator.formulas import Ranking
 from ft_policies.simulator.presets import MEASURED, THESIS, Seen, measured
 from ft_policies.simulator.running import Scenario
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
 
 COLUMNS = ("seconds", "rows_per_second", "state_bytes")
 WEIGHTS: dict[str, Weights] = {"all_costs": ALL_COSTS, "ec2": EC2}
-MOST_OBJECTIVES = 50
+PLOTS = (".png", ".svg", ".pdf")
+MOST_NUMBERS = 50
+MOST_AT_ONCE = 100_000  # streams times objectives: they are simulated side by side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,11 @@ class Asked:
 
     def of(self, declared: "StreamDeclaration") -> "Asked":
         """The same, with what a stream declares for what nobody wrote."""
+        if self.usual().system is not MEASURED:
+            raise PermanentError(
+                f"{declared.name} is no stream of the preset {self.preset}",
+                hint="leave out --preset or --stream",
+            )
         by = declared.controller.weigh_by
         return replace(
             self,
@@ -93,11 +102,17 @@ class Asked:
             every = tuple(sorted(_numbers(self.intervals, "interval", least=0.1)))
             system = replace(system, snapshot_every=every, sync_every=every)
         trace = self._trace(system)
+        objectives = _numbers(self.objectives or self.usual().objectives, "objective", least=0.0)
+        if self.streams * len(objectives) > MOST_AT_ONCE:
+            raise PermanentError(
+                f"{self.streams:,} streams with {len(objectives)} objectives are too many at once",
+                hint=f"streams times objectives may be {MOST_AT_ONCE:,}: ask for fewer objectives",
+            )
         return Scenario(
             system=system,
             trace=trace,
             seconds=self._seconds(trace),
-            objectives=_numbers(self.objectives or self.usual().objectives, "objective", least=0.0),
+            objectives=objectives,
             guarantee=self.guarantee or Guarantee.PRECISE,
             rank_by=_ranking(self.ranked_by, project),
             failures_per_day=self.failures_per_day,
@@ -138,11 +153,21 @@ def _ranking(weights: str, project: "Project | None") -> Ranking:
     return lists[name].prices()
 
 
-def system_of(declared: "StreamDeclaration", store: "ControlStore") -> System:
-    """Holdfast as the control store knows it from this stream."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """Holdfast as the control store knows it from a stream, and the steps that it does not know."""
+
+    system: System
+    assumed: tuple[RecoveryStep, ...]
+
+
+def fitted(declared: "StreamDeclaration", store: "ControlStore") -> Fitted:
+    """What was measured of a stream, with its own intervals and its own controller."""
     from streaming.measuring import measure
 
     found = measure(store, [declared])[declared.name]
+    snapshot_every = declared.checkpoint.every or MEASURED.snapshot_every[0]
+    sync_every = declared.secondary.sync
     seen = Seen(
         histories=found.histories,
         load=found.load,
@@ -153,12 +178,17 @@ def system_of(declared: "StreamDeclaration", store: "ControlStore") -> System:
         requests_per_snapshot=found.requests_per_snapshot,
         requests_per_sync=found.requests_per_sync,
     )
-    system = measured(
-        seen,
-        snapshot_every=declared.checkpoint.every or MEASURED.snapshot_every[0],
-        sync_every=declared.secondary.sync,
+    known = RecoveryModel().predict(
+        found.histories,
+        found.load,
+        snapshot_every=snapshot_every,
+        sync_every=sync_every,
+        ship_seconds=found.ship_seconds,
     )
-    return replace(system, policy=declared.controller.policy())
+    system = measured(seen, snapshot_every=snapshot_every, sync_every=sync_every)
+    return Fitted(
+        system=replace(system, policy=declared.controller.policy()), assumed=known.missing
+    )
 
 
 def recorded(path: Path, *, streams: int) -> Recorded:
@@ -182,6 +212,15 @@ def recorded(path: Path, *, streams: int) -> Recorded:
         raise PermanentError(f"{path}: {error}", hint=error.hint) from error
 
 
+def demand_plot(path: Path) -> None:
+    """Refuse a plot that could not be drawn, before anybody waits for it."""
+    if path.suffix not in PLOTS:
+        raise PermanentError(
+            f"cannot draw {path.name}: its ending says no format",
+            hint=f"endings are {', '.join(PLOTS)}",
+        )
+
+
 def _line(row: dict[str, str], path: Path, number: int) -> tuple[float, ...]:
     try:
         return tuple(float(row[name]) for name in COLUMNS)
@@ -200,9 +239,9 @@ def _numbers(text: str, what: str, *, least: float) -> tuple[float, ...]:
         raise PermanentError(
             f"{text!r} is not a list of {what}s", hint="write seconds with commas: 0,2.5,10"
         ) from error
-    if not all(least <= one < float("inf") for one in found) or len(found) > MOST_OBJECTIVES:
+    if not all(least <= one < float("inf") for one in found) or len(found) > MOST_NUMBERS:
         raise PermanentError(
-            f"{what}s are at least {least:g} s, and {MOST_OBJECTIVES} at most: {text}"
+            f"{what}s are at least {least:g} s, and {MOST_NUMBERS} at most: {text}"
         )
     return found
 

@@ -97,6 +97,9 @@ def test_a_stream_is_simulated_as_its_store_knows_it(tmp_path: Path) -> None:
     told = facts(root, "simulate", "--stream", STREAM, *SHORT)
     assert (told["stream"], told["ranked_by"]) == (STREAM, "on_demand")
     assert told["guarantee"] == "precise"
+    assert "deploy" in told["assumed_steps"]
+    result = holdfast(root, "simulate", "--stream", STREAM, *SHORT)
+    assert "never measured on clicks, and so taken as usual: deploy" in result.output
     assert told["outcomes"][0]["money"]["currency"] == "USD"
     assert facts(root, "simulate", "--stream", STREAM, *SHORT, "--weights", "ec2")["ranked_by"] == (
         "ec2"
@@ -113,6 +116,9 @@ def test_a_stream_is_simulated_as_its_store_knows_it(tmp_path: Path) -> None:
         (("--objective", "-1"), "objectives are at least 0 s"),
         (("--intervals", "0"), "intervals are at least 0.1 s"),
         (("--stream", "clics"), "did you mean clicks?"),
+        (("--stream", "clicks", "--preset", "thesis"), "leave out --preset or --stream"),
+        (("--streams", "50000", "--objective", "1,2,3"), "ask for fewer objectives"),
+        (("--plot", "found.txt"), "endings are .png, .svg, .pdf"),
         (("--trace", "{root}/load.csv", "--load", "step"), "leave out --trace or --load"),
         (("--trace", "{root}/named.csv"), "no column rows_per_second"),
         (("--trace", "{root}/words.csv"), "words.csv:3: '5,many,1' is not three numbers"),

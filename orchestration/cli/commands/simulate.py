@@ -124,9 +124,11 @@ def simulate(
 
     Overheads and costs are shares of what active_replication adds all the time.
     """
-    from orchestration.cli.scenarios import Asked
+    from orchestration.cli.scenarios import Asked, demand_plot
 
     tell = terminal(ctx)
+    if plot is not None:
+        demand_plot(plot)
     asked = Asked(
         preset=preset,
         trace=trace,
@@ -140,29 +142,36 @@ def simulate(
         intervals=intervals,
         seed=seed,
     )
-    scenario, ranked_by = _scenario(tell, asked, stream)
+    asked, scenario, assumed = _scenario(tell, asked, stream)
     outcomes = _run(tell, scenario, plot)
     if as_json:
-        facts = _facts(asked, scenario, ranked_by)
-        tell.json({**facts, "stream": stream, "outcomes": [asdict(one) for one in outcomes]})
-    else:
-        _show(tell, scenario, outcomes, ranked_by)
-        if plot is not None:
-            tell.out.print(f"{DONE} drawn: {plot}", soft_wrap=True)
+        facts = _facts(asked, scenario)
+        about = {"stream": stream, "assumed_steps": assumed}
+        tell.json({**facts, **about, "outcomes": [asdict(one) for one in outcomes]})
+        return
+    _show(tell, scenario, outcomes, asked.ranked_by)
+    if assumed:
+        tell.out.print(
+            f"{NOTE} never measured on {stream}, and so taken as usual: {', '.join(assumed)}"
+        )
+    if plot is not None:
+        tell.out.print(f"{DONE} drawn: {plot}", soft_wrap=True)
 
 
-def _scenario(tell: Terminal, asked: "Asked", stream: str | None) -> "tuple[Scenario, str]":
-    """What is to be simulated, and the name of what tiers are ranked by there."""
+def _scenario(
+    tell: Terminal, asked: "Asked", stream: str | None
+) -> "tuple[Asked, Scenario, Sequence[str]]":
+    """What is asked in full, what is to be simulated, and the steps of which nothing is known."""
     from orchestration.cli import scenarios
 
     if stream is None:
         project = None if asked.ranked_by in scenarios.WEIGHTS else tell.project()
-        return asked.scenario(asked.usual().system, project), asked.ranked_by
+        return asked, asked.scenario(asked.usual().system, project), ()
     with tell.world() as world:
         declared = world.project.stream(stream)
-        system = scenarios.system_of(declared, world.store)
+        found = scenarios.fitted(declared, world.store)
         asked = asked.of(declared)
-        return asked.scenario(system, world.project), asked.ranked_by
+        return asked, asked.scenario(found.system, world.project), found.assumed
 
 
 def _run(tell: Terminal, scenario: "Scenario", plot: Path | None) -> "tuple[Outcome, ...]":
@@ -187,13 +196,13 @@ def _watching(change: "Callable[[str], None]", line: Any) -> "Callable[[Passed],
     return watch
 
 
-def _facts(asked: "Asked", scenario: "Scenario", ranked_by: str) -> dict[str, Any]:
+def _facts(asked: "Asked", scenario: "Scenario") -> dict[str, Any]:
     return {
         "preset": asked.preset,
         "streams": asked.streams,
         "seconds": scenario.seconds,
         "tick_seconds": scenario.system.tick_seconds,
-        "ranked_by": ranked_by,
+        "ranked_by": asked.ranked_by,
         "guarantee": scenario.guarantee,
         "failures_per_day": asked.failures_per_day,
         "seed": asked.seed,
