@@ -1,13 +1,15 @@
 """Who chooses the tier of a stream, by what, and how far the intervals may be moved."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import model_validator
 
 from configs.units import Duration, Flag, Section, Share, cannot_hold
-from ft_policies.controller import ControllerPolicy
-from ft_policies.decisions import Mode
+from ft_policies.tiers import Mode
+
+if TYPE_CHECKING:
+    from ft_policies.controller import ControllerPolicy
 
 
 class Bounds(Section):
@@ -73,8 +75,10 @@ class Controller(Section):
                 bound, objection = found
                 raise cannot_hold(("controller", field, bound), objection)
 
-    def policy(self) -> ControllerPolicy:
-        """The policy that this section describes."""
+    def policy(self) -> "ControllerPolicy":
+        """The policy that this section describes; NumPy is loaded here, not by every command."""
+        from ft_policies.controller import ControllerPolicy
+
         return ControllerPolicy(
             cool_down_seconds=self.cool_down,
             dwell_seconds=self.dwell,

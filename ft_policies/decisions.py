@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from math import inf, isfinite
 from typing import Any
 
@@ -12,18 +11,7 @@ from ft_policies.controller import Choice, ControllerPolicy, Situation, Why
 from ft_policies.errors import PermanentError
 from ft_policies.reasons import At, Case, reason, rejected
 from ft_policies.recovery_model import STEPS, TIERS, FloatArray, Load, RecoveryStep
-from ft_policies.tiers import Guarantee, Tier
-
-
-class Mode(StrEnum):
-    """What becomes of a decision."""
-
-    AUTO = "auto"
-    """It is carried out."""
-    ADVISE = "advise"
-    """It is shown only."""
-    PINNED = "pinned"
-    """It is shown only: the declaration names the tier."""
+from ft_policies.tiers import Guarantee, Mode, Tier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

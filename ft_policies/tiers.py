@@ -33,6 +33,17 @@ class Guarantee(StrEnum):
     GAP = "gap"
 
 
+class Mode(StrEnum):
+    """What becomes of a decision about the tier."""
+
+    AUTO = "auto"
+    """It is carried out."""
+    ADVISE = "advise"
+    """It is shown only."""
+    PINNED = "pinned"
+    """It is shown only: the declaration names the tier."""
+
+
 class Switch(StrEnum):
     """One thing that a replica does or does not do."""
 

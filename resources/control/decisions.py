@@ -4,8 +4,7 @@ from dataclasses import asdict, dataclass
 
 import sqlalchemy as sa
 
-from ft_policies.decisions import Mode
-from ft_policies.tiers import Tier
+from ft_policies.tiers import Mode, Tier
 from resources.control.database import Database
 from resources.control.records import JsonObject
 from resources.control.schema import decisions, streams

@@ -7,8 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ft_policies.decisions import Mode
-from ft_policies.tiers import Tier
+from ft_policies.tiers import Mode, Tier
 from resources.control.records import (
     DesiredState,
     IncidentState,

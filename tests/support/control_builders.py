@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import sqlalchemy as sa
+
 from ft_policies.tiers import PRIMARY, Switches
 from resources.control.records import EpochProposal, LedgerEntry, ReplicaRow, Slot, SnapshotRow
 from resources.control.schema import epochs
@@ -69,6 +71,6 @@ def decide(store: ControlStore, epochs: int, *, stream: str = "words") -> None:
 
 def decided_at(store: ControlStore, stream: str, seconds: float) -> None:
     """Let an epoch of a stream have come every so many seconds."""
-    moment = epochs.c.epoch * seconds
+    moment = sa.cast(epochs.c.epoch, sa.Double) * seconds
     statement = epochs.update().where(epochs.c.stream == stream).values(decided_at=moment)
     store._database.execute(statement)

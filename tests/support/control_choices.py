@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from ft_policies.decisions import Mode
 from ft_policies.errors import PermanentError
-from ft_policies.tiers import Tier
+from ft_policies.tiers import Mode, Tier
 from resources.control.decisions import DecisionRow
 from resources.control.store import ControlStore
 
