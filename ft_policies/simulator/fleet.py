@@ -1,5 +1,7 @@
 """The streams of a simulation as they are at a tick: who is in which tier, and what that covers."""
 
+from collections.abc import Collection
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,7 +9,7 @@ from ft_policies.billing import kept, paid_until
 from ft_policies.controller import Choice, Situation
 from ft_policies.costs import TIERS
 from ft_policies.simulator.states import FloatArray
-from ft_policies.tiers import SECONDARY
+from ft_policies.tiers import SECONDARY, Tier
 
 _HAS_SECONDARY = np.array([SECONDARY[tier].deploy for tier in TIERS])
 _WEAKEST = len(TIERS) - 1
@@ -15,13 +17,20 @@ _FORGOTTEN = 0.05
 
 
 class Fleet:
-    """n streams; all of them begin in the fastest tier at the longest interval, and may change at once."""
+    """n streams; all of them begin in their fastest tier at the longest interval, and may change at once."""
 
-    def __init__(self, objective: FloatArray, *, intervals: int, started_hours: bool) -> None:
+    def __init__(
+        self,
+        objective: FloatArray,
+        *,
+        allowed: Collection[Tier],
+        intervals: int,
+        started_hours: bool,
+    ) -> None:
         size = len(objective)
         self.objective = objective
-        self.allowed = np.ones((size, len(TIERS)), dtype=bool)
-        self.tier = np.zeros(size, dtype=np.intp)
+        self.allowed = np.tile([tier in allowed for tier in TIERS], (size, 1))
+        self.tier: NDArray[np.intp] = self.allowed.argmax(axis=1)
         self.interval = np.full(size, intervals - 1, dtype=np.intp)
         self.since_change = np.full(size, np.inf)
         self.recent_misses = np.zeros(size)

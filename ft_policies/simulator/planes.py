@@ -1,6 +1,6 @@
 """A formula over rate and state, asked at every tick: as a plane, where it is one.
 
-Recovery times and costs mostly grow by line with rate and state. Such a formula is asked at four loads,
+Recovery times and costs mostly grow by line with rate and state. Such a formula is asked at a few loads,
 and from then on is one small matrix product a tick, with the streams as the long axis; nothing is written
 down twice. One that is no plane is asked each time.
 """
@@ -38,11 +38,13 @@ class Plane:
 
 
 def quick(formula: Formula, *, rate: float, state: float) -> Formula:
-    """The formula as a plane, if it is one between nothing and four times these loads."""
-    rates = np.array([0.0, rate, 0.0, rate, 4 * rate, rate])
-    states = np.array([0.0, 0.0, state, state, state, 4 * state])
+    """The formula as a plane, if it is one from nothing to a hundred times these loads."""
+    rates = np.array([0.0, 1.0, 0.0, 1.0, 100.0, 1.0, 0.01]) * rate
+    states = np.array([0.0, 0.0, 1.0, 1.0, 1.0, 100.0, 0.01]) * state
     asked = formula(rates, states)
     if not np.isfinite(asked).all():
         return formula
     plane = Plane(asked[:3], rate, state)
-    return plane if np.allclose(plane(rates, states), asked, rtol=1e-9) else formula
+    rounding = 1e-12 * float(np.abs(asked).max())
+    same = np.allclose(plane(rates, states), asked, rtol=1e-9, atol=rounding)
+    return plane if same else formula

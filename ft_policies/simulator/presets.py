@@ -155,7 +155,7 @@ def measured(seen: Seen, *, snapshot_every: float, sync_every: float) -> System:
         state=state,
         snapshot_every=(snapshot_every,),
         sync_every=(sync_every,),
-        ship_seconds=seen.ship_seconds,
+        ship_seconds=seen.ship_seconds or MEASURED.ship_seconds,
         epoch_seconds=float(seen.load.epoch_seconds),
     )
 

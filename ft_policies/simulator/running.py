@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_policies.costs import ALL_COSTS, Prices
+from ft_policies.costs import ALL_COSTS, TIERS, Prices
 from ft_policies.simulator.failing import Failures
 from ft_policies.simulator.fleet import Fleet
 from ft_policies.simulator.formulas import Ranking, costs, predictions
@@ -17,7 +17,7 @@ from ft_policies.simulator.results import Account, Outcome, outcomes
 from ft_policies.simulator.states import FloatArray, Trend
 from ft_policies.simulator.systems import System
 from ft_policies.simulator.traces import Block, Trace
-from ft_policies.tiers import Guarantee
+from ft_policies.tiers import Guarantee, Tier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,7 @@ class Scenario:
     trace: Trace
     seconds: float
     objectives: tuple[float, ...]
+    allowed: tuple[Tier, ...] = TIERS
     guarantee: Guarantee = Guarantee.PRECISE
     rank_by: Ranking = ALL_COSTS
     prices: Prices | None = None
@@ -101,6 +102,7 @@ class _Run:
         intervals, billed_by = len(system.snapshot_every), scenario.billed_by
         self.fleet = Fleet(
             np.repeat(np.array(scenario.objectives, dtype=np.float64), streams),
+            allowed=scenario.allowed,
             intervals=intervals,
             started_hours=billed_by is not None and billed_by.started_hours,
         )

@@ -17,7 +17,7 @@ from ft_policies.simulator.presets import MEASURED, THESIS, Seen, measured
 from ft_policies.simulator.running import Scenario
 from ft_policies.simulator.systems import System
 from ft_policies.simulator.traces import DAY_SECONDS, Generated, Recorded, Shape, Trace
-from ft_policies.tiers import Guarantee
+from ft_policies.tiers import Guarantee, Tier
 
 if TYPE_CHECKING:
     from configs.project import Project
@@ -155,10 +155,14 @@ def _ranking(weights: str, project: "Project | None") -> Ranking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """Holdfast as the control store knows it from a stream, and the steps that it does not know."""
+    """Holdfast as the control store knows it from a stream, and the steps that it does not know.
+
+    `allowed` are the tiers that the stream's sink bears.
+    """
 
     system: System
     assumed: tuple[RecoveryStep, ...]
+    allowed: tuple[Tier, ...]
 
 
 def fitted(declared: "StreamDeclaration", store: "ControlStore") -> Fitted:
@@ -187,7 +191,9 @@ def fitted(declared: "StreamDeclaration", store: "ControlStore") -> Fitted:
     )
     system = measured(seen, snapshot_every=snapshot_every, sync_every=sync_every)
     return Fitted(
-        system=replace(system, policy=declared.controller.policy()), assumed=known.missing
+        system=replace(system, policy=declared.controller.policy()),
+        assumed=known.missing,
+        allowed=tuple(tier for tier in Tier if declared.objection_to(tier) is None),
     )
 
 

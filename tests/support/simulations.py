@@ -68,7 +68,7 @@ def the_validation(*objectives: float, **asked: object) -> Scenario:
     return replace(usual, **asked)  # type: ignore[arg-type]
 
 
-def erratic(system: System = MEASURED, *, hours: float = 3.0, streams: int = 20) -> Scenario:
+def erratic(system: System = MEASURED, *, hours: float = 3.0, streams: int = 100) -> Scenario:
     """Streams whose state is anything from kilobytes to hundreds of megabytes, and other in seconds."""
     return Scenario(
         system=system,

@@ -106,6 +106,19 @@ def test_a_stream_is_simulated_as_its_store_knows_it(tmp_path: Path) -> None:
     )
 
 
+def test_a_sink_that_bears_one_caller_keeps_a_stream_out_of_active_replication(
+    tmp_path: Path,
+) -> None:
+    own = {
+        "sink": {"kind": "callable", "function": "json:dumps"},
+        "objective": {"recovery_time": "10s", "guarantee": "rollback"},
+    }
+    root = a_project(tmp_path, clicks=written(**own))
+    told = facts(root, "simulate", "--stream", STREAM, *SHORT)
+    assert told["guarantee"] == "rollback"
+    assert told["outcomes"][0]["time_share"]["active_standby"] == 1
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -76,6 +76,13 @@ def test_decisions_do_not_depend_on_the_order_of_streams() -> None:
     np.testing.assert_array_equal(held(one)[:, :, ::-1], held(replace(one, trace=turned)))
 
 
+def test_what_cannot_be_held_is_met_by_the_fastest_tier_that_is_allowed() -> None:
+    allowed = (Tier.PASSIVE_STANDBY_COLD, Tier.DEPLOYED)
+    (found,) = simulate(replace(spiky(MEASURED, 0.0), allowed=allowed))
+    assert found.time_share[Tier.PASSIVE_STANDBY_COLD] == 1
+    assert found.misses == found.failures > 0
+
+
 def test_the_same_seed_gives_the_same_and_another_does_not() -> None:
     one = spiky(MEASURED, 10.0)
     assert simulate(one) == simulate(one)
@@ -116,7 +123,7 @@ def misses(outcome: Outcome) -> int:
 def test_the_violation_budget_cuts_misses_under_an_erratic_load() -> None:
     (wary,) = simulate(erratic())
     (careless,) = simulate(erratic(never_wary(MEASURED)))
-    assert misses(careless) >= 10
+    assert misses(careless) >= 50
     assert misses(wary) < 0.8 * misses(careless)
     assert wary.switches_per_hour < careless.switches_per_hour
 

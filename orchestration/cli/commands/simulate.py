@@ -1,6 +1,6 @@
 """`holdfast simulate`: the controller over a load that never was, or over one that was."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -171,7 +171,8 @@ def _scenario(
         declared = world.project.stream(stream)
         found = scenarios.fitted(declared, world.store)
         asked = asked.of(declared)
-        return asked, asked.scenario(found.system, world.project), found.assumed
+        scenario = asked.scenario(found.system, world.project)
+        return asked, replace(scenario, allowed=found.allowed), found.assumed
 
 
 def _run(tell: Terminal, scenario: "Scenario", plot: Path | None) -> "tuple[Outcome, ...]":
