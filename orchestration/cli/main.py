@@ -19,6 +19,7 @@ from orchestration.cli.commands import (
     incidents,
     logs,
     services,
+    simulate,
     snapshots,
     status,
     streams,
@@ -95,6 +96,7 @@ incidents.add_to(app)
 explain.add_to(app)
 what_if.add_to(app)
 costs.add_to(app)
+simulate.add_to(app)
 app.add_typer(snapshots.app, name="snapshots")
 demo.add_to(app)
 

@@ -1,0 +1,127 @@
+"""The streams of a simulation as they are at a tick: who is in which tier, and what that covers."""
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ft_policies.billing import kept, paid_until
+from ft_policies.controller import Choice, Situation
+from ft_policies.costs import TIERS
+from ft_policies.simulator.states import FloatArray
+from ft_policies.tiers import SECONDARY, Tier
+
+_HAS_SECONDARY = np.array([SECONDARY[tier].deploy for tier in TIERS])
+_WEAKEST = len(TIERS) - 1
+_FORGOTTEN = 0.05
+
+
+class Fleet:
+    """n streams; all of them begin in their fastest tier at the longest interval, and may change at once."""
+
+    def __init__(
+        self,
+        objective: FloatArray,
+        *,
+        allowed: Collection[Tier],
+        intervals: int,
+        started_hours: bool,
+    ) -> None:
+        size = len(objective)
+        self.objective = objective
+        self.allowed = np.tile([tier in allowed for tier in TIERS], (size, 1))
+        self.tier: NDArray[np.intp] = self.allowed.argmax(axis=1)
+        self.interval = np.full(size, intervals - 1, dtype=np.intp)
+        self.since_change = np.full(size, np.inf)
+        self.recent_misses = np.zeros(size)
+        self.switches = np.zeros(size)
+        self.failures = np.zeros(size)
+        self.misses = np.zeros(size)
+        self.double_misses = np.zeros(size)
+        self.billed_hours = np.zeros(size)
+        self._started_hours = started_hours
+        self._started_at = np.zeros(size)
+        self._paid_until = np.zeros(size)
+        self._before = np.zeros(size, dtype=np.intp)
+        self._ready_at = np.zeros(size)
+        self._alone_until = np.zeros(size)
+
+    def situation(
+        self, predicted: FloatArray, cost: FloatArray, *, enough: NDArray[np.bool_]
+    ) -> Situation:
+        """What the controller has to know; the load ahead is in the predictions already."""
+        return Situation(
+            predicted=predicted,
+            predicted_ahead=predicted,
+            cost=cost,
+            objective=self.objective,
+            allowed=self.allowed,
+            enough=enough,
+            current=self.tier,
+            current_interval=self.interval,
+            since_change=self.since_change,
+            recent_misses=self.recent_misses,
+        )
+
+    def move(self, choice: Choice, *, now: float, change_seconds: float) -> None:
+        """Do what was chosen; a tier that is faster covers only once the change is done."""
+        wanted = np.asarray(choice.tier, dtype=np.intp)
+        if self._started_hours:
+            wanted = self._used_while_paid(wanted, now)
+        moves = np.flatnonzero((wanted != self.tier) | (choice.interval != self.interval))
+        if moves.size:
+            was, to = self.tier[moves], wanted[moves]
+            self.switches[moves] += was != to
+            self._before[moves] = self._covered(moves, now)
+            self._ready_at[moves] = now + change_seconds
+            self.tier[moves] = to
+            self.interval[moves] = choice.interval[moves]
+            self.since_change[moves] = 0.0
+        if self._started_hours:
+            self._bill(now)
+
+    def fail(
+        self,
+        rows: NDArray[np.intp],
+        took: FloatArray,
+        *,
+        now: float,
+        change_seconds: float,
+    ) -> None:
+        """Let the primaries of these streams fail, when a recovery takes so long in each tier.
+
+        Until there is a new secondary, only the weakest tier is covered. What a second failure misses
+        meanwhile is no fault of the choice, and does not make it warier.
+        """
+        covered = self._covered(rows, now)
+        missed = took[np.arange(len(rows)), covered] > self.objective[rows]
+        alone = now < self._alone_until[rows]
+        self.failures[rows] += 1
+        self.misses[rows] += missed
+        self.double_misses[rows] += missed & alone
+        self.recent_misses[rows] += missed & ~alone
+        self._before[rows] = _WEAKEST
+        self._ready_at[rows] = self._alone_until[rows] = now + change_seconds
+
+    def forget(self, kept_share: float) -> None:
+        """Let misses be forgotten a little, and at last for good."""
+        self.recent_misses *= kept_share
+        self.recent_misses[self.recent_misses < _FORGOTTEN] = 0.0
+
+    def _covered(self, rows: NDArray[np.intp], now: float) -> NDArray[np.intp]:
+        tier = self.tier[rows]
+        changing = now < self._ready_at[rows]
+        return np.where(changing, np.maximum(tier, self._before[rows]), tier)
+
+    def _used_while_paid(self, wanted: NDArray[np.intp], now: float) -> NDArray[np.intp]:
+        return kept(wanted, started_at=self._started_at, now=now, allowed=self.allowed)
+
+    def _bill(self, now: float) -> None:
+        has = _HAS_SECONDARY[self.tier]
+        self._started_at[~has] = np.nan
+        self._paid_until[~has] = now
+        starts = np.flatnonzero(has & np.isnan(self._started_at))
+        self._started_at[starts] = now
+        due = np.flatnonzero(has & (self._paid_until <= now))
+        self._paid_until[due] = paid_until(self._started_at[due], now)
+        self.billed_hours[due] += 1

@@ -1,0 +1,171 @@
+"""The systems that are known: StreamMine3G as in the thesis, and Holdfast as it was measured."""
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from ft_policies.controller import ControllerPolicy
+from ft_policies.costs import ASSUMED_SHARES, TierShares, Usage
+from ft_policies.estimators import Observation
+from ft_policies.prediction import Bounds, Histories, RecoveryModel
+from ft_policies.recovery_model import STEPS, TIERS, Load, RecoveryStep
+from ft_policies.simulator.states import SlidingWindow
+from ft_policies.simulator.systems import (
+    MeasuredOverheads,
+    MeasuredRecoveries,
+    System,
+    ThesisOverheads,
+    ThesisRecoveries,
+    Work,
+)
+
+MB = 1e6
+
+
+def _thesis_histories() -> Histories:
+    longest = {
+        RecoveryStep.DEPLOY: 0.5,
+        RecoveryStep.WIRE_RECEIVE: 0.7,
+        RecoveryStep.WIRE_SEND: 0.3,
+    }
+    return Histories(
+        steps={step: (Observation(seconds=seconds),) for step, seconds in longest.items()},
+        writes=(Observation(seconds=1.0, size=32 * MB),),
+    )
+
+
+THESIS = System(
+    tick_seconds=0.5,
+    policy=ControllerPolicy(
+        cool_down_seconds=5.0, dwell_seconds=0.0, min_relative_saving=0.0, margin_per_miss=0.0
+    ),
+    recoveries=ThesisRecoveries(histories=_thesis_histories()),
+    overheads=ThesisOverheads(receive_share=0.8, deserialise_share=0.25, code_bytes=50 * MB),
+    work=Work(
+        cpu_seconds_per_row=2e-5,
+        memory_bytes=300 * MB,
+        memory_per_state_byte=2.0,
+        network_bytes_per_row=100.0,
+        capacity_rows_per_second=500_000.0,
+    ),
+    usual_rows_per_second=100_000.0,
+    state=SlidingWindow(window_seconds=10.0, bytes_per_row=20.0),
+    snapshot_every=(3.5,),
+    sync_every=(3.5,),
+    ship_seconds=0.0,
+    epoch_seconds=0.0,
+    change_seconds=1.0,
+    learns_seconds=3.5,
+    spread=0.1,
+)
+"""StreamMine3G. Published: a decision every 0.5 s, a cool-down of 5 s, snapshots and syncs every 3.5 s, a
+window of 10 s, 100,000 rows/s with 20 MB of state, the start in `active_replication`, the formulas. Ours, and
+chosen so that the published behaviour comes out: the seconds of deploying and wiring, the throughput of
+writing, what a row takes, the memory of a node, the shares of receiving and deserialising, the spread."""
+
+
+def _measured_bounds() -> Bounds:
+    """Seconds by step (lines) and tier (columns, the fastest first), and what a byte or a row adds."""
+    base = {
+        RecoveryStep.DETECT: (0.0, 0.6, 0.6, 0.6, 0.6, 8.0),
+        RecoveryStep.DEPLOY: (0.0, 0.0, 0.0, 0.0, 0.0, 14.0),
+        RecoveryStep.READ_SNAPSHOT: (0.0, 0.0, 0.0, 0.0, 0.3, 0.3),
+        RecoveryStep.WIRE_RECEIVE: (0.0, 0.0, 0.0, 2.0, 2.0, 2.7),
+        RecoveryStep.WIRE_SEND: (0.25,) * len(TIERS),
+        RecoveryStep.REPLAY: (0.0, 1.0, 4.0, 4.5, 5.0, 8.0),
+    }
+    per_size = {RecoveryStep.READ_SNAPSHOT: 1.5e-8, RecoveryStep.REPLAY: 5e-5}
+    slope = np.array([[per_size.get(step, 0.0) for step in STEPS]] * len(TIERS))
+    none = np.zeros_like(slope)
+    base_by_tier = np.array([base[step] for step in STEPS]).T
+    return Bounds(base=base_by_tier, slope=slope, steepest=none, unsure=none)
+
+
+_WINDOW_SECONDS = 600.0
+
+MEASURED = System(
+    tick_seconds=5.0,
+    policy=ControllerPolicy(),
+    recoveries=MeasuredRecoveries(bounds=_measured_bounds()),
+    overheads=MeasuredOverheads(
+        shares=ASSUMED_SHARES,
+        new_share_per_second=1 / _WINDOW_SECONDS,
+        requests_per_snapshot=2.0,
+        requests_per_sync=4.0,
+    ),
+    work=Work(
+        cpu_cores=0.5,
+        cpu_seconds_per_row=1e-4,
+        memory_bytes=1.2e9,
+        memory_per_state_byte=3.0,
+        network_bytes_per_row=1500.0,
+        capacity_rows_per_second=20_000.0,
+    ),
+    usual_rows_per_second=2_000.0,
+    state=SlidingWindow(window_seconds=_WINDOW_SECONDS, bytes_per_row=100.0),
+    snapshot_every=(10.0,),
+    sync_every=(10.0,),
+    ship_seconds=1.0,
+    epoch_seconds=1.0,
+    change_seconds=40.0,
+    learns_seconds=60.0,
+    spread=0.25,
+    looks_ahead=True,
+)
+"""Holdfast on a machine of two cores: round figures near what its failover benchmark finds there, and the
+fallback for what the live store of a project does not know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a live store knows of one stream, in floats; 0 is what it does not know."""
+
+    histories: Histories
+    load: Load
+    primary: Usage
+    shares: TierShares
+    ship_seconds: float
+    new_state_bytes_per_second: float
+    requests_per_snapshot: float
+    requests_per_sync: float
+
+
+def measured(seen: Seen, *, snapshot_every: float, sync_every: float) -> System:
+    """Holdfast as one stream has it; what was never seen of it is taken from `MEASURED`."""
+    rows = float(seen.load.rows_per_second) or MEASURED.usual_rows_per_second
+    window = MEASURED.state.window_seconds
+    state_bytes = float(seen.load.state_bytes) or rows * MEASURED.state.bytes_per_rate
+    state = SlidingWindow(window_seconds=window, bytes_per_row=state_bytes / rows / window)
+    return replace(
+        MEASURED,
+        recoveries=MeasuredRecoveries(bounds=_seen_bounds(seen.histories)),
+        overheads=MeasuredOverheads(
+            shares=seen.shares,
+            new_share_per_second=seen.new_state_bytes_per_second / state_bytes or 1 / window,
+            requests_per_snapshot=seen.requests_per_snapshot or 2.0,
+            requests_per_sync=seen.requests_per_sync or 4.0,
+        ),
+        work=MEASURED.work.scaled_to(
+            seen.primary,
+            rows_per_second=rows,
+            state_bytes=state_bytes,
+            capacity_rows_per_second=float(seen.load.capacity_rows_per_second),
+        ),
+        usual_rows_per_second=rows,
+        state=state,
+        snapshot_every=(snapshot_every,),
+        sync_every=(sync_every,),
+        ship_seconds=seen.ship_seconds or MEASURED.ship_seconds,
+        epoch_seconds=float(seen.load.epoch_seconds),
+    )
+
+
+def _seen_bounds(histories: Histories) -> Bounds:
+    seen, fallback = Bounds.of(RecoveryModel().lines(histories)), _measured_bounds()
+    known = np.isfinite(seen.base)
+    return Bounds(
+        **{
+            one.name: np.where(known, getattr(seen, one.name), getattr(fallback, one.name))
+            for one in fields(Bounds)
+        }
+    )

@@ -1,0 +1,170 @@
+"""What a simulation found, objective by objective.
+
+What the tiers add grows by line with rate and state. So what streams took while they were in a tier is what
+their mean load takes there, times how long that was: it is enough to add up time, rates and states.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ft_policies.costs import SECONDS_OF_AN_HOUR, TIERS, Prices, Usage
+from ft_policies.simulator.fleet import Fleet
+from ft_policies.simulator.states import FloatArray
+from ft_policies.simulator.systems import RESOURCES, System
+from ft_policies.tiers import Tier
+
+_USES = (*RESOURCES.values(), "puts_per_second", "gets_per_second", "stored_bytes")
+_FASTEST, _CHEAPEST = 0, len(TIERS) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Money:
+    """What fault tolerance cost per hour and stream, and what it would have cost in one tier for ever."""
+
+    currency: str
+    per_hour: float
+    always_active_replication: float
+    always_passive_replication: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of one objective, over all streams."""
+
+    objective_seconds: float
+    time_share: Mapping[Tier, float]
+    overhead: Mapping[str, float]
+    """Of each resource, as a share of what `active_replication` adds all the time."""
+    cost: float
+    """The mean of what tiers were ranked by."""
+    cost_share: float
+    """The same as a share of what `active_replication` costs all the time."""
+    money: Money | None
+    failures: int
+    misses: int
+    double_misses: int
+    """Those of failures that came before there was a new secondary; no tier would have helped."""
+    switches_per_hour: float
+    """Of a stream."""
+
+
+class Account:
+    """Adds up, for each objective, tier and interval: ticks, rates and states."""
+
+    def __init__(self, objectives: int, streams: int, intervals: int) -> None:
+        self._cells = (objectives, len(TIERS), intervals)
+        self._first = np.repeat(np.arange(objectives) * len(TIERS) * intervals, streams)
+        self.ticks, self.rates, self.states = (np.zeros(self._cells) for _ in range(3))
+        self.cost = np.zeros((2, objectives * streams))
+
+    def add(
+        self,
+        tiers: NDArray[np.intp],
+        intervals: NDArray[np.intp],
+        rates: FloatArray,
+        states: FloatArray,
+    ) -> None:
+        """Some ticks of all streams, each (ticks, objectives x streams)."""
+        cell = (self._first + tiers * self._cells[2] + intervals).ravel()
+        self.ticks += self._counted(cell, None)
+        self.rates += self._counted(cell, rates.ravel())
+        self.states += self._counted(cell, states.ravel())
+
+    def _counted(self, cell: NDArray[np.intp], amounts: FloatArray | None) -> FloatArray:
+        size = int(np.prod(self._cells))
+        counted = np.bincount(cell, weights=amounts, minlength=size)
+        return counted.astype(np.float64).reshape(self._cells)
+
+
+def outcomes(
+    system: System,
+    objectives: Sequence[float],
+    account: Account,
+    fleet: Fleet,
+    prices: Prices | None,
+) -> tuple[Outcome, ...]:
+    """One for each objective."""
+    count = len(objectives)
+    used, always = _used(system, account)
+    by_objective = account.cost.reshape(2, count, -1).sum(axis=-1)
+    ticks = account.ticks.sum(axis=(1, 2))
+    stream_hours = ticks * system.tick_seconds / SECONDS_OF_AN_HOUR
+    counted = {
+        name: getattr(fleet, name).reshape(count, -1).sum(axis=1)
+        for name in ("failures", "misses", "double_misses", "switches", "billed_hours")
+    }
+    return tuple(
+        Outcome(
+            objective_seconds=objective,
+            time_share=_by_tier(account.ticks[i].sum(axis=1) / ticks[i]),
+            overhead={
+                name: _share(getattr(used, field)[i], getattr(always, field)[i, _FASTEST])
+                for name, field in RESOURCES.items()
+            },
+            cost=float(by_objective[0, i] / ticks[i]),
+            cost_share=_share(by_objective[0, i], by_objective[1, i]),
+            money=_money(
+                prices, used, always, i, float(counted["billed_hours"][i] / stream_hours[i])
+            ),
+            failures=int(counted["failures"][i]),
+            misses=int(counted["misses"][i]),
+            double_misses=int(counted["double_misses"][i]),
+            switches_per_hour=float(counted["switches"][i] / stream_hours[i]),
+        )
+        for i, objective in enumerate(objectives)
+    )
+
+
+def _used(system: System, account: Account) -> tuple[Usage, Usage]:
+    """What was added on the mean: by the tiers as they were held (objectives,), and by each for ever.
+
+    The one that is for ever has the longest interval, which costs the least.
+    """
+    ticks = account.ticks.sum(axis=(1, 2), keepdims=True)
+    rates, states = (one.sum(axis=(1, 2), keepdims=True) for one in (account.rates, account.states))
+    always = _overhead(system, rates, states, ticks)
+    held = _overhead(system, account.rates, account.states, account.ticks)
+    share = (account.ticks / ticks).swapaxes(1, 2)
+    own = {use: np.diagonal(held[use], axis1=1, axis2=3) for use in _USES}
+    return (
+        Usage(**{use: (own[use] * share).sum(axis=(1, 2)) for use in _USES}),
+        Usage(**{use: always[use][:, 0, -1] for use in _USES}),
+    )
+
+
+def _overhead(
+    system: System, rates: FloatArray, states: FloatArray, ticks: FloatArray
+) -> dict[str, FloatArray]:
+    """At the mean loads of (objectives, tiers held, intervals): with one more axis for the tier."""
+    rate, state = (one / np.maximum(ticks, 1.0) for one in (rates, states))
+    usage = system.overhead(rate, state)
+    shape = (*rate.shape[:2], len(system.snapshot_every), len(TIERS))
+    return {use: np.broadcast_to(getattr(usage, use), shape) for use in _USES}
+
+
+def _money(
+    prices: Prices | None, used: Usage, always: Usage, objective: int, billed: float
+) -> Money | None:
+    if prices is None:
+        return None
+    mine = Usage(**{use: getattr(used, use)[objective] for use in _USES})
+    if prices.started_hours:
+        mine = replace(mine, instances=billed)
+    for_ever = prices.per_hour(Usage(**{use: getattr(always, use)[objective] for use in _USES}))
+    return Money(
+        currency=prices.currency,
+        per_hour=float(prices.per_hour(mine)),
+        always_active_replication=float(for_ever[_FASTEST]),
+        always_passive_replication=float(for_ever[_CHEAPEST]),
+    )
+
+
+def _by_tier(values: FloatArray) -> Mapping[Tier, float]:
+    return dict(zip(TIERS, values.tolist(), strict=True))
+
+
+def _share(part: float, whole: float) -> float:
+    return float(part / whole) if whole else 0.0

@@ -1,0 +1,269 @@
+"""`holdfast simulate`: the controller over a load that never was, or over one that was."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.table import Table
+
+from ft_policies.tiers import Guarantee
+from orchestration.cli import words
+from orchestration.cli.terminal import DONE, NOTE, JsonOption, Terminal, terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ft_policies.simulator.results import Outcome
+    from ft_policies.simulator.running import Passed, Scenario
+    from ft_policies.tiers import Tier
+    from orchestration.cli.scenarios import Asked
+
+SHOWN_SHARE = 0.005
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the command line this command."""
+    app.command(epilog="Example:  holdfast simulate --preset thesis --plot sweep.png")(simulate)
+
+
+def simulate(
+    ctx: typer.Context,
+    *,
+    preset: Annotated[
+        str,
+        typer.Option(
+            metavar="thesis|measured",
+            help="The system: StreamMine3G as in the thesis, or Holdfast as it was measured.",
+        ),
+    ] = "measured",
+    stream: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STREAM",
+            show_default=False,
+            help="Holdfast as it was measured on this stream, with its prices and its controller.",
+        ),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            dir_okay=False,
+            exists=True,
+            show_default=False,
+            help="A recorded load: CSV with the columns seconds,rows_per_second,state_bytes.",
+        ),
+    ] = None,
+    load: Annotated[
+        str | None,
+        typer.Option(
+            metavar="step|spikes|diurnal|erratic",
+            show_default=False,
+            help="A generated load. Default: step (thesis), diurnal (measured).",
+        ),
+    ] = None,
+    streams: Annotated[int, typer.Option(min=1, max=100_000, help="How many streams.")] = 1,
+    days: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=3660.0,
+            show_default=False,
+            help="How long. Default: the trace; 200 s (thesis), a day (measured).",
+        ),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SECONDS,…",
+            show_default=False,
+            help="The recovery times to hold, side by side on the same load: 0,2.5,10.",
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="all_costs|ec2|PRICES",
+            show_default=False,
+            help="What tiers are ranked by: weights, or a price list of configs/prices. "
+            "Default: what the stream declares; else all_costs.",
+        ),
+    ] = None,
+    guarantee: Annotated[
+        Guarantee | None,
+        typer.Option(
+            show_default=False,
+            help="What a recovery may cost in data. Default: what the stream declares; else precise.",
+        ),
+    ] = None,
+    failures_per_day: Annotated[
+        float, typer.Option(min=0.0, max=86_400.0, help="Of each stream, on the mean.")
+    ] = 1.0,
+    intervals: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SECONDS,…",
+            show_default=False,
+            help="Let the controller choose among these intervals of snapshots and syncs.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")] = 0,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            dir_okay=False,
+            show_default=False,
+            help="Draw it: all objectives; or the time line, if there is one only.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the controller over a load: which tiers it holds, what that costs, which objectives it misses.
+
+    Overheads and costs are shares of what active_replication adds all the time.
+    """
+    from orchestration.cli.scenarios import Asked, demand_plot
+
+    tell = terminal(ctx)
+    if plot is not None:
+        demand_plot(plot)
+    asked = Asked(
+        preset=preset,
+        trace=trace,
+        load=load,
+        streams=streams,
+        days=days,
+        objectives=objective,
+        guarantee=guarantee,
+        weights=weights,
+        failures_per_day=failures_per_day,
+        intervals=intervals,
+        seed=seed,
+    )
+    asked, scenario, assumed = _scenario(tell, asked, stream)
+    outcomes = _run(tell, scenario, plot)
+    if as_json:
+        facts = _facts(asked, scenario)
+        about = {"stream": stream, "assumed_steps": assumed}
+        tell.json({**facts, **about, "outcomes": [asdict(one) for one in outcomes]})
+        return
+    _show(tell, scenario, outcomes, asked.ranked_by)
+    if assumed:
+        tell.out.print(
+            f"{NOTE} never measured on {stream}, and so taken as usual: {', '.join(assumed)}"
+        )
+    if plot is not None:
+        tell.out.print(f"{DONE} drawn: {plot}", soft_wrap=True)
+
+
+def _scenario(
+    tell: Terminal, asked: "Asked", stream: str | None
+) -> "tuple[Asked, Scenario, Sequence[str]]":
+    """What is asked in full, what is to be simulated, and the steps of which nothing is known."""
+    from orchestration.cli import scenarios
+
+    if stream is None:
+        project = None if asked.ranked_by in scenarios.WEIGHTS else tell.project()
+        return asked, asked.scenario(asked.usual().system, project), ()
+    with tell.world() as world:
+        declared = world.project.stream(stream)
+        found = scenarios.fitted(declared, world.store)
+        asked = asked.of(declared)
+        scenario = asked.scenario(found.system, world.project)
+        return asked, replace(scenario, allowed=found.allowed), found.assumed
+
+
+def _run(tell: Terminal, scenario: "Scenario", plot: Path | None) -> "tuple[Outcome, ...]":
+    from ft_policies.simulator.running import simulate as run
+    from orchestration.cli.simulated import TimeLine, draw
+
+    line = TimeLine(scenario)
+    with tell.working("simulating") as change:
+        watch = _watching(change, line if plot is not None and line.wanted else None)
+        outcomes = run(scenario, watch)
+    if plot is not None:
+        draw(outcomes, line, plot)
+    return outcomes
+
+
+def _watching(change: "Callable[[str], None]", line: Any) -> "Callable[[Passed], None]":
+    def watch(passed: "Passed") -> None:
+        change(f"simulating: {passed.done:.0%}")
+        if line is not None:
+            line.add(passed)
+
+    return watch
+
+
+def _facts(asked: "Asked", scenario: "Scenario") -> dict[str, Any]:
+    return {
+        "preset": asked.preset,
+        "streams": asked.streams,
+        "seconds": scenario.seconds,
+        "tick_seconds": scenario.system.tick_seconds,
+        "ranked_by": asked.ranked_by,
+        "guarantee": scenario.guarantee,
+        "failures_per_day": asked.failures_per_day,
+        "seed": asked.seed,
+    }
+
+
+def _show(
+    tell: Terminal,
+    scenario: "Scenario",
+    outcomes: "Sequence[Outcome]",
+    ranked_by: str,
+) -> None:
+    priced = outcomes[0].money is not None
+    table = Table(box=None, pad_edge=False)
+    for column, justify in _columns(outcomes[0]):
+        table.add_column(column, justify=justify)
+    for one in outcomes:
+        table.add_row(*_row(one))
+    tell.out.print(table)
+    tell.out.print(
+        f"{DONE} {words.plural(scenario.trace.streams, 'stream')}, {words.age(scenario.seconds)} "
+        f"in ticks of {scenario.system.tick_seconds:g} s, ranked by {ranked_by}; "
+        "shares of what active_replication adds all the time"
+        + ("; money per stream and hour" if priced else "")
+    )
+    doubles = max(one.double_misses for one in outcomes)
+    if doubles:
+        tell.out.print(
+            f"{NOTE} up to {doubles} of the misses come from a second failure "
+            "before there was a new secondary"
+        )
+
+
+def _columns(outcome: "Outcome") -> "list[tuple[str, Literal['left', 'right']]]":
+    numbers = [*outcome.overhead, "cost"]
+    if outcome.money is not None:
+        numbers += [outcome.money.currency, "if active", "if passive"]
+    numbers += ["switches/h", "failures", "misses"]
+    return [("objective", "right"), ("tiers", "left"), *((name, "right") for name in numbers)]
+
+
+def _row(one: "Outcome") -> list[str]:
+    money = one.money
+    amounts = (
+        []
+        if money is None
+        else [money.per_hour, money.always_active_replication, money.always_passive_replication]
+    )
+    return [
+        words.seconds(one.objective_seconds),
+        _tiers(one.time_share),
+        *(f"{share:.0%}" for share in (*one.overhead.values(), one.cost_share)),
+        *(f"{amount:.4f}" for amount in amounts),
+        f"{one.switches_per_hour:.1f}",
+        words.count(one.failures),
+        words.count(one.misses),
+    ]
+
+
+def _tiers(shares: "Mapping[Tier, float]") -> str:
+    """Those that take half a percent of the time at least, the most of it first."""
+    ranked = sorted(shares.items(), key=lambda pair: -pair[1])
+    return ", ".join(f"{tier} {share:.0%}" for tier, share in ranked if share >= SHOWN_SHARE)

@@ -1,0 +1,258 @@
+"""From what people write on the command line to a simulation: its system, its load, its ranking."""
+
+import csv
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from configs.problems import suggestion
+from ft_policies.costs import ALL_COSTS, ASSUMED_SHARES, EC2, Weights
+from ft_policies.errors import PermanentError
+from ft_policies.prediction import RecoveryModel
+from ft_policies.recovery_model import RecoveryStep
+from ft_policies.simulator.formulas import Ranking
+from ft_policies.simulator.presets import MEASURED, THESIS, Seen, measured
+from ft_policies.simulator.running import Scenario
+from ft_policies.simulator.systems import System
+from ft_policies.simulator.traces import DAY_SECONDS, Generated, Recorded, Shape, Trace
+from ft_policies.tiers import Guarantee, Tier
+
+if TYPE_CHECKING:
+    from configs.project import Project
+    from configs.stream import StreamDeclaration
+    from resources.control.store import ControlStore
+
+COLUMNS = ("seconds", "rows_per_second", "state_bytes")
+WEIGHTS: dict[str, Weights] = {"all_costs": ALL_COSTS, "ec2": EC2}
+PLOTS = (".png", ".svg", ".pdf")
+MOST_NUMBERS = 50
+MOST_AT_ONCE = 100_000  # streams times objectives: they are simulated side by side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usual:
+    """What a preset is simulated with unless something else is asked for."""
+
+    system: System
+    shape: Shape
+    seconds: float
+    objectives: str
+
+
+PRESETS = {
+    "thesis": Usual(
+        system=THESIS,
+        shape=Shape.STEP,
+        seconds=200.0,
+        objectives="0,2,3,4,4.5,5,5.5,6,8,10,20",
+    ),
+    "measured": Usual(
+        system=MEASURED,
+        shape=Shape.DIURNAL,
+        seconds=DAY_SECONDS,
+        objectives="0,2,5,8,10,15,20,30,45,60",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The words of the command line; `None` is what nobody wrote."""
+
+    preset: str
+    trace: Path | None
+    load: str | None
+    streams: int
+    days: float | None
+    objectives: str | None
+    guarantee: Guarantee | None
+    weights: str | None
+    failures_per_day: float
+    intervals: str | None
+    seed: int
+
+    def usual(self) -> Usual:
+        """The preset that was named."""
+        return PRESETS[_known(self.preset, list(PRESETS), "preset")]
+
+    @property
+    def ranked_by(self) -> str:
+        """The name of what tiers are ranked by."""
+        return self.weights or "all_costs"
+
+    def of(self, declared: "StreamDeclaration") -> "Asked":
+        """The same, with what a stream declares for what nobody wrote."""
+        if self.usual().system is not MEASURED:
+            raise PermanentError(
+                f"{declared.name} is no stream of the preset {self.preset}",
+                hint="leave out --preset or --stream",
+            )
+        by = declared.controller.weigh_by
+        return replace(
+            self,
+            guarantee=self.guarantee or declared.objective.guarantee,
+            weights=self.weights or (declared.prices if by == "money" else by),
+        )
+
+    def scenario(self, system: System, project: "Project | None") -> Scenario:
+        """What is to be simulated."""
+        if self.intervals is not None:
+            every = tuple(sorted(_numbers(self.intervals, "interval", least=0.1)))
+            system = replace(system, snapshot_every=every, sync_every=every)
+        trace = self._trace(system)
+        objectives = _numbers(self.objectives or self.usual().objectives, "objective", least=0.0)
+        if self.streams * len(objectives) > MOST_AT_ONCE:
+            raise PermanentError(
+                f"{self.streams:,} streams with {len(objectives)} objectives are too many at once",
+                hint=f"streams times objectives may be {MOST_AT_ONCE:,}: ask for fewer objectives",
+            )
+        return Scenario(
+            system=system,
+            trace=trace,
+            seconds=self._seconds(trace),
+            objectives=objectives,
+            guarantee=self.guarantee or Guarantee.PRECISE,
+            rank_by=_ranking(self.ranked_by, project),
+            failures_per_day=self.failures_per_day,
+            seed=self.seed,
+        )
+
+    def _trace(self, system: System) -> Trace:
+        if self.trace is not None:
+            if self.load is not None:
+                raise PermanentError(
+                    "a load is either a recorded one or a generated one",
+                    hint="leave out --trace or --load",
+                )
+            return recorded(self.trace, streams=self.streams)
+        shape = self.usual().shape
+        if self.load is not None:
+            shape = Shape(_known(self.load, list(Shape), "load"))
+        return Generated(
+            shape=shape,
+            rows_per_second=system.usual_rows_per_second,
+            state=system.state,
+            streams=self.streams,
+            seed=self.seed,
+        )
+
+    def _seconds(self, trace: Trace) -> float:
+        if self.days is not None:
+            return self.days * DAY_SECONDS
+        return trace.span_seconds if isinstance(trace, Recorded) else self.usual().seconds
+
+
+def _ranking(weights: str, project: "Project | None") -> Ranking:
+    """Weights, or the price list of this name."""
+    if weights in WEIGHTS:
+        return WEIGHTS[weights]
+    lists = {} if project is None else project.prices
+    name = _known(weights, [*WEIGHTS, *lists], "weights or price list")
+    return lists[name].prices()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """Holdfast as the control store knows it from a stream, and the steps that it does not know.
+
+    `allowed` are the tiers that the stream's sink bears.
+    """
+
+    system: System
+    assumed: tuple[RecoveryStep, ...]
+    allowed: tuple[Tier, ...]
+
+
+def fitted(declared: "StreamDeclaration", store: "ControlStore") -> Fitted:
+    """What was measured of a stream, with its own intervals and its own controller."""
+    from streaming.measuring import measure
+
+    found = measure(store, [declared])[declared.name]
+    snapshot_every = declared.checkpoint.every or MEASURED.snapshot_every[0]
+    sync_every = declared.secondary.sync
+    seen = Seen(
+        histories=found.histories,
+        load=found.load,
+        primary=found.primary,
+        shares=found.shares_over(ASSUMED_SHARES),
+        ship_seconds=found.ship_seconds,
+        new_state_bytes_per_second=found.new_state_bytes_per_second,
+        requests_per_snapshot=found.requests_per_snapshot,
+        requests_per_sync=found.requests_per_sync,
+    )
+    known = RecoveryModel().predict(
+        found.histories,
+        found.load,
+        snapshot_every=snapshot_every,
+        sync_every=sync_every,
+        ship_seconds=found.ship_seconds,
+    )
+    system = measured(seen, snapshot_every=snapshot_every, sync_every=sync_every)
+    return Fitted(
+        system=replace(system, policy=declared.controller.policy()),
+        assumed=known.missing,
+        allowed=tuple(tier for tier in Tier if declared.objection_to(tier) is None),
+    )
+
+
+def recorded(path: Path, *, streams: int) -> Recorded:
+    """A trace out of a file of comma-separated values."""
+    try:
+        with path.open(newline="") as file:
+            rows = csv.DictReader(file)
+            lacking = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
+            if lacking:
+                raise PermanentError(
+                    f"{path}: no column {', '.join(lacking)}",
+                    hint=f"its first line must be {','.join(COLUMNS)}",
+                )
+            lines = [_line(row, path, rows.line_num) for row in rows]
+    except OSError as error:
+        raise PermanentError(f"cannot read {path}: {error.strerror}") from error
+    seconds, rates, states = np.array(lines, dtype=np.float64).reshape(-1, len(COLUMNS)).T
+    try:
+        return Recorded(seconds=seconds, rows_per_second=rates, state_bytes=states, streams=streams)
+    except PermanentError as error:
+        raise PermanentError(f"{path}: {error}", hint=error.hint) from error
+
+
+def demand_plot(path: Path) -> None:
+    """Refuse a plot that could not be drawn, before anybody waits for it."""
+    if path.suffix not in PLOTS:
+        raise PermanentError(
+            f"cannot draw {path.name}: its ending says no format",
+            hint=f"endings are {', '.join(PLOTS)}",
+        )
+
+
+def _line(row: dict[str, str], path: Path, number: int) -> tuple[float, ...]:
+    try:
+        return tuple(float(row[name]) for name in COLUMNS)
+    except (TypeError, ValueError) as error:
+        written = ",".join(str(row[name]) for name in COLUMNS)
+        raise PermanentError(
+            f"{path}:{number}: {written!r} is not three numbers",
+            hint=f"each line has {','.join(COLUMNS)}",
+        ) from error
+
+
+def _numbers(text: str, what: str, *, least: float) -> tuple[float, ...]:
+    try:
+        found = tuple(float(word) for word in text.split(","))
+    except ValueError as error:
+        raise PermanentError(
+            f"{text!r} is not a list of {what}s", hint="write seconds with commas: 0,2.5,10"
+        ) from error
+    if not all(least <= one < float("inf") for one in found) or len(found) > MOST_NUMBERS:
+        raise PermanentError(
+            f"{what}s are at least {least:g} s, and {MOST_NUMBERS} at most: {text}"
+        )
+    return found
+
+
+def _known(word: str, known: list[str], what: str) -> str:
+    if word not in known:
+        raise PermanentError(f"there is no {what} {word!r}", hint=suggestion(word, known))
+    return word

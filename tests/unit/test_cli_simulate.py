@@ -1,0 +1,155 @@
+"""`holdfast simulate`: presets, loads and files, what is ranked by, plots, and mistakes said plainly."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.declared import a_project, written
+from tests.support.cli import facts, holdfast
+from tests.support.cli_world import STREAM, a_running_stream, a_world
+
+PNG = b"\x89PNG"
+SHORT = ("--days", "0.01", "--objective", "0,10,60")
+TRACE = """seconds,rows_per_second,state_bytes
+0,1000,1000000
+600,5000,400000000
+1200,1000,1000000
+"""
+
+
+def test_the_thesis_is_a_table_with_a_line_for_each_objective(tmp_path: Path) -> None:
+    result = holdfast(tmp_path, "simulate", "--preset", "thesis", "--objective", "0,4,20")
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert "objective" in lines[0]
+    assert "active_replication 100%" in lines[1]
+    assert "passive_standby_hot 98%" in lines[2]
+    assert "passive_replication 98%" in lines[3]
+    assert "ranked by all_costs" in result.output
+
+
+def test_programs_get_every_number(tmp_path: Path) -> None:
+    told = facts(tmp_path, "simulate", *SHORT, "--streams", "3", "--failures-per-day", "100")
+    assert (told["preset"], told["streams"], told["ranked_by"]) == ("measured", 3, "all_costs")
+    assert told["seconds"] == pytest.approx(864)
+    strict, some, easy = told["outcomes"]
+    assert strict["time_share"]["active_replication"] == 1
+    assert strict["overhead"] == pytest.approx(dict.fromkeys(strict["overhead"], 1))
+    assert easy["time_share"]["passive_replication"] > 0.5
+    assert strict["cost"] > some["cost"] > easy["cost"]
+    assert strict["failures"] == easy["failures"] > 0
+    assert strict["money"] is None
+
+
+def test_the_same_seed_tells_the_same_story(tmp_path: Path) -> None:
+    asked = ("simulate", *SHORT, "--load", "erratic", "--failures-per-day", "500", "--seed")
+    assert facts(tmp_path, *asked, "4") == facts(tmp_path, *asked, "4")
+    assert facts(tmp_path, *asked, "4") != facts(tmp_path, *asked, "5")
+
+
+def test_a_price_list_ranks_in_money(tmp_path: Path) -> None:
+    root = a_project(tmp_path, clicks=written())
+    result = holdfast(root, "simulate", *SHORT, "--weights", "spot")
+    assert result.exit_code == 0, result.output
+    assert "USD" in result.output
+    assert "ranked by spot" in result.output
+    (free, *_) = facts(root, "simulate", *SHORT, "--weights", "kubernetes_share")["outcomes"]
+    assert free["money"]["per_hour"] == pytest.approx(free["money"]["always_active_replication"])
+
+
+def test_a_recorded_load_is_as_long_as_its_file(tmp_path: Path) -> None:
+    (tmp_path / "load.csv").write_text(TRACE)
+    told = facts(tmp_path, "simulate", "--trace", str(tmp_path / "load.csv"), "--objective", "12")
+    assert told["seconds"] == 1200
+    assert told["outcomes"][0]["switches_per_hour"] > 0
+
+
+def test_the_controller_may_choose_among_intervals(tmp_path: Path) -> None:
+    asked = ("simulate", "--days", "0.02", "--objective", "10", "--load", "step")
+    fixed = facts(tmp_path, *asked, "--intervals", "60")["outcomes"][0]
+    free = facts(tmp_path, *asked, "--intervals", "60,2,10")["outcomes"][0]
+    assert free["cost"] < fixed["cost"]
+
+
+def test_gap_is_cheaper_than_precise(tmp_path: Path) -> None:
+    asked = ("simulate", "--preset", "thesis", "--objective", "5", "--guarantee")
+    precise, gap = (facts(tmp_path, *asked, word)["outcomes"][0] for word in ("precise", "gap"))
+    assert gap["cost"] < precise["cost"]
+
+
+@pytest.mark.parametrize("objectives", ["0,4,8", "5.5"])
+def test_a_plot_is_drawn_of_many_objectives_or_of_one_over_time(
+    tmp_path: Path, objectives: str
+) -> None:
+    target = tmp_path / "plots" / "found.png"
+    result = holdfast(
+        tmp_path, "simulate", "--preset", "thesis", "--objective", objectives, "--plot", str(target)
+    )
+    assert result.exit_code == 0, result.output
+    assert f"drawn: {target}" in result.output
+    assert target.read_bytes()[:4] == PNG
+
+
+def test_a_stream_is_simulated_as_its_store_knows_it(tmp_path: Path) -> None:
+    root = a_project(tmp_path, clicks=written())
+    with a_world(root) as world:
+        a_running_stream(world)
+    told = facts(root, "simulate", "--stream", STREAM, *SHORT)
+    assert (told["stream"], told["ranked_by"]) == (STREAM, "on_demand")
+    assert told["guarantee"] == "precise"
+    assert "deploy" in told["assumed_steps"]
+    result = holdfast(root, "simulate", "--stream", STREAM, *SHORT)
+    assert "never measured on clicks, and so taken as usual: deploy" in result.output
+    assert told["outcomes"][0]["money"]["currency"] == "USD"
+    assert facts(root, "simulate", "--stream", STREAM, *SHORT, "--weights", "ec2")["ranked_by"] == (
+        "ec2"
+    )
+
+
+def test_a_sink_that_bears_one_caller_keeps_a_stream_out_of_active_replication(
+    tmp_path: Path,
+) -> None:
+    own = {
+        "sink": {"kind": "callable", "function": "json:dumps"},
+        "objective": {"recovery_time": "10s", "guarantee": "rollback"},
+    }
+    root = a_project(tmp_path, clicks=written(**own))
+    told = facts(root, "simulate", "--stream", STREAM, *SHORT)
+    assert told["guarantee"] == "rollback"
+    assert told["outcomes"][0]["time_share"]["active_standby"] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--preset", "thesys"), "did you mean thesis?"),
+        (("--load", "stepp"), "did you mean step?"),
+        (("--weights", "on_demnd"), "did you mean on_demand?"),
+        (("--objective", "1,x"), "'1,x' is not a list of objectives"),
+        (("--objective", "-1"), "objectives are at least 0 s"),
+        (("--intervals", "0"), "intervals are at least 0.1 s"),
+        (("--stream", "clics"), "did you mean clicks?"),
+        (("--stream", "clicks", "--preset", "thesis"), "leave out --preset or --stream"),
+        (("--streams", "50000", "--objective", "1,2,3"), "ask for fewer objectives"),
+        (("--plot", "found.txt"), "endings are .png, .svg, .pdf"),
+        (("--trace", "{root}/load.csv", "--load", "step"), "leave out --trace or --load"),
+        (("--trace", "{root}/named.csv"), "no column rows_per_second"),
+        (("--trace", "{root}/words.csv"), "words.csv:3: '5,many,1' is not three numbers"),
+        (("--trace", "{root}/back.csv"), "back.csv: the seconds of a trace must grow"),
+        (("--trace", "{root}/empty.csv"), "at least one"),
+    ],
+)
+def test_mistakes_are_said_with_what_to_do(
+    tmp_path: Path, options: tuple[str, ...], says: str
+) -> None:
+    root = a_project(tmp_path, clicks=written())
+    head = "seconds,rows_per_second,state_bytes\n"
+    (root / "load.csv").write_text(TRACE)
+    (root / "named.csv").write_text("seconds,rate,state_bytes\n0,1,1\n")
+    (root / "words.csv").write_text(f"{head}0,1,1\n5,many,1\n")
+    (root / "back.csv").write_text(f"{head}5,1,1\n0,1,1\n")
+    (root / "empty.csv").write_text(head)
+    result = holdfast(root, "simulate", *(word.format(root=root) for word in options))
+    assert result.exit_code == 1, result.output
+    assert says in result.output.replace("\n", " ")
+    assert "Traceback" not in result.output
