@@ -12,12 +12,13 @@ from orchestration.incidents import calls_for_recovery
 from orchestration.outcomes import outcome_of
 from orchestration.playbooks.leaving import LEAVE_SECONDS
 from orchestration.playbooks.stop import stop
+from orchestration.playbooks.watching import NOT_DUE
 from resources.control.records import DesiredState, IncidentState, Phase, ReplicaState
 from streaming.observing import observe
 from streaming.world import World
 from tests.fakes.drivers import simulated_drivers
 from tests.fakes.worlds import CLICKS, a_primary, a_secondary
-from tests.support.playbooks import a_running_world, recovered, replica_of
+from tests.support.playbooks import a_running_world, recovered, recovery, replica_of
 from tests.support.recovery_sensor import incidents, requested, standby_worlds, tick
 
 
@@ -43,6 +44,19 @@ def test_a_stop_leaves_a_stream_alone_that_somebody_wants_again(tmp_path: Path) 
         a_primary(world, "p2")
         assert list(steps) == []
         assert replica_of(world, "p2").desired == PRIMARY
+
+
+def test_a_primary_that_is_wanted_again_is_not_told_to_leave(tmp_path: Path) -> None:
+    with a_running_world(tmp_path) as world:
+        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+
+        def want_it_again() -> None:
+            if world.store.journal.of(CLICKS):
+                world.store.streams.desire(CLICKS, DesiredState.RUNNING)
+
+        done = list(recovery(world, want_it_again))
+        assert [(one.name, one.found) for one in done] == [("AwaitEnd", {"found": NOT_DUE})]
+        assert replica_of(world, "p").desired == PRIMARY
 
 
 def test_replicas_that_nobody_wants_or_has_told_to_leave_are_seen_off(
