@@ -5,8 +5,7 @@ step that somebody is at now.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ft_policies.tiers import Switch
-from ft_policies.transitions import Turn
+from ft_policies.recovery import turn_told
 from resources.control.records import JournalLine, Phase
 from resources.control.store import ControlStore
 
@@ -78,6 +77,7 @@ def _step(line: JournalLine) -> StepSeen:
 
 def _about(line: JournalLine) -> str:
     """`receive on` for a switch, otherwise the replica that the step is about."""
-    if "switch" in line.detail:
-        return str(Turn(Switch(line.detail["switch"]), on=bool(line.detail.get("on"))))
+    turn = turn_told(line.detail)
+    if turn is not None:
+        return str(turn)
     return str(next((line.detail[key] for key in ABOUT if line.detail.get(key)), ""))

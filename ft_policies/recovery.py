@@ -5,8 +5,9 @@ one looks at the world again and goes on from there. A change of tier is the sam
 primary first, then the secondary, one switch at a time.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ft_policies.health import Health, Verdict
 from ft_policies.tiers import OFF, SECONDARY, Switch, Switches, Tier
@@ -120,6 +121,11 @@ class TurnSwitch:
     secondary: str
     switch: Switch
     on: bool
+
+
+def turn_told(step: Mapping[str, Any]) -> Turn | None:
+    """The turn of a `TurnSwitch` that is told by its fields, as in the journal; no other has one."""
+    return Turn(Switch(step["switch"]), on=bool(step.get("on"))) if "switch" in step else None
 
 
 @dataclass(frozen=True, slots=True)

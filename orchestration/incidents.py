@@ -1,7 +1,7 @@
 """Recovery incidents: one per failure however many look, and one run at a time for each.
 
 A failure is a lost primary, or a lost secondary: the tier that people want is not held, and nobody
-is working on it. While somebody holds an incident's claim nobody else is asked to act; once the
+is working on it; or a stop that was cut short. While somebody holds an incident's claim nobody else is asked to act; once the
 claim has run out, because Dagster or the run was killed, another run is due. The keys of incidents
 and of runs follow from facts in the control store, so all observers agree on them: a secondary that
 has taken over opens the same incident as the sensor.
@@ -12,9 +12,10 @@ from uuid import uuid4
 
 from ft_policies.health import LAUNCH_SECONDS, Health
 from ft_policies.tiers import OFF
+from orchestration.playbooks.leaving import LEAVE_SECONDS
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import patience_seconds
-from orchestration.sightings import as_it_is, detail_of, detection_seconds, key_of
+from orchestration.sightings import as_it_is, detail_of, detection_seconds, key_of, left_over
 from resources.control.records import Incident, Phase, Sample
 from streaming.incident_keys import (
     RECOVERY,
@@ -108,9 +109,12 @@ def _is_overtaken(known: Incident, seen: StreamSeen) -> bool:
 
 
 def calls_for_recovery(world: World, seen: StreamSeen) -> bool:
-    """Whether the stream, or the tier that people want of it, is lost and nobody is at it."""
+    """Whether the stream, or the tier that people want of it, is lost and nobody is at it.
+
+    Or whether a replica is left over: whoever wanted the stream to stop died before he told it.
+    """
     if not seen.wanted:
-        return False
+        return left_over(seen) is not None and not _is_being_stopped(world, seen)
     if seen.verdict.health.failed:
         return not _is_being_started(world, seen)
     return _has_lost_its_tier(seen) and not _is_being_changed(world, seen)
@@ -124,20 +128,31 @@ def _has_lost_its_tier(seen: StreamSeen) -> bool:
 
 
 def _is_being_changed(world: World, seen: StreamSeen) -> bool:
-    """Whether a start or a switch, which people ask for and no incident, is under way.
+    """Whether a start or a switch, which people ask for and no incident, is under way."""
+    if _is_worked_on(world, seen, step_seconds=patience_seconds(world, seen.name)):
+        return True
+    changes = world.store.tiers.history(seen.name, limit=1)
+    unreached = [change.at for change in changes if change.reached_at is None]
+    return any(seen.at - at < BETWEEN_STEPS_SECONDS for at in unreached)
+
+
+def _is_being_stopped(world: World, seen: StreamSeen) -> bool:
+    """Whether a stop is under way: it tells one replica after the other."""
+    just_asked = seen.at - _changed_at(world, seen.name) < BETWEEN_STEPS_SECONDS
+    return just_asked or _is_worked_on(world, seen, step_seconds=LEAVE_SECONDS)
+
+
+def _is_worked_on(world: World, seen: StreamSeen, *, step_seconds: float) -> bool:
+    """Whether a playbook is at work that people asked for.
 
     A step that has begun ends by itself when its patience does, and so does that of a performer who
     was killed; one who was interrupted has said so.
     """
-    at_a_step = patience_seconds(world, seen.name) + BETWEEN_STEPS_SECONDS
     for line in world.store.journal.of(seen.name, limit=1):
-        patience = at_a_step if line.phase is Phase.INTENT else BETWEEN_STEPS_SECONDS
+        patience = BETWEEN_STEPS_SECONDS + (step_seconds if line.phase is Phase.INTENT else 0.0)
         asked_for = line.incident is None and line.phase is not Phase.FAILED
-        if asked_for and seen.at - line.at < patience:
-            return True
-    changes = world.store.tiers.history(seen.name, limit=1)
-    unreached = [change.at for change in changes if change.reached_at is None]
-    return any(seen.at - at < BETWEEN_STEPS_SECONDS for at in unreached)
+        return asked_for and seen.at - line.at < patience
+    return False
 
 
 def _is_being_started(world: World, seen: StreamSeen) -> bool:
@@ -164,7 +179,7 @@ def _open(world: World, seen: StreamSeen, *, since: float) -> Incident | None:
         since=since,
     )
     ours = incident is not None and incident.detail.get("sighting") == sighting
-    if ours and seen.verdict.health.failed:
+    if ours and seen.wanted and seen.verdict.health.failed:
         _sample(world, seen, detection_seconds(seen))
     return incident
 

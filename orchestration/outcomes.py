@@ -31,11 +31,14 @@ class RecoveryOutcome:
     tier: Tier
     covered: Tier
     paused: bool = False
+    wanted: bool = True
 
     @property
     def sentence(self) -> str:
         """The outcome in words."""
         held = f"{self.tier} held again after {self.redundancy_seconds:.1f} s"
+        if not self.wanted:
+            held = f"stopped after {self.redundancy_seconds:.1f} s"
         if self.paused:
             held = (
                 f"the secondary back after {self.redundancy_seconds:.1f} s, "
@@ -64,6 +67,7 @@ def outcome_of(world: World, incident: Incident) -> RecoveryOutcome:
         redundancy_seconds=until_now,
         tier=seen.tier,
         covered=seen.covered,
+        wanted=seen.wanted,
         paused=look is not None and look.paused and not seen.covers_its_tier,
     )
 

@@ -1,13 +1,29 @@
 """A failure as it was seen: the key of its incident, and what the incident says of it."""
 
 from ft_policies.health import Health
+from ft_policies.tiers import OFF
 from resources.control.records import JsonObject, ReplicaRow
-from streaming.incident_keys import primary_key, secondary_key
+from streaming.incident_keys import primary_key, secondary_key, unwanted_key
 from streaming.observing import StreamSeen
+
+
+def left_over(seen: StreamSeen) -> ReplicaRow | None:
+    """A replica that lives, though nobody wants the stream, and has not been told to leave."""
+    if seen.wanted:
+        return None
+    both = ((seen.primary, seen.verdict), (seen.secondary, seen.secondary_verdict))
+    for row, verdict in both:
+        lives = verdict is not None and not verdict.health.failed
+        if row is not None and lives and row.desired != OFF:
+            return row
+    return None
 
 
 def key_of(seen: StreamSeen) -> str:
     """What the incidents of this failure begin with."""
+    unwanted = left_over(seen)
+    if unwanted is not None:
+        return unwanted_key(seen.name, unwanted.id)
     primary, secondary = _id(seen.last_primary), _id(seen.last_secondary)
     if seen.verdict.health.failed:
         return primary_key(seen.name, primary)
@@ -24,6 +40,10 @@ def detail_of(seen: StreamSeen) -> JsonObject:
         "tier": seen.tier.value,
         "t_detect_seconds": detection_seconds(seen),
     }
+    unwanted = left_over(seen)
+    if unwanted is not None:
+        reason = f"nobody wants it to run, and {unwanted.id} has not been told to leave"
+        return about | {"cause": "unwanted", "reason": reason, "t_detect_seconds": None}
     if seen.verdict.health.failed:
         return about
     last, verdict = seen.last_secondary, seen.secondary_verdict

@@ -27,6 +27,11 @@ def secondary_key(stream: str, primary: str | None, secondary: str | None) -> st
     return f"{primary_key(stream, primary)}/secondary-{secondary or 'never'}"
 
 
+def unwanted_key(stream: str, replica: str) -> str:
+    """What the incidents of a replica begin with that nobody wants and nobody has told to leave."""
+    return f"{stream}/{replica}/unwanted"
+
+
 def has_key(incident: Incident, key: str) -> bool:
     """Whether it is one of the numbered incidents of a key."""
     return incident.key.rpartition("/")[0] == key
@@ -34,7 +39,7 @@ def has_key(incident: Incident, key: str) -> bool:
 
 def is_of_primary(incident: Incident) -> bool:
     """Whether a primary was lost; otherwise the stream itself never stopped."""
-    return "/secondary-" not in incident.key
+    return "/secondary-" not in incident.key and "/unwanted/" not in incident.key
 
 
 def is_claimed(incident: Incident, *, at: float) -> bool:

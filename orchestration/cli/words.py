@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from ft_policies.tiers import Switch
-from ft_policies.transitions import Turn
+from ft_policies.recovery import turn_told
 
 _BYTES = ("B", "kB", "MB", "GB", "TB")
 NONE = "-"
@@ -72,6 +71,4 @@ def plural(number: int, one: str, many: str = "") -> str:
 
 def turn(detail: Mapping[str, Any]) -> str:
     """`receive on`, for a step that turns a switch; nothing for any other."""
-    if "switch" not in detail:
-        return ""
-    return str(Turn(Switch(detail["switch"]), on=bool(detail.get("on"))))
+    return str(turn_told(detail) or "")

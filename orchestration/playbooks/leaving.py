@@ -5,12 +5,14 @@ from typing import Any
 
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState, Slot
+from resources.launcher import Launched
 from streaming.launching import process_of
 from streaming.world import World
 
 LOOK_SECONDS = 0.25
 DEFAULT_PATIENCE_SECONDS = 90.0
 EXIT_SECONDS = 60.0
+LEAVE_SECONDS = DEFAULT_PATIENCE_SECONDS + EXIT_SECONDS
 
 
 def await_leave(
@@ -39,5 +41,17 @@ def await_leave(
         else:
             SYSTEM_CLOCK.sleep(LOOK_SECONDS)
     if row is not None and (process := process_of(row)) is not None:
-        process.kill() if forced else process.terminate(wait_seconds=EXIT_SECONDS)
+        process.kill() if forced else _see_out(process, beat)
     return {} if row is None else {"ended": row.state, "reason": row.reason, "epoch": row.epoch}
+
+
+def _see_out(process: Launched, beat: Callable[[], None]) -> None:
+    """Wait for the process of a replica that has ended; one that lingers is killed."""
+    deadline = SYSTEM_CLOCK.monotonic() + EXIT_SECONDS
+    gone = process.terminate(wait_seconds=0.0, kill=False)
+    while not gone and SYSTEM_CLOCK.monotonic() < deadline:
+        beat()
+        SYSTEM_CLOCK.sleep(LOOK_SECONDS)
+        gone = not process.is_alive()
+    if not gone:
+        process.kill()

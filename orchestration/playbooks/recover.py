@@ -28,7 +28,7 @@ from ft_policies.tiers import OFF
 from orchestration.playbooks import secondaries
 from orchestration.playbooks.performing import Journaled, Performed, perform
 from orchestration.playbooks.reaching import note_reached
-from orchestration.playbooks.watching import Watch
+from orchestration.playbooks.watching import NOT_DUE, Watch
 from resources.control.records import DesiredState, ReplicaState
 from streaming.launching import declare, launch_primary
 from streaming.observing import StreamSeen
@@ -110,6 +110,8 @@ class Recovery:
         return {"replica": None if row is None else row.id}
 
     def _await_end(self, watch: Watch, step: AwaitEnd) -> Mapping[str, Any]:
+        if not watch.is_due(step):
+            return {"found": NOT_DUE}
         self.world.store.replicas.desire(step.primary, OFF)
         self._await(
             watch,

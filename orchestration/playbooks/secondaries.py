@@ -1,7 +1,8 @@
 """The steps of the recover playbook that concern the secondary.
 
 It may become the primary at any moment, by itself. So each write names the slot, and does nothing to
-what is the primary by then.
+what is the primary by then. And people may want another tier at any moment: what asks something of a
+secondary looks first whether that is still the step to take.
 """
 
 from collections.abc import Mapping
@@ -9,11 +10,17 @@ from typing import Any
 
 from ft_policies.errors import TransientError
 from ft_policies.health import Health
-from ft_policies.recovery import AwaitSecondaryEnd, AwaitTakeover, EndSecondary, TurnSwitch
+from ft_policies.recovery import (
+    AwaitSecondaryEnd,
+    AwaitTakeover,
+    EndSecondary,
+    TurnSwitch,
+    next_step,
+)
 from ft_policies.tiers import OFF, SECONDARY, Switch
 from ft_policies.transitions import Turn
 from orchestration.playbooks.leaving import await_leave
-from orchestration.playbooks.watching import Watch
+from orchestration.playbooks.watching import NOT_DUE, Watch
 from resources.control.records import ReplicaState, Slot
 from resources.control.store import ControlStore
 from streaming.launching import launch_secondary
@@ -41,8 +48,8 @@ def turn(watch: Watch, step: TurnSwitch) -> Mapping[str, Any]:
     """Ask for one turn and see it happen; a secondary that cannot do it is good for what it has on."""
     store, seen = watch.world.store, watch.look()
     look = seen.secondary_look()
-    if look is None or look.id != step.secondary:
-        return {"found": "another secondary, or none"}
+    if look is None or next_step(seen.observed()) != step:
+        return {"found": NOT_DUE}
     asked = look.asked(Turn(step.switch, step.on), SECONDARY[seen.tier])
     if store.replicas.desire(look.id, asked, slot=Slot.SECONDARY) is None:
         return {"found": "it is the primary by now, or gone"}
@@ -59,6 +66,8 @@ def turn(watch: Watch, step: TurnSwitch) -> Mapping[str, Any]:
 
 def see_off(watch: Watch, step: AwaitSecondaryEnd) -> Mapping[str, Any]:
     """Ask a secondary to leave and wait until it has."""
+    if not watch.is_due(step):
+        return {"found": NOT_DUE}
     if watch.world.store.replicas.desire(step.secondary, OFF, slot=Slot.SECONDARY) is None:
         return {"found": "it is the primary by now, or gone"}
     return await_leave(watch.world, step.secondary, slot=Slot.SECONDARY, beat=watch.beat)

@@ -38,7 +38,7 @@ def next_stop_step(live: list[ReplicaRow]) -> StopStep | None:
 def stop(
     world: World, stream: str, run: str, *, patience_seconds: float = DEFAULT_PATIENCE_SECONDS
 ) -> Iterator[Performed[StopStep]]:
-    """Want a stream not to run, and see it off."""
+    """Want a stream not to run, and see it off, unless somebody wants it again meanwhile."""
     store = world.store
     world.project.stream(stream)
     if store.streams.get(stream) is not None:
@@ -51,5 +51,12 @@ def stop(
             case AwaitLeave():
                 return await_leave(world, step.replica, patience_seconds=patience_seconds)
 
+    def decide() -> StopStep | None:
+        live = store.replicas.of(stream)
+        # Read last: who starts the stream says so before he launches a replica.
+        row = store.streams.get(stream)
+        wanted = row is not None and row.desired is DesiredState.RUNNING
+        return None if wanted else next_stop_step(live)
+
     journal = Journaled(store=store, stream=stream, playbook="stop", run=run)
-    return perform(lambda: next_stop_step(store.replicas.of(stream)), act, journal)
+    return perform(decide, act, journal)

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ft_policies.recovery import Step, next_step
 from resources.clock import SYSTEM_CLOCK
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
 LOOK_SECONDS = 0.25
+NOT_DUE = "something else is to be done by now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,10 @@ class Watch:
         """The stream as it is now."""
         self.beat()
         return observe(self.world, self.stream, secondaries_since=self.began_at)
+
+    def is_due(self, step: Step) -> bool:
+        """Whether a step is still the one to take: people may want something else by now."""
+        return next_step(self.look().observed()) == step
 
     def until(
         self,

@@ -46,7 +46,9 @@ class SimulatedDrivers:
         replicas = self.world.store.replicas
         primary = replicas.live(CLICKS, Slot.PRIMARY)
         secondary = replicas.live(CLICKS, Slot.SECONDARY)
-        if primary is not None and _lives(primary):
+        if primary is not None and primary.desired == OFF:
+            replicas.end(primary.id, ReplicaState.STOPPED, "told to")
+        elif primary is not None and _lives(primary):
             a_heartbeat(self.world, primary.id, epoch=self.epoch)
         if secondary is not None and _lives(secondary):
             self._act_as_secondary(secondary, primary)

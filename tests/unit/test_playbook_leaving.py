@@ -1,16 +1,20 @@
 """Seeing replicas off: who may stay, who is made to leave, and in which order."""
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ft_policies.tiers import OFF
+from orchestration.playbooks import leaving
 from orchestration.playbooks.leaving import await_leave
 from orchestration.playbooks.stop import next_stop_step
 from resources.control.records import ReplicaRow, ReplicaState, Slot
 from streaming.launching import process_of
 from streaming.observing import observe
+from tests.fakes.clocks import SteppedClock
 from tests.fakes.worlds import CLICKS, a_secondary
 from tests.support.playbooks import (
     a_driven_world,
@@ -53,6 +57,23 @@ def test_one_that_does_not_leave_in_time_is_ended_and_killed(
         secondary = secondary_of(world)
         found = await_leave(world, secondary.id, slot=Slot.SECONDARY, patience_seconds=-1.0)
         assert found["ended"] is ReplicaState.DEAD
+        assert not lives(secondary)
+
+
+def test_the_claim_is_kept_while_the_process_of_one_that_has_left_lingers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaving, "SYSTEM_CLOCK", SteppedClock())
+    with a_driven_world(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
+        recovered(drivers)
+        secondary = secondary_of(world)
+        beats: list[int] = []
+        process = process_of(secondary)
+        assert process is not None
+        os.kill(process.pid, signal.SIGSTOP)
+        world.store.replicas.end(secondary.id, ReplicaState.STOPPED, "told to")
+        await_leave(world, secondary.id, slot=Slot.SECONDARY, beat=lambda: beats.append(1))
+        assert len(beats) == leaving.EXIT_SECONDS / leaving.LOOK_SECONDS
         assert not lives(secondary)
 
 

@@ -95,6 +95,7 @@ def test_a_secondary_that_takes_over_between_look_and_act_is_left_alone(
         monkeypatch.setattr(Watch, "look", lambda _: as_secondary)
         monkeypatch.setattr(Watch, "patience_seconds", 0.1)
         secondaries.turn(watch, TurnSwitch("s", Switch.PROCESS, on=False))
+        monkeypatch.setattr(Watch, "is_due", lambda *_: True)
         secondaries.see_off(watch, AwaitSecondaryEnd("s"))
         secondaries.end(watch, EndSecondary("s", "thought dead"))
         monkeypatch.setattr(secondaries, "TAKEOVER_SECONDS", -1000.0)

@@ -7,9 +7,10 @@ import pytest
 from ft_policies.errors import PermanentError, TransientError
 from ft_policies.recovery import AwaitSecondaryEnd, LaunchSecondary, Step, TurnSwitch
 from ft_policies.tiers import SECONDARY, Switch, Switches, Tier
+from orchestration.playbooks import secondaries
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.switch import switch, switch_plan
-from orchestration.playbooks.watching import Watch
+from orchestration.playbooks.watching import NOT_DUE, Watch
 from resources.control.records import DesiredState, Phase, ReplicaState, Slot
 from streaming.observing import observe
 from tests.fakes.drivers import SimulatedDrivers
@@ -24,6 +25,7 @@ from tests.fakes.worlds import (
 from tests.support.playbooks import (
     a_driven_world,
     a_running_world,
+    a_watch,
     recovered,
     recovery,
     replica_of,
@@ -167,6 +169,17 @@ def test_a_switch_that_cannot_be_turned_costs_nothing_that_is_on(
         assert seen.covered is Tier.DEPLOYED
         assert seen.secondary.desired.receive
         assert world.store.journal.of(CLICKS)[-1].phase is Phase.FAILED
+
+
+def test_a_step_towards_a_tier_that_nobody_wants_any_more_is_not_taken(tmp_path: Path) -> None:
+    with a_running_world(tmp_path, tier="active_standby") as world:
+        a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
+        world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="")
+        watch = a_watch(world)
+        turned = secondaries.turn(watch, TurnSwitch("s", Switch.RECEIVE, on=True))
+        seen_off = secondaries.see_off(watch, AwaitSecondaryEnd("s"))
+        assert turned == seen_off == {"found": NOT_DUE}
+        assert replica_of(world, "s").desired == SECONDARY[Tier.DEPLOYED]
 
 
 def test_who_is_interrupted_says_so(tmp_path: Path) -> None:

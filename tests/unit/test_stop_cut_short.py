@@ -1,0 +1,115 @@
+"""A stop that is cut short is finished by whoever looks next; one that goes on is left alone."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ft_policies.health import Health
+from ft_policies.tiers import PRIMARY
+from orchestration import incidents as opening
+from orchestration.incidents import calls_for_recovery
+from orchestration.outcomes import outcome_of
+from orchestration.playbooks.leaving import LEAVE_SECONDS
+from orchestration.playbooks.stop import stop
+from orchestration.playbooks.watching import NOT_DUE
+from resources.control.records import DesiredState, IncidentState, Phase, ReplicaState
+from streaming.observing import observe
+from streaming.world import World
+from tests.fakes.drivers import simulated_drivers
+from tests.fakes.worlds import CLICKS, a_primary, a_secondary
+from tests.support.playbooks import a_running_world, recovered, recovery, replica_of
+from tests.support.recovery_sensor import incidents, requested, standby_worlds, tick
+
+
+def calls_after(world: World, seconds: float) -> bool:
+    seen = observe(world, CLICKS)
+    return calls_for_recovery(world, replace(seen, at=seen.at + seconds))
+
+
+def a_stop(world: World, phase: Phase) -> None:
+    """Somebody has said that the stream should stop, and is at the first replica."""
+    world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+    world.store.journal.write(
+        stream=CLICKS, playbook="stop", run="run", step="AwaitLeave", phase=phase
+    )
+
+
+def test_a_stop_leaves_a_stream_alone_that_somebody_wants_again(tmp_path: Path) -> None:
+    with a_running_world(tmp_path) as world:
+        steps = stop(world, CLICKS, "run")
+        assert next(steps).name == "Ask"
+        world.store.replicas.end("p", ReplicaState.STOPPED, "told to stop")
+        world.store.streams.desire(CLICKS, DesiredState.RUNNING)
+        a_primary(world, "p2")
+        assert list(steps) == []
+        assert replica_of(world, "p2").desired == PRIMARY
+
+
+def test_a_primary_that_is_wanted_again_is_not_told_to_leave(tmp_path: Path) -> None:
+    with a_running_world(tmp_path) as world:
+        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+
+        def want_it_again() -> None:
+            if world.store.journal.of(CLICKS):
+                world.store.streams.desire(CLICKS, DesiredState.RUNNING)
+
+        done = list(recovery(world, want_it_again))
+        assert [(one.name, one.found) for one in done] == [("AwaitEnd", {"found": NOT_DUE})]
+        assert replica_of(world, "p").desired == PRIMARY
+
+
+def test_replicas_that_nobody_wants_or_has_told_to_leave_are_seen_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        a_secondary(world, "s1")
+        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+    assert requested(worlds) == [], "it was asked for just now"
+    monkeypatch.setattr(opening, "BETWEEN_STEPS_SECONDS", 0.0)
+    [request] = tick(worlds).run_requests or []
+    assert request.tags["holdfast/cause"] == "unwanted"
+    [incident] = incidents(worlds)
+    assert incident.key == f"{CLICKS}/p1/unwanted/1"
+    with worlds.open() as world, simulated_drivers(world, monkeypatch) as drivers:
+        assert recovered(drivers) == ["AwaitEnd", "AwaitSecondaryEnd"]
+        assert observe(world, CLICKS).verdict.health is Health.STOPPED
+        outcome = outcome_of(world, incident)
+    assert outcome.sentence.startswith("stopped after")
+    assert outcome.recovery_seconds is None
+    assert requested(worlds) == []
+    assert incidents(worlds)[0].state is IncidentState.CLOSED
+
+
+def test_a_secondary_alone_is_seen_off_too(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        a_secondary(world, "s1")
+        world.store.replicas.end("p1", ReplicaState.STOPPED, "told to stop")
+        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+        assert calls_after(world, 6.0)
+
+
+def test_a_stop_that_waits_for_the_secondary_is_not_disturbed(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        a_secondary(world, "s1")
+        a_stop(world, Phase.INTENT)
+        assert not calls_after(world, LEAVE_SECONDS)
+        assert calls_after(world, LEAVE_SECONDS + 10.0)
+
+
+def test_who_interrupts_his_stop_has_it_finished_for_him(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        a_stop(world, Phase.FAILED)
+        assert calls_after(world, 6.0)
+
+
+def test_a_process_that_is_gone_needs_nobody_to_tell_it(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        world.store.replicas.launched("p1", pid=1, pid_started_at=1.0)
+        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+        assert not calls_after(world, 6.0)
