@@ -142,7 +142,10 @@ def _tier(world: World, name: str, row: StreamRow | None) -> Tier:
 
 
 def _covered(secondary: ReplicaRow | None, verdict: Verdict | None) -> Tier:
+    """One that leaves takes nothing over any more."""
     if secondary is None or verdict is None or verdict.health.failed:
+        return Tier.PASSIVE_REPLICATION
+    if secondary.state is ReplicaState.STOPPING:
         return Tier.PASSIVE_REPLICATION
     return covered(secondary.observed)
 
