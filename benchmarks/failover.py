@@ -8,6 +8,7 @@ which were not at the large one.
 """
 
 import argparse
+import json
 import os
 import shutil
 import sys
@@ -15,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +28,7 @@ from benchmarks.failover_plot import draw
 from benchmarks.failover_stream import supervised_stream
 from benchmarks.failover_trial import STATES, STEPS, Failover, Found, Proof, State, Steady
 from benchmarks.harness import Benchmark, median
+from benchmarks.prediction import RECOVERIES
 from ft_policies.tiers import Tier
 
 PLAIN = "plain"
@@ -181,7 +184,26 @@ def _finish(
     if missing:
         benchmark.notes += f" {missing} of the contenders at the large state were not measured."
     draw(found, PLOT)
+    lines = [json.dumps(one) for one in _recoveries(found)]
+    RECOVERIES.write_text("\n".join(lines) + "\n")
     return benchmark.finish()
+
+
+def _recoveries(found: list[Found]) -> Iterator[dict[str, object]]:
+    """What `prediction.py` judges: said and seen of each recovery that there was something to do for."""
+    for one in found:
+        if one.contender in (PLAIN, Tier.ACTIVE_REPLICATION):
+            continue
+        for kill in one.failovers:
+            yield {
+                "state": one.state.name,
+                "tier": one.contender,
+                "observed": round(kill.observed, 3),
+                "predicted": {
+                    model: round(said, 3) if isfinite(said) else None
+                    for model, said in kill.predicted.items()
+                },
+            }
 
 
 def _told(one: Found | Proof) -> str:

@@ -6,12 +6,14 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from benchmarks import failover_trial as trial
+from benchmarks.failover_foretelling import foretold, recovered_in
 from benchmarks.failover_proof import rows_that_differ
 from benchmarks.failover_trial import Failover, Meter, State, Steady, Usage, wait
 from ft_policies.health import Health
@@ -127,6 +129,7 @@ class SupervisedStream:
         """Kill -9 the primary's driver, and time the next epoch in the ledger."""
         store, killed = self._world.store, self._primary()
         assert killed.pid is not None
+        said = foretold(self._world, NAME, self._tier)
         killed_at = store.now()
         os.kill(killed.pid, signal.SIGKILL)
         epoch = self._committed().epoch + 1
@@ -135,7 +138,9 @@ class SupervisedStream:
         assert entry is not None
         self._wait(lambda: self._has_successor(killed), "level successor")
         steps = self._steps(killed_at, self._primary())
-        return Failover.split(entry.committed_at - killed_at, steps)
+        found = Failover.split(entry.committed_at - killed_at, steps)
+        took = recovered_in(self._world, NAME, since_at=killed_at)
+        return replace(found, predicted=said, observed=took)
 
     def steady(self) -> Steady:
         """What the tier costs while nothing happens."""

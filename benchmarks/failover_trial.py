@@ -44,6 +44,10 @@ class Failover:
 
     seconds: float
     steps: Mapping[str, float]
+    predicted: Mapping[str, float] = field(default_factory=dict)
+    """What each model had said before of the whole recovery, until the stream is level."""
+    observed: float = 0.0
+    """What that took."""
 
     @classmethod
     def split(cls, seconds: float, steps: Mapping[str, float]) -> "Failover":

@@ -1,0 +1,90 @@
+"""How well recoveries are predicted: what was said before each kill of the failover benchmark, and what it took.
+
+`make bench-failover` keeps both in `results/recoveries.jsonl`; this judges them. A prediction is an upper
+bound: at least 95 in 100 recoveries should stay under it, and it should not be much higher than they are.
+`active_replication` is left out: there is nothing to recover.
+"""
+
+import json
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from benchmarks.harness import RESULTS, Benchmark
+
+RECOVERIES = RESULTS / "recoveries.jsonl"
+FEWEST = 40
+NOTES = (
+    "Recoveries of the failover benchmark, in both states: seconds from the last sign of life until the stream "
+    "was level, against what each model said just before the kill from what had been measured until then. "
+    "`ours` is an upper quantile of each step over its size, `thesis` the baseline with detection counted. "
+    "A prediction that was not possible yet (a step that was never measured) is counted apart."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """One recovery and what one model said of it."""
+
+    tier: str
+    state: str
+    model: str
+    predicted: float
+    observed: float
+
+    @property
+    def ratio(self) -> float:
+        """Above 1: it took no longer than was said."""
+        return self.predicted / self.observed
+
+
+def read() -> list[Foretold]:
+    """All recoveries of the last failover benchmark, once for each model."""
+    return [
+        Foretold(
+            kill["tier"], kill["state"], model, inf if said is None else said, kill["observed"]
+        )
+        for kill in map(json.loads, RECOVERIES.read_text().splitlines())
+        for model, said in kill["predicted"].items()
+    ]
+
+
+def judge(benchmark: Benchmark, model: str, tier: str, all_of_it: Sequence[Foretold]) -> None:
+    """A line of the table: how many stayed under what was said, and how much higher that was."""
+    said = [one for one in all_of_it if one.predicted < inf]
+    ratios = [one.ratio for one in said] or [inf]
+    benchmark.row(
+        model=model,
+        tier=tier,
+        recoveries=len(all_of_it),
+        not_foretold=len(all_of_it) - len(said),
+        covered=round(sum(ratio >= 1 for ratio in ratios) / len(ratios), 3),
+        median_ratio=round(statistics.median(ratios), 3),
+        observed_median=round(statistics.median(one.observed for one in all_of_it), 3),
+    )
+
+
+def main() -> int:
+    """Judge both models, tier by tier and in all."""
+    if not RECOVERIES.exists():
+        print("run `make bench-failover` first: it keeps what was said before each kill")
+        return 1
+    benchmark = Benchmark("prediction", "Recoveries as foretold and as they were", NOTES)
+    every = read()
+    for model in sorted({one.model for one in every}):
+        of_model = [one for one in every if one.model == model]
+        for tier in dict.fromkeys(one.tier for one in of_model):
+            judge(benchmark, model, tier, [one for one in of_model if one.tier == tier])
+        judge(benchmark, model, "all", of_model)
+    ours = [one for one in every if one.model == "ours"]
+    ratios = [one.ratio for one in ours if one.predicted < inf]
+    benchmark.bar("real failovers", len(ratios), ">=", FEWEST)
+    benchmark.bar("observed <= predicted", sum(r >= 1 for r in ratios) / len(ratios), ">=", 0.95)
+    benchmark.bar("median of predicted / observed", statistics.median(ratios), "<=", 1.6)
+    return benchmark.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
