@@ -49,6 +49,7 @@ class Controller(Section):
     cool_down: Duration = 60.0
     dwell: Duration = 300.0
     min_saving: Share = 0.1
+    margin: Share = 0.1
     weigh_by: Literal["money", "all_costs", "ec2"] = "money"
     snapshot_every: Bounds | None = None
     sync_every: Bounds | None = None
@@ -83,6 +84,7 @@ class Controller(Section):
             cool_down_seconds=self.cool_down,
             dwell_seconds=self.dwell,
             min_relative_saving=self.min_saving,
+            least_margin=self.margin,
         )
 
 

@@ -10,7 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_policies.costs import SECONDS_OF_AN_HOUR, TIERS, FloatArray, FloatLike
+from ft_policies.costs import SECONDS_OF_AN_HOUR
+from ft_policies.recovery_model import TIERS, FloatArray, FloatLike
 from ft_policies.tiers import SECONDARY
 
 IntArray: TypeAlias = NDArray[np.intp]

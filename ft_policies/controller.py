@@ -102,13 +102,14 @@ class ControllerPolicy:
     """How eagerly a stream is moved.
 
     A stream that holds its objective moves only for a saving, after a dwell, and to what holds
-    with a margin that grows with its recent misses. One that does not hold it moves at once.
+    with a margin, which grows with its recent misses. One that does not hold it moves at once.
     Neither moves within the cool-down.
     """
 
     cool_down_seconds: float = 60.0
     dwell_seconds: float = 300.0
     min_relative_saving: float = 0.10
+    least_margin: float = 0.0
     margin_per_miss: float = 0.15
     largest_margin: float = 0.5
 
@@ -117,7 +118,8 @@ class ControllerPolicy:
             raise PermanentError(
                 f"cool-down and dwell must not be negative: {self}", hint="0 switches them off"
             )
-        shares = (self.min_relative_saving, self.margin_per_miss, self.largest_margin)
+        margins = (self.least_margin, self.margin_per_miss, self.largest_margin)
+        shares = (self.min_relative_saving, *margins)
         if not all(0 <= share < 1 for share in shares):
             raise PermanentError(
                 f"the saving and the margins of a controller are shares below 1: {self}",
@@ -141,12 +143,13 @@ class ControllerPolicy:
 
     def margin(self, recent_misses: IntArray | FloatArray) -> FloatArray:
         """The share of the objective by which a move of choice must stay under it."""
-        return np.minimum(recent_misses * self.margin_per_miss, self.largest_margin)
+        margin = self.least_margin + recent_misses * self.margin_per_miss
+        return np.minimum(margin, max(self.largest_margin, self.least_margin))
 
     def _with_margin(self, situation: Situation, ranked: "_Ranked", best: IntArray) -> IntArray:
-        """The best, where those that missed and now hold need what holds with the margin."""
+        """The best, where those that now hold need what holds with the margin."""
         misses, wanted = situation.recent_misses, best.copy()
-        wary = np.flatnonzero((misses > 0) & ranked.holds_now & (best != ranked.current))
+        wary = np.flatnonzero(ranked.holds_now & (best != ranked.current))
         if wary.size:
             limit = situation.objective[wary] * (1 - self.margin(misses[wary]))
             wanted[wary], _ = ranked.within(limit, wary).cheapest()

@@ -8,17 +8,12 @@ leading one: the simulator asks at every tick, and nothing is made larger than i
 """
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ft_policies.recovery_model import TIERS, FloatArray, FloatLike
 from ft_policies.tiers import SECONDARY, Tier
 
-FloatArray: TypeAlias = NDArray[np.float64]
-FloatLike: TypeAlias = float | FloatArray
-
-TIERS: tuple[Tier, ...] = tuple(Tier)
 GB = 2.0**30
 SECONDS_OF_AN_HOUR = 3600.0
 HOURS_OF_A_MONTH = 730.0

@@ -193,8 +193,12 @@ def _holds_cheapest(case: Case) -> str:
 
 
 def _after_misses(case: Case) -> str:
-    misses = f"{case.recent_misses:g} recent miss{'' if case.recent_misses == 1 else 'es'}"
-    return f"holds it with too little margin after {misses}"
+    holds = "holds it with too little margin"
+    if not case.recent_misses:
+        return holds
+    return (
+        f"{holds} after {case.recent_misses:g} recent miss{'' if case.recent_misses == 1 else 'es'}"
+    )
 
 
 def _move(case: Case) -> str:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ft_policies.billing import kept, paid_until
 from ft_policies.controller import Choice, Situation
-from ft_policies.costs import TIERS
+from ft_policies.recovery_model import TIERS
 from ft_policies.simulator.states import FloatArray
 from ft_policies.tiers import SECONDARY, Tier
 

@@ -85,7 +85,7 @@ _WINDOW_SECONDS = 600.0
 
 MEASURED = System(
     tick_seconds=5.0,
-    policy=ControllerPolicy(),
+    policy=ControllerPolicy(least_margin=0.1),
     recoveries=MeasuredRecoveries(bounds=_measured_bounds()),
     overheads=MeasuredOverheads(
         shares=ASSUMED_SHARES,

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_policies.costs import SECONDS_OF_AN_HOUR, TIERS, Prices, Usage
+from ft_policies.costs import SECONDS_OF_AN_HOUR, Prices, Usage
+from ft_policies.recovery_model import TIERS
 from ft_policies.simulator.fleet import Fleet
 from ft_policies.simulator.states import FloatArray
 from ft_policies.simulator.systems import RESOURCES, System

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_policies.costs import ALL_COSTS, TIERS, Prices
+from ft_policies.costs import ALL_COSTS, Prices
+from ft_policies.recovery_model import TIERS
 from ft_policies.simulator.failing import Failures
 from ft_policies.simulator.fleet import Fleet
 from ft_policies.simulator.formulas import Ranking, costs, predictions

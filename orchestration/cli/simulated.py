@@ -3,12 +3,13 @@
 Drawn through Matplotlib's objects, not its global state, and imported when one is drawn.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assets.reports.plots import TIER_COLOURS
 from ft_policies.simulator.results import Outcome
 from ft_policies.simulator.running import Passed, Scenario
 from ft_policies.tiers import Tier
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS: Mapping[Tier, str] = dict(
-    zip(Tier, ("#b2182b", "#ef8a62", "#f6c667", "#92c5de", "#4393c3", "#2166ac"), strict=True)
-)
 MOST_POINTS = 5_000
 DPI = 110
 
@@ -82,7 +80,7 @@ def _sweep(figure: "Figure", outcomes: Sequence[Outcome]) -> None:
     below = np.zeros(len(outcomes))
     for tier in Tier:
         heights = np.array([100 * one.time_share[tier] for one in outcomes])
-        times.bar(places, heights, bottom=below, color=COLOURS[tier], label=_words(tier))
+        times.bar(places, heights, bottom=below, color=TIER_COLOURS[tier], label=_words(tier))
         below += heights
     times.set_ylabel("% of the time")
     for name in outcomes[0].overhead:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ft_policies.billing import Span, billed_instance_hours, kept, kept_alive, paid_until
-from ft_policies.costs import TIERS
+from ft_policies.recovery_model import TIERS
 from ft_policies.tiers import Tier
 
 HOUR = 3600.0

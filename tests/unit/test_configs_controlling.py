@@ -54,13 +54,16 @@ def test_what_is_not_said_has_a_default() -> None:
     assert (controller.estimator, controller.weigh_by) == ("quantile", "money")
     assert controller.count_detection
     assert controller.snapshot_every is controller.sync_every is None
-    assert controller.policy() == ControllerPolicy()
+    assert controller.policy() == ControllerPolicy(least_margin=0.1)
 
 
 def test_the_section_hands_out_the_policy_that_it_describes() -> None:
-    section = {"cool_down": "2m", "dwell": "10m", "min_saving": 0.25}
+    section = {"cool_down": "2m", "dwell": "10m", "min_saving": 0.25, "margin": 0.2}
     assert a_declaration(controller=section).controller.policy() == ControllerPolicy(
-        cool_down_seconds=120.0, dwell_seconds=600.0, min_relative_saving=0.25
+        cool_down_seconds=120.0,
+        dwell_seconds=600.0,
+        min_relative_saving=0.25,
+        least_margin=0.2,
     )
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ft_policies.cost_report import CostRow, StreamDay, TierCosts, added_up, cost_row
-from ft_policies.costs import TIERS, Prices, Usage
+from ft_policies.costs import Prices, Usage
+from ft_policies.recovery_model import TIERS
 from ft_policies.tier_spans import TierSpan
 from ft_policies.tiers import Tier
 
