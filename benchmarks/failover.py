@@ -3,8 +3,7 @@
 A kill is `kill -9` of the driver's Python process; what is timed is the next epoch (plain Spark: batch) that
 had not been committed. Each tier runs on the same stream, one after the other, so all of them have the same
 state; a kill comes only when the tier is held again. Parts of it: `--tiers plain,deployed --kills 2
---states small`; the result is written only if all contenders were measured at the small state, and says
-which were not at the large one.
+--states small`; a state's result is written only if all contenders were measured with it.
 """
 
 import argparse
@@ -15,7 +14,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import Protocol
@@ -28,7 +26,7 @@ from benchmarks.failover_plot import draw
 from benchmarks.failover_stream import supervised_stream
 from benchmarks.failover_trial import STATES, STEPS, Failover, Found, Proof, State, Steady
 from benchmarks.harness import Benchmark, median
-from benchmarks.prediction import RECOVERIES
+from benchmarks.prediction import recoveries_of
 from ft_policies.tiers import Tier
 
 PLAIN = "plain"
@@ -44,7 +42,8 @@ BARS = {
 CHEAPEST_FIRST = tuple(reversed(Tier))
 CONTENDERS = (PLAIN, *(tier.value for tier in CHEAPEST_FIRST))
 WIDTH = 260
-PLOT = Path(__file__).parent.parent / "docs" / "failover.png"
+DOCS = Path(__file__).parent.parent / "docs"
+RESULT_OF = {"small": "failover", "large": "failover_large"}
 NOTES = (
     f"An aggregation by key with about 10 MB and 200 MB of state ({trial.PAYLOAD_BYTES} bytes a key; Spark's "
     f"default HDFS-backed state store), {trial.RATE} rows a second in epochs of {trial.EPOCH_SECONDS} s on "
@@ -151,41 +150,32 @@ def main() -> int:
     os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent)
     console = Console()
     console.width = max(console.width, WIDTH)
-    benchmark = Benchmark("failover", "From the kill to the next epoch", NOTES, console)
+    return max(_measured(STATES[name], given, console) for name in given.states)
+
+
+def _measured(state: State, given: argparse.Namespace, console: Console) -> int:
+    """All contenders with one state: a run, and a result, of its own."""
+    title = f"From the kill to the next epoch, {state.name} state"
+    benchmark = Benchmark(RESULT_OF[state.name], title, NOTES, console)
     found: list[Found] = []
     proofs: list[Proof] = []
-    total = len(given.states) * len(given.tiers) * (given.kills + 1)
-    with benchmark.progress(total) as step:
-        for name in given.states:
-            try:
-                for one in run(STATES[name], given.tiers, given.kills, step):
-                    console.print(_told(one))
-                    if isinstance(one, Proof):
-                        proofs.append(one)
-                    else:
-                        found.append(one)
-            except Exception:  # noqa: BLE001 - what was measured before is worth keeping
-                console.print_exception()
-            if name != given.states[-1]:
-                _finish(replace(benchmark, table=[], bars=[]), found, proofs, given)
-    return _finish(benchmark, found, proofs, given)
-
-
-def _finish(
-    benchmark: Benchmark, found: list[Found], proofs: list[Proof], given: argparse.Namespace
-) -> int:
-    """Show what there is by now, and keep it if the small state is complete."""
+    with benchmark.progress(len(given.tiers) * (given.kills + 1)) as step:
+        try:
+            for one in run(state, given.tiers, given.kills, step):
+                console.print(_told(one))
+                if isinstance(one, Proof):
+                    proofs.append(one)
+                else:
+                    found.append(one)
+        except Exception:  # noqa: BLE001 - what was measured before is worth showing
+            console.print_exception()
     report(benchmark, found, proofs)
-    small = [one for one in found if one.state.name == "small"]
-    if given.kills < KILLS or len(small) < len(CONTENDERS):
-        benchmark.console.print("not everything was measured: nothing is written")
-        return benchmark.show()
-    missing = 2 * len(CONTENDERS) - len(found)
-    if missing:
-        benchmark.notes += f" {missing} of the contenders at the large state were not measured."
-    draw(found, PLOT)
+    if given.kills < KILLS or len(found) < len(CONTENDERS) or not proofs:
+        console.print("not everything was measured: nothing is written")
+        return max(benchmark.show(), 1)
+    draw(found, DOCS / f"{benchmark.name}.png")
     lines = [json.dumps(one) for one in _recoveries(found)]
-    RECOVERIES.write_text("\n".join(lines) + "\n")
+    recoveries_of(state.name).write_text("\n".join(lines) + "\n")
     return benchmark.finish()
 
 

@@ -1,6 +1,6 @@
 """How well recoveries are predicted: what was said before each kill of the failover benchmark, and what it took.
 
-`make bench-failover` keeps both in `results/recoveries.jsonl`; this judges them. A prediction is an upper
+`make bench-failover` keeps both in `results/recoveries_*.jsonl`; this judges them. A prediction is an upper
 bound: at least 95 in 100 recoveries should stay under it, and it should not be much higher than they are.
 `active_replication` is left out: there is nothing to recover.
 """
@@ -11,10 +11,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from pathlib import Path
 
 from benchmarks.harness import RESULTS, Benchmark
 
-RECOVERIES = RESULTS / "recoveries.jsonl"
 FEWEST = 40
 NOTES = (
     "Recoveries of the failover benchmark, in both states: seconds from the last sign of life until the stream "
@@ -40,13 +40,19 @@ class Foretold:
         return self.predicted / self.observed
 
 
+def recoveries_of(state: str) -> Path:
+    """Where the failover benchmark keeps what it said and saw with a state."""
+    return RESULTS / f"recoveries_{state}.jsonl"
+
+
 def read() -> list[Foretold]:
     """All recoveries of the last failover benchmark, once for each model."""
     return [
         Foretold(
             kill["tier"], kill["state"], model, inf if said is None else said, kill["observed"]
         )
-        for kill in map(json.loads, RECOVERIES.read_text().splitlines())
+        for path in sorted(RESULTS.glob("recoveries_*.jsonl"))
+        for kill in map(json.loads, path.read_text().splitlines())
         for model, said in kill["predicted"].items()
     ]
 
@@ -68,11 +74,11 @@ def judge(benchmark: Benchmark, model: str, tier: str, all_of_it: Sequence[Foret
 
 def main() -> int:
     """Judge both models, tier by tier and in all."""
-    if not RECOVERIES.exists():
+    every = read()
+    if not every:
         print("run `make bench-failover` first: it keeps what was said before each kill")
         return 1
     benchmark = Benchmark("prediction", "Recoveries as foretold and as they were", NOTES)
-    every = read()
     for model in sorted({one.model for one in every}):
         of_model = [one for one in every if one.model == model]
         for tier in dict.fromkeys(one.tier for one in of_model):
