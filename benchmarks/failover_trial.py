@@ -9,7 +9,8 @@ import psutil
 
 PAYLOAD_BYTES, SEED, PARTS = 1024, 3, 2
 RATE, FILL_RATE, BATCH_ROWS = 500, 20_000, 20_000
-EPOCH_SECONDS, CHECKPOINT_EVERY, SYNC_EVERY = 1.0, "5s", "5s"
+# Two drivers share two cores: an epoch takes either of them most of a second.
+EPOCH_SECONDS, CHECKPOINT_EVERY, SYNC_EVERY = 1.5, "5s", "5s"
 MASTER, MEMORY = "local[2]", "2g"
 SPARK_CONF = {
     "spark.sql.shuffle.partitions": str(PARTS),
