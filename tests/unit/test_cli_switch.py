@@ -1,6 +1,7 @@
 """`holdfast switch`: the plan, the steps as they are done, and what cannot be."""
 
 import _thread
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -145,6 +146,7 @@ def test_two_replicas_may_not_call_a_sink_that_bears_one(
 
 
 def test_an_interrupted_switch_says_who_finishes_it(tmp_path: Path, world: World) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # CI may run in the background
     a_running_stream(world)
     a_secondary(world, STREAM, observed=COLD)
     interrupted: list[str] = []
