@@ -25,6 +25,7 @@ from tests.fakes.worlds import (
     a_wanted_stream,
     simulated_worlds,
 )
+from tests.support.control_registers import wait_for_the_clock
 from tests.support.reports import a_cost_row
 
 GB = 2.0**30
@@ -78,6 +79,7 @@ def test_the_tier_and_what_the_primary_used_make_the_cost(world: World) -> None:
     now = world.store.now()
     measured(world, cpu_cores=2.0, rss_bytes=4 * GB)
     measured(world, at=now - 100 * 86_400.0, cpu_cores=50.0)
+    wait_for_the_clock(world.store)
     world.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="")
     (row,) = counted(world, [CLICKS], now - 60.0, now + 60.0)
     hours = row.ran_seconds / 3600.0
@@ -96,6 +98,7 @@ def test_a_recovery_counts_on_its_day(world: World) -> None:
     now = world.store.now()
     measured(world, recovery_seconds=12.0)
     measured(world, at=now - 3 * 86_400.0, recovery_seconds=99.0)
+    wait_for_the_clock(world.store)
     (row,) = counted(world, [CLICKS], now - 60.0, now + 60.0)
     assert (row.recoveries, row.misses, row.slowest_seconds) == (1, 1, 12.0)
 
