@@ -1,8 +1,5 @@
 """A real stream under supervision: one driver or two, killed, timed, and brought back to its tier."""
 
-import os
-import shutil
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,27 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from benchmarks import failover_trial as trial
-from benchmarks.failover_foretelling import foretold, recovered_in
 from benchmarks.failover_proof import rows_that_differ
-from benchmarks.failover_trial import Failover, Meter, State, Steady, Usage, wait
+from benchmarks.failover_trial import Failover, Meter, State, Steady, Usage
+from benchmarks.killing import await_that, kill_primary
+from benchmarks.live_project import RUN, end, live_project
 from ft_policies.health import Health
 from ft_policies.tiers import SECONDARY, Tier
 from orchestration.incidents import open_recovery
 from orchestration.playbooks.recover import Recovery, start
-from orchestration.playbooks.stop import stop
 from orchestration.playbooks.switch import switch
 from orchestration.services.dagster_server import DagsterServer
 from resources.control.records import LedgerEntry, ReplicaRow
-from resources.ports import free_port
-from streaming.launching import process_of
 from streaming.observing import observe
-from streaming.world import World, open_world
+from streaming.world import World
 
-REPO = Path(__file__).parent.parent
-NAME, RUN = "failover", "benchmark"
+NAME = "failover"
 PARTS_OF_A_TAKEOVER = {
     "deploy": ("t_deploy_seconds",),
     "read_snapshot": ("t_read_snapshot_seconds",),
@@ -86,22 +78,9 @@ class SupervisedStream:
             pass
         self._wait(self._is_full, "full state")
 
-    def stop(self) -> None:
-        """Stop it and everything that came with it."""
-        self._dagster.stop()
-        for _ in stop(self._world, NAME, RUN):
-            pass
-        for row in self._world.store.replicas.of(NAME, live=False):
-            process = process_of(row)
-            if process is not None:
-                process.kill()
-        embedded = self._world.embedded_s3()
-        if embedded is not None:
-            embedded.stop()
-
     def prove(self) -> int:
         """Stop it, and compare all that it put out with a batch: how many rows differ."""
-        self.stop()
+        end(self._world, NAME)
         return rows_that_differ(self._world, NAME, self._state)
 
     def hold(self, tier: Tier) -> None:
@@ -127,20 +106,9 @@ class SupervisedStream:
 
     def kill(self) -> Failover:
         """Kill -9 the primary's driver, and time the next epoch in the ledger."""
-        store, killed = self._world.store, self._primary()
-        assert killed.pid is not None
-        said = foretold(self._world, NAME, self._tier)
-        killed_at = store.now()
-        os.kill(killed.pid, signal.SIGKILL)
-        epoch = self._committed().epoch + 1
-        self._wait(lambda: store.ledger.get(NAME, epoch) is not None, f"epoch {epoch}")
-        entry = store.ledger.get(NAME, epoch)
-        assert entry is not None
-        self._wait(lambda: self._has_successor(killed), "level successor")
-        steps = self._steps(killed_at, self._primary())
-        found = Failover.split(entry.committed_at - killed_at, steps)
-        took = recovered_in(self._world, NAME, since_at=killed_at)
-        return replace(found, predicted=said, observed=took)
+        killed = kill_primary(self._world, NAME, self._tier)
+        found = Failover.split(killed.to_next_epoch, self._steps(killed.at, killed.successor))
+        return replace(found, predicted=killed.predicted, observed=killed.to_level)
 
     def steady(self) -> Steady:
         """What the tier costs while nothing happens."""
@@ -225,11 +193,6 @@ class SupervisedStream:
         behind = self._committed().epoch - (getattr(seen.secondary, "epoch", None) or 0)
         return behind <= 2
 
-    def _has_successor(self, killed: ReplicaRow) -> bool:
-        seen = observe(self._world, NAME)
-        is_new = seen.primary is not None and seen.primary.id != killed.id
-        return is_new and seen.verdict.health is Health.HEALTHY
-
     def _primary(self) -> ReplicaRow:
         row = observe(self._world, NAME).primary
         assert row is not None
@@ -246,28 +209,13 @@ class SupervisedStream:
         return epoch is not None and epoch.end["rows"] >= self._state.keys
 
     def _wait(self, condition: trial.Condition, what: str) -> None:
-        wait(condition, what, self._story)
-
-    def _story(self) -> str:
-        logs = sorted(
-            self._world.project.home.glob("replicas/*/replica.log"), key=lambda p: p.stat().st_mtime
-        )
-        tails = [f"{log.parent.name}:\n{log.read_text()[-3000:]}" for log in logs[-2:]]
-        return "\n".join([str(observe(self._world, NAME)), *tails])
+        await_that(self._world, NAME, condition, what)
 
 
 @contextmanager
 def supervised_stream(folder: Path, state: State) -> Iterator[SupervisedStream]:
     """A stream with a full state in a project of its own; nothing of it is left afterwards."""
-    streams = folder / "configs" / "streams"
-    streams.mkdir(parents=True)
-    shutil.copytree(REPO / "configs" / "prices", folder / "configs" / "prices")
-    (folder / "configs" / "holdfast.yaml").write_text(f"dagster:\n  port: {free_port()}\n")
-    (streams / f"{NAME}.yaml").write_text(yaml.safe_dump(declaration(state)))
-    with open_world(folder) as world:
+    with live_project(folder, declaration(state)) as world:
         stream = SupervisedStream(world, state)
-        try:
-            stream.start()
-            yield stream
-        finally:
-            stream.stop()
+        stream.start()
+        yield stream

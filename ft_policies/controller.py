@@ -147,11 +147,12 @@ class ControllerPolicy:
         return np.minimum(margin, max(self.largest_margin, self.least_margin))
 
     def _with_margin(self, situation: Situation, ranked: "_Ranked", best: IntArray) -> IntArray:
-        """The best, where those that now hold need what holds with the margin."""
-        misses, wanted = situation.recent_misses, best.copy()
-        wary = np.flatnonzero(ranked.holds_now & (best != ranked.current))
+        """The best, where those that now hold, and might move, need what holds with the margin."""
+        wanted, stays_for = best.copy(), max(self.cool_down_seconds, self.dwell_seconds)
+        free = ranked.holds_now & (situation.since_change >= stays_for)
+        wary = np.flatnonzero(free & (best != ranked.current))
         if wary.size:
-            limit = situation.objective[wary] * (1 - self.margin(misses[wary]))
+            limit = situation.objective[wary] * (1 - self.margin(situation.recent_misses[wary]))
             wanted[wary], _ = ranked.within(limit, wary).cheapest()
         return wanted
 

@@ -6,7 +6,7 @@ one entry of it. An entry keeps a text of about `payload_bytes` that does not co
 
 from typing import Any
 
-from pyspark.sql import DataFrame, functions as sf
+from pyspark.sql import Column, DataFrame, functions as sf
 
 DIGEST_CHARACTERS = 64
 
@@ -14,11 +14,9 @@ DIGEST_CHARACTERS = 64
 def build(df: DataFrame, params: dict[str, Any]) -> DataFrame:
     """Count, sum and a large text by key; only whole numbers, so that any order gives the same."""
     entry = (sf.col("offset") % sf.lit(params["keys"])).alias("entry")
-    parts = range(max(params["payload_bytes"] // DIGEST_CHARACTERS, 1))
-    text = sf.concat(*(sf.sha2(sf.concat_ws("/", "entry", sf.lit(n)), 256) for n in parts))
     return (
         df.select(entry, (sf.col("offset") % 1000).alias("amount"))
-        .withColumn("payload", text)
+        .withColumn("payload", text_of("entry", params["payload_bytes"]))
         .groupBy("entry")
         .agg(
             sf.count("*").alias("events"),
@@ -27,3 +25,9 @@ def build(df: DataFrame, params: dict[str, Any]) -> DataFrame:
         )
         .select("entry", "events", "total", sf.length("payload").alias("payload_bytes"))
     )
+
+
+def text_of(column: str, size: int) -> Column:
+    """A text of about `size` bytes that follows from a column and does not compress."""
+    parts = range(max(size // DIGEST_CHARACTERS, 1))
+    return sf.concat(*(sf.sha2(sf.concat_ws("/", column, sf.lit(n)), 256) for n in parts))

@@ -1,0 +1,116 @@
+"""The controller at work: a stream under a step load that chooses its own tier, against one that is always active.
+
+Two passes of the same stream, one after the other, with Dagster beside them: `auto`, and pinned to
+`active_replication`. In each phase of the load the primary is killed -9. `--only auto` runs one of them
+and keeps no result.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import adaptive_stream as trial
+from benchmarks.adaptive_plot import draw
+from benchmarks.adaptive_stream import ALWAYS_ACTIVE, AUTO, Passed, phase_at, run_pass
+from benchmarks.adaptive_watch import Moment, seconds_per_tier
+from benchmarks.harness import Benchmark
+from ft_policies.tiers import Tier
+
+MOST_CPU = 0.6
+REPO = Path(__file__).parent.parent
+WIDTH = 220
+NOTES = (
+    f"A state of what came in about the last 50 s ({trial.PAYLOAD_BYTES} bytes a row), {trial.RATES['low']} and then "
+    f"{trial.RATES['high']} rows a second in epochs of {trial.EPOCH_SECONDS} s; objective {trial.OBJECTIVE_SECONDS:g} s, prices "
+    f"kubernetes_share, snapshots and syncs every {trial.EVERY}. `auto` begins with nothing measured, so in "
+    "active_replication. CPU seconds are of both replicas with their JVMs from the first epoch on, starts of new "
+    "secondaries and recoveries among them; Dagster, the same in both passes, is not. `back_after` is from kill -9 of "
+    "the primary's driver until the stream was level. Every row put out is held against a batch."
+)
+
+
+def judge(benchmark: Benchmark, passes: dict[str, Passed]) -> None:
+    """The bars: CPU seconds, the objective, and the output."""
+    spent = {name: sum(_cpu(one.moments)) for name, one in passes.items()}
+    benchmark.bar(
+        "CPU seconds / always active's", spent[AUTO] / spent[ALWAYS_ACTIVE], "<=", MOST_CPU
+    )
+    missed = sum(kill.seconds > trial.OBJECTIVE_SECONDS for kill in passes[AUTO].kills)
+    benchmark.bar("kills that missed the objective", missed, "<=", 0)
+    phases = {kill.phase for kill in passes[AUTO].kills}
+    benchmark.bar("phases with a kill", len(phases), ">=", len(trial.RATES))
+    for name, one in passes.items():
+        benchmark.bar(f"{name}, rows that differ", one.differing, "<=", 0)
+
+
+def _row(one: Passed, phase: str) -> dict[str, str | int | float]:
+    moments = [moment for moment in one.moments if phase_at(moment.at) == phase]
+    kill = next(kill for kill in one.kills if kill.phase == phase)
+    primary, secondary = _cpu(moments)
+    return {
+        "contender": one.contender,
+        "load": phase,
+        "rows_per_second": trial.RATES[phase],
+        "state_mb": round(max(moment.state_megabytes for moment in moments), 1),
+        "seconds": round(moments[-1].at - moments[0].at),
+        "primary_cpu_s": round(primary, 1),
+        "secondary_cpu_s": round(secondary, 1),
+        "tiers": _shares(seconds_per_tier(moments)),
+        "killed_in": kill.tier.value,
+        "predicted": round(kill.predicted, 2),
+        "next_epoch_after": round(kill.to_next_epoch, 2),
+        "back_after": round(kill.seconds, 2),
+    }
+
+
+def _cpu(moments: list[Moment]) -> tuple[float, float]:
+    first, last = moments[0], moments[-1]
+    return last.primary_cpu - first.primary_cpu, last.secondary_cpu - first.secondary_cpu
+
+
+def _shares(seconds: dict[Tier, float]) -> str:
+    whole = sum(seconds.values())
+    longest = sorted(seconds.items(), key=lambda pair: -pair[1])
+    return ", ".join(f"{tier} {100 * some / whole:.0f} %" for tier, some in longest)
+
+
+def main() -> int:
+    """Run both passes, or one of them for a look."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=list(trial.MODES))
+    only = parser.parse_args().only
+    os.environ["PYTHONPATH"] = str(REPO)
+    console = Console()
+    console.width = max(console.width, WIDTH)
+    benchmark = Benchmark("adaptive", "The cheapest tier that holds, at run time", NOTES, console)
+    contenders = [only] if only else list(trial.MODES)
+    passes: dict[str, Passed] = {}
+    with benchmark.progress(len(contenders) * (len(trial.KILLS_AT) + 2)) as step:
+        for contender in contenders:
+            passes[contender] = _passed(contender, step)
+    for one in passes.values():
+        for phase in trial.RATES:
+            benchmark.row(**_row(one, phase))
+    if only:
+        return benchmark.show()
+    judge(benchmark, passes)
+    draw(passes, REPO / "docs" / "adaptive.png")
+    return benchmark.finish()
+
+
+def _passed(contender: str, step: Callable[[str], None]) -> Passed:
+    folder = Path(tempfile.mkdtemp(prefix="bench-adaptive-")).resolve()
+    try:
+        return run_pass(contender, folder / "project", step)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

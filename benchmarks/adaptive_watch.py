@@ -1,0 +1,129 @@
+"""What a watcher of a live stream writes down, second by second: load, state, tier, and CPU seconds spent."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+
+import psutil
+
+from ft_policies.tiers import Tier
+from resources.control.records import Slot
+from streaming.observing import observe
+from streaming.world import World
+
+LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One look; CPU seconds are all since the watch began."""
+
+    at: float
+    rows_per_second: float
+    state_megabytes: float
+    tier: Tier
+    """What the live replicas are good for."""
+    primary_cpu: float
+    secondary_cpu: float
+
+
+@dataclass
+class Tally:
+    """CPU seconds of replicas with all that they start, by the slot in which they were spent."""
+
+    spent: dict[Slot, float] = field(default_factory=lambda: dict.fromkeys(Slot, 0.0))
+    _seen: dict[tuple[int, float], float] = field(default_factory=dict)
+
+    def look(self, pid: int, slot: Slot) -> None:
+        """Count what this replica has spent since the last look; a new process counts from its start."""
+        try:
+            root = psutil.Process(pid)
+            family = [root, *root.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return
+        for one in family:
+            try:
+                key, used = (one.pid, one.create_time()), sum(one.cpu_times()[:2])
+            except psutil.NoSuchProcess:
+                continue
+            self.spent[slot] += used - self._seen.get(key, 0.0)
+            self._seen[key] = used
+
+
+class Watch:
+    """Looks at a stream whose load began at a time; what was spent before the watch does not count."""
+
+    def __init__(
+        self, world: World, stream: str, began_at: float, rate_at: Callable[[float], float]
+    ) -> None:
+        self._world = world
+        self._stream = stream
+        self._began_at = began_at
+        self._rate_at = rate_at
+        self._tally = Tally()
+        self.moments: list[Moment] = []
+        self._take_stock()
+        self._tally.spent = dict.fromkeys(Slot, 0.0)
+
+    def now(self) -> float:
+        """Seconds since the load began."""
+        return self._world.store.now() - self._began_at
+
+    def look(self) -> None:
+        """Write one moment down."""
+        store, seen = self._world.store, observe(self._world, self._stream)
+        self._take_stock()
+        newest = store.snapshots.newest(self._stream)
+        at = self.now()
+        self.moments.append(
+            Moment(
+                at=at,
+                rows_per_second=self._rate_at(at),
+                state_megabytes=0.0 if newest is None else newest.total_bytes / 1e6,
+                tier=seen.covered,
+                primary_cpu=self._tally.spent[Slot.PRIMARY],
+                secondary_cpu=self._tally.spent[Slot.SECONDARY],
+            )
+        )
+
+    def _take_stock(self) -> None:
+        for row in self._world.store.replicas.of(self._stream):
+            if row.pid is not None:
+                self._tally.look(row.pid, row.slot)
+
+
+@contextmanager
+def watching(watch: Watch) -> Iterator[None]:
+    """Look every second beside what else is done."""
+    leave = threading.Event()
+
+    def look() -> None:
+        while not leave.wait(LOOK_SECONDS):
+            watch.look()
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        leave.set()
+        thread.join()
+
+
+def seconds_per_tier(moments: Sequence[Moment]) -> dict[Tier, float]:
+    """How long the stream was covered as each tier covers it."""
+    found: dict[Tier, float] = {}
+    for one, following in pairwise(moments):
+        found[one.tier] = found.get(one.tier, 0.0) + following.at - one.at
+    return found
+
+
+def spans(moments: Sequence[Moment]) -> list[tuple[float, float, Tier]]:
+    """From when until when the stream was in which tier."""
+    found = []
+    for tier, group in groupby(moments, key=lambda one: one.tier):
+        times = [one.at for one in group]
+        found.append((times[0], times[-1], tier))
+    return found
