@@ -159,7 +159,8 @@ def _is_settled(world: World) -> bool:
 def _rows_that_differ(world: World) -> int:
     """Every row that came must have been put out, seen once, and none twice."""
     table, last = open_table(world, NAME), world.store.ledger.last(NAME)
-    assert table is not None and last is not None
+    assert table is not None
+    assert last is not None
     epoch = world.store.epochs.get(NAME, last.epoch)
     assert epoch is not None
     found = table.to_pandas(columns=["offset", "events"])

@@ -30,7 +30,8 @@ class Killed:
 def kill_primary(world: World, stream: str, tier: Tier) -> Killed:
     """Kill the primary's driver, and wait until another one is level."""
     store, killed = world.store, observe(world, stream).primary
-    assert killed is not None and killed.pid is not None
+    assert killed is not None
+    assert killed.pid is not None
     said = foretold(world, stream, tier)
     at = store.now()
     os.kill(killed.pid, signal.SIGKILL)
