@@ -33,7 +33,7 @@ class Fallen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion:
-    """A takeover that has happened."""
+    """A takeover that has happened; a replica that was sending already `goes_on`: nobody missed anything."""
 
     stream: str
     replica: str
@@ -42,10 +42,12 @@ class Promotion:
     taken_at: float
     detect_seconds: float
     taken_monotonic: float
+    goes_on: bool = False
 
     def level(self, store: ControlStore, sampler: Sampler) -> None:
         """Tell how long it took, and open the incident that restores redundancy."""
-        seconds = self.detect_seconds + SYSTEM_CLOCK.monotonic() - self.taken_monotonic
+        away_seconds = self.detect_seconds + SYSTEM_CLOCK.monotonic() - self.taken_monotonic
+        seconds = 0.0 if self.goes_on else away_seconds
         sampler.once("t_detect_seconds", self.detect_seconds)
         sampler.once("recovery_seconds", seconds)
         patiently(lambda: self._open_incident(store, seconds), what="reporting the failover")

@@ -8,7 +8,7 @@ over, in a thread of its own, and the loop goes on with other switches.
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -113,7 +113,8 @@ class Reconciler:
         if self.pulse.row.slot is Slot.PRIMARY and not self._is_primary:
             return  # the takeover has happened, and the watch is about to learn its token
         wanted = self._wanted()
-        receive = wanted.receive and not wanted.process  # a query that processes reads by itself
+        # A query that processes reads by itself; one that also syncs is about to be held, or was.
+        receive = wanted.receive and (wanted.sync or not wanted.process)
         self.standby.turn_on(sync=wanted.sync, receive=receive)
         if wanted.process:
             self._process()
@@ -146,7 +147,8 @@ class Reconciler:
     def _lead(self, promotion: Promotion) -> None:
         """Be the primary from now on: the watch has taken lease and slot."""
         log.info("took over from %s: %s", promotion.fallen.primary, promotion.fallen.reason)
-        self._promotion = promotion
+        goes_on = self.output.is_open and self._is_level  # it was sending all along
+        self._promotion = replace(promotion, goes_on=goes_on)
         self._is_primary = True
         if self.spare is not None:
             priority.restore()
@@ -240,14 +242,14 @@ class Reconciler:
         if self._is_primary:
             process = query is not None and not query.trying_again
             return Switches(deploy=True, receive=True, process=process, send=self.output.is_open)
-        process = self._is_level and query is not None and not query.trying_again
+        works = query is not None and not query.trying_again
         synced = self.standby.synced is not None
-        held = query is not None and not query.trying_again and not self._gate_open
+        reads = works and self._gate_open
         return Switches(
             deploy=True,
             sync=synced,
-            receive=process or (self.standby.received and (held or not synced)),
-            process=process,
+            receive=reads or (self.standby.received and (works or not synced)),
+            process=works and self._is_level,
             send=self.output.is_open,
         )
 

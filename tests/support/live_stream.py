@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 
@@ -27,6 +27,7 @@ from streaming.observing import StreamSeen, observe
 from streaming.world import World, open_world
 
 REPO = Path(__file__).parents[2]
+Seen = TypeVar("Seen")
 NAME = "words"
 DECLARATION: dict[str, Any] = {
     "name": NAME,
@@ -139,6 +140,23 @@ class LiveStream:
         finally:
             leave.set()
             actor.join()
+
+    @contextmanager
+    def sampled(self, look: Callable[[], Seen]) -> Iterator[list[Seen]]:
+        """What is seen, again and again, while something else is done."""
+        leave, seen = threading.Event(), [look()]
+
+        def sample() -> None:
+            while not leave.wait(0.02):
+                seen.append(look())
+
+        sampler = threading.Thread(target=sample, daemon=True)
+        sampler.start()
+        try:
+            yield seen
+        finally:
+            leave.set()
+            sampler.join()
 
     def await_epoch(self, epoch: int, seconds: float = 60.0) -> None:
         self.wait(lambda: self.epoch() >= epoch, f"epoch {epoch}", seconds)

@@ -40,7 +40,9 @@ def renewed(store: ControlStore, look: Look) -> Look:
     return replace(look, lease=store.leases.renew(held(look), 60.0))
 
 
-def promoted(store: ControlStore, look: Look, *, primary: str | None = "p1") -> None:
+def promoted(
+    store: ControlStore, look: Look, *, primary: str | None = "p1", goes_on: bool = False
+) -> None:
     """Take over, and be level at once."""
     wait_for_the_clock(store)
     lease = take_over(store, look)
@@ -53,6 +55,7 @@ def promoted(store: ControlStore, look: Look, *, primary: str | None = "p1") -> 
         taken_at=lease.taken_at,
         detect_seconds=0.5,
         taken_monotonic=0.0,
+        goes_on=goes_on,
     ).level(store, Sampler(store, "words", "s1"))
 
 
@@ -64,6 +67,18 @@ def test_it_opens_the_incident_of_the_primary_that_fell(store: ControlStore) -> 
     promoted(store, a_failover(store))
     (incident,) = store.incidents.of("words")
     assert (incident.key, incident.detail["detected_by"]) == ("words/p1/1", "process")
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_stream_whose_secondary_sent_all_along_was_never_away(
+    store: ControlStore, *, goes_on: bool
+) -> None:
+    promoted(store, a_failover(store), goes_on=goes_on)
+    (incident,) = store.incidents.of("words")
+    samples = store.samples.latest("words")
+    assert samples["t_detect_seconds"].value == 0.5
+    assert (samples["recovery_seconds"].value == 0.0) is goes_on
+    assert incident.detail["recovery_seconds"] == samples["recovery_seconds"].value
 
 
 def test_an_incident_that_was_closed_before_is_not_this_one(store: ControlStore) -> None:
