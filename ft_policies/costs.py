@@ -7,6 +7,7 @@ leading axes only. An axis on which a cost does not depend has a length of 1 in 
 leading one: the simulator asks at every tick, and nothing is made larger than it is.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,6 +53,7 @@ class Weights:
 
 ALL_COSTS = Weights(cpu=1.0, memory=1.0, network=1.0, instances=1.0)
 EC2 = Weights(cpu=0.0, memory=0.0, network=0.0, instances=1.0)
+WEIGHTS: Mapping[str, Weights] = {"all_costs": ALL_COSTS, "ec2": EC2}
 
 
 def weighted(overhead: Usage, primary: Usage, weights: Weights) -> FloatArray:

@@ -42,17 +42,8 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """What a step will hardly exceed; `inf` out of no samples if there is nothing to go by."""
-
-    seconds: float
-    samples: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """An upper bound over the size: max(base + slope · size, steepest · size).
+    """An upper bound over the size: max(base + slope · size, steepest · size); `inf` if nothing is known.
 
     `unsure` is the share of it that a typical observation does not need.
     """
@@ -62,31 +53,22 @@ class Line:
     steepest: float = 0.0
     unsure: float = 0.0
     samples: int
-    why: str
 
     def at(self, size: FloatLike) -> FloatArray:
         """The bound at these sizes."""
         sizes = np.asarray(size, dtype=np.float64)
         return np.maximum(self.base + self.slope * sizes, self.steepest * sizes)
 
-    def estimate(self, size: float) -> Estimate:
-        """The bound at one size."""
-        return Estimate(seconds=float(self.at(size)), samples=self.samples, why=self.why)
 
-
-UNKNOWN = Line(base=inf, samples=0, why="it was never measured")
+UNKNOWN = Line(base=inf, samples=0)
 
 
 class Estimator(Protocol):
     """Judges a step by its history."""
 
     def line(self, history: Sequence[Observation]) -> Line:
-        """The bound for any size; `UNKNOWN` if there is too little data."""
+        """The bound for any size; `UNKNOWN` if it was never measured."""
         ...
-
-    def estimate(self, history: Sequence[Observation], *, size: float = 0.0) -> Estimate:
-        """The bound at one size."""
-        return self.line(history).estimate(size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +80,7 @@ class MaxOfHistory(Estimator):
         if not history:
             return UNKNOWN
         longest = max(one.seconds for one in history)
-        return Line(base=longest, samples=len(history), why=f"the longest of {len(history)}")
+        return Line(base=longest, samples=len(history))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,29 +92,23 @@ class LeastThroughput(Estimator):
         paces = [one.seconds / one.size for one in history if one.size > 0]
         if not paces:
             return UNKNOWN
-        why = f"at the least throughput of {len(paces)}"
-        return Line(base=0.0, slope=max(paces), samples=len(paces), why=why)
+        return Line(base=0.0, slope=max(paces), samples=len(paces))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpperQuantile(Estimator):
     """What `confidence` of new observations stay under.
 
-    An observation counts half as much as one that has come `half_life` observations later. With fewer than
-    `fewest` it has too little data.
+    An observation counts half as much as one that has come `half_life` observations later.
     """
 
     confidence: float = 0.95
     half_life: float = 7.0
-    fewest: int = 1
 
     def line(self, history: Sequence[Observation]) -> Line:
         """The bound for any size; beyond the largest that was seen it grows in proportion."""
         if not history:
             return UNKNOWN
-        if len(history) < self.fewest:
-            why = f"measured {len(history)} times, fewer than {self.fewest}"
-            return Line(base=inf, samples=len(history), why=why)
         newest = sorted(history, key=lambda one: one.at)[-int(HALF_LIVES_KEPT * self.half_life) :]
         seconds = np.array([one.seconds for one in newest])
         sizes = np.array([one.size for one in newest])
@@ -148,8 +124,6 @@ class UpperQuantile(Estimator):
             steepest=max(bound, 0.0) / largest + growth if largest > 0 else 0.0,
             unsure=max(1.0 - 1.0 / factor, 0.0),
             samples=len(history),
-            why=f"{factor:.2f} times what is typical of {len(history)}"
-            + (", by size" if slope > 0 else ""),
         )
 
     def _upper(self, ratios: FloatArray, weights: FloatArray, *, fitted: int) -> float:

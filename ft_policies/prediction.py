@@ -32,6 +32,20 @@ class Histories:
     steps: Mapping[RecoveryStep, Sequence[Observation]]
     writes: Sequence[Observation] = ()
 
+    def of(self, step: RecoveryStep, *, cold: bool) -> Sequence[Observation]:
+        """What a step is judged by; none if there is nothing to go by.
+
+        Cold ones may stand for warm ones, which are faster; not the other way round. Until a snapshot was
+        read, what it took to write one stands for that, as in the thesis.
+        """
+        history = self.steps.get(step, ())
+        found = [one for one in history if one.cold is cold]
+        if not found and not cold:
+            found = list(history)
+        if not found and step is RecoveryStep.READ_SNAPSHOT:
+            found = [one for one in self.writes if one.size > 0]
+        return found
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
@@ -45,7 +59,6 @@ class Prediction:
     steps: StepSeconds
     enough: bool
     missing: tuple[RecoveryStep, ...]
-    why: str
 
     @classmethod
     def of(
@@ -57,9 +70,6 @@ class Prediction:
             steps=steps,
             enough=bool(np.isfinite(seconds[..., 1:]).any()),
             missing=missing,
-            why=f"too little is known of {', '.join(missing)}"
-            if missing
-            else "every step was measured",
         )
 
 
@@ -218,8 +228,8 @@ class RecoveryModel:
 
     def lines(self, histories: Histories) -> list[list[Line]]:
         """By tier, then by step: cold observations are for `passive_replication`, warm ones for the rest."""
-        cold = [self._line(histories, step, cold=True) for step in STEPS]
-        warm = [self._line(histories, step, cold=False) for step in STEPS]
+        cold = [self.estimator.line(histories.of(step, cold=True)) for step in STEPS]
+        warm = [self.estimator.line(histories.of(step, cold=False)) for step in STEPS]
         return [cold if tier is Tier.PASSIVE_REPLICATION else warm for tier in TIERS]
 
     def seconds(
@@ -230,14 +240,19 @@ class RecoveryModel:
             load, snapshot_age_seconds=ages.snapshot, sync_age_seconds=ages.sync
         )
         state = np.asarray(load.state_bytes)[..., np.newaxis]
-        steps = bounds.steps(bytes_to_read=state, rows=rows)
+        return self.seconds_for(bounds, bytes_to_read=state, rows=rows, precise=precise)
+
+    def seconds_for(
+        self,
+        bounds: Bounds,
+        *,
+        bytes_to_read: FloatLike,
+        rows: FloatLike,
+        precise: BoolLike = True,
+    ) -> tuple[StepSeconds, FloatArray]:
+        """The same where it is known how much there is to read and to replay; both (..., tiers)."""
+        steps = bounds.steps(bytes_to_read=bytes_to_read, rows=rows)
         paid = steps.of_tiers(precise=precise, count_detection=self.count_detection)
         steps = bounds.together(steps, paid, self.correlation)
         total = recovery_seconds(steps, precise=precise, count_detection=self.count_detection)
         return steps, total
-
-    def _line(self, histories: Histories, step: RecoveryStep, *, cold: bool) -> Line:
-        """Cold ones may stand for warm ones, which are faster; not the other way round."""
-        history = histories.steps.get(step, ())
-        fitting = [one for one in history if one.cold is cold]
-        return self.estimator.line(fitting if fitting or cold else history)

@@ -20,7 +20,6 @@ FloatLike: TypeAlias = float | FloatArray
 BoolLike: TypeAlias = bool | BoolArray
 
 TIERS: tuple[Tier, ...] = tuple(Tier)
-FULLEST_LOAD = 0.9  # of the capacity: a fuller driver would hardly ever catch up
 
 
 class RecoveryStep(StrEnum):
@@ -127,26 +126,3 @@ def rows_since_state(
     ages = (0.0, load.epoch_seconds, sync, sync, snapshot, snapshot)
     rows = [np.asarray(load.rows_per_second) * age for age in ages]
     return np.stack(np.broadcast_arrays(*rows), axis=-1)
-
-
-def rows_to_replay(
-    load: Load,
-    *,
-    snapshot_age_seconds: FloatLike,
-    sync_age_seconds: FloatLike,
-    behind_seconds: FloatLike,
-) -> FloatArray:
-    """The rows until nothing waits any more, (..., tiers): also those that arrive meanwhile.
-
-    `behind_seconds`, (..., tiers) or less, pass before the replay begins. While r rows are replayed at
-    capacity c, r·rate/c more arrive, and so on: r·c / (c - rate) in all.
-    """
-    since = rows_since_state(
-        load, snapshot_age_seconds=snapshot_age_seconds, sync_age_seconds=sync_age_seconds
-    )
-    rate = np.asarray(load.rows_per_second)
-    capacity = np.maximum(load.capacity_rows_per_second, rate / FULLEST_LOAD)
-    growth = np.divide(capacity, capacity - rate, out=np.ones_like(capacity), where=capacity > rate)
-    waiting = since + rate[..., np.newaxis] * behind_seconds
-    waits = np.array([tier is not Tier.ACTIVE_REPLICATION for tier in TIERS])
-    return np.where(waits, waiting * growth[..., np.newaxis], 0.0)

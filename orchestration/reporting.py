@@ -1,12 +1,17 @@
 """Showing a playbook's steps on the page of a Dagster run, as they happen."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from assets.keys import stream_key
 from orchestration.playbooks.performing import Performed
+
+if TYPE_CHECKING:  # what `define_asset_job` gives; Dagster does not export its name
+    from dagster._core.definitions.unresolved_asset_job_definition import (
+        UnresolvedAssetJobDefinition,
+    )
 
 STREAM_TAG = "holdfast/stream"
 PLAYBOOK_TAG = "holdfast/playbook"
@@ -14,6 +19,7 @@ CAUSE_TAG = "holdfast/cause"
 INCIDENT_TAG = "holdfast/incident"
 MAX_RUNTIME_TAG = "dagster/max_runtime"
 PRIORITY_TAG = "dagster/priority"
+CHECKING_SECONDS = 3600
 
 
 def playbook_tags(playbook: str, *, max_runtime_seconds: int, priority: int = 0) -> dict[str, str]:
@@ -77,3 +83,30 @@ def timeline_table(steps: Iterable[Performed[Any]]) -> dg.TableMetadataValue:
 def _shown(value: object) -> str | int | float | bool:
     """Numbers stay numbers, for plots; the rest becomes plain text, since Dagster keeps no enums."""
     return value if isinstance(value, int | float | bool) else str(value)
+
+
+def checking_job(
+    name: str, selection: dg.AssetSelection, *, playbook: str, description: str
+) -> "UnresolvedAssetJobDefinition":
+    """A job that makes and checks these assets, one after the other."""
+    return dg.define_asset_job(
+        name,
+        selection=selection,
+        description=description,
+        tags=playbook_tags(playbook, max_runtime_seconds=CHECKING_SECONDS),
+        executor_def=dg.in_process_executor,
+    )
+
+
+def by_the_clock(
+    name: str, cron: str, job: "UnresolvedAssetJobDefinition | dg.JobDefinition", description: str
+) -> dg.ScheduleDefinition:
+    """Runs a job at these times (UTC), from the first start on."""
+    return dg.ScheduleDefinition(
+        name=name,
+        cron_schedule=cron,
+        job=job,
+        execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description=description,
+    )

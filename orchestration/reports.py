@@ -6,26 +6,24 @@ import dagster as dg
 
 from assets.keys import report_key
 from assets.reports import days, decisions, model, what_if
-from orchestration.reporting import CAUSE_TAG, playbook_tags
+from orchestration.reporting import CAUSE_TAG, by_the_clock, checking_job
 
 COST_REPORT = report_key(days.REPORT)
 REPORTS_OF_NOW = [report_key(one.REPORT) for one in (decisions, model, what_if)]
 REPORT_KEYS = [COST_REPORT, *REPORTS_OF_NOW]
 
-REPORT_COSTS = dg.define_asset_job(
+REPORT_COSTS = checking_job(
     "report_costs",
-    selection=dg.AssetSelection.assets(COST_REPORT),
+    dg.AssetSelection.assets(COST_REPORT),
+    playbook="report",
     description="Counts what fault tolerance cost in a day that is over, and checks the table.",
-    tags=playbook_tags("report", max_runtime_seconds=3600),
-    executor_def=dg.in_process_executor,
 )
-REPORT_NOW = dg.define_asset_job(
+REPORT_NOW = checking_job(
     "report_now",
-    selection=dg.AssetSelection.assets(*REPORTS_OF_NOW),
+    dg.AssetSelection.assets(*REPORTS_OF_NOW),
+    playbook="report",
     description="Reports decisions, predictions beside observations, and what other objectives "
     "would cost, and checks the tables.",
-    tags=playbook_tags("report", max_runtime_seconds=3600),
-    executor_def=dg.in_process_executor,
 )
 
 
@@ -44,11 +42,6 @@ def daily_costs(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
     )
 
 
-hourly_reports = dg.ScheduleDefinition(
-    name="hourly_reports",
-    cron_schedule="17 * * * *",
-    job=REPORT_NOW,
-    execution_timezone="UTC",
-    default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="The reports on how things are now, each hour.",
+hourly_reports = by_the_clock(
+    "hourly_reports", "17 * * * *", REPORT_NOW, "The reports on how things are now, each hour."
 )

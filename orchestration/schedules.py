@@ -6,17 +6,16 @@ from assets.worlds import Worlds
 from ft_policies.errors import TransientError
 from orchestration.housekeeping import prune_snapshots
 from orchestration.jobs import SnapshotConfig, snapshot_stream
-from orchestration.reporting import CAUSE_TAG, STREAM_TAG, playbook_tags
+from orchestration.reporting import CAUSE_TAG, STREAM_TAG, by_the_clock, checking_job
 from orchestration.reports import REPORT_KEYS
 from streaming.observing import StreamSeen, observe
 
-AUDIT = dg.define_asset_job(
+AUDIT = checking_job(
     "audit",
-    selection=dg.AssetSelection.all_asset_checks()
+    dg.AssetSelection.all_asset_checks()
     - dg.AssetSelection.checks_for_assets(*REPORT_KEYS),  # they are run with the reports
+    playbook="audit",
     description="Runs every check of every stream: health, snapshots, ledger against table, expectations.",
-    tags=playbook_tags("audit", max_runtime_seconds=3600),
-    executor_def=dg.in_process_executor,
 )
 
 
@@ -46,23 +45,10 @@ def durable_snapshots(
     return [_request(one.name, at) for one in running]
 
 
-retention = dg.ScheduleDefinition(
-    name="retention",
-    cron_schedule="7 * * * *",
-    job=prune_snapshots,
-    execution_timezone="UTC",
-    default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Drops what no retention keeps, each hour.",
+retention = by_the_clock(
+    "retention", "7 * * * *", prune_snapshots, "Drops what no retention keeps, each hour."
 )
-
-audits = dg.ScheduleDefinition(
-    name="audits",
-    cron_schedule="37 * * * *",
-    job=AUDIT,
-    execution_timezone="UTC",
-    default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Runs every check, each hour.",
-)
+audits = by_the_clock("audits", "37 * * * *", AUDIT, "Runs every check, each hour.")
 
 
 def _can_ship(seen: StreamSeen) -> bool:

@@ -4,7 +4,7 @@ All streams are measured with the same few queries as one. What nobody has measu
 from a history, or 0; only the time until a failure is noticed is known before: it was declared.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from configs.stream import StreamDeclaration
@@ -16,7 +16,7 @@ from ft_policies.tiers import Tier
 from resources.control.lately import Input, Level, Primary, Shipment
 from resources.control.records import Sample
 from resources.control.store import ControlStore
-from streaming.step_history import STEP_SAMPLES, StepHistory
+from streaming.step_history import LONGEST_LOSS_SECONDS, STEP_SAMPLES, Recovery, StepHistory
 
 USE_SAMPLES = ("cpu_cores", "rss_bytes", "secondary_cpu_cores", "secondary_rss_bytes")
 NETWORK_SAMPLES = ("host_network_sent_bytes_per_second", "host_network_received_bytes_per_second")
@@ -25,7 +25,7 @@ CAPACITY_SAMPLE = "processed_rows_per_second"
 LATELY_SECONDS = 60.0
 LONGER_SECONDS = 600.0  # for what is not measured every few seconds
 
-_NOTHING = Level(mean=0.0, most=0.0, count=0)
+_NOTHING = Level(mean=0.0, most=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Measured:
     stream: str
     at: float
     histories: Histories
-    recoveries: Sequence[Observation]
+    recoveries: Sequence[Recovery]
     load: Load
     growth: Load
     primary: Usage
@@ -51,17 +51,13 @@ class Measured:
 
     def load_in(self, seconds: float) -> Load:
         """The load that is to be expected if it goes on to change as it does now."""
-
-        def then(name: str) -> float:
-            now, change = getattr(self.load, name), getattr(self.growth, name)
-            return max(float(now + change * seconds), 0.0)
-
-        rows = then("rows_per_second")
+        now, growth = self.load, self.growth
+        rows = max(float(now.rows_per_second + growth.rows_per_second * seconds), 0.0)
         return Load(
             rows_per_second=rows,
-            capacity_rows_per_second=max(rows, float(self.load.capacity_rows_per_second)),
-            state_bytes=then("state_bytes"),
-            epoch_seconds=self.load.epoch_seconds,
+            capacity_rows_per_second=max(rows, float(now.capacity_rows_per_second)),
+            state_bytes=max(float(now.state_bytes + growth.state_bytes * seconds), 0.0),
+            epoch_seconds=now.epoch_seconds,
         )
 
     def shares_over(self, known: TierShares) -> TierShares:
@@ -76,18 +72,24 @@ def measure(store: ControlStore, declared: Sequence[StreamDeclaration]) -> dict[
     """Measure these streams; those that were never started are measured, too, as what is declared."""
     only = declared[0].name if len(declared) == 1 else None
     at, lately = store.now(), store.lately
+    samples = lately.series(STEP_SAMPLES, only)
     facts = _Facts(
         at=at,
         inputs=lately.inputs(only),
         shipments=lately.shipments(only),
-        samples=lately.series(STEP_SAMPLES, only),
+        samples=samples,
         levels=lately.levels((*USE_SAMPLES, *NETWORK_SAMPLES), only, since_at=at - LATELY_SECONDS),
         seldom=lately.levels((*SYNC_SAMPLES, CAPACITY_SAMPLE), only, since_at=at - LONGER_SECONDS),
         tiers=lately.levels_of_tiers(USE_SAMPLES, only),
-        primaries=lately.primaries(only),
+        primaries=lately.primaries(only, since_at=_told_since(samples, at)),
         live_per_host=lately.live_per_host(),
     )
     return {one.name: facts.of(one) for one in declared}
+
+
+def _told_since(samples: Mapping[str, Sequence[Sample]], at: float) -> float:
+    """The oldest primary that says anything: lost just before the start that the first sample tells of."""
+    return min((found[0].at for found in samples.values()), default=at) - 2 * LONGEST_LOSS_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +126,11 @@ class _Facts:
             growth=growth,
             primary=self._primary(name, primaries),
             shares=dict(_shares(self.tiers.get(name, {}))),
-            ship_seconds=shipped.most("seconds"),
+            ship_seconds=shipped.most(lambda one: one.seconds),
             sync_seconds=seldom.get("sync_seconds", _NOTHING).most,
             snapshot_age_seconds=shipped.age_at(self.at),
             new_state_bytes_per_second=shipped.new_bytes_per_second(),
-            requests_per_snapshot=shipped.mean("requests"),
+            requests_per_snapshot=shipped.requests(),
             requests_per_sync=seldom.get("sync_requests", _NOTHING).mean,
             stored_bytes=shipped.stored_bytes(),
         )
@@ -160,14 +162,14 @@ class _Shipped:
             for one in self.snapshots
         )
 
-    def mean(self, name: str) -> float:
-        """The mean of a field; 0 if there is none."""
-        values = [float(getattr(one, name)) for one in self.snapshots]
-        return sum(values) / len(values) if values else 0.0
+    def requests(self) -> float:
+        """How many one takes, on average; 0 if there is none."""
+        requests = [one.requests for one in self.snapshots]
+        return sum(requests) / len(requests) if requests else 0.0
 
-    def most(self, name: str) -> float:
-        """The largest of a field; 0 if there is none."""
-        return max((float(getattr(one, name)) for one in self.snapshots), default=0.0)
+    def most(self, value: Callable[[Shipment], float]) -> float:
+        """The largest value; 0 if there is none."""
+        return max((value(one) for one in self.snapshots), default=0.0)
 
     def age_at(self, at: float) -> float:
         """How old the newest one is; 0 if there is none."""
@@ -181,7 +183,7 @@ class _Shipped:
     @property
     def state_bytes(self) -> float:
         """What a restore reads at most: Spark compacts its state now and then, so sizes go up and down."""
-        return self.halves()[1].most("total_bytes")
+        return self.halves()[1].most(_total_bytes)
 
     def stored_bytes(self) -> float:
         """About what they take in the object store: the whole newest one, and what others add."""
@@ -198,7 +200,7 @@ class _Shipped:
         older, newer = self.halves()
         if not older.snapshots or self._seconds <= 0:
             return 0.0
-        grown = newer.most("total_bytes") - older.most("total_bytes")
+        grown = newer.most(_total_bytes) - older.most(_total_bytes)
         return 2 * grown / self._seconds
 
     @property
@@ -206,6 +208,10 @@ class _Shipped:
         if not self.snapshots:
             return 0.0
         return self.snapshots[-1].created_at - self.snapshots[0].created_at
+
+
+def _total_bytes(snapshot: Shipment) -> float:
+    return float(snapshot.total_bytes)
 
 
 def _load(

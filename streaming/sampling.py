@@ -28,7 +28,7 @@ class Sampler:
         self._replica = replica
         self._clock = clock
         self._process = psutil.Process()
-        self._network = psutil.net_io_counters()
+        self._sent, self._received = _traffic()
         self._cpu_seconds, _ = _usage(self._process)
         self._machine_at = clock.monotonic()
         self._last_epoch = -1
@@ -80,12 +80,13 @@ class Sampler:
         yield "cpu_cores", max(cpu - self._cpu_seconds, 0.0) / elapsed_seconds
         yield "rss_bytes", float(rss)
         self._cpu_seconds = cpu
-        network = psutil.net_io_counters()
-        sent = network.bytes_sent - self._network.bytes_sent
-        received = network.bytes_recv - self._network.bytes_recv
-        yield "host_network_sent_bytes_per_second", sent / elapsed_seconds
-        yield "host_network_received_bytes_per_second", received / elapsed_seconds
-        self._network = network
+        sent, received = _traffic()
+        yield "host_network_sent_bytes_per_second", max(sent - self._sent, 0) / elapsed_seconds
+        yield (
+            "host_network_received_bytes_per_second",
+            max(received - self._received, 0) / elapsed_seconds,
+        )
+        self._sent, self._received = sent, received
 
     def _output(self, epoch: int, batch_seconds: float) -> Iterator[tuple[str, float]]:
         try:
@@ -120,6 +121,17 @@ def spark_values(progress: Any) -> dict[str, float]:
     for phase, millis in progress["durationMs"].items():
         values[f"batch_{phase}_seconds"] = millis / 1000.0
     return values
+
+
+def _traffic() -> tuple[int, int]:
+    """Bytes that the host has sent and received, without what it said to itself: nobody bills that."""
+    about = psutil.net_if_stats()
+    wires = [
+        counters
+        for name, counters in psutil.net_io_counters(pernic=True).items()
+        if name not in about or "loopback" not in about[name].flags.split(",")
+    ]
+    return sum(one.bytes_sent for one in wires), sum(one.bytes_recv for one in wires)
 
 
 def _usage(process: psutil.Process) -> tuple[float, int]:

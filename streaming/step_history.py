@@ -6,7 +6,8 @@ secondary that has waited long. The start of a driver counts likewise: that of a
 machine with its primary, and takes longer.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from ft_policies.estimators import Observation
 from ft_policies.recovery_model import RecoveryStep
@@ -15,10 +16,11 @@ from resources.control.records import ReplicaState, Sample
 
 DEPLOY, REHEARSE = "t_deploy_seconds", "t_rehearse_seconds"
 DETECT, RECOVERY, REPLAY = "t_detect_seconds", "recovery_seconds", "t_replay_seconds"
-SIZES = {"t_read_snapshot_seconds": "read_snapshot_bytes", REPLAY: "replay_rows"}
+READ = "t_read_snapshot_seconds"
+SIZES = {READ: "read_snapshot_bytes", REPLAY: "replay_rows"}
 STEPS = {
     DEPLOY: RecoveryStep.DEPLOY,
-    "t_read_snapshot_seconds": RecoveryStep.READ_SNAPSHOT,
+    READ: RecoveryStep.READ_SNAPSHOT,
     "t_wire_receive_seconds": RecoveryStep.WIRE_RECEIVE,
     "t_wire_send_seconds": RecoveryStep.WIRE_SEND,
     REPLAY: RecoveryStep.REPLAY,
@@ -29,6 +31,23 @@ ORCHESTRATION_SECONDS = 15.0  # a sensor's tick and the start of a run, before t
 LONGEST_LOSS_SECONDS = 600.0  # who is replaced later was not missed
 AS_SURE_AS = 5  # how many observations a declared bound stands for
 _LOST = frozenset({ReplicaState.DEAD, ReplicaState.FENCED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """A whole recovery, from the last sign of life until the stream was level again, at `at`.
+
+    `seconds` is 0 where the other replica was sending already. `cold`: a driver was launched for it.
+    """
+
+    seconds: float
+    detect_seconds: float
+    at: float
+    cold: bool = False
+
+    def counted(self, count_detection: bool) -> float:  # noqa: FBT001
+        """Its seconds, with or without the time until somebody noticed."""
+        return self.seconds if count_detection else max(self.seconds - self.detect_seconds, 0.0)
 
 
 class StepHistory:
@@ -51,25 +70,25 @@ class StepHistory:
     def steps(self, *, lease: float) -> dict[RecoveryStep, tuple[Observation, ...]]:
         """What each step took, oldest first; without a detected failure, what the lease promises."""
         found = {step: tuple(self._of(name)) for name, step in STEPS.items()}
-        promised = lease + self._heartbeat
-        warm = tuple(self._detections()) or _promise(promised, cold=False)
+        warm = tuple(
+            Observation(seconds=one.detect_seconds, at=one.at)
+            for one in self._takeovers()
+            if one.detect_seconds > 0
+        )
         cold = tuple(
             Observation(seconds=s, cold=True, at=one.registered_at) for one, s in self._losses
         )
-        cold = cold or _promise(promised + ORCHESTRATION_SECONDS, cold=True)
-        return {RecoveryStep.DETECT: warm + cold, **found}
+        detect = with_promises(warm + cold, lease=lease, heartbeat=self._heartbeat)
+        return {RecoveryStep.DETECT: detect, **found}
 
-    def recoveries(self) -> tuple[Observation, ...]:
-        """Whole recoveries, from the last sign of life until the stream was level again."""
-        taken_over = [
-            Observation(seconds=one.value, at=one.at)
-            for one in self._samples
-            if one.name == RECOVERY
-        ]
+    def recoveries(self) -> tuple[Recovery, ...]:
+        """Takeovers by secondaries, and new drivers in place of lost ones, oldest first."""
+        taken_over = list(self._takeovers())
         level_at = {one.replica: one.at for one in reversed(self._samples) if one.name == REPLAY}
         launched = [
-            Observation(
+            Recovery(
                 seconds=level_at[one.replica] - one.registered_at + lost_seconds,
+                detect_seconds=lost_seconds,
                 cold=True,
                 at=level_at[one.replica],
             )
@@ -84,26 +103,30 @@ class StepHistory:
         return max((one.size / one.seconds for one in replays if one.seconds > 0), default=0.0)
 
     def _of(self, name: str) -> Iterable[Observation]:
-        """A step whose size nobody has told says nothing."""
+        """A step whose size nobody has told says nothing, and no more does a start that read nothing.
+
+        A replay of no rows does: the gate was opened all the same.
+        """
         for one in self._samples:
             if one.name != name:
                 continue
             size = self._sizes.get((SIZES[name], one.replica, one.epoch)) if name in SIZES else 0.0
-            if size is not None:
+            if size is not None and (size > 0 or name != READ):
                 cold = one.replica in self._cold
                 yield Observation(seconds=one.value, size=size, cold=cold, at=one.at)
 
-    def _detections(self) -> Iterable[Observation]:
-        """Those of secondaries that took over, which they tell together with the whole recovery.
+    def _takeovers(self) -> Iterator[Recovery]:
+        """Those by secondaries, which tell their detection together with the whole.
 
         What a sensor detected counts until a new driver is launched: that is a loss.
         """
-        detected: dict[str, Sample] = {}
+        detected: dict[str, float] = {}
         for one in self._samples:
             if one.name == DETECT:
-                detected[one.replica] = one
-            elif one.name == RECOVERY and one.replica in detected:
-                yield Observation(seconds=detected[one.replica].value, at=one.at)
+                detected[one.replica] = one.value
+            elif one.name == RECOVERY:
+                noticed = detected.get(one.replica, 0.0)
+                yield Recovery(seconds=one.value, detect_seconds=noticed, at=one.at)
 
     def _lost(self, primaries: Sequence[Primary]) -> Iterable[tuple[Primary, float]]:
         """Primaries that were launched in place of a lost one, and how long that one was silent.
@@ -127,5 +150,13 @@ class StepHistory:
                 yield one, silent
 
 
-def _promise(seconds: float, *, cold: bool) -> tuple[Observation, ...]:
-    return (Observation(seconds=seconds, cold=cold),) * AS_SURE_AS
+def with_promises(
+    detected: Sequence[Observation], *, lease: float, heartbeat: float
+) -> tuple[Observation, ...]:
+    """The same, after what the lease promises where no failure was detected, warm or cold."""
+    promises: list[Observation] = []
+    for cold in (False, True):
+        if not any(one.cold is cold for one in detected):
+            promised = lease + heartbeat + (ORCHESTRATION_SECONDS if cold else 0.0)
+            promises += [Observation(seconds=promised, cold=cold)] * AS_SURE_AS
+    return (*promises, *detected)

@@ -10,10 +10,17 @@ from assets.failures import explained
 from assets.keys import report_key, tiers_key
 from assets.reports import suites
 from assets.reports.checking import Materialized, expectations_of, judge
-from assets.reports.days import REPORT, bounds, counted, measured_between
+from assets.reports.days import (
+    REPORT,
+    bounds,
+    counted,
+    measured_between,
+    measured_since,
+    reported,
+)
 from assets.reports.plots import draw_costs
 from assets.reports.showing import picture, table
-from assets.reports.storing import store
+from assets.reports.storing import file_of, store
 from assets.worlds import Worlds
 from ft_policies.cost_report import CostRow
 from streaming.world import World
@@ -53,13 +60,19 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
 
 
 def report(world: World, streams: Sequence[str], day: date) -> Materialized:
-    """Count a day, keep it, and check it."""
+    """Count a day, keep it, and check it; once measurements of it are gone, what was kept stands."""
     since, until = bounds(day)
-    rows = counted(world, streams, since, until)
+    kept = reported(world, day, streams) if since < measured_since(world) else None
+    rows = counted(world, streams, since, until) if kept is None else kept
     title = f"Fault tolerance on {day} (UTC)"
     png = draw_costs(rows, title)
     cells = [row.cells() for row in rows]
-    file = store(world.project.home, REPORT, cells, png, part=str(day))
+    home, part = world.project.home, str(day)
+    file = (
+        store(home, REPORT, cells, png, part=part)
+        if kept is None
+        else file_of(home, REPORT, part=part)
+    )
     ran = measured_between(world, streams, since, until)
     return dg.MaterializeResult(
         metadata={

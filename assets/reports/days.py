@@ -15,11 +15,12 @@ from ft_policies.cost_report import CostRow, StreamDay, TierCosts, cost_row
 from ft_policies.costs import (
     ALL_COSTS,
     ASSUMED_SHARES,
-    EC2,
+    WEIGHTS,
     Usage,
     measured_overhead,
     weighted,
 )
+from ft_policies.errors import PermanentError
 from ft_policies.tier_spans import Asked, TierSpan, tier_spans
 from resources.control.lately import Level
 from resources.control.store import ControlStore
@@ -39,28 +40,39 @@ def bounds(day: date) -> tuple[float, float]:
 
 def costs_of(world: World, day: date, streams: Sequence[str]) -> list[CostRow]:
     """A day as it was reported, or else counted now; of today, what there is so far."""
+    since, until = bounds(day)
+    if since > world.store.now():
+        raise PermanentError(f"{day} has not begun", hint="days are UTC; ask for one until today")
+    rows = reported(world, day, streams)
+    return counted(world, streams, since, until) if rows is None else rows
+
+
+def reported(world: World, day: date, streams: Sequence[str]) -> list[CostRow] | None:
+    """What was stored of a day; `None` if nothing was."""
     rows = stored(world.project.home, REPORT, part=str(day))
     if rows is None:
-        return counted(world, streams, *bounds(day))
+        return None
     return [CostRow.of_cells(row) for row in rows if row["stream"] in streams]
+
+
+def measured_since(world: World) -> float:
+    """From when on all measurements are still there."""
+    return world.store.now() - world.project.deployment.samples.keep
 
 
 def counted(world: World, streams: Sequence[str], since: float, until: float) -> list[CostRow]:
     """A row for each of these streams that ran."""
     until = min(until, world.store.now())
-    ran = ran_between(world, streams, since, until)
-    measured = measure(world.store, [world.project.stream(name) for name in ran]) if ran else {}
+    spans = {name: spans_of(world.store, name, until=until) for name in streams}
+    ran = [name for name in streams if _seconds(spans[name], since, until) > 0]
+    if not ran:
+        return []
+    kept_since = measured_since(world)
+    if until < kept_since:
+        raise _forgotten(since, kept_since)
+    measured = measure(world.store, [world.project.stream(name) for name in ran])
     days = _Days(world, since, until)
-    return [cost_row(days.of(measured[name])) for name in ran]
-
-
-def ran_between(world: World, streams: Sequence[str], since: float, until: float) -> list[str]:
-    """Those that had a replica then."""
-    return [
-        name
-        for name in streams
-        if any(start < until and since < end for start, end in _lives(world.store, name))
-    ]
+    return [cost_row(days.of(measured[name], spans[name])) for name in ran]
 
 
 def measured_between(world: World, streams: Sequence[str], since: float, until: float) -> list[str]:
@@ -69,20 +81,29 @@ def measured_between(world: World, streams: Sequence[str], since: float, until: 
     return [name for name in streams if name in found]
 
 
-def spans_of(
-    store: ControlStore, stream: str, *, since: float = 0.0, until: float
-) -> list[TierSpan]:
-    """The tiers of a stream between two moments, or from its beginning on."""
+def spans_of(store: ControlStore, stream: str, *, until: float) -> list[TierSpan]:
+    """The tiers of a stream from its beginning on."""
     asked = [
         Asked(tier=one.tier_to, at=one.at, reached_at=one.reached_at)
         for one in store.tiers.history(stream, limit=CHANGES)
     ]
-    return tier_spans(asked, _lives(store, stream), from_at=since, to_at=until)
+    replicas = store.replicas.of(stream, live=False)
+    lives = [(one.registered_at, inf if one.ended_at is None else one.ended_at) for one in replicas]
+    return tier_spans(asked, lives, from_at=0.0, to_at=until)
 
 
-def _lives(store: ControlStore, stream: str) -> list[tuple[float, float]]:
-    rows = store.replicas.of(stream, live=False)
-    return [(row.registered_at, inf if row.ended_at is None else row.ended_at) for row in rows]
+def _seconds(spans: Sequence[TierSpan], since: float, until: float) -> float:
+    """How much of the time between two moments they are."""
+    return sum(max(min(one.to_at, until) - max(one.from_at, since), 0.0) for one in spans)
+
+
+def _forgotten(since: float, kept_since: float) -> PermanentError:
+    day, oldest = (datetime.fromtimestamp(at, UTC).date() for at in (since, kept_since))
+    return PermanentError(
+        f"what {day} cost cannot be counted any more: its measurements are gone",
+        hint=f"only those since {oldest} are kept (`samples.keep`), and days of which the schedule "
+        "daily_costs has made a report",
+    )
 
 
 class _Days:
@@ -93,24 +114,26 @@ class _Days:
         self._since, self._until = since, until
         lately = world.store.lately
         self._levels = lately.levels(USE_SAMPLES, None, since_at=since, until_at=until)
-        self._primaries = lately.primaries(None)
+        self._primaries = lately.primaries(None, since_at=since)
         self._live_per_host = lately.live_per_host()
 
-    def of(self, measured: Measured) -> StreamDay:
+    def of(self, measured: Measured, spans: Sequence[TierSpan]) -> StreamDay:
         declared = self._world.project.stream(measured.stream)
         return StreamDay(
             stream=declared.name,
             since=self._since,
             until=self._until,
-            spans=spans_of(self._world.store, declared.name, until=self._until),
-            costs=self._costs(declared, measured),
+            spans=spans,
+            costs=self._costs(declared, measured, _seconds(spans, self._since, self._until)),
             objective_seconds=declared.objective.recovery_time,
             recoveries=[
-                one.seconds for one in measured.recoveries if self._since <= one.at < self._until
+                one.counted(declared.controller.count_detection)
+                for one in measured.recoveries
+                if self._since <= one.at < self._until
             ],
         )
 
-    def _costs(self, declared: StreamDeclaration, measured: Measured) -> TierCosts:
+    def _costs(self, declared: StreamDeclaration, measured: Measured, ran: float) -> TierCosts:
         store, primary = self._world.store, self._primary(declared.name)
         wanted = store.streams.intervals(declared.name)
         shipped = [
@@ -118,8 +141,6 @@ class _Days:
             for row in store.snapshots.of(declared.name, available_only=False)
             if self._since <= row.created_at < self._until
         ]
-        spans = spans_of(store, declared.name, since=self._since, until=self._until)
-        ran = sum(span.seconds for span in spans)
         overhead = measured_overhead(
             primary,
             measured.shares_over(ASSUMED_SHARES),
@@ -132,7 +153,7 @@ class _Days:
             requests_per_sync=measured.requests_per_sync,
             stored_bytes=measured.stored_bytes,
         )
-        weights = EC2 if declared.controller.weigh_by == "ec2" else ALL_COSTS
+        weights = WEIGHTS.get(declared.controller.weigh_by, ALL_COSTS)
         return TierCosts(
             overhead=overhead,
             units=weighted(overhead, primary, weights),

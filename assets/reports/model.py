@@ -1,6 +1,7 @@
-"""The report on the recovery model: what it predicted of each step, and what the step then took."""
+"""The report on the recovery model: what it predicts of each step, and what the step took."""
 
 from collections.abc import Sequence
+from functools import partial
 from statistics import median
 
 import dagster as dg
@@ -16,13 +17,14 @@ from assets.reports.showing import picture, table
 from assets.reports.storing import store
 from assets.worlds import Worlds
 from ft_policies.cost_report import Cell
-from ft_policies.decisions import Decision
+from ft_policies.prediction import RecoveryModel
 from streaming.measuring import Measured, measure
+from streaming.step_history import with_promises
 from streaming.world import World
 
 REPORT = "recovery_model"
 TITLE = "Recoveries: predicted against observed"
-DECISIONS = 10_000
+MOST_RECOVERIES = 100  # of a stream, the newest: each is predicted anew
 
 
 def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
@@ -33,8 +35,8 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
         deps=[stream_key(name) for name in streams],
         group_name="reports",
         kinds={"table"},
-        description="How well recoveries are predicted: every one that was measured beside what had "
-        "been said of it before the failure, as a whole and step by step, and the same by tier.",
+        description="How well recoveries are predicted: those that were measured beside what follows "
+        "from what had been measured before, as a whole and step by step, and the same by tier.",
         check_specs=[
             expectations_of(
                 REPORT, "Of the recoveries at least 95 % took no longer than predicted."
@@ -63,14 +65,22 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
 
 
 def compared_of(world: World, measured: Measured) -> list[Compared]:
-    """The recoveries of a stream that were predicted, for as long as measurements are kept."""
+    """The newest recoveries of a stream that can be predicted, while measurements are kept."""
     if not measured.recoveries:
         return []
-    name = measured.stream
-    spans = spans_of(world.store, name, until=measured.at)
-    recovered = recoveries(name, measured.recoveries, measured.histories, spans)
-    lines = world.store.decisions.history(name, limit=DECISIONS)
-    return compared(recovered, [Decision.from_json(line.record) for line in lines])
+    declared = world.project.stream(measured.stream)
+    counts = declared.controller.count_detection
+    recovered = recoveries(
+        declared.name,
+        measured.recoveries[-MOST_RECOVERIES:],
+        measured.histories,
+        spans_of(world.store, declared.name, until=measured.at),
+        count_detection=counts,
+    )
+    supervision = declared.supervision
+    promised = partial(with_promises, lease=supervision.lease, heartbeat=supervision.heartbeat)
+    model = RecoveryModel(count_detection=counts)
+    return compared(recovered, measured.histories, model, promised)
 
 
 def summary(rows: Sequence[dict[str, Cell]]) -> list[dict[str, Cell]]:

@@ -61,13 +61,13 @@ def draw_what_if(streams: Mapping[str, Sequence[WhatIf]], currency: str, title: 
     across = min(max(len(shown), 1), PANELS_ACROSS)
     down = -(-max(len(shown), 1) // across)
     figure = _figure(4.2 * across + 1.0, 3.0 * down + 0.6, _shortened(title, shown, streams))
-    panels = figure.subplots(down, across, squeeze=False).flat
+    panels = list(figure.subplots(down, across, squeeze=False).flat)
     for panel, (stream, points) in zip(panels, shown.items(), strict=False):
         _curve(panel, points)
         panel.set_title(stream, fontsize=10)
         panel.set_xlabel("objective in seconds")
         panel.set_ylabel(f"{currency} an hour")
-    for panel in list(panels)[len(shown) :]:
+    for panel in panels[len(shown) :]:
         panel.set_visible(False)
     _tier_legend(figure, {point.tier for points in shown.values() for point in points})
     return _png(figure)

@@ -1,37 +1,38 @@
-"""The recoveries of a stream as they went, beside what had been predicted of them.
+"""The recoveries of a stream as they went, beside what the recovery model says of them.
 
-A prediction counts only if it was made before the failure.
+Each is predicted from what had been measured before the failure, for as much as there then was to read
+and to replay: it is the model that is judged, and not how old the last decision was.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
+from typing import TypeAlias
 
 from ft_policies.cost_report import Cell
-from ft_policies.decisions import Decision, TierVerdict
 from ft_policies.estimators import Observation
-from ft_policies.prediction import Histories
-from ft_policies.recovery_model import RecoveryStep
+from ft_policies.prediction import Histories, RecoveryModel
+from ft_policies.recovery_model import GOES_THROUGH, STEPS, TIERS, RecoveryStep
 from ft_policies.tier_spans import TierSpan
 from ft_policies.tiers import Tier
+from streaming.step_history import Recovery
 
 SLACK_SECONDS = 1.0  # what is measured is written a moment later
+
+Promised: TypeAlias = Callable[[Sequence[Observation]], Sequence[Observation]]
+"""Adds what the lease promises to what was detected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """One recovery; `at` is when the stream was level again."""
+    """One recovery; `at` is when the stream was level again, `lost_at` the last sign of life before."""
 
     stream: str
     at: float
+    lost_at: float
     tier: Tier
     seconds: float
-    steps: Mapping[RecoveryStep, float]
-
-    @property
-    def lost_at(self) -> float:
-        """The last sign of life of what failed."""
-        return self.at - self.seconds
+    steps: Mapping[RecoveryStep, Observation]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +56,8 @@ class Compared:
     def cells(self) -> list[dict[str, Cell]]:
         """One row for the whole, and one for each step that was both predicted and measured."""
         steps = [
-            (step.value, self.predicted_steps[step], seconds)
-            for step, seconds in self.recovered.steps.items()
+            (step.value, self.predicted_steps[step], one.seconds)
+            for step, one in self.recovered.steps.items()
             if step in self.predicted_steps
         ]
         return [
@@ -78,52 +79,85 @@ class Compared:
 
 def recoveries(
     stream: str,
-    observed: Sequence[Observation],
+    observed: Sequence[Recovery],
     histories: Histories,
     spans: Sequence[TierSpan],
+    *,
+    count_detection: bool,
 ) -> list[Recovered]:
     """Whole recoveries with the tier that the stream had and the steps of that time."""
     return [
         Recovered(
             stream=stream,
             at=one.at,
+            lost_at=one.at - one.seconds,
             tier=Tier.PASSIVE_REPLICATION if one.cold else _tier_at(spans, one.at - one.seconds),
-            seconds=one.seconds,
+            seconds=one.counted(count_detection),
             steps=_steps(one, histories),
         )
         for one in observed
     ]
 
 
-def compared(recovered: Sequence[Recovered], decisions: Sequence[Decision]) -> list[Compared]:
-    """Each recovery beside the newest prediction that was there when the failure came."""
-    found = []
-    for one in recovered:
-        verdict = _predicted(one, decisions)
-        if verdict is not None and isfinite(verdict.seconds):
-            found.append(
-                Compared(
-                    recovered=one,
-                    predicted_seconds=verdict.seconds,
-                    predicted_steps=verdict.steps,
-                )
-            )
-    return found
+def compared(
+    recovered: Sequence[Recovered], histories: Histories, model: RecoveryModel, promised: Promised
+) -> list[Compared]:
+    """Each recovery that could be predicted; in `active_replication` there is nothing to recover."""
+    found = [
+        _compared(one, _known_before(one.lost_at, histories, promised), model)
+        for one in recovered
+        if one.tier is not Tier.ACTIVE_REPLICATION and _is_sized(one)
+    ]
+    return [one for one in found if isfinite(one.predicted_seconds)]
 
 
-def _predicted(recovered: Recovered, decisions: Sequence[Decision]) -> TierVerdict | None:
-    before = [one for one in decisions if one.at <= recovered.lost_at]
-    newest = max(before, key=lambda one: one.at, default=None)
-    if newest is None:
-        return None
-    return next((one for one in newest.tiers if one.tier is recovered.tier), None)
+def _is_sized(recovered: Recovered) -> bool:
+    """Whether it is known how much there was to do, where that matters."""
+    at = TIERS.index(recovered.tier)
+    return all(
+        step in recovered.steps or not GOES_THROUGH[at, STEPS.index(step)]
+        for step in (RecoveryStep.READ_SNAPSHOT, RecoveryStep.REPLAY)
+    )
 
 
-def _steps(recovery: Observation, histories: Histories) -> dict[RecoveryStep, float]:
+def _known_before(moment: float, histories: Histories, promised: Promised) -> Histories:
+    """What had been measured by then."""
+
+    def earlier(history: Sequence[Observation]) -> list[Observation]:
+        return [one for one in history if one.at < moment]
+
+    steps = {step: earlier(history) for step, history in histories.steps.items()}
+    detected = promised(steps.get(RecoveryStep.DETECT, []))
+    return Histories(
+        steps={**steps, RecoveryStep.DETECT: detected}, writes=earlier(histories.writes)
+    )
+
+
+def _compared(recovered: Recovered, known: Histories, model: RecoveryModel) -> Compared:
+    def size(step: RecoveryStep) -> float:
+        return recovered.steps[step].size if step in recovered.steps else 0.0
+
+    steps, seconds = model.seconds_for(
+        model.fit(known).bounds,
+        bytes_to_read=size(RecoveryStep.READ_SNAPSHOT),
+        rows=size(RecoveryStep.REPLAY),
+    )
+    tier = TIERS.index(recovered.tier)
+    parts = steps.of_tiers(count_detection=model.count_detection)[tier]
+    return Compared(
+        recovered=recovered,
+        predicted_seconds=float(seconds[tier]),
+        predicted_steps={
+            step: float(part) for step, part in zip(STEPS, parts, strict=True) if part > 0
+        },
+    )
+
+
+def _steps(recovery: Recovery, histories: Histories) -> dict[RecoveryStep, Observation]:
     """What each step took meanwhile, in the replica that took over, or in the one that was launched."""
     begun, ended = recovery.at - recovery.seconds - SLACK_SECONDS, recovery.at + SLACK_SECONDS
     return {
-        step: one.seconds
+        step: one
         for step, history in histories.steps.items()
         for one in history
         if begun <= one.at <= ended and one.cold is recovery.cold

@@ -17,6 +17,11 @@ def folder_of(home: Path, report: str) -> Path:
     return home / "reports" / report
 
 
+def file_of(home: Path, report: str, *, part: str) -> Path:
+    """The table for people."""
+    return folder_of(home, report) / f"{part}.csv"
+
+
 def store(
     home: Path,
     report: str,
@@ -35,7 +40,7 @@ def store(
     _write(folder / f"{part}.parquet", lambda path: parquet.write_table(content, path))
     if png is not None:
         _write(folder / f"{part}.png", lambda path: path.write_bytes(png))
-    readable = folder / f"{part}.csv"
+    readable = file_of(home, report, part=part)
     _write(readable, lambda path: csv.write_csv(content, path))
     return readable
 

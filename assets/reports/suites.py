@@ -19,8 +19,13 @@ Judged: TypeAlias = "tuple[pd.DataFrame, ExpectationSuite]"
 COVERED_SHARE = 0.95
 SHARE_SLACK = 1e-6
 MONEY_DIGITS = 9
-MONEY = ("money", "money_if_active", "money_if_passive")
-AMOUNTS = (*MONEY, "unit_hours", "cpu_core_hours", "network_gb", "instance_hours", "requests")
+AMOUNTS = (
+    "money", "money_if_active", "money_if_passive",
+    "unit_hours", "unit_hours_if_active", "unit_hours_if_passive",
+    "cpu_core_hours", "memory_gb_hours", "network_gb", "instance_hours", "requests",
+)  # fmt: skip
+RANKED = {"money": "money_per_hour", "all_costs": "units"}
+"""The column by which a stream's tiers are ranked; the table has none for other weights."""
 
 
 def costs(rows: Sequence[Row], *, ran: Collection[str]) -> Judged:
@@ -79,15 +84,18 @@ def recoveries(rows: Sequence[Row]) -> Judged:
     )
 
 
-def what_if(rows: Sequence[Row]) -> Judged:
-    """A longer objective is never dearer, and what holds is predicted to be in time."""
+def what_if(rows: Sequence[Row], *, weigh_by: Mapping[str, str]) -> Judged:
+    """A longer objective is never dearer, as a stream weighs, and what holds is predicted to be in time."""
     import pandas as pd
     from great_expectations import expectations as gxe
 
     frame = pd.DataFrame(list(rows)).sort_values(["stream", "objective_seconds"])
     held = frame[frame["holds"].astype(bool)].copy()
-    held["rise"] = held.groupby("stream")["money_per_hour"].diff().round(MONEY_DIGITS)
-    frame["rise"] = held["rise"]
+    frame["rise"] = float("nan")
+    for by, column in RANKED.items():
+        alike = held["stream"].map(weigh_by) == by
+        rises = held[alike].groupby("stream")[column].diff().round(MONEY_DIGITS)
+        frame.loc[rises.index, "rise"] = rises
     frame["late_seconds"] = held["predicted_seconds"] - held["objective_seconds"]
     return frame, _suite(
         "what_if",

@@ -1,5 +1,7 @@
 """The report on what other objectives would cost: for each stream, from 0 to 60 seconds."""
 
+from functools import partial
+
 import dagster as dg
 
 from assets.failures import explained
@@ -42,6 +44,7 @@ def definition(streams: list[str], ask: AskWhatIf) -> dg.AssetsDefinition:
             currencies = sorted({currency_of(world, name) for name in curves})
             png = draw_what_if(curves, ", ".join(currencies) or "money", TITLE)
             file = store(world.project.home, REPORT, found, png)
+            weigh_by = {name: world.project.stream(name).controller.weigh_by for name in curves}
         return dg.MaterializeResult(
             metadata={
                 "objectives": table(found),
@@ -49,7 +52,7 @@ def definition(streams: list[str], ask: AskWhatIf) -> dg.AssetsDefinition:
                 "plot": picture(png, TITLE),
                 "file": dg.MetadataValue.path(file),
             },
-            check_results=[judge(found, suites.what_if)],
+            check_results=[judge(found, partial(suites.what_if, weigh_by=weigh_by))],
         )
 
     return what_if

@@ -59,7 +59,6 @@ class Level:
 
     mean: float
     most: float
-    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,11 +160,7 @@ def _levels() -> sa.Select[tuple[object, ...]]:
 
 def _level() -> tuple[sa.ColumnElement[Any], ...]:
     value = samples.c.value
-    return (
-        sa.func.avg(value).label("mean"),
-        sa.func.max(value).label("most"),
-        sa.func.count().label("count"),
-    )
+    return sa.func.avg(value).label("mean"), sa.func.max(value).label("most")
 
 
 def _levels_of_tiers() -> sa.Select[tuple[object, ...]]:
@@ -211,7 +206,15 @@ _PRIMARIES = _chosen(
     )
     .select_from(
         streams.outerjoin(
-            replicas, sa.and_(replicas.c.stream == _STREAM, replicas.c.slot == Slot.PRIMARY)
+            replicas,
+            sa.and_(
+                replicas.c.stream == _STREAM,
+                replicas.c.slot == Slot.PRIMARY,
+                sa.or_(
+                    replicas.c.ended_at.is_(None),
+                    replicas.c.ended_at >= sa.bindparam("since_at"),
+                ),
+            ),
         )
     )
     .order_by(replicas.c.stream, replicas.c.registered_at)
@@ -262,9 +265,10 @@ class Lately:
             of_tier[row["name"]] = _as_level(row)
         return found
 
-    def primaries(self, stream: str | None) -> dict[str, list[Primary]]:
-        """All primaries there ever were, in the order of their launch."""
-        return _by_stream([Primary(**row) for row in self._found(_PRIMARIES, only=stream)])
+    def primaries(self, stream: str | None, *, since_at: float) -> dict[str, list[Primary]]:
+        """Those that live or ended since then, in the order of their launch."""
+        rows = self._found(_PRIMARIES, only=stream, since_at=since_at)
+        return _by_stream([Primary(**row) for row in rows])
 
     def live_per_host(self) -> dict[str, int]:
         """How many live replicas share each host."""
@@ -277,7 +281,7 @@ class Lately:
 
 
 def _as_level(row: sa.RowMapping) -> Level:
-    return Level(mean=float(row["mean"]), most=float(row["most"]), count=int(row["count"]))
+    return Level(mean=float(row["mean"]), most=float(row["most"]))
 
 
 class _OfStream(Protocol):

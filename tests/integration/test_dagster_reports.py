@@ -8,8 +8,10 @@ import dagster as dg
 import pytest
 
 from assets.reports import costs, decisions, model, what_if
-from tests.fakes.decisions import SECONDS, a_decision, a_decision_row, simulated_what_if
+from ft_policies.tiers import Tier
+from tests.fakes.decisions import a_decision, a_decision_row, simulated_what_if
 from tests.fakes.worlds import CLICKS, SimulatedWorlds, simulated_worlds
+from tests.support.control_registers import wait_for_the_clock
 from tests.support.reports import a_stream_that_runs, taken_over
 
 pytestmark = pytest.mark.integration
@@ -18,7 +20,7 @@ STREAMS = [CLICKS, "beta"]
 
 @pytest.fixture
 def worlds(tmp_path: Path) -> SimulatedWorlds:
-    """A stream that runs and was predicted and has recovered, and one that nobody wants to run."""
+    """A stream that runs and was decided on and has recovered, and one that nobody wants to run."""
     worlds = simulated_worlds(tmp_path, *STREAMS)
     with worlds.open() as world:
         a_stream_that_runs(world)
@@ -63,11 +65,18 @@ def test_decisions_pass_their_check(worlds: SimulatedWorlds) -> None:
 
 
 def test_recoveries_are_summed_up_by_tier_and_step(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        world.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="")
+        wait_for_the_clock(world.store)
+        taken_over(world, 12.0, by="r3", at=world.store.now() + 100.0)
     found = made(worlds, model.definition(STREAMS))
-    (row,) = rows_of(found, "recoveries")
-    assert (row["tier"], row["step"], row["held"]) == ("passive_replication", "all", True)
-    (summed,) = rows_of(found, "by_tier_and_step")
-    assert summed["median_predicted_seconds"] == max(SECONDS.values())
+    rows = rows_of(found, "recoveries")
+    assert {row["step"]: row["held"] for row in rows} == dict.fromkeys(
+        ("all", "detect", "wire_send", "replay"), True
+    )
+    summed = {row["step"]: row for row in rows_of(found, "by_tier_and_step")}
+    assert (summed["all"]["tier"], summed["all"]["recoveries"]) == ("active_standby", 1)
+    assert 12.0 < summed["all"]["median_predicted_seconds"] < 24.0
     assert found["plot"].value.startswith("![Recoveries")
 
 

@@ -26,12 +26,17 @@ CURVE = [
         "holds": objective > 0.0,
         "predicted_seconds": 1.0,
         "money_per_hour": money,
+        "units": 1.0,
     }
     for objective, money in ((0.0, 0.1), (5.0, 0.2), (10.0, 0.1))
 ]
+DEARER = [*CURVE, {**CURVE[-1], "objective_seconds": 20.0, "money_per_hour": 1.0}]
 Rows = Sequence[Mapping[str, Any]]
 Suite = Callable[[Rows], Any]
 RAN: Suite = partial(suites.costs, ran=["clicks"])
+BY_MONEY: Suite = partial(suites.what_if, weigh_by={"clicks": "money"})
+BY_UNITS: Suite = partial(suites.what_if, weigh_by={"clicks": "all_costs"})
+BY_INSTANCES: Suite = partial(suites.what_if, weigh_by={"clicks": "ec2"})
 ERROR, WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
 
 
@@ -43,7 +48,9 @@ ERROR, WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
         ([DECISION], suites.decisions),
         ([{**DECISION, "predicted_seconds": None}], suites.decisions),
         ([row for _ in range(20) for row in a_recovery(5.0).cells()], suites.recoveries),
-        (CURVE, suites.what_if),
+        (CURVE, BY_MONEY),
+        (DEARER, BY_UNITS),
+        (DEARER, BY_INSTANCES),
         ([], suites.decisions),
     ],
 )
@@ -63,9 +70,10 @@ def test_tables_that_are_right_pass(rows: Rows, suite: Suite) -> None:
         ([{**DECISION, "reason": ""}], suites.decisions, ERROR),
         ([{**DECISION, "tier": "fast"}], suites.decisions, ERROR),
         (a_recovery(7.0).cells(), suites.recoveries, WARN),
-        ([*CURVE, {**CURVE[-1], "objective_seconds": 20.0, "money_per_hour": 1.0}],
-         suites.what_if, WARN),
-        ([{**CURVE[-1], "predicted_seconds": 11.0}], suites.what_if, ERROR),
+        (DEARER, BY_MONEY, WARN),
+        ([*CURVE, {**CURVE[-1], "objective_seconds": 20.0, "units": 2.0}], BY_UNITS, WARN),
+        ([{**CURVE[-1], "predicted_seconds": 11.0}], BY_MONEY, ERROR),
+        ([{**COSTS, "memory_gb_hours": -0.1}], RAN, ERROR),
     ],
 )  # fmt: skip
 def test_tables_that_are_not_right_fail(

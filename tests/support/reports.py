@@ -2,6 +2,7 @@
 
 from assets.reports.recoveries import Compared, Recovered
 from ft_policies.cost_report import CostRow
+from ft_policies.estimators import Observation
 from ft_policies.recovery_model import RecoveryStep
 from ft_policies.tiers import Tier
 from resources.control.records import Sample
@@ -43,9 +44,13 @@ def a_recovery(seconds: float, *, predicted: float = 6.0) -> Compared:
         recovered=Recovered(
             stream="clicks",
             at=100.0,
+            lost_at=100.0 - seconds,
             tier=Tier.PASSIVE_STANDBY_HOT,
             seconds=seconds,
-            steps={RecoveryStep.DETECT: 1.0, RecoveryStep.REPLAY: seconds - 1.0},
+            steps={
+                RecoveryStep.DETECT: Observation(seconds=1.0),
+                RecoveryStep.REPLAY: Observation(seconds=seconds - 1.0),
+            },
         ),
         predicted_seconds=predicted,
         predicted_steps={RecoveryStep.DETECT: 2.0, RecoveryStep.REPLAY: predicted - 2.0},
@@ -64,8 +69,20 @@ def a_stream_that_runs(world: World) -> None:
     )
 
 
-def taken_over(world: World, seconds: float) -> None:
-    """What a secondary writes that has become the primary and is level."""
+def taken_over(
+    world: World, seconds: float, *, by: str = "r2", rows: float = 0.0, at: float = 0.0
+) -> None:
+    """What a secondary writes that has become the primary and is level; detection is 1 s of it."""
+    told = {
+        "t_wire_send_seconds": 0.1,
+        "t_replay_seconds": max(seconds - 1.1, 0.0),
+        "replay_rows": rows,
+        "t_detect_seconds": 1.0,
+        "recovery_seconds": seconds,
+    }
     world.store.samples.write(
-        [Sample(stream=CLICKS, replica="r2", name="recovery_seconds", value=seconds)]
+        [
+            Sample(stream=CLICKS, replica=by, name=name, value=value, epoch=9, at=at)
+            for name, value in told.items()
+        ]
     )

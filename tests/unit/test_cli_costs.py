@@ -58,6 +58,15 @@ def test_days_are_added_up(tmp_path: Path) -> None:
     assert row["ran_seconds"] == 2 * 86_400.0
 
 
+def test_tomorrow_has_not_begun(tmp_path: Path) -> None:
+    with a_world(tmp_path) as world:
+        a_running_stream(world)
+        tomorrow = datetime.fromtimestamp(world.store.now(), UTC).date() + timedelta(days=1)
+        result = holdfast(tmp_path, "costs", "--day", str(tomorrow))
+    assert result.exit_code == 1
+    assert "has not begun" in result.output
+
+
 def test_a_wrong_day_is_wrong_usage(tmp_path: Path) -> None:
     with a_world(tmp_path):
         assert holdfast(tmp_path, "costs", "--day", "yesterday").exit_code == 2

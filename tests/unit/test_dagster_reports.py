@@ -1,6 +1,6 @@
 """Reports as Dagster asks for them; those with rows need Great Expectations, and are tested elsewhere."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import dagster as dg
@@ -8,16 +8,19 @@ import pytest
 
 from assets.keys import report_key
 from assets.reports.checking import judge
+from assets.reports.costs import report
 from assets.reports.decisions import decision_rows
 from assets.reports.model import compared_of
-from assets.reports.storing import stored
+from assets.reports.storing import store, stored
 from assets.reports.suites import decisions
+from ft_policies.tiers import Tier
 from orchestration.definitions import definitions_of
 from orchestration.reports import daily_costs
 from streaming.measuring import measure
-from tests.fakes.decisions import REASON, SECONDS, a_decision, a_decision_row
+from tests.fakes.decisions import REASON, a_decision, a_decision_row
 from tests.fakes.worlds import CLICKS, SimulatedWorlds, simulated_worlds
-from tests.support.reports import a_stream_that_runs, taken_over
+from tests.support.control_registers import wait_for_the_clock
+from tests.support.reports import a_cost_row, a_stream_that_runs, taken_over
 
 
 @pytest.fixture
@@ -72,11 +75,27 @@ def test_a_prediction_is_held_against_what_came(worlds: SimulatedWorlds) -> None
         a_stream_that_runs(world)
         declared = world.project.stream(CLICKS)
         assert compared_of(world, measure(world.store, [declared])[CLICKS]) == []
-        earlier = world.store.now() - 60.0
-        world.store.decisions.write(a_decision_row(a_decision(at=earlier)))
-        taken_over(world, 12.0)
+        world.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="")
+        wait_for_the_clock(world.store)
+        now = world.store.now()
+        taken_over(world, 4.0, rows=10.0, at=now + 100.0)
+        assert compared_of(world, measure(world.store, [declared])[CLICKS]) == [], "it is the first"
+        taken_over(world, 12.0, by="r3", rows=40.0, at=now + 200.0)
         (one,) = compared_of(world, measure(world.store, [declared])[CLICKS])
-    assert (one.observed_seconds, one.predicted_seconds) == (12.0, SECONDS[one.tier])
+    assert (one.tier, one.observed_seconds) == (Tier.ACTIVE_STANDBY, 12.0)
+    assert 8.0 < one.predicted_seconds < 30.0, "four times the rows of the one that took 4 s"
+
+
+def test_a_day_that_was_reported_outlives_its_measurements(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_stream_that_runs(world)
+        part = str(datetime.fromtimestamp(world.store.now() - 30 * 86_400.0, UTC).date())
+        rows = [a_cost_row().cells()]
+        store(world.project.home, "cost_report", rows, part=part)
+        found = report(world, ["beta"], date.fromisoformat(part))
+        assert found.metadata is not None
+        assert found.metadata["dagster/row_count"] == 0
+        assert stored(world.project.home, "cost_report", part=part) == rows
 
 
 def test_yesterday_is_reported_after_midnight() -> None:

@@ -1,6 +1,7 @@
 """From the control store to what the models take: histories, load, use."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import sqlalchemy as sa
 
 from configs.stream import StreamDeclaration
 from ft_policies.costs import TierShares
-from ft_policies.prediction import RecoveryModel
+from ft_policies.prediction import RecoveryModel, StateAges
 from ft_policies.recovery_model import RecoveryStep
 from ft_policies.tiers import Tier
 from resources.control.records import Sample, Slot
@@ -79,6 +80,26 @@ def test_one_start_is_enough_to_predict_every_tier(store: ControlStore) -> None:
     )
     assert prediction.missing == ()
     assert np.isfinite(prediction.seconds).all()
+
+
+def test_a_start_that_read_nothing_does_not_make_a_large_state_quick_to_read(
+    store: ControlStore,
+) -> None:
+    started(store)
+    sampled(store, by="words-1", read_snapshot_bytes=0.0)  # the newer one of the same epoch counts
+    found = measured(store)
+    assert RecoveryModel().fit(found.histories).missing == (RecoveryStep.READ_SNAPSHOT,)
+    store.snapshots.record(a_snapshot("s1", 1, total_bytes=10**6, new_bytes=10**6, seconds=0.5))
+    known = measured(store)
+    assert RecoveryModel().fit(known.histories).missing == ()
+    deployed = list(Tier).index(Tier.DEPLOYED)
+
+    def seconds(state_bytes: float) -> float:
+        load = replace(known.load, state_bytes=state_bytes)
+        ages = StateAges(snapshot=10.0, sync=5.0)
+        return float(RecoveryModel().predict_at(known.histories, load, ages).seconds[deployed])
+
+    assert seconds(5e8) > seconds(0.0) + 200.0, "it wrote 1 MB in half a second"
 
 
 def test_the_load_is_that_of_the_newest_epochs(store: ControlStore) -> None:

@@ -1,5 +1,7 @@
 """Every tier's recovery time from what the steps took before, or the news that nobody knows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -77,7 +79,20 @@ def test_a_step_that_was_never_measured_rules_out_who_needs_it() -> None:
     prediction = RecoveryModel().predict_at(known, LOAD, AGES)
     assert np.isfinite(prediction.seconds).tolist() == [True, True, True, True, False, False]
     assert prediction.missing == (RecoveryStep.READ_SNAPSHOT,)
-    assert prediction.why == "too little is known of read_snapshot"
+
+
+def test_until_a_snapshot_was_read_what_it_took_to_write_one_stands_for_that() -> None:
+    known = histories(without=RecoveryStep.READ_SNAPSHOT)
+    written = replace(known, writes=[Observation(seconds=2.0, size=5e6), Observation(seconds=0.5)])
+    small, large = (
+        of(MAXIMA.predict_at(written, LOAD, AGES)),
+        RecoveryModel().predict_at(written, replace(LOAD, state_bytes=5e8), AGES).seconds,
+    )
+    without = of(MAXIMA.predict_at(histories(), LOAD, AGES))
+    assert small[Tier.DEPLOYED] == pytest.approx(without[Tier.DEPLOYED] - 1.0 + 2.0)
+    assert small[Tier.PASSIVE_REPLICATION] == without[Tier.PASSIVE_REPLICATION]
+    assert np.isfinite(large).all()
+    assert (large[4:] > 200.0).all(), "5 MB took 2 s"
 
 
 def test_nothing_measured_is_not_enough() -> None:

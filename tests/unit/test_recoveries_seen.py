@@ -1,16 +1,18 @@
-"""Recoveries as they were measured, beside what had been predicted."""
+"""Recoveries as they were measured, beside what follows from what had been measured before."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from math import inf
+
+import pytest
 
 from assets.reports.model import summary
-from assets.reports.recoveries import Recovered, compared, recoveries
-from ft_policies.estimators import Observation
-from ft_policies.prediction import Histories
+from assets.reports.recoveries import Compared, Recovered, compared, recoveries
+from ft_policies.estimators import MaxOfHistory, Observation
+from ft_policies.prediction import Histories, RecoveryModel
 from ft_policies.recovery_model import RecoveryStep
 from ft_policies.tier_spans import TierSpan
 from ft_policies.tiers import Tier
-from tests.fakes.decisions import SECONDS, a_decision
+from streaming.step_history import Recovery
 from tests.support.reports import a_recovery
 
 HOT, ACTIVE, PASSIVE = (
@@ -36,53 +38,98 @@ HISTORIES = Histories(
         ),
     }
 )
-TAKEN_OVER = Observation(seconds=4.0, at=1_000.0)
-RESTARTED = Observation(seconds=35.0, at=2_000.0, cold=True)
+TAKEN_OVER = Recovery(seconds=4.0, detect_seconds=1.5, at=1_000.0)
+RESTARTED = Recovery(seconds=35.0, detect_seconds=20.0, at=2_000.0, cold=True)
+AGAIN = Recovery(seconds=9.0, detect_seconds=1.0, at=3_000.0)
+MAXIMA = RecoveryModel(estimator=MaxOfHistory())
+PROMISED = Observation(seconds=3.5)
 
 
-def found(*observed: Observation) -> list[Recovered]:
-    return recoveries("clicks", observed, HISTORIES, SPANS)
+def found(*observed: Recovery, count_detection: bool = True) -> list[Recovered]:
+    return recoveries("clicks", observed, HISTORIES, SPANS, count_detection=count_detection)
+
+
+def promised(detected: Sequence[Observation]) -> Sequence[Observation]:
+    return detected or [PROMISED]
+
+
+def judged(*recovered: Recovered, model: RecoveryModel = MAXIMA) -> list[Compared]:
+    """A hot standby has replayed 500 rows before."""
+    steps = {
+        RecoveryStep.DETECT: [Observation(seconds=1.0, at=3_000.0)],
+        RecoveryStep.WIRE_SEND: [Observation(seconds=0.5, at=1_000.0)],
+        RecoveryStep.REPLAY: [
+            Observation(seconds=5.0, size=500.0, at=1_000.0),
+            Observation(seconds=7.5, size=1_500.0, at=3_000.0),
+        ],
+    }
+    return compared(recovered, Histories(steps=steps), model, promised)
+
+
+def seconds(recovered: Recovered) -> dict[RecoveryStep, float]:
+    return {step: one.seconds for step, one in recovered.steps.items()}
+
+
+def again() -> Recovered:
+    """The same hot standby, with three times as many."""
+    replay = Observation(seconds=7.5, size=1_500.0, at=3_000.0)
+    steps = {RecoveryStep.DETECT: Observation(seconds=1.0), RecoveryStep.REPLAY: replay}
+    return replace(found(AGAIN)[0], steps=steps)
 
 
 def test_a_takeover_has_the_tier_of_that_time_and_its_own_steps() -> None:
     (one,) = found(TAKEN_OVER)
     assert (one.tier, one.seconds, one.lost_at) == (ACTIVE, 4.0, 996.0)
-    assert one.steps == {RecoveryStep.DETECT: 1.5, RecoveryStep.REPLAY: 2.0}
+    assert seconds(one) == {RecoveryStep.DETECT: 1.5, RecoveryStep.REPLAY: 2.0}
+
+
+def test_who_does_not_count_detection_does_not_observe_it_either() -> None:
+    (one,) = found(TAKEN_OVER, count_detection=False)
+    assert (one.seconds, one.lost_at) == (2.5, 996.0)
+    (counted,) = judged(again())
+    (uncounted,) = judged(again(), model=replace(MAXIMA, count_detection=False))
+    assert counted.predicted_seconds - uncounted.predicted_seconds == PROMISED.seconds
+    assert "detect" not in [row["step"] for row in uncounted.cells()]
 
 
 def test_whoever_was_launched_anew_was_recovered_passively_whatever_was_wanted() -> None:
     (one,) = found(RESTARTED)
     assert one.tier is PASSIVE
-    assert one.steps == {
+    assert seconds(one) == {
         RecoveryStep.DETECT: 20.0,
         RecoveryStep.DEPLOY: 9.0,
         RecoveryStep.REPLAY: 4.0,
     }
 
 
-def test_only_what_was_said_before_the_failure_is_a_prediction() -> None:
-    assert compared(found(TAKEN_OVER), [a_decision(at=997.0)]) == []
-    early, late = a_decision(at=100.0), a_decision(at=990.0)
-    (one,) = compared(found(TAKEN_OVER), [late, early])
-    assert (one.predicted_seconds, one.observed_seconds) == (SECONDS[ACTIVE], 4.0)
+def test_only_what_was_measured_before_the_failure_makes_the_prediction() -> None:
+    (one,) = judged(again())
+    assert one.predicted_seconds == PROMISED.seconds + 0.5 + 5.0
     assert [(row["step"], row["held"]) for row in one.cells()] == [
-        ("all", False),
-        ("detect", False),
+        ("all", True),
+        ("detect", True),
         ("replay", False),
     ]
+    assert judged(replace(again(), lost_at=999.0)) == [], "nothing was known of the replay then"
 
 
-def test_of_two_predictions_the_newer_one_counts() -> None:
-    old, new = a_decision(at=100.0), a_decision(at=900.0)
-    better = tuple(replace(verdict, seconds=5.0) for verdict in new.tiers)
-    (one,) = compared(found(TAKEN_OVER), [replace(new, tiers=better), old])
-    assert one.predicted_seconds == 5.0
+def test_it_is_predicted_for_as_much_as_there_was_to_replay() -> None:
+    (one,) = judged(again(), model=RecoveryModel())
+    few = replace(again().steps[RecoveryStep.REPLAY], size=100.0)
+    (less,) = judged(replace(again(), steps={RecoveryStep.REPLAY: few}), model=RecoveryModel())
+    assert (
+        one.predicted_steps[RecoveryStep.REPLAY] > 2.5 * less.predicted_steps[RecoveryStep.REPLAY]
+    )
+    assert sum(one.predicted_steps.values()) == pytest.approx(one.predicted_seconds)
+    assert judged(replace(again(), steps={})) == [], "nobody knows how much there was"
 
 
-def test_a_prediction_that_was_none_is_not_compared() -> None:
-    decided = a_decision(at=900.0)
-    unknown = tuple(replace(verdict, seconds=inf) for verdict in decided.tiers)
-    assert compared(found(TAKEN_OVER), [replace(decided, tiers=unknown)]) == []
+def test_in_active_replication_there_is_nothing_to_recover_nor_to_judge() -> None:
+    at_once = Recovery(seconds=0.0, detect_seconds=3.0, at=1_000.0)
+    spans = [TierSpan(tier=Tier.ACTIVE_REPLICATION, from_at=0.0, to_at=9_000.0)]
+    (one,) = recoveries("clicks", [at_once], HISTORIES, spans, count_detection=False)
+    assert (one.tier, one.seconds) == (Tier.ACTIVE_REPLICATION, 0.0)
+    assert judged(one) == []
 
 
 def test_tiers_and_steps_are_summed_up() -> None:

@@ -12,7 +12,6 @@ from ft_policies.recovery_model import (
     StepSeconds,
     recovery_seconds,
     rows_since_state,
-    rows_to_replay,
 )
 from ft_policies.tiers import Tier
 
@@ -138,35 +137,6 @@ def test_ages_may_be_of_many_intervals_and_streams() -> None:
         epoch_seconds=1.0,
     )
     intervals = np.array([5.0, 10.0, 20.0])
-    rows = rows_to_replay(
-        streams,
-        snapshot_age_seconds=intervals,
-        sync_age_seconds=5.0,
-        behind_seconds=np.zeros(6),
-    )
+    rows = rows_since_state(streams, snapshot_age_seconds=intervals, sync_age_seconds=5.0)
     assert rows.shape == (2, 3, 6)
-    assert rows[1, 2, 5] == pytest.approx(200.0 * 20.0 * 2.0)
-
-
-def test_rows_go_on_arriving_until_nothing_waits() -> None:
-    rows = rows_to_replay(LOAD, snapshot_age_seconds=20.0, sync_age_seconds=5.0, behind_seconds=4.0)
-    growth = 1.0 / (1.0 - 100.0 / 400.0)
-    assert rows == pytest.approx(np.array([0.0, 500.0, 900.0, 900.0, 2400.0, 2400.0]) * growth)
-    at_capacity = rows[-1] / 400.0
-    assert at_capacity * 400.0 == pytest.approx(100.0 * (20.0 + 4.0 + at_capacity))
-
-
-@given(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e4))
-def test_a_driver_at_its_limit_has_much_to_replay_but_not_endlessly(
-    rate: float, capacity: float, age: float
-) -> None:
-    load = Load(
-        rows_per_second=rate,
-        capacity_rows_per_second=capacity,
-        state_bytes=0.0,
-        epoch_seconds=1.0,
-    )
-    rows = rows_to_replay(load, snapshot_age_seconds=age, sync_age_seconds=age, behind_seconds=1.0)
-    assert np.isfinite(rows).all()
-    assert (rows[1:] >= rate).all()
-    assert rows.max() <= 10.001 * rate * (max(age, 1.0) + 1.0)
+    assert rows[1, 2, 5] == 200.0 * 20.0

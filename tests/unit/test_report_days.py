@@ -1,7 +1,7 @@
 """A stream's day as the control store has it, counted."""
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,12 +12,13 @@ from assets.reports.days import (
     costs_of,
     counted,
     measured_between,
-    ran_between,
     spans_of,
 )
 from assets.reports.storing import store
+from ft_policies.errors import PermanentError
 from ft_policies.tiers import Tier
 from resources.control.records import Sample
+from resources.control.schema import replicas, tier_changes
 from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,
@@ -61,8 +62,7 @@ def test_a_day_is_from_midnight_to_midnight() -> None:
 
 def test_only_streams_that_ran_are_counted(world: World) -> None:
     since, until = bounds(today(world))
-    assert ran_between(world, [CLICKS, "beta"], since, until) == [CLICKS]
-    assert ran_between(world, [CLICKS], since - 86_400.0, since) == []
+    assert counted(world, [CLICKS], since - 86_400.0, since) == []
     assert [row.stream for row in counted(world, [CLICKS, "beta"], since, until)] == [CLICKS]
     assert counted(world, ["beta"], since, until) == []
 
@@ -103,6 +103,26 @@ def test_a_recovery_counts_on_its_day(world: World) -> None:
     assert (row.recoveries, row.misses, row.slowest_seconds) == (1, 1, 12.0)
 
 
+def test_who_does_not_count_detection_misses_less(tmp_path: Path) -> None:
+    uncounted = {"mode": "pinned", "count_detection": False}
+    with simulated_worlds(tmp_path, controller=uncounted).open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "r1")
+        now = world.store.now()
+        measured(world, t_detect_seconds=5.0, recovery_seconds=12.0)
+        wait_for_the_clock(world.store)
+        (row,) = counted(world, [CLICKS], now - 60.0, now + 60.0)
+    assert (row.recoveries, row.misses, row.slowest_seconds) == (1, 0, 7.0)
+
+
+def test_who_was_sending_already_has_missed_nothing(world: World) -> None:
+    now = world.store.now()
+    measured(world, t_detect_seconds=30.0, recovery_seconds=0.0)
+    wait_for_the_clock(world.store)
+    (row,) = counted(world, [CLICKS], now - 60.0, now + 60.0)
+    assert (row.recoveries, row.misses, row.slowest_seconds) == (1, 0, 0.0)
+
+
 def test_the_past_ends_now(world: World) -> None:
     now = world.store.now()
     (row,) = counted(world, [CLICKS], now - 60.0, now + 86_400.0)
@@ -120,3 +140,30 @@ def test_a_day_that_was_reported_is_read_and_any_other_is_counted(world: World) 
     assert costs_of(world, day, [CLICKS]) == [row]
     assert costs_of(world, day, ["beta"]) == []
     assert [one.stream for one in costs_of(world, today(world), [CLICKS])] == [CLICKS]
+
+
+def test_a_day_that_has_not_begun_has_no_costs_yet(world: World) -> None:
+    tomorrow = today(world) + timedelta(days=1)
+    with pytest.raises(PermanentError, match=f"{tomorrow} has not begun"):
+        costs_of(world, tomorrow, [CLICKS])
+
+
+def test_who_ended_as_it_began_did_not_run(world: World) -> None:
+    ended = replicas.update().values(ended_at=replicas.c.registered_at)
+    world.store._database.execute(ended)
+    assert counted(world, [CLICKS], *bounds(today(world))) == []
+
+
+def test_a_day_whose_measurements_are_gone_is_not_counted_as_if_they_were_none(
+    world: World,
+) -> None:
+    day = today(world) - timedelta(days=30)
+    since, _ = bounds(day)
+    world.store._database.execute(replicas.update().values(registered_at=since))
+    world.store._database.execute(tier_changes.update().values(at=since, reached_at=since))
+    with pytest.raises(PermanentError, match=f"what {day} cost cannot be counted") as refused:
+        costs_of(world, day, [CLICKS])
+    assert "samples.keep" in refused.value.hint
+    assert costs_of(world, day, ["beta"]) == [], "it did not run"
+    lately = today(world) - timedelta(days=2)
+    assert [row.ran_seconds for row in costs_of(world, lately, [CLICKS])] == [86_400.0]

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from matplotlib.figure import Figure
 
+from assets.reports import plots
 from assets.reports.curves import OBJECTIVES, cells
 from assets.reports.plots import SHOWN_STREAMS, draw_costs, draw_recoveries, draw_what_if
 from assets.reports.rows import finite
@@ -91,6 +93,17 @@ def test_curves_are_drawn_for_any_number_of_streams(tmp_path: Path, streams: int
     drawn = draw_what_if({f"stream_{n}": found for n in range(streams)}, "USD", "what if")
     assert drawn.startswith(PNG)
     assert len(drawn) < 300_000, "it goes into Dagster's event log"
+
+
+def test_panels_without_a_stream_are_not_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(plots, "_png", drawn.append)
+    found = points(tmp_path)
+    draw_what_if({f"stream_{n}": found for n in range(4)}, "USD", "what if")
+    (figure,) = drawn
+    assert [panel.get_visible() for panel in figure.axes] == [True] * 4 + [False] * 2
 
 
 def test_recoveries_are_drawn_with_and_without_any() -> None:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import psutil
 import pytest
 
 from resources.control.store import ControlStore
@@ -89,3 +90,32 @@ def test_what_a_secondary_takes_does_not_pass_for_the_primary_s(store: ControlSt
     sampler.tend(secondary=False)  # it has taken over
     assert len(store.samples.series("words", "rss_bytes")) == 1
     assert len(store.samples.series("words", "secondary_cpu_cores")) == 1
+
+
+class Counted(NamedTuple):
+    bytes_sent: int
+    bytes_recv: int
+
+
+class Nic(NamedTuple):
+    flags: str
+
+
+def test_what_a_host_says_to_itself_is_no_traffic(
+    store: ControlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = {"lo": Counted(0, 0), "eth0": Counted(1_000, 5_000), "tun0": Counted(0, 0)}
+    nics = {"lo": Nic("up,loopback,running"), "eth0": Nic("up,broadcast,running")}
+    monkeypatch.setattr(psutil, "net_io_counters", lambda *, pernic: dict(counted))
+    monkeypatch.setattr(psutil, "net_if_stats", lambda: nics)
+    clock = SteppedClock()
+    sampler = Sampler(store, "words", "words-1", clock)
+    counted |= {"lo": Counted(9_000, 9_000), "eth0": Counted(2_000, 8_000), "tun0": Counted(500, 0)}
+    clock.step(MACHINE_SECONDS)
+    sampler.tend(secondary=False)
+    assert values(store)["host_network_sent_bytes_per_second"] == 1_500 / MACHINE_SECONDS
+    assert values(store)["host_network_received_bytes_per_second"] == 3_000 / MACHINE_SECONDS
+    del counted["eth0"]
+    clock.step(MACHINE_SECONDS)
+    sampler.tend(secondary=False)  # a network that is gone gives nothing back
+    assert values(store)["host_network_sent_bytes_per_second"] == 0.0

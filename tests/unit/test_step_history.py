@@ -6,7 +6,7 @@ from ft_policies.estimators import Observation
 from ft_policies.recovery_model import RecoveryStep
 from resources.control.lately import Primary
 from resources.control.records import ReplicaState, Sample
-from streaming.step_history import ORCHESTRATION_SECONDS, StepHistory
+from streaming.step_history import ORCHESTRATION_SECONDS, Recovery, StepHistory
 
 LEASE, HEARTBEAT = 3.0, 0.5
 
@@ -81,6 +81,17 @@ def test_reading_and_replaying_have_a_size_or_say_nothing() -> None:
     assert history().fastest_replay() == 0.0
 
 
+def test_a_start_that_read_nothing_says_nothing_of_reading() -> None:
+    found = history(
+        sample("t_read_snapshot_seconds", 0.01),
+        sample("read_snapshot_bytes", 0.0),
+        sample("t_replay_seconds", 0.3),
+        sample("replay_rows", 0.0),
+    )
+    assert step(found, RecoveryStep.READ_SNAPSHOT) == []
+    assert [one.seconds for one in step(found, RecoveryStep.REPLAY)] == [0.3]
+
+
 def test_detection_is_promised_by_the_lease_until_it_is_measured() -> None:
     warm = [one.seconds for one in step(history(), RecoveryStep.DETECT) if not one.cold]
     cold = [one.seconds for one in step(history(), RecoveryStep.DETECT) if one.cold]
@@ -96,7 +107,7 @@ def test_a_takeover_tells_its_detection_and_the_whole() -> None:
     )
     warm = [one for one in step(found, RecoveryStep.DETECT) if not one.cold]
     assert warm == [Observation(seconds=0.2, at=10.0)]
-    assert found.recoveries() == (Observation(seconds=4.0, at=10.0),)
+    assert found.recoveries() == (Recovery(seconds=4.0, detect_seconds=0.2, at=10.0),)
 
 
 def test_a_loss_without_a_secondary_counts_until_a_new_driver_is_launched() -> None:
@@ -109,7 +120,20 @@ def test_a_loss_without_a_secondary_counts_until_a_new_driver_is_launched() -> N
     )
     cold = [one for one in step(found, RecoveryStep.DETECT) if one.cold]
     assert cold == [Observation(seconds=6.0, cold=True, at=106.0)]
-    assert found.recoveries() == (Observation(seconds=21.0, cold=True, at=121.0),)
+    [recovery] = found.recoveries()
+    assert recovery == Recovery(seconds=21.0, detect_seconds=6.0, cold=True, at=121.0)
+    assert recovery.counted(count_detection=True) == 21.0
+    assert recovery.counted(count_detection=False) == 15.0
+
+
+def test_who_was_sending_already_has_recovered_nothing() -> None:
+    found = history(
+        sample("t_detect_seconds", 3.0, by="r2", at=10.0),
+        sample("recovery_seconds", 0.0, by="r2", at=10.0),
+    )
+    [recovery] = found.recoveries()
+    assert recovery.counted(count_detection=True) == 0.0
+    assert recovery.counted(count_detection=False) == 0.0
 
 
 def test_who_was_stopped_or_stuck_or_followed_by_a_secondary_was_not_lost() -> None:
