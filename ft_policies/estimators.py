@@ -11,6 +11,7 @@ the history counts. Newer observations count more: a change is followed, an outl
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from math import exp, inf, sqrt
 from statistics import NormalDist
 from typing import Protocol
@@ -28,17 +29,32 @@ OUTLIER_SPREADS = 3.0
 HALF_LIVES_KEPT = 5.0
 
 
+class Readiness(IntEnum):
+    """How ready the driver was that did a step: a readier one is faster."""
+
+    COLD = 0
+    """Launched for it, so that nothing had been rehearsed."""
+    BESIDE = 1
+    """A secondary, beside a primary that took its share of the machine."""
+    WARM = 2
+    """A secondary that took over, and had rehearsed."""
+    RUNNING = 3
+    """A secondary that took over, and was processing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """A step as it was measured; `size` is the bytes read or the rows replayed, 0 where it has none.
-
-    `cold`: in a driver that was launched for it, so that nothing had been rehearsed.
-    """
+    """A step as it was measured; `size` is the bytes read or the rows replayed, 0 where it has none."""
 
     seconds: float
     size: float = 0.0
-    cold: bool = False
+    readiness: Readiness = Readiness.WARM
     at: float = 0.0
+
+    @property
+    def cold(self) -> bool:
+        """Whether nothing had been rehearsed."""
+        return self.readiness is Readiness.COLD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +122,7 @@ class UpperQuantile(Estimator):
     half_life: float = 7.0
 
     def line(self, history: Sequence[Observation]) -> Line:
-        """The bound for any size; beyond the largest that was seen it grows in proportion."""
+        """The bound for any size; where no slope was seen it grows in proportion beyond the largest."""
         if not history:
             return UNKNOWN
         newest = sorted(history, key=lambda one: one.at)[-int(HALF_LIVES_KEPT * self.half_life) :]
@@ -121,7 +137,7 @@ class UpperQuantile(Estimator):
         return Line(
             base=max(bound, 0.0),
             slope=growth,
-            steepest=max(bound, 0.0) / largest + growth if largest > 0 else 0.0,
+            steepest=max(bound, 0.0) / largest if largest > 0 and not _differ(sizes) else 0.0,
             unsure=max(1.0 - 1.0 / factor, 0.0),
             samples=len(history),
         )
@@ -144,7 +160,7 @@ class UpperQuantile(Estimator):
 def _typical(seconds: FloatArray, sizes: FloatArray, weights: FloatArray) -> tuple[float, float]:
     """Base and slope, neither below 0: the median of all slopes between two observations (Theil-Sen)."""
     level = _quantile(seconds, weights, 0.5)
-    if len(sizes) < FEWEST_FOR_A_LINE or sizes.max() < LEAST_SIZE_RATIO * sizes.min():
+    if not _differ(sizes):
         return level, 0.0
     left, right = np.triu_indices(len(sizes), k=1)
     apart = sizes[right] - sizes[left]
@@ -160,6 +176,11 @@ def _typical(seconds: FloatArray, sizes: FloatArray, weights: FloatArray) -> tup
         return base, slope
     some = sizes > 0
     return 0.0, _quantile(seconds[some] / sizes[some], weights[some], 0.5)
+
+
+def _differ(sizes: FloatArray) -> bool:
+    """Whether there is a slope to be seen."""
+    return len(sizes) >= FEWEST_FOR_A_LINE and sizes.max() >= LEAST_SIZE_RATIO * sizes.min()
 
 
 def _quantile(values: FloatArray, weights: FloatArray, share: float) -> float:

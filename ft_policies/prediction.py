@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from ft_policies.estimators import Estimator, Line, Observation, UpperQuantile
+from ft_policies.estimators import Estimator, Line, Observation, Readiness, UpperQuantile
 from ft_policies.recovery_model import (
     GOES_THROUGH,
     STEPS,
@@ -19,32 +19,37 @@ from ft_policies.recovery_model import (
     recovery_seconds,
     rows_since_state,
 )
-from ft_policies.tiers import Tier
+from ft_policies.tiers import SECONDARY, Tier
+
+READINESS = {
+    tier: Readiness.RUNNING
+    if SECONDARY[tier].process
+    else Readiness.WARM
+    if SECONDARY[tier].deploy
+    else Readiness.COLD
+    for tier in Tier
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histories:
-    """What was measured of one stream, oldest first; `writes` are its shipped snapshots (bytes, seconds).
-
-    Cold observations are of freshly launched drivers, warm ones of secondaries that have rehearsed.
-    """
+    """What was measured of one stream, oldest first; `writes` are its shipped snapshots (bytes, seconds)."""
 
     steps: Mapping[RecoveryStep, Sequence[Observation]]
     writes: Sequence[Observation] = ()
 
-    def of(self, step: RecoveryStep, *, cold: bool) -> Sequence[Observation]:
+    def of(self, step: RecoveryStep, wanted: Readiness) -> Sequence[Observation]:
         """What a step is judged by; none if there is nothing to go by.
 
-        Cold ones may stand for warm ones, which are faster; not the other way round. Until a snapshot was
-        read, what it took to write one stands for that, as in the thesis.
+        Less ready ones may stand for readier ones, which are faster; not the other way round. Until a
+        snapshot was read, what it took to write one stands for that, as in the thesis.
         """
         history = self.steps.get(step, ())
-        found = [one for one in history if one.cold is cold]
-        if not found and not cold:
-            found = list(history)
-        if not found and step is RecoveryStep.READ_SNAPSHOT:
-            found = [one for one in self.writes if one.size > 0]
-        return found
+        known = {one.readiness for one in history if one.readiness <= wanted}
+        if known:
+            return [one for one in history if one.readiness is max(known)]
+        written = step is RecoveryStep.READ_SNAPSHOT
+        return [one for one in self.writes if one.size > 0] if written else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +190,7 @@ class RecoveryModel:
 
     estimator: Estimator = field(default_factory=UpperQuantile)
     count_detection: bool = True
-    correlation: float = 0.5
+    correlation: float = 0.25
 
     def predict(
         self,
@@ -227,10 +232,12 @@ class RecoveryModel:
         )
 
     def lines(self, histories: Histories) -> list[list[Line]]:
-        """By tier, then by step: cold observations are for `passive_replication`, warm ones for the rest."""
-        cold = [self.estimator.line(histories.of(step, cold=True)) for step in STEPS]
-        warm = [self.estimator.line(histories.of(step, cold=False)) for step in STEPS]
-        return [cold if tier is Tier.PASSIVE_REPLICATION else warm for tier in TIERS]
+        """By tier, then by step."""
+        of = {
+            one: [self.estimator.line(histories.of(step, one)) for step in STEPS]
+            for one in set(READINESS.values())
+        }
+        return [of[READINESS[tier]] for tier in TIERS]
 
     def seconds(
         self, bounds: Bounds, load: Load, ages: StateAges, *, precise: BoolLike = True

@@ -1,15 +1,15 @@
 """The steps of a stream's recoveries, as its replicas have measured them.
 
-A step is cold in a replica that was launched as the primary, warm in a secondary that has rehearsed.
-Samples are kept for some days only, so a replica whose start is among them no more is an old one: a
-secondary that has waited long. The start of a driver counts likewise: that of a secondary shares the
-machine with its primary, and takes longer.
+A step is cold in a replica that was launched as the primary, warm in a secondary that took over. What a
+secondary does before that shares the machine with its primary, and takes longer. Samples are kept for some days only, so a replica whose start is among them no more is an old one: a
+secondary that has waited long.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ft_policies.estimators import Observation
+from ft_policies.estimators import Observation, Readiness
 from ft_policies.recovery_model import RecoveryStep
 from resources.control.lately import Primary
 from resources.control.records import ReplicaState, Sample
@@ -66,6 +66,13 @@ class StepHistory:
             if one.name in SIZES.values()
         }
         self._losses = list(self._lost(primaries))
+        self._taken_over: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        self._first_replay: dict[str, float] = {}
+        for one in samples:
+            if one.name == RECOVERY:
+                self._taken_over[one.replica].append((one.at - one.value, one.at))
+            elif one.name == REPLAY:
+                self._first_replay.setdefault(one.replica, one.at)
 
     def steps(self, *, lease: float) -> dict[RecoveryStep, tuple[Observation, ...]]:
         """What each step took, oldest first; without a detected failure, what the lease promises."""
@@ -76,7 +83,8 @@ class StepHistory:
             if one.detect_seconds > 0
         )
         cold = tuple(
-            Observation(seconds=s, cold=True, at=one.registered_at) for one, s in self._losses
+            Observation(seconds=s, readiness=Readiness.COLD, at=one.registered_at)
+            for one, s in self._losses
         )
         detect = with_promises(warm + cold, lease=lease, heartbeat=self._heartbeat)
         return {RecoveryStep.DETECT: detect, **found}
@@ -112,8 +120,16 @@ class StepHistory:
                 continue
             size = self._sizes.get((SIZES[name], one.replica, one.epoch)) if name in SIZES else 0.0
             if size is not None and (size > 0 or name != READ):
-                cold = one.replica in self._cold
-                yield Observation(seconds=one.value, size=size, cold=cold, at=one.at)
+                readiness = self._readiness(one)
+                yield Observation(seconds=one.value, size=size, readiness=readiness, at=one.at)
+
+    def _readiness(self, one: Sample) -> Readiness:
+        if one.replica in self._cold:
+            return Readiness.COLD
+        if not any(begun <= one.at <= level for begun, level in self._taken_over[one.replica]):
+            return Readiness.BESIDE
+        processed = one.name == REPLAY and self._first_replay[one.replica] < one.at
+        return Readiness.RUNNING if processed else Readiness.WARM
 
     def _takeovers(self) -> Iterator[Recovery]:
         """Those by secondaries, which tell their detection together with the whole.
@@ -158,5 +174,6 @@ def with_promises(
     for cold in (False, True):
         if not any(one.cold is cold for one in detected):
             promised = lease + heartbeat + (ORCHESTRATION_SECONDS if cold else 0.0)
-            promises += [Observation(seconds=promised, cold=cold)] * AS_SURE_AS
+            readiness = Readiness.COLD if cold else Readiness.WARM
+            promises += [Observation(seconds=promised, readiness=readiness)] * AS_SURE_AS
     return (*promises, *detected)

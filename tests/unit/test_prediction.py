@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.estimators import MaxOfHistory, Observation
+from ft_policies.estimators import MaxOfHistory, Observation, Readiness
 from ft_policies.prediction import Bounds, Histories, Prediction, RecoveryModel, StateAges
 from ft_policies.recovery_model import TIERS, FloatArray, Load, RecoveryStep, recovery_seconds
 from ft_policies.thesis_model import ThesisModel
@@ -34,7 +34,9 @@ def histories(
     for step in RecoveryStep:
         known = [(COLD, True)] * cold + [(WARM, False)] * warm
         steps[step] = [
-            Observation(seconds=one[step], cold=is_cold, at=at)
+            Observation(
+                seconds=one[step], readiness=Readiness.COLD if is_cold else Readiness.WARM, at=at
+            )
             for one, is_cold in known
             if step in one and step != without
             for at in range(count)
@@ -126,14 +128,14 @@ def replays_by_rows() -> Histories:
     """A second, and one more for 500 rows; reading takes a second for 10 MB."""
     steps = dict(histories().steps)
     steps[RecoveryStep.REPLAY] = [
-        Observation(seconds=1.0 + rows / 500.0, size=rows, cold=cold, at=rows)
+        Observation(seconds=1.0 + rows / 500.0, size=rows, readiness=readiness, at=rows)
         for rows in (100.0, 300.0, 500.0, 1000.0, 2000.0, 3000.0)
-        for cold in (True, False)
+        for readiness in (Readiness.COLD, Readiness.WARM)
     ]
     steps[RecoveryStep.READ_SNAPSHOT] = [
-        Observation(seconds=size / 1e7, size=size, cold=cold, at=size)
+        Observation(seconds=size / 1e7, size=size, readiness=readiness, at=size)
         for size in (1e6, 1e7, 5e7, 1e8)
-        for cold in (True, False)
+        for readiness in (Readiness.COLD, Readiness.WARM)
     ]
     return Histories(steps=steps)
 
@@ -246,3 +248,14 @@ def test_a_stream_at_rest_has_nothing_or_no_end_to_replay() -> None:
     some = ThesisModel().predict(histories(), idle, rows_since_snapshot=10.0)
     assert nothing.seconds[1] == pytest.approx(0.4)
     assert some.seconds[1] == np.inf
+
+
+def test_a_step_is_judged_by_those_who_were_as_ready_or_else_by_less_ready_ones() -> None:
+    kinds = [Readiness.COLD, Readiness.BESIDE, Readiness.WARM, Readiness.RUNNING]
+    every = [Observation(seconds=9.0 - one, readiness=one) for one in kinds]
+    known = Histories(steps={RecoveryStep.REPLAY: every})
+    assert [known.of(RecoveryStep.REPLAY, one) for one in kinds] == [[one] for one in every]
+    early = Histories(steps={RecoveryStep.REPLAY: every[:2]})
+    assert early.of(RecoveryStep.REPLAY, Readiness.RUNNING) == [every[1]]
+    late = Histories(steps={RecoveryStep.REPLAY: every[1:]})
+    assert late.of(RecoveryStep.REPLAY, Readiness.COLD) == []

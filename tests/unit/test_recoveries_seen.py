@@ -7,7 +7,7 @@ import pytest
 
 from assets.reports.model import summary
 from assets.reports.recoveries import Compared, Recovered, compared, recoveries
-from ft_policies.estimators import MaxOfHistory, Observation
+from ft_policies.estimators import MaxOfHistory, Observation, Readiness
 from ft_policies.prediction import Histories, RecoveryModel
 from ft_policies.recovery_model import RecoveryStep
 from ft_policies.tier_spans import TierSpan
@@ -29,12 +29,12 @@ HISTORIES = Histories(
         RecoveryStep.DETECT: (
             Observation(seconds=3.5),  # what the lease promises, without a time
             Observation(seconds=1.5, at=996.5),
-            Observation(seconds=20.0, at=1_985.0, cold=True),
+            Observation(seconds=20.0, at=1_985.0, readiness=Readiness.COLD),
         ),
-        RecoveryStep.DEPLOY: (Observation(seconds=9.0, at=1_994.0, cold=True),),
+        RecoveryStep.DEPLOY: (Observation(seconds=9.0, at=1_994.0, readiness=Readiness.COLD),),
         RecoveryStep.REPLAY: (
             Observation(seconds=2.0, at=1_000.5),
-            Observation(seconds=4.0, at=2_000.0, cold=True),
+            Observation(seconds=4.0, at=2_000.0, readiness=Readiness.COLD),
         ),
     }
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ft_policies.costs import ALL_COSTS, ASSUMED_SHARES, EC2, Usage, weighted
-from ft_policies.estimators import Observation
+from ft_policies.estimators import Observation, Readiness
 from ft_policies.prediction import Histories
 from ft_policies.recovery_model import Load, RecoveryStep
 from ft_policies.simulator.formulas import Ranking, costs, predictions
@@ -117,7 +117,7 @@ def test_of_what_was_never_seen_a_fitted_system_takes_what_is_usual() -> None:
 
 
 def test_a_step_that_was_measured_replaces_the_usual_one() -> None:
-    slow = {RecoveryStep.DEPLOY: [Observation(seconds=100.0, cold=True)] * 20}
+    slow = {RecoveryStep.DEPLOY: [Observation(seconds=100.0, readiness=Readiness.COLD)] * 20}
     system = fitted(seen(histories=Histories(steps=slow)))
     usual = fitted(seen())
     found, before = (predictions(one, precise=True)(RATES, STATES) for one in (system, usual))

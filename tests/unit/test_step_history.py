@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ft_policies.estimators import Observation
+from ft_policies.estimators import Observation, Readiness
 from ft_policies.recovery_model import RecoveryStep
 from resources.control.lately import Primary
 from resources.control.records import ReplicaState, Sample
@@ -41,7 +41,7 @@ def step(found: StepHistory, step: RecoveryStep) -> list[Observation]:
     return list(found.steps(lease=LEASE)[step])
 
 
-def test_a_launched_primary_is_cold_and_a_rehearsed_secondary_warm() -> None:
+def test_a_launched_primary_is_cold_and_a_secondary_starts_beside_its_primary() -> None:
     found = history(
         sample("t_deploy_seconds", 8.0),
         sample("t_wire_receive_seconds", 4.0, at=1.0),
@@ -52,15 +52,36 @@ def test_a_launched_primary_is_cold_and_a_rehearsed_secondary_warm() -> None:
         sample("t_wire_receive_seconds", 5.0, by="r3", at=3.0),
     )
     assert step(found, RecoveryStep.WIRE_RECEIVE) == [
-        Observation(seconds=4.0, cold=True, at=1.0),
-        Observation(seconds=2.0, cold=False, at=2.0),
-        Observation(seconds=5.0, cold=True, at=3.0),  # it had no time to rehearse
+        Observation(seconds=4.0, readiness=Readiness.COLD, at=1.0),
+        Observation(seconds=2.0, readiness=Readiness.BESIDE, at=2.0),
+        Observation(seconds=5.0, readiness=Readiness.COLD, at=3.0),  # it had no time to rehearse
     ]
     deploys = step(found, RecoveryStep.DEPLOY)
     assert [(one.seconds, one.cold) for one in deploys] == [(8.0, True), (12.0, False), (9.0, True)]
 
 
-def test_a_replica_whose_start_is_forgotten_has_long_been_warm() -> None:
+def test_a_secondary_that_takes_over_is_warm_and_one_that_processed_goes_on_running() -> None:
+    found = history(
+        sample("t_rehearse_seconds", 6.0, by="warm"),
+        sample("t_replay_seconds", 3.0, by="warm", at=20.0, epoch=7),
+        sample("recovery_seconds", 4.0, by="warm", at=20.0),
+        sample("replay_rows", 100.0, by="warm", at=20.1, epoch=7),
+        sample("t_rehearse_seconds", 6.0, by="running"),
+        sample("t_replay_seconds", 8.0, by="running", at=30.0, epoch=9),
+        sample("replay_rows", 100.0, by="running", at=30.1, epoch=9),
+        sample("t_replay_seconds", 0.1, by="running", at=50.0, epoch=19),
+        sample("recovery_seconds", 0.4, by="running", at=50.0),
+        sample("replay_rows", 10.0, by="running", at=50.1, epoch=19),
+    )
+    replays = [(one.seconds, one.readiness) for one in step(found, RecoveryStep.REPLAY)]
+    assert replays == [
+        (3.0, Readiness.WARM),
+        (8.0, Readiness.BESIDE),
+        (0.1, Readiness.RUNNING),
+    ]
+
+
+def test_a_replica_whose_start_is_forgotten_is_not_a_launched_one() -> None:
     [send] = step(history(sample("t_wire_send_seconds", 0.1)), RecoveryStep.WIRE_SEND)
     assert not send.cold
 
@@ -119,7 +140,7 @@ def test_a_loss_without_a_secondary_counts_until_a_new_driver_is_launched() -> N
         primaries=primaries,
     )
     cold = [one for one in step(found, RecoveryStep.DETECT) if one.cold]
-    assert cold == [Observation(seconds=6.0, cold=True, at=106.0)]
+    assert cold == [Observation(seconds=6.0, readiness=Readiness.COLD, at=106.0)]
     [recovery] = found.recoveries()
     assert recovery == Recovery(seconds=21.0, detect_seconds=6.0, cold=True, at=121.0)
     assert recovery.counted(count_detection=True) == 21.0
