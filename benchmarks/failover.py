@@ -14,13 +14,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from math import isfinite
+from dataclasses import asdict
 from pathlib import Path
 from typing import Protocol
 
 from rich.console import Console
 
 from benchmarks import failover_trial as trial
+from benchmarks.failover_foretelling import written
 from benchmarks.failover_plain import plain_spark
 from benchmarks.failover_plot import draw
 from benchmarks.failover_stream import supervised_stream
@@ -99,7 +100,8 @@ def run(
         for tier in tiers:
             stream.hold(tier)
             yield measure(tier.value, state, stream, kills, step)
-        yield Proof(state, stream.prove())
+        steps = stream.steps()
+        yield Proof(state, stream.prove(), steps)
 
 
 def row_of(found: Found, plain: float | None) -> dict[str, str | int | float]:
@@ -174,25 +176,22 @@ def _measured(state: State, given: argparse.Namespace, console: Console) -> int:
         console.print("not everything was measured: nothing is written")
         return max(benchmark.show(), 1)
     draw(found, DOCS / f"{benchmark.name}.png")
-    lines = [json.dumps(one) for one in _recoveries(found)]
-    recoveries_of(state.name).write_text("\n".join(lines) + "\n")
+    kept = {"steps": written(proofs[0].steps), "recoveries": list(_recoveries(found))}
+    recoveries_of(state.name).write_text(json.dumps(kept) + "\n")
     return benchmark.finish()
 
 
 def _recoveries(found: list[Found]) -> Iterator[dict[str, object]]:
-    """What `prediction.py` judges: said and seen of each recovery that there was something to do for."""
+    """What `prediction.py` judges: known before and seen, of each recovery that there was something to do for."""
     for one in found:
         if one.contender in (PLAIN, Tier.ACTIVE_REPLICATION):
             continue
         for kill in one.failovers:
+            assert kill.known is not None
             yield {
-                "state": one.state.name,
                 "tier": one.contender,
                 "observed": round(kill.observed, 3),
-                "predicted": {
-                    model: round(said, 3) if isfinite(said) else None
-                    for model, said in kill.predicted.items()
-                },
+                "known": asdict(kill.known),
             }
 
 

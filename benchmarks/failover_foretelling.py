@@ -1,33 +1,89 @@
-"""What the models say before a kill of what it will take, and what it took."""
+"""What is known before a kill, what the models make of it, and what the recovery took.
 
+What is known can be kept as JSON, so that a model which is better than today's can be judged by the same
+failovers.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from math import nan
+from typing import Any, TypeAlias
 
-from ft_policies.prediction import RecoveryModel, StateAges
-from ft_policies.recovery_model import TIERS
+from ft_policies.estimators import Observation, Readiness
+from ft_policies.prediction import Histories, RecoveryModel, StateAges
+from ft_policies.recovery_model import TIERS, Load, RecoveryStep
 from ft_policies.thesis_model import ThesisModel
 from ft_policies.tiers import Tier
-from orchestration.reviewed import Reviewed, gather
+from orchestration.reviewed import gather
 from streaming.measuring import measure
 from streaming.observing import observe
 from streaming.world import World
 
+Steps: TypeAlias = Mapping[RecoveryStep, Sequence[Observation]]
 
-def foretold(world: World, stream: str, tier: Tier) -> dict[str, float]:
-    """Seconds of a recovery if the primary failed now, by each model; infinite if it cannot tell."""
-    row = world.store.streams.get(stream)
-    assert row is not None
-    [one] = gather(world, [row])
-    measured = one.measured
-    since = float(measured.load.rows_per_second) * measured.snapshot_age_seconds
-    found = {
-        "ours": RecoveryModel().predict_at(
-            measured.histories, measured.load, _ages(world, stream, one)
-        ),
-        "thesis": ThesisModel(count_detection=True).predict(
-            measured.histories, measured.load, rows_since_snapshot=since
-        ),
-    }
-    return {name: float(one.seconds[TIERS.index(tier)]) for name, one in found.items()}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of a stream just before a kill, but for what its steps took; `writes` are bytes and seconds."""
+
+    at: float
+    rows_per_second: float
+    capacity_rows_per_second: float
+    state_bytes: float
+    epoch_seconds: float
+    snapshot_age: float
+    sync_age: float
+    rows_since_snapshot: float
+    writes: Sequence[tuple[float, float]]
+
+    @classmethod
+    def of(cls, world: World, stream: str) -> "Known":
+        """Ages are in epochs that were decided since: what has to be replayed."""
+        row = world.store.streams.get(stream)
+        assert row is not None
+        [one] = gather(world, [row])
+        load, seen = one.measured.load, observe(world, stream)
+        newest, secondary = world.store.snapshots.newest(stream), seen.secondary
+        decided = -1 if seen.epoch is None else seen.epoch.epoch
+
+        def age(epoch: int | None) -> float:
+            return (decided - (-1 if epoch is None else epoch)) * float(load.epoch_seconds)
+
+        return cls(
+            at=one.measured.at,
+            rows_per_second=float(load.rows_per_second),
+            capacity_rows_per_second=float(load.capacity_rows_per_second),
+            state_bytes=float(load.state_bytes),
+            epoch_seconds=float(load.epoch_seconds),
+            snapshot_age=age(None if newest is None else newest.epoch),
+            sync_age=age(None if secondary is None else secondary.epoch),
+            rows_since_snapshot=float(load.rows_per_second) * one.measured.snapshot_age_seconds,
+            writes=[(write.size, write.seconds) for write in one.measured.histories.writes],
+        )
+
+    def foretell(self, steps: Steps, tier: Tier) -> dict[str, float]:
+        """Seconds of a recovery if the primary failed then, by each model; infinite if it cannot tell."""
+        writes = [Observation(seconds=seconds, size=size) for size, seconds in self.writes]
+        histories = Histories(steps=steps, writes=writes)
+        load = Load(
+            rows_per_second=self.rows_per_second,
+            capacity_rows_per_second=self.capacity_rows_per_second,
+            state_bytes=self.state_bytes,
+            epoch_seconds=self.epoch_seconds,
+        )
+        ages = StateAges(snapshot=self.snapshot_age, sync=self.sync_age)
+        found = {
+            "ours": RecoveryModel().predict_at(histories, load, ages),
+            "thesis": ThesisModel(count_detection=True).predict(
+                histories, load, rows_since_snapshot=self.rows_since_snapshot
+            ),
+        }
+        return {name: float(one.seconds[TIERS.index(tier)]) for name, one in found.items()}
+
+
+def measured_steps(world: World, stream: str) -> Steps:
+    """What the steps of a stream's recoveries took until now."""
+    return measure(world.store, [world.project.stream(stream)])[stream].histories.steps
 
 
 def recovered_in(world: World, stream: str, *, since_at: float) -> float:
@@ -36,17 +92,18 @@ def recovered_in(world: World, stream: str, *, since_at: float) -> float:
     return next((one.seconds for one in measured.recoveries if one.at >= since_at), nan)
 
 
-def _ages(world: World, stream: str, one: Reviewed) -> StateAges:
-    """How far the newest snapshot and the secondary's state are behind what is decided."""
-    seen, newest = observe(world, stream), world.store.snapshots.newest(stream)
-    decided = -1 if seen.epoch is None else seen.epoch.epoch
-    epoch_seconds = float(one.measured.load.epoch_seconds)
+def written(steps: Steps) -> dict[str, Any]:
+    """Steps as JSON."""
+    return {step.value: [asdict(one) for one in all_] for step, all_ in steps.items()}
 
-    def age(epoch: int | None) -> float:
-        return (decided - (-1 if epoch is None else epoch)) * epoch_seconds
 
-    secondary = seen.secondary
-    return StateAges(
-        snapshot=age(None if newest is None else newest.epoch),
-        sync=age(None if secondary is None else secondary.epoch),
-    )
+def read_until(kept: Mapping[str, Any], at: float) -> Steps:
+    """What of them had been measured at a time."""
+    return {
+        RecoveryStep(step): [
+            Observation(**{**one, "readiness": Readiness(one["readiness"])})
+            for one in all_
+            if one["at"] <= at
+        ]
+        for step, all_ in kept.items()
+    }

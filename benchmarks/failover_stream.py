@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import failover_trial as trial
+from benchmarks.failover_foretelling import Steps, measured_steps
 from benchmarks.failover_proof import rows_that_differ
 from benchmarks.failover_trial import Failover, Meter, State, Steady, Usage
 from benchmarks.killing import await_that, kill_primary
@@ -108,7 +109,11 @@ class SupervisedStream:
         """Kill -9 the primary's driver, and time the next epoch in the ledger."""
         killed = kill_primary(self._world, NAME, self._tier)
         found = Failover.split(killed.to_next_epoch, self._steps(killed.at, killed.successor))
-        return replace(found, predicted=killed.predicted, observed=killed.to_level)
+        return replace(found, known=killed.known, observed=killed.to_level)
+
+    def steps(self) -> Steps:
+        """All that was measured of it."""
+        return measured_steps(self._world, NAME)
 
     def steady(self) -> Steady:
         """What the tier costs while nothing happens."""

@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 import psutil
 
+from benchmarks.failover_foretelling import Known, Steps
+
 PAYLOAD_BYTES, SEED, PARTS = 1024, 3, 2
 RATE, FILL_RATE, BATCH_ROWS = 500, 20_000, 20_000
 # Two drivers share two cores: an epoch takes either of them most of a second.
@@ -45,10 +47,10 @@ class Failover:
 
     seconds: float
     steps: Mapping[str, float]
-    predicted: Mapping[str, float] = field(default_factory=dict)
-    """What each model had said before of the whole recovery, until the stream is level."""
+    known: Known | None = None
+    """What was known before."""
     observed: float = 0.0
-    """What that took."""
+    """What the whole recovery took, until the stream was level."""
 
     @classmethod
     def split(cls, seconds: float, steps: Mapping[str, float]) -> "Failover":
@@ -91,10 +93,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """How many rows of all that a stream put out differ from what a batch puts out."""
+    """What is left of a stream: how many rows of all it put out differ from a batch's, and what was measured."""
 
     state: State
     differing: int
+    steps: Steps
 
 
 def wait(condition: Condition, what: str, story: Callable[[], str]) -> None:

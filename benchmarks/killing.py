@@ -5,7 +5,7 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from benchmarks.failover_foretelling import foretold, recovered_in
+from benchmarks.failover_foretelling import Known, measured_steps, recovered_in
 from benchmarks.failover_trial import Condition, wait
 from benchmarks.live_project import story
 from ft_policies.health import Health
@@ -20,6 +20,7 @@ class Killed:
     """One kill: when, seconds until the next epoch and until the stream was level, and who went on."""
 
     at: float
+    known: Known
     predicted: Mapping[str, float]
     to_next_epoch: float
     to_level: float
@@ -32,7 +33,8 @@ def kill_primary(world: World, stream: str, tier: Tier) -> Killed:
     store, killed = world.store, observe(world, stream).primary
     assert killed is not None
     assert killed.pid is not None
-    said = foretold(world, stream, tier)
+    known = Known.of(world, stream)
+    said = known.foretell(measured_steps(world, stream), tier)
     at = store.now()
     os.kill(killed.pid, signal.SIGKILL)
     last = store.ledger.last(stream)
@@ -52,6 +54,7 @@ def kill_primary(world: World, stream: str, tier: Tier) -> Killed:
     assert primary is not None
     return Killed(
         at=at,
+        known=known,
         predicted=said,
         to_next_epoch=entry.committed_at - at,
         to_level=recovered_in(world, stream, since_at=at),

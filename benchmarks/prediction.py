@@ -1,24 +1,28 @@
-"""How well recoveries are predicted: what was said before each kill of the failover benchmark, and what it took.
+"""How well recoveries are predicted: from what was known before each kill of the failover benchmark.
 
-`make bench-failover` keeps both in `results/recoveries_*.jsonl`; this judges them. A prediction is an upper
-bound: at least 95 in 100 recoveries should stay under it, and it should not be much higher than they are.
+`make bench-failover` keeps what was known, and what the recovery took, in `results/recoveries_*.json`; this
+judges the models of today by it. A prediction is an upper bound: at least 95 in 100 recoveries should stay
+under it, and it should not be much higher than they are.
 `active_replication` is left out: there is nothing to recover.
 """
 
 import json
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
+from benchmarks.failover_foretelling import Known, read_until
 from benchmarks.harness import RESULTS, Benchmark
+from ft_policies.tiers import Tier
 
 FEWEST = 40
+STATES = ("small", "large")
 NOTES = (
     "Recoveries of the failover benchmark, in both states: seconds from the last sign of life until the stream "
-    "was level, against what each model said just before the kill from what had been measured until then. "
+    "was level, against what each model says from what had been measured just before the kill. "
     "`ours` is an upper quantile of each step over its size, `thesis` the baseline with detection counted. "
     "A prediction that was not possible yet (a step that was never measured) is counted apart."
 )
@@ -41,20 +45,23 @@ class Foretold:
 
 
 def recoveries_of(state: str) -> Path:
-    """Where the failover benchmark keeps what it said and saw with a state."""
-    return RESULTS / f"recoveries_{state}.jsonl"
+    """Where the failover benchmark keeps what it knew and saw with a state."""
+    return RESULTS / f"recoveries_{state}.json"
 
 
 def read() -> list[Foretold]:
     """All recoveries of the last failover benchmark, once for each model."""
-    return [
-        Foretold(
-            kill["tier"], kill["state"], model, inf if said is None else said, kill["observed"]
-        )
-        for path in sorted(RESULTS.glob("recoveries_*.jsonl"))
-        for kill in map(json.loads, path.read_text().splitlines())
-        for model, said in kill["predicted"].items()
-    ]
+    return [one for state in STATES if recoveries_of(state).exists() for one in _of(state)]
+
+
+def _of(state: str) -> Iterator[Foretold]:
+    """Each model gets what had been measured before the kill, and nothing of what came after."""
+    kept = json.loads(recoveries_of(state).read_text())
+    for kill in kept["recoveries"]:
+        known = Known(**kill["known"])
+        said = known.foretell(read_until(kept["steps"], known.at), Tier(kill["tier"]))
+        for model, predicted in said.items():
+            yield Foretold(kill["tier"], state, model, predicted, kill["observed"])
 
 
 def judge(benchmark: Benchmark, model: str, tier: str, all_of_it: Sequence[Foretold]) -> None:
@@ -76,7 +83,7 @@ def main() -> int:
     """Judge both models, tier by tier and in all."""
     every = read()
     if not every:
-        print("run `make bench-failover` first: it keeps what was said before each kill")
+        print("run `make bench-failover` first: it keeps what was known before each kill")
         return 1
     benchmark = Benchmark("prediction", "Recoveries as foretold and as they were", NOTES)
     for model in sorted({one.model for one in every}):
