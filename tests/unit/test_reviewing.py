@@ -1,6 +1,7 @@
 """The review: from what was measured to a tier for each stream."""
 
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from time import process_time
 
@@ -24,7 +25,8 @@ from tests.fakes.worlds import (
     a_wanted_stream,
     simulated_worlds,
 )
-from tests.support.reviewing import AT_ONCE, a_world, measured
+from tests.support.control_builders import a_snapshot
+from tests.support.reviewing import AT_ONCE, STEPS, USE, a_world, measured
 
 AR, AS, PSH, PSC, DEP, PR = Tier
 
@@ -194,6 +196,15 @@ def test_a_lease_that_is_declared_anew_is_noticed(tmp_path: Path) -> None:
         after = decided(world)
     assert before.tiers[1].steps[RecoveryStep.DETECT] > 60.0
     assert after.tiers[1].steps[RecoveryStep.DETECT] < 60.0
+
+
+def test_a_snapshot_that_is_written_is_noticed_until_one_was_read(tmp_path: Path) -> None:
+    known = {name: value for name, value in {**STEPS, **USE}.items() if "read" not in name}
+    with a_world(tmp_path, objective="5m") as world:
+        measured(world, samples=known)
+        assert decided(world).tiers[-1].seconds == inf
+        world.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS, created_at=1.0))
+        assert decided(world).tiers[-1].seconds < inf
 
 
 def test_many_streams_are_reviewed_at_once(tmp_path: Path) -> None:
