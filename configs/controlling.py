@@ -65,6 +65,16 @@ class Controller(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _predicts_what_it_chooses(self) -> Self:
+        if self.estimator == "thesis" and (self.snapshot_every or self.sync_every):
+            raise cannot_hold(
+                ("estimator",),
+                "predicts the same at any interval, so the longest would always be chosen: "
+                "leave out snapshot_every and sync_every, or take quantile",
+            )
+        return self
+
     def demand_room(self, *, checkpoint_every: float | None, sync: float) -> None:
         """Refuse bounds that keep out what the stream begins with."""
         for field, bounds, seconds, declared_as in (

@@ -4,12 +4,13 @@ Times are seconds on one clock; floats or arrays, a place per stream.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ft_policies.controller import Choice, ControllerPolicy, Situation, Why
 from ft_policies.costs import SECONDS_OF_AN_HOUR
 from ft_policies.recovery_model import TIERS, FloatArray, FloatLike
 from ft_policies.tiers import SECONDARY
@@ -18,6 +19,8 @@ IntArray: TypeAlias = NDArray[np.intp]
 
 # An hour that ends now has ended, whatever the last digits of two timestamps say.
 _SLACK_HOURS = 1e-6
+
+RELEASE_SECONDS = 60.0  # how long a release may take, including the wait for the next review
 
 _HAS_SECONDARY = np.array([SECONDARY[tier].deploy for tier in TIERS])
 
@@ -43,18 +46,47 @@ def kept(
     started_at: FloatArray,
     now: float,
     allowed: NDArray[np.bool_],
-    release_seconds: float = 60.0,
+    release_seconds: float = RELEASE_SECONDS,
 ) -> IntArray:
     """The tiers that streams should be in, given those that are wanted: indices into `TIERS`.
 
     Where the wanted tier has no secondary but an instance is paid for still, the fastest allowed tier
-    uses it, until `release_seconds` before its hour ends: so long a release may take, including the
-    wait for the next review. `started_at` (n,) is NaN where there is no secondary; `allowed` is (n, 6).
+    uses it, until `release_seconds` before its hour ends. `started_at` (n,) is NaN where there is no
+    secondary; `allowed` is (n, 6).
     """
     usable = allowed & _HAS_SECONDARY
     paid = np.greater(paid_until(started_at, now) - now, release_seconds)
     keep = ~_HAS_SECONDARY[wanted] & paid & usable.any(axis=-1)
     return np.where(keep, usable.argmax(axis=-1), wanted)
+
+
+def using_paid(
+    choice: Choice,
+    situation: Situation,
+    policy: ControllerPolicy,
+    *,
+    started_at: FloatArray,
+    now: float,
+) -> Choice:
+    """The same choice, but streams that would release a secondary use it first, as `kept` says.
+
+    One that moves to use it must be free to leave again before the hour ends, so a release that comes
+    late in the hour is not put off. A secondary that is leaving already is not called back.
+    """
+    stays_for = max(policy.cool_down_seconds, policy.dwell_seconds)
+    tier = kept(
+        choice.tier,
+        started_at=started_at,
+        now=now,
+        allowed=situation.allowed,
+        release_seconds=RELEASE_SECONDS + stays_for,
+    )
+    uses = (tier != choice.tier) & _HAS_SECONDARY[situation.current]
+    return replace(
+        choice,
+        tier=np.where(uses, tier, choice.tier),
+        why=np.where(uses, Why.PAID_FOR.value, choice.why),
+    )
 
 
 def kept_alive(spans: Iterable[Span]) -> list[Span]:

@@ -22,7 +22,7 @@ _TIE = 1 + 1e-9
 
 
 class Why(IntEnum):
-    """What settled the choice for a stream."""
+    """What settled the choice for a stream; `CHEAPEST` must be 0, see `_why`."""
 
     CHEAPEST = 0
     """It stays: nothing that holds the objective is cheaper."""
@@ -40,6 +40,13 @@ class Why(IntEnum):
     """Nothing is known of its recovery yet: the fastest tier."""
     CANNOT_HOLD = 7
     """No tier that it may have holds the objective: the fastest one."""
+    PAID_FOR = 8
+    """Its secondary is paid for until its hour ends, and used until then: `billing` says so."""
+
+
+STAYS_PUT = (Why.SMALL_SAVING, Why.DWELLING, Why.COOLING_DOWN)
+"""It would move, but does not yet."""
+_STAYS_PUT: BoolArray = np.isin(np.arange(max(Why) + 1), STAYS_PUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +143,7 @@ class ControllerPolicy:
         if lost.size:
             best[lost] = wanted[lost] = _fastest(situation, lost)
         why = self._why(situation, ranked, wanted, known=known)
-        stays = (why >= Why.SMALL_SAVING.value) & (why <= Why.COOLING_DOWN.value)
-        chosen = np.where(stays, ranked.current, wanted)
+        chosen = np.where(_STAYS_PUT.take(why), ranked.current, wanted)
         tier, interval = _tier_and_interval(chosen, ranked.intervals)
         return Choice(tier=tier, interval=interval, why=why, best=best // ranked.intervals)
 
@@ -161,7 +167,7 @@ class ControllerPolicy:
     ) -> IntArray:
         """What settles the choice; those that hold their objective move of choice, or stay."""
         moves, free = wanted != ranked.current, ranked.holds_now & known
-        why = np.where(free, moves * Why.SAVES.value, Why.NEEDED.value)
+        why = np.where(free, moves * Why.SAVES.value, Why.NEEDED.value)  # else CHEAPEST, as 0
         np.putmask(why, ~known, Why.CANNOT_HOLD.value)
         np.putmask(why, ~situation.enough, Why.TOO_LITTLE_DATA.value)
         of_choice = moves & free

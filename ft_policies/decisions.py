@@ -32,6 +32,8 @@ class StreamFacts:
     currency: str
     missing: tuple[RecoveryStep, ...] = ()
     """The steps with too little data."""
+    paid_seconds: float = 0.0
+    """How long the secondary is paid for still, where hours are paid once they start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +115,7 @@ class Decision:
                 why=Why[record["why"].upper()],
                 reason=record["reason"],
             )
-        except (KeyError, ValueError) as broken:
+        except (AttributeError, KeyError, TypeError, ValueError) as broken:
             raise PermanentError(
                 f"this is no decision record: {broken!r} in {record}",
                 hint="it was written by another version, or by hand; the next review writes a new one",
@@ -208,6 +210,7 @@ def _case(
         allowed=situation.allowed[index].tolist(),
         enough=bool(situation.enough[index]),
         missing=facts.missing,
+        paid_seconds=facts.paid_seconds,
         current=At(int(situation.current[index]), int(situation.current_interval[index])),
         chosen=At(int(choice.tier[index]), int(choice.interval[index])),
         best=int(choice.best[index]),

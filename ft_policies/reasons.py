@@ -41,6 +41,7 @@ class Case:
     allowed: Sequence[bool]
     enough: bool
     missing: Sequence[RecoveryStep]
+    paid_seconds: float
     current: At
     chosen: At
     best: int
@@ -108,6 +109,7 @@ _POSTPONED = {
     Why.SMALL_SAVING: "saves too little for a move",
     Why.DWELLING: "too soon after the last change to save by a move",
     Why.COOLING_DOWN: "the stream cools down after its last change",
+    Why.PAID_FOR: "the secondary is paid for still",
 }
 
 
@@ -151,6 +153,11 @@ def _cannot_hold(case: Case) -> str:
     return f"{none}; {case.chosen.name} is the fastest ({_predicted(case)})"
 
 
+def _paid_for(case: Case) -> str:
+    left = f"the secondary is paid for {case.paid_seconds / 60:.0f} min more"
+    return f"{left}, so {case.chosen.name} costs nothing; then {TIERS[case.best]} is the cheapest"
+
+
 _REASONS: Mapping[Why, Callable[[Case], str]] = {
     Why.CHEAPEST: _cheapest,
     Why.SAVES: _saves,
@@ -160,6 +167,7 @@ _REASONS: Mapping[Why, Callable[[Case], str]] = {
     Why.COOLING_DOWN: _cooling_down,
     Why.TOO_LITTLE_DATA: _too_little_data,
     Why.CANNOT_HOLD: _cannot_hold,
+    Why.PAID_FOR: _paid_for,
 }
 
 

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 
 from ft_policies.controller import Why
 from ft_policies.decisions import Decision
-from ft_policies.tiers import Mode, Tier
-from orchestration.reviewing import review
+from orchestration.reviewing import Opinion, review
 from resources.control.decisions import DecisionRow
+from resources.control.records import Intervals
 from resources.control.store import ControlStore
 from streaming.world import World
 
 BUCKET_SECONDS = 60.0
-STAYS = frozenset({Why.CHEAPEST, Why.SMALL_SAVING, Why.DWELLING, Why.COOLING_DOWN})
+UNSETTLED = frozenset({Why.TOO_LITTLE_DATA, Why.CANNOT_HOLD})
+"""The same tier for one of these is another mind; for all else, why a stream moves or stays is not."""
+_UNSETTLED = {why.name.lower() for why in UNSETTLED}
+_SETTLED = {why.name.lower() for why in Why} - _UNSETTLED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,16 +30,16 @@ class DueSwitch:
 
 def due_switches(world: World) -> list[DueSwitch]:
     """Review all streams, keep what is new, move intervals, and say which tiers have to be switched."""
-    known = world.store.decisions.latest_of_all()
     found = []
-    for made in review(world):
-        last = known.get(made.stream)
-        kept = last if last is not None and _is_same(made, last) else keep(world.store, made)
-        if made.acts:
-            _pace(world, made)
-        if made.acts and made.chosen is not made.current:
-            waited = int((made.at - kept.at) // BUCKET_SECONDS)  # a request may be lost
-            found.append(DueSwitch(decision=kept, run_key=f"{made.stream}-{kept.id}-{waited}"))
+    for one in review(world):
+        last = one.of.last
+        kept = keep(world.store, one.decision()) if last is None or differs(one, last) else last
+        if not one.acts:
+            continue
+        _pace(world.store, one)
+        if one.tier is not one.of.row.tier:
+            waited = int((one.of.measured.at - kept.at) // BUCKET_SECONDS)  # a request may be lost
+            found.append(DueSwitch(decision=kept, run_key=f"{kept.stream}-{kept.id}-{waited}"))
     return found
 
 
@@ -57,23 +60,31 @@ def keep(store: ControlStore, made: Decision, *, run: str = "") -> DecisionRow:
     )
 
 
-def _pace(world: World, made: Decision) -> None:
+def differs(one: Opinion, last: DecisionRow) -> bool:
+    """Whether this is another mind than the last: numbers change with every look, a mind does not.
+
+    Intervals that nobody may move are as long as they turn out to be. A record that does not say why
+    is one of another version, and is written anew.
+    """
+    section = one.of.declared.controller
+    same_why = one.why.name.lower() == last.why if one.why in UNSETTLED else last.why in _SETTLED
+    return not (
+        same_why
+        and one.tier is last.chosen
+        and section.mode is last.mode
+        and (section.snapshot_every is None or one.snapshot_every == last.snapshot_every)
+        and (section.sync_every is None or one.sync_every == last.sync_every)
+    )
+
+
+def _pace(store: ControlStore, one: Opinion) -> None:
     """Move the intervals that may be moved."""
-    section = world.project.stream(made.stream).controller
-    if section.snapshot_every is not None or section.sync_every is not None:
-        world.store.streams.pace(
-            made.stream,
-            snapshot_every=None if section.snapshot_every is None else made.snapshot_every,
-            sync_every=None if section.sync_every is None else made.sync_every,
+    section, row = one.of.declared.controller, one.of.row
+    wanted = Intervals(
+        snapshot_every=None if section.snapshot_every is None else one.snapshot_every,
+        sync_every=None if section.sync_every is None else one.sync_every,
+    )
+    if wanted != Intervals(snapshot_every=row.snapshot_every, sync_every=row.sync_every):
+        store.streams.pace(
+            row.name, snapshot_every=wanted.snapshot_every, sync_every=wanted.sync_every
         )
-
-
-def _is_same(made: Decision, last: DecisionRow) -> bool:
-    """Numbers change with every look, and so does why a stream stays; a mind does not."""
-    before = Decision.from_json(last.record)
-    return _mind(made) == _mind(before)
-
-
-def _mind(one: Decision) -> tuple[Mode, Tier, float, float, Why]:
-    why = Why.CHEAPEST if one.why in STAYS else one.why
-    return one.mode, one.chosen, one.snapshot_every, one.sync_every, why

@@ -2,22 +2,26 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 
 from configs.controlling import Bounds, Controller
 from configs.stream import StreamDeclaration
 from ft_policies.costs import ASSUMED_SHARES
 from ft_policies.judging import Subject, intervals
-from ft_policies.prediction import Fit, Histories, RecoveryModel
+from ft_policies.prediction import Fit, Histories, Prediction, RecoveryModel
+from ft_policies.recovery_model import RecoveryStep
+from ft_policies.thesis_model import ThesisModel
 from resources.control.decisions import DecisionRow
-from resources.control.records import StreamRow
+from resources.control.records import Slot, StreamRow
 from streaming.measuring import Measured, measure
 from streaming.world import World
 
 AHEAD_SECONDS = 60.0  # a new secondary is launched, rehearses and has its state by then
 MISSES_COUNT_SECONDS = 24 * 3600.0
+REFIT_SECONDS = 600.0
 ASSUMED_EVERY_SECONDS = 60.0  # for snapshots that are declared by bytes only
 _FITS: dict[tuple[str, str], tuple[object, Fit]] = {}
-"""What was fitted last for each stream: histories change seldom, reviews come every few seconds."""
+"""What was fitted last, by control store and stream: histories change seldom, reviews come often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +30,23 @@ class Reviewed:
 
     declared: StreamDeclaration
     row: StreamRow
+    last: DecisionRow | None
+    """What was thought of it before."""
     measured: Measured
     subject: Subject
     fit: Fit
+    by_thesis: Prediction | None
+    """Only where the stream wants that estimator."""
     current_interval: int
     since_change: float
     recent_misses: int
+    secondary_since: float = nan
+    """Since when there is one, where hours are paid once they start."""
+
+    @property
+    def known(self) -> Fit | Prediction:
+        """What the estimator that decides had to go by."""
+        return self.fit if self.by_thesis is None else self.by_thesis
 
 
 def gather(world: World, rows: Sequence[StreamRow]) -> list[Reviewed]:
@@ -41,36 +56,39 @@ def gather(world: World, rows: Sequence[StreamRow]) -> list[Reviewed]:
     declared = {row.name: world.project.stream(row.name) for row in rows}
     measured = measure(world.store, list(declared.values()))
     minds = world.store.decisions.latest_of_all()
+    offers = {one.prices: one for one in declared.values()}.values()
+    billed = any(world.prices(one).started_hours for one in offers)
+    secondaries = world.store.replicas.live_since(Slot.SECONDARY) if billed else {}
+    store = world.store.url
     return [
         _stream(
             declared[row.name],
             row,
+            minds.get(row.name),
             measured[row.name],
-            changed_at=max(row.changed_at, _acted_at(minds.get(row.name))),
+            fit=_fitted(store, measured[row.name]),
+            secondary_since=secondaries.get(row.name, nan),
         )
         for row in rows
     ]
 
 
-def _acted_at(mind: DecisionRow | None) -> float:
-    return mind.at if mind is not None and mind.record["acts"] else 0.0
-
-
 def _stream(
-    declared: StreamDeclaration, row: StreamRow, measured: Measured, *, changed_at: float
+    declared: StreamDeclaration,
+    row: StreamRow,
+    last: DecisionRow | None,
+    measured: Measured,
+    *,
+    fit: Fit,
+    secondary_since: float,
 ) -> Reviewed:
     present = _present(declared, row, float(measured.load.epoch_seconds))
     candidates = _candidates(declared.controller, present)
-    fit = _fitted(row.name, declared.controller.estimator, measured.histories)
-    late = [
-        one
-        for one in measured.recoveries
-        if one.at >= measured.at - MISSES_COUNT_SECONDS
-        and one.seconds > declared.objective.recovery_time
-    ]
+    by_thesis = declared.controller.estimator == "thesis"
     return Reviewed(
         declared=declared,
         row=row,
+        last=last,
         measured=measured,
         subject=Subject(
             bounds=fit.bounds,
@@ -88,19 +106,44 @@ def _stream(
             stored_bytes=measured.stored_bytes,
         ),
         fit=fit,
+        by_thesis=_as_in_the_thesis(declared.controller, measured) if by_thesis else None,
         current_interval=candidates.index(present),
-        since_change=measured.at - changed_at,
-        recent_misses=len(late),
+        since_change=measured.at - max(row.changed_at, _paced_at(last, row)),
+        recent_misses=_misses(declared, measured),
+        secondary_since=secondary_since,
+    )
+
+
+def _paced_at(last: DecisionRow | None, row: StreamRow) -> float:
+    """When intervals were moved last, which happens with the decision.
+
+    Another tier is only asked for by it: until the row has that, nothing has changed.
+    """
+    return last.at if last is not None and last.acted and last.chosen is row.tier else 0.0
+
+
+def _misses(declared: StreamDeclaration, measured: Measured) -> int:
+    """How many recoveries took longer than the objective allows, lately."""
+    counts = declared.controller.count_detection
+    return sum(
+        one.counted(count_detection=counts) > declared.objective.recovery_time
+        for one in measured.recoveries
+        if one.at >= measured.at - MISSES_COUNT_SECONDS
     )
 
 
 def _present(
     declared: StreamDeclaration, row: StreamRow, epoch_seconds: float
 ) -> tuple[float, float]:
-    """The intervals that the stream has now; one that is declared in epochs or bytes is about this."""
-    checkpoint = declared.checkpoint
-    every = checkpoint.every or (checkpoint.epochs or 0) * epoch_seconds or ASSUMED_EVERY_SECONDS
-    return row.snapshot_every or every, row.sync_every or declared.secondary.sync
+    """The intervals that the stream has now: of time and epochs the sooner; for bytes alone, a guess.
+
+    Epochs do not count where the controller moves the time: they may ship sooner than it predicts.
+    """
+    checkpoint, moved = declared.checkpoint, declared.controller.snapshot_every is not None
+    by_time = row.snapshot_every or checkpoint.every
+    by_epochs = None if moved else (checkpoint.epochs or 0) * epoch_seconds
+    snapshot = min((one for one in (by_time, by_epochs) if one), default=ASSUMED_EVERY_SECONDS)
+    return snapshot, row.sync_every or declared.secondary.sync
 
 
 def _candidates(controller: Controller, present: tuple[float, float]) -> list[tuple[float, float]]:
@@ -116,10 +159,30 @@ def _candidates(controller: Controller, present: tuple[float, float]) -> list[tu
     return sorted({*allowed, present})
 
 
-def _fitted(stream: str, estimator: str, histories: Histories) -> Fit:
-    """Fit anew only if something was measured since."""
-    seen = tuple((step, len(all_), all_[-1].at) for step, all_ in histories.steps.items() if all_)
-    known = _FITS.get((stream, estimator))
+def _as_in_the_thesis(controller: Controller, measured: Measured) -> Prediction:
+    since = float(measured.load.rows_per_second) * measured.snapshot_age_seconds
+    model = ThesisModel(count_detection=controller.count_detection)
+    return model.predict(measured.histories, measured.load, rows_since_snapshot=since)
+
+
+def _fitted(store: str, measured: Measured) -> Fit:
+    """Fit anew only if something was measured since, or forgotten, or declared."""
+    key, seen = (store, measured.stream), _ends(measured.histories)
+    known = _FITS.get(key)
     if known is None or known[0] != seen:
-        known = _FITS[stream, estimator] = (seen, RecoveryModel().fit(histories))
+        known = _FITS[key] = (seen, RecoveryModel().fit(measured.histories))
     return known[1]
+
+
+def _ends(histories: Histories) -> object:
+    """What changes with the histories: steps come at the end and are forgotten from the beginning.
+
+    Snapshots are written all the time, but stand for reading one only until that was measured; what
+    they tell then changes slowly.
+    """
+    steps = [(step, len(all_), all_[0], all_[-1]) for step, all_ in histories.steps.items() if all_]
+    read = any(one.cold for one in histories.steps.get(RecoveryStep.READ_SNAPSHOT, ()))
+    if read or not histories.writes:
+        return steps
+    many, newest = len(histories.writes).bit_length(), histories.writes[-1].at
+    return steps, many, int(newest // REFIT_SECONDS)

@@ -1,78 +1,166 @@
 """The review of tiers: what each stream should have now, by the recovery model, the costs and the controller.
 
-Everything is read in a few queries for all streams and decided in a few array operations. Nothing is
-written here: `orchestration.minding` keeps the changes of mind and has them carried out.
+Everything is read in a few queries for all streams and decided in a few array operations; the record of
+what led to it is made for those that somebody asks about. Nothing is written here:
+`orchestration.minding` keeps the changes of mind and has them carried out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 import numpy as np
 
-from ft_policies.billing import kept, paid_until
-from ft_policies.controller import Choice, ControllerPolicy, Situation
-from ft_policies.costs import ALL_COSTS, EC2, Weights
+from configs.controlling import Controller
+from ft_policies.billing import paid_until, using_paid
+from ft_policies.controller import Choice, ControllerPolicy, Situation, Why
+from ft_policies.costs import ALL_COSTS, WEIGHTS, Prices
 from ft_policies.decisions import Decision, StreamFacts, decision
 from ft_policies.errors import PermanentError
 from ft_policies.judging import Judgement, judge
 from ft_policies.prediction import RecoveryModel
 from ft_policies.recovery_model import TIERS, FloatArray
-from ft_policies.thesis_model import ThesisModel
 from ft_policies.tiers import Mode, Tier
+from ft_policies.what_if import WhatIf
 from orchestration.reviewed import Reviewed, gather
-from resources.control.records import DesiredState, Slot
+from resources.control.records import DesiredState
 from streaming.world import World
-
-AT_ONCE = ControllerPolicy(
-    cool_down_seconds=0.0, dwell_seconds=0.0, min_relative_saving=0.0, margin_per_miss=0.0
-)
-_WEIGHTS: Mapping[str, Weights | None] = {"money": None, "all_costs": ALL_COSTS, "ec2": EC2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WhatIf:
-    """What a stream would have with another objective."""
+class Opinion:
+    """What one stream ought to have."""
 
-    objective_seconds: float
+    of: Reviewed
     tier: Tier
-    seconds: float
-    money_per_hour: float
-    weighted: float
-    holds: bool
     snapshot_every: float
     sync_every: float
+    why: Why
+    acts: bool
+    """Whether that is something else than it has, and to be carried out."""
+    together: "Together"
+    index: int
+
+    def decision(self) -> Decision:
+        """The record of it, with everything that led to it."""
+        return self.together.decision(self.index)
 
 
-def review(world: World) -> list[Decision]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Together:
+    """Streams that are alike in how they are judged, and what was chosen for them."""
+
+    streams: Sequence[Reviewed]
+    prices: Prices
+    policy: ControllerPolicy
+    judged: Judgement
+    situation: Situation
+    choice: Choice
+
+    def opinions(self) -> list[Opinion]:
+        """What each of them ought to have."""
+        judged, situation, choice = self.judged, self.situation, self.choice
+        every = np.arange(len(self.streams)), choice.interval
+        differs = (choice.tier != situation.current) | (
+            choice.interval != situation.current_interval
+        )
+        columns = zip(
+            self.streams,
+            choice.tier.tolist(),
+            judged.snapshot_every[every].tolist(),
+            judged.sync_every[every].tolist(),
+            choice.why.tolist(),
+            differs.tolist(),
+            strict=True,
+        )
+        return [
+            Opinion(
+                of=one,
+                tier=TIERS[tier],
+                snapshot_every=snapshot,
+                sync_every=sync,
+                why=Why(why),
+                acts=other and one.declared.controller.mode is Mode.AUTO,
+                together=self,
+                index=index,
+            )
+            for index, (one, tier, snapshot, sync, why, other) in enumerate(columns)
+        ]
+
+    def decision(self, index: int) -> Decision:
+        """The record of one of them."""
+        one, judged = self.streams[index], self.judged
+        intervals_of_it = slice(len(one.subject.snapshot_every))
+        at = one.measured.at
+        facts = StreamFacts(
+            stream=one.declared.name,
+            mode=one.declared.controller.mode,
+            guarantee=one.declared.objective.guarantee,
+            load=one.measured.load,
+            snapshot_every=judged.snapshot_every[index, intervals_of_it],
+            sync_every=judged.sync_every[index, intervals_of_it],
+            steps=judged.steps[index, intervals_of_it],
+            money_per_hour=judged.money_per_hour[index, intervals_of_it],
+            currency=self.prices.currency,
+            missing=one.known.missing,
+            paid_seconds=float(paid_until(one.secondary_since, at)) - at,
+        )
+        return decision(index, self.situation, self.choice, self.policy, facts, at=at)
+
+
+def review(world: World) -> list[Opinion]:
     """What each stream that should run ought to have; those that are pinned are judged all the same."""
     rows = [
         row
         for row in world.store.streams.all()
         if row.desired is DesiredState.RUNNING and row.name in world.project.streams
     ]
-    streams = gather(world, rows)
+    groups: dict[object, list[Reviewed]] = {}
+    for one in gather(world, rows):
+        groups.setdefault(_judged_by(one), []).append(one)
 
-    found: list[Decision] = []
-    for _, group in groupby(sorted(streams, key=_alike), key=_alike):
-        found += _decided(world, list(group))
-    return sorted(found, key=lambda one: one.stream)
+    found: list[Opinion] = []
+    for alike in groups.values():
+        found += decide(alike, world.prices(alike[0].declared)).opinions()
+    return sorted(found, key=lambda one: one.of.row.name)
 
 
 def decide_now(world: World, stream: str) -> Decision:
     """What one stream ought to have now, whether it should run or not."""
-    return _decided(world, [_one(world, stream)])[0]
+    one = _one(world, stream)
+    return decide([one], world.prices(one.declared)).decision(0)
+
+
+def decide(streams: Sequence[Reviewed], prices: Prices) -> Together:
+    """Judge streams that are judged alike, and choose for them."""
+    policy = streams[0].declared.controller.policy()
+    judged = _judged(streams, prices)
+    situation = _situation(streams, judged)
+    choice = policy.choose(situation)
+    if prices.started_hours:
+        now = streams[0].measured.at
+        choice = using_paid(choice, situation, policy, started_at=_since(streams), now=now)
+    return Together(
+        streams=streams,
+        prices=prices,
+        policy=policy,
+        judged=judged,
+        situation=situation,
+        choice=choice,
+    )
 
 
 def what_if(world: World, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
-    """What one stream would have with these objectives, if it could change at once."""
+    """What one stream would come down to from its fastest tier with these objectives, in time."""
     one = _one(world, stream)
-    judged = _judged(world, [one])
-    normalised = judge([one.subject], _model(one), world.prices(one.declared), ALL_COSTS).cost[0]
+    prices, section = world.prices(one.declared), one.declared.controller
+    judged = _judged([one], prices)
+    normalised = judge([one.subject], _model(section), prices, ALL_COSTS).cost[0]
+    policy = replace(section.policy(), cool_down_seconds=0.0, dwell_seconds=0.0)
+    now = _situation([one], judged)
+    fastest = replace(now, current=now.allowed.argmax(axis=1), recent_misses=np.zeros(1))
     found = []
     for objective in objectives:
-        situation = replace(_situation([one], judged), objective=np.array([objective]))
-        choice = AT_ONCE.choose(situation)
+        choice = policy.choose(replace(fastest, objective=np.array([objective])))
         at = int(choice.interval[0]), int(choice.tier[0])
         seconds = max(float(judged.predicted[0][at]), float(judged.ahead[0][at]))
         found.append(
@@ -82,7 +170,7 @@ def what_if(world: World, stream: str, objectives: Sequence[float]) -> list[What
                 seconds=seconds,
                 money_per_hour=float(judged.money_per_hour[0][at]),
                 weighted=float(normalised[at]),
-                holds=one.fit.enough and seconds <= objective,
+                holds=seconds <= objective,
                 snapshot_every=float(judged.snapshot_every[0][at[0]]),
                 sync_every=float(judged.sync_every[0][at[0]]),
             )
@@ -101,33 +189,30 @@ def _one(world: World, stream: str) -> Reviewed:
     return gather(world, [row])[0]
 
 
-def _alike(one: Reviewed) -> tuple[str, str, str, bool]:
-    """Streams that can be judged together."""
+def _judged_by(one: Reviewed) -> tuple[object, ...]:
+    """Streams of which this is the same can be judged together."""
     section = one.declared.controller
-    return one.declared.prices, section.weigh_by, section.estimator, section.count_detection
+    how = section.weigh_by, section.estimator, section.count_detection
+    return one.declared.prices, *how, section.policy()
 
 
-def _judged(world: World, streams: Sequence[Reviewed]) -> Judgement:
-    first = streams[0]
-    weights = _WEIGHTS[first.declared.controller.weigh_by]
+def _judged(streams: Sequence[Reviewed], prices: Prices) -> Judgement:
+    section = streams[0].declared.controller
     subjects = [one.subject for one in streams]
-    judged = judge(subjects, _model(first), world.prices(first.declared), weights)
-    if first.declared.controller.estimator == "quantile":
+    judged = judge(subjects, _model(section), prices, WEIGHTS.get(section.weigh_by))
+    found = [one.by_thesis for one in streams if one.by_thesis is not None]
+    if not found:
         return judged
-    seconds = np.stack([_as_in_the_thesis(one) for one in streams])[:, np.newaxis]
+    counts = section.count_detection
+    steps = np.stack([one.steps.of_tiers(count_detection=counts) for one in found])
+    seconds = np.stack([one.seconds for one in found])[:, np.newaxis]
     by_thesis = np.broadcast_to(seconds, judged.predicted.shape)
-    return replace(judged, predicted=by_thesis, ahead=by_thesis)
+    steps = np.broadcast_to(steps[:, np.newaxis], judged.steps.shape)
+    return replace(judged, predicted=by_thesis, ahead=by_thesis, steps=steps)
 
 
-def _model(one: Reviewed) -> RecoveryModel:
-    return RecoveryModel(count_detection=one.declared.controller.count_detection)
-
-
-def _as_in_the_thesis(one: Reviewed) -> FloatArray:
-    measured, load = one.measured, one.measured.load
-    model = ThesisModel(count_detection=one.declared.controller.count_detection)
-    since = float(load.rows_per_second) * measured.snapshot_age_seconds
-    return model.predict(measured.histories, load, rows_since_snapshot=since).seconds
+def _model(section: Controller) -> RecoveryModel:
+    return RecoveryModel(count_detection=section.count_detection)
 
 
 def _situation(streams: Sequence[Reviewed], judged: Judgement) -> Situation:
@@ -139,7 +224,7 @@ def _situation(streams: Sequence[Reviewed], judged: Judgement) -> Situation:
         allowed=np.array(
             [[one.declared.objection_to(tier) is None for tier in TIERS] for one in streams]
         ),
-        enough=np.array([one.fit.enough for one in streams]),
+        enough=np.array([one.known.enough for one in streams]),
         current=np.array([TIERS.index(one.row.tier) for one in streams]),
         current_interval=np.array([one.current_interval for one in streams]),
         since_change=np.array([one.since_change for one in streams]),
@@ -147,51 +232,11 @@ def _situation(streams: Sequence[Reviewed], judged: Judgement) -> Situation:
     )
 
 
-def _decided(world: World, streams: Sequence[Reviewed]) -> list[Decision]:
-    judged = _judged(world, streams)
-    situation = _situation(streams, judged)
-    choices: dict[ControllerPolicy, Choice] = {}
-    found = []
-    for index, one in enumerate(streams):
-        policy = one.declared.controller.policy()
-        if policy not in choices:
-            choices[policy] = policy.choose(situation)
-        intervals_of_it = slice(len(one.subject.snapshot_every))
-        facts = StreamFacts(
-            stream=one.declared.name,
-            mode=one.declared.controller.mode,
-            guarantee=one.declared.objective.guarantee,
-            load=one.measured.load,
-            snapshot_every=judged.snapshot_every[index, intervals_of_it],
-            sync_every=judged.sync_every[index, intervals_of_it],
-            steps=judged.steps[index, intervals_of_it],
-            money_per_hour=judged.money_per_hour[index, intervals_of_it],
-            currency=world.prices(one.declared).currency,
-            missing=one.fit.missing,
-        )
-        made = decision(index, situation, choices[policy], policy, facts, at=one.measured.at)
-        found.append(_paid_for(world, one, situation, index, made))
-    return found
-
-
-def _paid_for(
-    world: World, one: Reviewed, situation: Situation, index: int, made: Decision
-) -> Decision:
-    """Where hours are paid once they start, a secondary is kept and used to the end of its hour."""
-    if not world.prices(one.declared).started_hours or made.mode is not Mode.AUTO:
-        return made
-    secondary = world.store.replicas.live(one.declared.name, Slot.SECONDARY)
-    if secondary is None:
-        return made
-    wanted = np.array([TIERS.index(made.chosen)])
-    started_at = np.array([secondary.registered_at])
-    allowed = situation.allowed[index : index + 1]
-    [tier] = kept(wanted, started_at=started_at, now=made.at, allowed=allowed)
-    if TIERS[tier] is made.chosen:
-        return made
-    left = (float(paid_until(secondary.registered_at, made.at)) - made.at) / 60
-    why = f"the secondary is paid for {left:.0f} min more, so {TIERS[tier]} costs nothing; then: "
-    chosen = TIERS[tier]
-    return replace(
-        made, chosen=chosen, acts=chosen is not made.current, reason=f"{why}{made.reason}"
+def _since(streams: Sequence[Reviewed]) -> FloatArray:
+    """Since when each has a secondary that a decision may release: only in mode `auto` it may."""
+    return np.array(
+        [
+            one.secondary_since if one.declared.controller.mode is Mode.AUTO else np.nan
+            for one in streams
+        ]
     )

@@ -6,16 +6,17 @@ may be lost or repeated and several daemons may look at once. They run side by s
 slowly delays a recovery.
 """
 
+from collections.abc import Callable
+
 import dagster as dg
 
 from assets.worlds import Worlds
 from ft_policies.errors import TransientError
 from orchestration.incidents import DueRecovery, due_recoveries
 from orchestration.jobs import SwitchConfig, ensure_object_store, switch_tier
-from orchestration.minding import due_switches
+from orchestration.minding import DueSwitch, due_switches
 from orchestration.recovering import RecoverConfig, recover_stream
 from orchestration.reporting import CAUSE_TAG, INCIDENT_TAG, STREAM_TAG
-from resources.control.decisions import DecisionRow
 from resources.control.records import DesiredState, JsonObject
 from streaming.world import World
 
@@ -36,13 +37,7 @@ REVIEW_SECONDS = 10
 )
 def recovery_sensor(worlds: dg.ResourceParam[Worlds]) -> dg.SensorResult:
     """Ask for the recoveries that are due."""
-    try:
-        with worlds.open() as world:
-            requests = [_recovery(due) for due in due_recoveries(world)]
-    except TransientError as error:
-        return dg.SensorResult(skip_reason=f"{error} ({error.hint})")
-    skipped = None if requests else "no recovery is due"
-    return dg.SensorResult(run_requests=requests, skip_reason=skipped)
+    return _asked(worlds, _recoveries, otherwise="no recovery is due")
 
 
 @dg.sensor(
@@ -57,15 +52,7 @@ def object_store_sensor(worlds: dg.ResourceParam[Worlds]) -> dg.SensorResult:
     A run, and not the sensor, starts it: that may take longer than a tick has, and shows. Starting
     it twice is harmless (one file lock), so the key only keeps ticks from piling up runs.
     """
-    try:
-        with worlds.open() as world:
-            down, bucket = _is_down(world), int(world.store.now() // OBJECT_STORE_BUCKET_SECONDS)
-    except TransientError as error:
-        return dg.SensorResult(skip_reason=f"{error} ({error.hint})")
-    if not down:
-        return dg.SensorResult(skip_reason="it serves, or is not needed")
-    request = dg.RunRequest(run_key=f"object-store-{bucket}", tags={CAUSE_TAG: "object_store_down"})
-    return dg.SensorResult(run_requests=[request])
+    return _asked(worlds, _object_store, otherwise="it serves, or is not needed")
 
 
 @dg.sensor(
@@ -77,27 +64,23 @@ def object_store_sensor(worlds: dg.ResourceParam[Worlds]) -> dg.SensorResult:
 )
 def tier_review_sensor(worlds: dg.ResourceParam[Worlds]) -> dg.SensorResult:
     """Ask for the switches that are due."""
+    return _asked(worlds, _switches, otherwise="every stream has what it should have")
+
+
+def _asked(
+    worlds: Worlds, requests: Callable[[World], list[dg.RunRequest]], *, otherwise: str
+) -> dg.SensorResult:
+    """The runs that are due, or why there are none; a control store that is away is a skipped tick."""
     try:
         with worlds.open() as world:
-            requests = [_switch(due.decision, due.run_key) for due in due_switches(world)]
+            found = requests(world)
     except TransientError as error:
         return dg.SensorResult(skip_reason=f"{error} ({error.hint})")
-    skipped = None if requests else "every stream has what it should have"
-    return dg.SensorResult(run_requests=requests, skip_reason=skipped)
+    return dg.SensorResult(run_requests=found, skip_reason=None if found else otherwise)
 
 
-def _switch(decided: DecisionRow, run_key: str) -> dg.RunRequest:
-    return dg.RunRequest(
-        run_key=run_key,
-        run_config=dg.RunConfig(
-            ops={
-                "switch": SwitchConfig(
-                    stream=decided.stream, tier=decided.chosen.value, why=decided.reason
-                )
-            }
-        ),
-        tags={STREAM_TAG: decided.stream, CAUSE_TAG: "tier_review"},
-    )
+def _recoveries(world: World) -> list[dg.RunRequest]:
+    return [_recovery(due) for due in due_recoveries(world)]
 
 
 def _recovery(due: DueRecovery) -> dg.RunRequest:
@@ -119,7 +102,28 @@ def _cause(detail: JsonObject) -> str:
     return str(detail.get("cause") or detail.get("health") or "unknown")
 
 
+def _object_store(world: World) -> list[dg.RunRequest]:
+    if not _is_down(world):
+        return []
+    bucket = int(world.store.now() // OBJECT_STORE_BUCKET_SECONDS)
+    return [dg.RunRequest(run_key=f"object-store-{bucket}", tags={CAUSE_TAG: "object_store_down"})]
+
+
 def _is_down(world: World) -> bool:
     embedded = world.embedded_s3()
     wanted = any(row.desired is DesiredState.RUNNING for row in world.store.streams.all())
     return embedded is not None and wanted and not embedded.alive()
+
+
+def _switches(world: World) -> list[dg.RunRequest]:
+    return [_switch(due) for due in due_switches(world)]
+
+
+def _switch(due: DueSwitch) -> dg.RunRequest:
+    decided = due.decision
+    wanted = SwitchConfig(stream=decided.stream, tier=decided.chosen.value, why=decided.reason)
+    return dg.RunRequest(
+        run_key=due.run_key,
+        run_config=dg.RunConfig(ops={"switch": wanted}),
+        tags={STREAM_TAG: decided.stream, CAUSE_TAG: "tier_review"},
+    )

@@ -1,60 +1,14 @@
 """What an objective would cost a stream: the points of the curve, as whoever reviews streams gives them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from assets.reports.rows import finite
 from ft_policies.cost_report import Cell
-from ft_policies.tiers import Tier
+from ft_policies.what_if import WhatIf
 from streaming.world import World
 
 OBJECTIVES: tuple[float, ...] = tuple(float(seconds) for seconds in range(0, 61, 2))
-
-
-class WhatIf(Protocol):
-    """What a stream would have, and pay for fault tolerance, if it had to be back in so many seconds."""
-
-    @property
-    def objective_seconds(self) -> float:
-        """The objective."""
-        ...
-
-    @property
-    def tier(self) -> Tier:
-        """The cheapest tier that holds it; if none does, the fastest."""
-        ...
-
-    @property
-    def seconds(self) -> float:
-        """How long a recovery is predicted to take there."""
-        ...
-
-    @property
-    def money_per_hour(self) -> float:
-        """What it adds to the primary's bill."""
-        ...
-
-    @property
-    def weighted(self) -> float:
-        """The same in the thesis' normalised units."""
-        ...
-
-    @property
-    def holds(self) -> bool:
-        """Whether the objective is held."""
-        ...
-
-    @property
-    def snapshot_every(self) -> float:
-        """The interval of its snapshots in seconds."""
-        ...
-
-    @property
-    def sync_every(self) -> float:
-        """The interval of its syncs in seconds."""
-        ...
-
-
 AskWhatIf: TypeAlias = Callable[[World, str, Sequence[float]], Sequence[WhatIf]]
 
 

@@ -1,6 +1,7 @@
 """The report on what the controller decided: a line per change of mind, each with its reason."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import dagster as dg
 
@@ -14,6 +15,7 @@ from assets.reports.storing import store
 from assets.worlds import Worlds
 from ft_policies.cost_report import Cell
 from ft_policies.decisions import Decision
+from ft_policies.errors import PermanentError
 from resources.control.decisions import DecisionRow
 from streaming.world import World
 
@@ -55,13 +57,17 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
 
 
 def decision_rows(world: World, streams: Sequence[str]) -> list[dict[str, Cell]]:
-    """The changes of mind about these streams, newest first."""
+    """The changes of mind about these streams, newest first; without those that cannot be read."""
     lines = [
         line
         for name in streams
         for line in world.store.decisions.history(name, limit=LINES_A_STREAM)
     ]
-    return [cells(line) for line in sorted(lines, key=lambda one: one.at, reverse=True)]
+    found = []
+    for line in sorted(lines, key=lambda one: one.at, reverse=True):
+        with suppress(PermanentError):  # another version wrote it
+            found.append(cells(line))
+    return found
 
 
 def cells(line: DecisionRow) -> dict[str, Cell]:

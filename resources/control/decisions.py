@@ -50,6 +50,16 @@ class DecisionRow:
     record: JsonObject
     run: str = ""
 
+    @property
+    def why(self) -> str:
+        """What settled it, in a word; nothing if the record was written by another version."""
+        return str(self.record.get("why", ""))
+
+    @property
+    def acted(self) -> bool:
+        """Whether it was carried out, or asked for."""
+        return bool(self.record.get("acts"))
+
 
 class Decisions:
     """The decisions of all streams, over time."""

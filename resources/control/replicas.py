@@ -29,6 +29,7 @@ _IN_SLOT = sa.select(replicas).where(
     replicas.c.stream == sa.bindparam("of_stream"),
     _HAS_SLOT,
 )
+_LIVE_SINCE = sa.select(replicas.c.stream, replicas.c.registered_at).where(_HAS_SLOT)
 _LAUNCHED = (
     sa.update(replicas)
     .where(_IS_ID, _IS_LIVE)
@@ -119,6 +120,11 @@ class Replicas:
         """The live replica that has the slot."""
         rows = self._database.fetch(_IN_SLOT, {"of_stream": stream, "of_slot": slot})
         return ReplicaRow(**rows[0]) if rows else None
+
+    def live_since(self, slot: Slot) -> dict[str, float]:
+        """The streams that have a live replica in the slot, and since when; in one query."""
+        rows = self._database.fetch(_LIVE_SINCE, {"of_slot": slot})
+        return {row["stream"]: float(row["registered_at"]) for row in rows}
 
     def launched(self, id: str, *, pid: int, pid_started_at: float) -> None:
         """Note the process; its start time tells it from a later one with the same number."""

@@ -1,12 +1,12 @@
 """Decisions and curves as a review would give them, without the review."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ft_policies.controller import Why
 from ft_policies.decisions import Decision, Mode, TierVerdict
 from ft_policies.recovery_model import GOES_THROUGH, STEPS, TIERS, Load
 from ft_policies.tiers import Guarantee, Tier
+from ft_policies.what_if import WhatIf
 from resources.control.decisions import DecisionRow
 from streaming.world import World
 
@@ -63,36 +63,22 @@ def a_decision_row(decided: Decision, *, run: str = "run-1") -> DecisionRow:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatedWhatIf:
-    """A point of the curve."""
-
-    objective_seconds: float
-    tier: Tier
-    seconds: float
-    money_per_hour: float
-    weighted: float
-    holds: bool
-    snapshot_every: float = 10.0
-    sync_every: float = 5.0
-
-
-def simulated_what_if(
-    world: World, stream: str, objectives: Sequence[float]
-) -> list[SimulatedWhatIf]:
+def simulated_what_if(world: World, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
     """The cheapest of the tiers above; nobody but active replication is there at once."""
     world.project.stream(stream)
     found = []
     for objective in objectives:
         tier = min((one for one in TIERS if SECONDS[one] <= objective), key=lambda one: MONEY[one])
         found.append(
-            SimulatedWhatIf(
+            WhatIf(
                 objective_seconds=objective,
                 tier=tier,
                 seconds=SECONDS[tier],
                 money_per_hour=MONEY[tier],
                 weighted=10 * MONEY[tier],
                 holds=True,
+                snapshot_every=10.0,
+                sync_every=5.0,
             )
         )
     return found

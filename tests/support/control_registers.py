@@ -83,7 +83,9 @@ class ReplicaContract:
         assert (first.state, first.desired, first.observed) == (ReplicaState.STARTING, PRIMARY, OFF)
         assert register(store, "r2") is None
         assert register(store, "r3", slot=Slot.SECONDARY) is not None
+        assert store.replicas.live_since(Slot.PRIMARY) == {"words": first.registered_at}
         store.replicas.end("r1", ReplicaState.DEAD, "killed")
+        assert store.replicas.live_since(Slot.PRIMARY) == {}
         assert register(store, "r4") is not None
         assert {row.id for row in store.replicas.of("words")} == {"r3", "r4"}
         assert {row.id for row in store.replicas.of("words", live=False)} == {"r1", "r3", "r4"}

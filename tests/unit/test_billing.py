@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.billing import Span, billed_instance_hours, kept, kept_alive, paid_until
+from ft_policies.billing import (
+    Span,
+    billed_instance_hours,
+    kept,
+    kept_alive,
+    paid_until,
+    using_paid,
+)
+from ft_policies.controller import ControllerPolicy, Situation, Why
 from ft_policies.recovery_model import TIERS
 from ft_policies.tiers import Tier
 
@@ -78,6 +86,45 @@ def test_many_streams_are_asked_at_once_and_nothing_is_kept_where_nothing_is() -
         allowed=np.ones((3, len(TIERS)), dtype=bool),
     )
     assert tiers.tolist() == [LAST, FIRST, 3]
+
+
+def used(current: Tier, *, ago: float, policy: ControllerPolicy) -> tuple[Tier, Why]:
+    """What a stream should have whose cheapest tier has no secondary, if its own is that old."""
+    situation = Situation(
+        predicted=np.zeros((1, 1, 6)),
+        predicted_ahead=np.zeros((1, 1, 6)),
+        cost=np.array([[[1.0] * 5 + [0.1]]]),
+        objective=np.array([10.0]),
+        allowed=ALL[np.newaxis],
+        enough=np.array([True]),
+        current=np.array([TIERS.index(current)]),
+        current_interval=np.array([0]),
+        since_change=np.array([1000.0]),
+        recent_misses=np.array([0]),
+    )
+    started_at = np.array([NOW - ago])
+    choice = policy.choose(situation)
+    found = using_paid(choice, situation, policy, started_at=started_at, now=NOW)
+    return TIERS[found.tier[0]], Why(found.why[0])
+
+
+def test_a_choice_to_release_a_paid_secondary_is_put_off_while_it_can_be_left_in_time() -> None:
+    policy = ControllerPolicy(cool_down_seconds=60.0, dwell_seconds=300.0)
+    for current in (Tier.ACTIVE_REPLICATION, Tier.PASSIVE_STANDBY_HOT):
+        assert used(current, ago=600.0, policy=policy) == (Tier.ACTIVE_REPLICATION, Why.PAID_FOR)
+        late = used(current, ago=3600.0 - 350.0, policy=policy)
+        assert late == (Tier.PASSIVE_REPLICATION, Why.SAVES)
+
+
+def test_a_secondary_that_is_leaving_is_not_called_back() -> None:
+    leaving = used(Tier.PASSIVE_REPLICATION, ago=600.0, policy=ControllerPolicy())
+    assert leaving == (Tier.PASSIVE_REPLICATION, Why.CHEAPEST)
+
+
+def test_a_stream_that_stays_for_now_stays() -> None:
+    dwells = ControllerPolicy(dwell_seconds=2000.0)
+    stays = used(Tier.PASSIVE_STANDBY_HOT, ago=600.0, policy=dwells)
+    assert stays == (Tier.PASSIVE_STANDBY_HOT, Why.DWELLING)
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,11 @@ def test_intervals_may_be_moved_around_where_the_stream_begins() -> None:
             "controller.snapshot_every.max: is required",
         ),
         (
+            {"controller": {"estimator": "thesis", "snapshot_every": {"min": "2s", "max": "2m"}}},
+            'controller.estimator: "thesis": predicts the same at any interval, so the longest would'
+            " always be chosen: leave out snapshot_every and sync_every, or take quantile",
+        ),
+        (
             {"controller": {"snapshot_every": {"min": "2m", "max": "1m"}}},
             'controller.snapshot_every.min: "2m": must not exceed max (60 s)',
         ),

@@ -1,5 +1,6 @@
 """Reports as Dagster asks for them; those with rows need Great Expectations, and are tested elsewhere."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -60,6 +61,8 @@ def test_decisions_are_listed_with_their_reasons_newest_first(worlds: SimulatedW
         a_stream_that_runs(world)
         for at in (1_000.0, 2_000.0):
             world.store.decisions.write(a_decision_row(a_decision(at=at)))
+        unreadable = replace(a_decision_row(a_decision(at=3_000.0)), record={})
+        world.store.decisions.write(unreadable)
         rows = decision_rows(world, [CLICKS, "beta"])
     assert [row["at"] for row in rows] == [2_000.0, 1_000.0]
     assert (rows[0]["reason"], rows[0]["run"]) == (REASON, "run-1")

@@ -263,6 +263,9 @@ def test_what_is_no_record_is_refused() -> None:
         Decision.from_json(record | {"chosen": "fastest"})
     with pytest.raises(PermanentError, match="no decision record"):
         Decision.from_json({name: record[name] for name in record if name != "why"})
+    for missing in ("why", "load", "tiers"):
+        with pytest.raises(PermanentError, match="no decision record"):
+            Decision.from_json(record | {missing: None})
 
 
 def test_a_thousand_records_are_written_within_a_second() -> None:

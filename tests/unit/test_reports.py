@@ -15,14 +15,15 @@ from assets.reports.rows import finite
 from assets.reports.showing import SHOWN_ROWS, picture, table
 from assets.reports.storing import store, stored
 from ft_policies.tiers import Tier
-from tests.fakes.decisions import SimulatedWhatIf, simulated_what_if
+from ft_policies.what_if import WhatIf
+from tests.fakes.decisions import simulated_what_if
 from tests.fakes.worlds import CLICKS, simulated_worlds
 from tests.support.reports import a_cost_row, a_recovery
 
 PNG = b"\x89PNG\r\n"
 
 
-def points(tmp_path: Path) -> list[SimulatedWhatIf]:
+def points(tmp_path: Path) -> list[WhatIf]:
     with simulated_worlds(tmp_path).open() as world:
         return simulated_what_if(world, CLICKS, OBJECTIVES)
 
@@ -46,7 +47,7 @@ def test_long_tables_are_cut_and_figures_are_short() -> None:
 
 def test_what_is_infinite_is_no_figure() -> None:
     assert (finite(1.5), finite(inf)) == (1.5, None)
-    point = SimulatedWhatIf(
+    point = WhatIf(
         objective_seconds=1.0,
         tier=Tier.ACTIVE_REPLICATION,
         seconds=inf,
@@ -54,6 +55,7 @@ def test_what_is_infinite_is_no_figure() -> None:
         weighted=1.0,
         holds=False,
         snapshot_every=inf,
+        sync_every=5.0,
     )
     (row,) = cells([point], currency="USD")
     assert (row["predicted_seconds"], row["snapshot_every_seconds"]) == (None, None)

@@ -11,7 +11,7 @@ from orchestration.cli import words
 from orchestration.cli.terminal import DONE, JsonOption, Stream, terminal
 
 if TYPE_CHECKING:
-    from assets.reports.curves import WhatIf
+    from ft_policies.what_if import WhatIf
 
 OBJECTIVES = "0,1,2,3,5,7,10,15,20,30,45,60"
 

@@ -1,0 +1,71 @@
+"""A stream under review, and what its driver has measured."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from ft_policies.tiers import Mode, Tier
+from resources.control.decisions import DecisionRow
+from resources.control.records import Sample
+from resources.control.schema import streams
+from streaming.world import World
+from tests.fakes.worlds import (
+    CLICKS,
+    PATIENT,
+    SimulatedWorld,
+    a_primary,
+    a_wanted_stream,
+    simulated_worlds,
+)
+
+AT_ONCE = {"mode": "auto", "cool_down": "1ms", "dwell": "1ms"}
+QUICK = {"heartbeat": "0.1s", "lease": "0.2s"}
+STEPS = {
+    "t_deploy_seconds": 8.0,
+    "t_read_snapshot_seconds": 1.0,
+    "read_snapshot_bytes": 300.0,
+    "t_wire_receive_seconds": 3.0,
+    "t_wire_send_seconds": 0.1,
+    "t_replay_seconds": 2.0,
+    "replay_rows": 100.0,
+}
+USE = {"cpu_cores": 0.8, "rss_bytes": 2e9}
+
+
+@contextmanager
+def a_world(root: Path, *, objective: str, **changes: object) -> Iterator[SimulatedWorld]:
+    """A stream that runs, of which nothing was measured yet."""
+    changes = {"controller": AT_ONCE, "supervision": PATIENT, **changes}
+    worlds = simulated_worlds(root, objective={"recovery_time": objective}, **changes)
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "p")
+        yield world
+
+
+def measured(
+    world: World, stream: str = CLICKS, *, by: str = "p", samples: dict[str, float] | None = None
+) -> None:
+    """Each step once, in a driver that was launched for it; or what is given."""
+    at = world.store.now() - 1.0
+    world.store.samples.write(
+        [
+            Sample(stream=stream, replica=by, name=name, value=value, epoch=9, at=at)
+            for name, value in (samples or {**STEPS, **USE}).items()
+        ]
+    )
+
+
+def unchanged_for_long(world: World) -> None:
+    """All streams have been as they are since the beginning of time."""
+    with world.store._database.write() as connection:
+        connection.execute(sa.update(streams).values(changed_at=0.0))
+
+
+def decided_by_hand(world: World, tier: Tier) -> None:
+    """A decision with a record that nobody can read."""
+    world.store.decisions.write(
+        DecisionRow(stream=CLICKS, mode=Mode.AUTO, chosen=tier, reason="by hand", record={})
+    )

@@ -1,0 +1,74 @@
+"""The tier review sensor: a run for each stream that should have another tier, however often it looks."""
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from ft_policies.errors import TransientError
+from ft_policies.tiers import Tier
+from orchestration.sensors import tier_review_sensor
+from tests.fakes.worlds import CLICKS, SimulatedWorlds, a_primary, a_wanted_stream, simulated_worlds
+from tests.support.reviewing import AT_ONCE, decided_by_hand
+
+
+@pytest.fixture
+def worlds(tmp_path: Path) -> SimulatedWorlds:
+    """A stream of which nothing is known: it should have the fastest tier."""
+    worlds = simulated_worlds(tmp_path, controller=AT_ONCE)
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "p1")
+    return worlds
+
+
+def tick(worlds: SimulatedWorlds) -> dg.SensorResult:
+    """One evaluation, as a daemon of its own would do it."""
+    result = tier_review_sensor(worlds=worlds)
+    assert isinstance(result, dg.SensorResult)
+    return result
+
+
+def skipped(worlds: SimulatedWorlds) -> str | None:
+    result = tick(worlds)
+    assert not result.run_requests
+    return None if result.skip_reason is None else result.skip_reason.skip_message
+
+
+def test_the_request_names_the_job_the_stream_the_tier_and_why(worlds: SimulatedWorlds) -> None:
+    [request] = tick(worlds).run_requests or []
+    with worlds.open() as world:
+        [decision] = world.store.decisions.history(CLICKS)
+    assert tier_review_sensor.job_name == "switch_tier"
+    assert request.run_config["ops"]["switch"]["config"] == {
+        "stream": CLICKS,
+        "tier": "active_replication",
+        "why": decision.reason,
+    }
+    assert request.tags["holdfast/stream"] == CLICKS
+    assert request.tags["holdfast/cause"] == "tier_review"
+
+
+def test_many_ticks_and_daemons_ask_under_one_key(worlds: SimulatedWorlds) -> None:
+    keys = {str(one.run_key) for _ in range(5) for one in tick(worlds).run_requests or []}
+    with worlds.open() as world:
+        [decision] = world.store.decisions.history(CLICKS)
+    assert keys == {f"{CLICKS}-{decision.id}-0"}
+
+
+def test_a_stream_that_has_what_it_should_have_is_left_alone(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        world.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="")
+    assert skipped(worlds) == "every stream has what it should have"
+
+
+def test_a_record_that_nobody_can_read_stops_no_review(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        decided_by_hand(world, Tier.ACTIVE_REPLICATION)
+    assert len(tick(worlds).run_requests or []) == 1
+
+
+def test_a_control_store_that_is_away_is_a_skipped_tick(worlds: SimulatedWorlds) -> None:
+    worlds.failures.append(TransientError("locked", hint="wait"))
+    assert skipped(worlds) == "locked (wait)"
+    assert len(tick(worlds).run_requests or []) == 1
