@@ -29,7 +29,7 @@ from streaming.pulse import EXIT_LOST, Pulse
 from streaming.query import kind_of, open_sink
 from streaming.reconciling import Ending, Reconciler
 from streaming.rehearsal import rehearse
-from streaming.restoring import Restored, restore
+from streaming.restoring import StartingPoint, restore
 from streaming.sampling import Sampler
 from streaming.session import binding_conf, end_session
 from streaming.sinks.ledgering import Ledgering
@@ -141,7 +141,7 @@ class Life:
 
     def _deploy(
         self, vault: SnapshotVault, sampler: Sampler, *, read_snapshot: bool
-    ) -> tuple[SparkSession, Restored | None]:
+    ) -> tuple[SparkSession, StartingPoint | None]:
         """Wait for Spark; a primary reads the snapshot meanwhile: each waits for something else."""
         with ThreadPoolExecutor(1, thread_name_prefix="restore") as pool:
             restoring = (
