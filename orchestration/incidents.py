@@ -17,7 +17,8 @@ from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import patience_seconds
 from orchestration.sightings import as_it_is, detail_of, detection_seconds, key_of, left_over
 from resources.control.records import Incident, Phase, Sample
-from streaming.incident_keys import (
+from streaming.observing import StreamSeen, observe
+from streaming.recovery_incidents import (
     RECOVERY,
     due_at,
     has_key,
@@ -26,7 +27,6 @@ from streaming.incident_keys import (
     is_waiting,
     overtake,
 )
-from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
 BUCKET_SECONDS = 60.0

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ft_policies.recovery import AwaitLevel
 from ft_policies.tiers import Tier
 from resources.control.records import Incident, Phase, Sample
-from streaming.incident_keys import is_of_primary
 from streaming.observing import observe
+from streaming.recovery_incidents import is_of_primary
 from streaming.world import World
 
 RECOVERY_SAMPLE = "recovery_seconds"

@@ -52,19 +52,18 @@ class Inbox:
 
     def prune(self, through_epoch: int) -> None:
         """Remove everything up to this epoch; who reads it at the moment is not disturbed."""
-        for epoch, folder in self._epochs():
+        for epoch in self.epochs():
             if epoch <= through_epoch:
-                shutil.rmtree(folder, ignore_errors=True)
+                shutil.rmtree(self._folder(epoch), ignore_errors=True)
 
     def epochs(self) -> list[int]:
         """The epochs of which there is something, the oldest first."""
-        return sorted(epoch for epoch, _ in self._epochs())
+        if not self._root.is_dir():
+            return []
+        return sorted(int(folder.name) for folder in self._root.iterdir() if folder.name.isdigit())
 
-    def _epochs(self) -> Iterator[tuple[int, Path]]:
-        if self._root.is_dir():
-            for folder in list(self._root.iterdir()):
-                if folder.name.isdigit():
-                    yield int(folder.name), folder
+    def _folder(self, epoch: int) -> Path:
+        return self._root / f"{epoch:012d}"
 
     def _path(self, epoch: int, index: int) -> Path:
-        return self._root / f"{epoch:012d}" / f"{index}.arrow"
+        return self._folder(epoch) / f"{index}.arrow"

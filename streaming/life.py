@@ -29,7 +29,7 @@ from streaming.pulse import EXIT_LOST, Pulse
 from streaming.query import kind_of, open_sink
 from streaming.reconciling import Ending, Reconciler
 from streaming.rehearsal import rehearse
-from streaming.restoring import Restored, restore
+from streaming.restoring import StartingPoint, restore
 from streaming.sampling import Sampler
 from streaming.session import binding_conf, end_session
 from streaming.sinks.ledgering import Ledgering
@@ -92,29 +92,36 @@ class Life:
         return EXIT_STOPPED
 
     def _live(self, pulse: Pulse, gate: Gate) -> tuple[SparkSession, Ending]:
-        wake, led = threading.Event(), threading.Event()
-        spec, store = self.spec, self.store
-        sampler = Sampler(store, spec.stream.name, spec.replica)
-        vault = SnapshotVault(S3ObjectStore(spec.connect), spec.stream.name)
-        supervision = spec.stream.supervision
-        watch = PrimaryWatch(
-            store,
-            spec.stream.name,
-            FailoverPolicy(lease_seconds=supervision.lease),
-            beat_seconds=supervision.heartbeat,
-            promote=lambda fallen: promote(store, pulse, fallen, supervision.lease),
-            wake=wake,
-        )
-        spare = SpareCapacityGuard.of(spec.stream.secondary)
+        name = self.spec.stream.name
+        sampler = Sampler(self.store, name, self.spec.replica)
+        vault = SnapshotVault(S3ObjectStore(self.spec.connect), name)
         is_primary = pulse.row.slot is Slot.PRIMARY
-        spark, restored = self._deploy(vault, sampler, read_snapshot=is_primary)
+        spark, start = self._deploy(vault, sampler, read_snapshot=is_primary)
+        reconciler = self._reconciler(pulse, gate, vault, sampler, spark, start)
+        self.archive.write_after(reconciler.led, spark)
+        if not is_primary:
+            self._stand_by(spark, sampler, reconciler)
+        return spark, reconciler.run()
+
+    def _reconciler(
+        self,
+        pulse: Pulse,
+        gate: Gate,
+        vault: SnapshotVault,
+        sampler: Sampler,
+        spark: SparkSession,
+        start: StartingPoint | None,
+    ) -> Reconciler:
+        """What a replica is made of, wired together."""
+        spec, store, wake = self.spec, self.store, threading.Event()
+        watch = self._watch(pulse, wake)
 
         def token() -> int:
             return pulse.token() or watch.token()
 
         ledgering = Ledgering(store, spec.stream.name, spec.replica, token)
         sender = Sender(open_sink(spec, ledgering), ledgering, sending=False)
-        reconciler = Reconciler(
+        return Reconciler(
             spec=spec,
             store=store,
             vault=vault,
@@ -125,23 +132,33 @@ class Life:
             sampler=sampler,
             watch=watch,
             token=token,
-            spare=spare,
+            spare=SpareCapacityGuard.of(spec.stream.secondary),
             stop_requested=self.stop_requested,
             wake=wake,
-            led=led,
-            restored=restored,
+            led=threading.Event(),
+            restored=start,
         )
-        self.archive.write_after(led, spark)
-        if not is_primary:
-            watch.start()
-            self._rehearse(
-                spark, sampler, lambda: watch.promotion is not None or reconciler.is_over()
-            )
-        return spark, reconciler.run()
+
+    def _watch(self, pulse: Pulse, wake: threading.Event) -> PrimaryWatch:
+        supervision = self.spec.stream.supervision
+        return PrimaryWatch(
+            self.store,
+            self.spec.stream.name,
+            FailoverPolicy(lease_seconds=supervision.lease),
+            beat_seconds=supervision.heartbeat,
+            promote=lambda fallen: promote(self.store, pulse, fallen, supervision.lease),
+            wake=wake,
+        )
+
+    def _stand_by(self, spark: SparkSession, sampler: Sampler, reconciler: Reconciler) -> None:
+        """Watch the primary, and rehearse until there is something more urgent."""
+        watch = reconciler.watch
+        watch.start()
+        self._rehearse(spark, sampler, lambda: watch.promotion is not None or reconciler.is_over())
 
     def _deploy(
         self, vault: SnapshotVault, sampler: Sampler, *, read_snapshot: bool
-    ) -> tuple[SparkSession, Restored | None]:
+    ) -> tuple[SparkSession, StartingPoint | None]:
         """Wait for Spark; a primary reads the snapshot meanwhile: each waits for something else."""
         with ThreadPoolExecutor(1, thread_name_prefix="restore") as pool:
             restoring = (

@@ -66,11 +66,6 @@ class Prefetcher(TryingThread):
         """Whether every epoch is in the inbox that was decided before the last look began."""
         return self._due is not None and self._through >= self._due
 
-    @property
-    def through_epoch(self) -> int:
-        """The last epoch that is in the inbox, or was and is not needed any more."""
-        return self._through
-
     def prune(self, through_epoch: int) -> None:
         """Forget the epochs that the state covers by now; those not fetched yet are passed over."""
         self._pruned_through = max(self._pruned_through, through_epoch)

@@ -8,7 +8,8 @@ from resources.clock import SYSTEM_CLOCK
 from resources.control.records import Incident, Lease
 from resources.control.store import ControlStore
 from resources.patience import patiently
-from streaming.incident_keys import (
+from streaming.pulse import Pulse
+from streaming.recovery_incidents import (
     RECOVERY,
     has_key,
     is_claimed,
@@ -17,7 +18,6 @@ from streaming.incident_keys import (
     overtake,
     primary_key,
 )
-from streaming.pulse import Pulse
 from streaming.sampling import Sampler
 
 

@@ -29,7 +29,7 @@ from streaming.output import Output
 from streaming.promotion import Promotion
 from streaming.pulse import Pulse
 from streaming.queries import Queries
-from streaming.restoring import Restored, restore
+from streaming.restoring import StartingPoint, restore
 from streaming.running import RunningQuery
 from streaming.sampling import Sampler
 from streaming.session import demand_java
@@ -72,7 +72,7 @@ class Reconciler:
     stop_requested: threading.Event
     wake: threading.Event
     led: threading.Event
-    restored: Restored | None = None
+    restored: StartingPoint | None = None
     standby: Standby = field(init=False)
     queries: Queries = field(init=False)
     _is_primary: bool = field(init=False)

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class StartingPoint:
     """What a query starts from; without a manifest it starts at epoch 0."""
 
     checkpoint: Path
@@ -43,7 +43,7 @@ def restore(
     vault: SnapshotVault,
     *,
     give_up: Callable[[], bool] = lambda: False,
-) -> Restored:
+) -> StartingPoint:
     """Restore into a new folder; damaged snapshots are passed over, and said."""
     began = SYSTEM_CLOCK.monotonic()
     checkpoint = spec.new_checkpoint()
@@ -61,11 +61,11 @@ def restore(
     seconds = SYSTEM_CLOCK.monotonic() - began
     if found is None:
         log.info("no snapshot to start from: starting at epoch 0")
-        return Restored(checkpoint=checkpoint, manifest=None, seconds=seconds)
+        return StartingPoint(checkpoint=checkpoint, manifest=None, seconds=seconds)
     for refused in found.refused:
         report_damaged(spec, store, refused.id, refused.reason)
     log.info("restored %s in %.2f s", found.manifest.id, seconds)
-    return Restored(checkpoint=checkpoint, manifest=found.manifest, seconds=seconds)
+    return StartingPoint(checkpoint=checkpoint, manifest=found.manifest, seconds=seconds)
 
 
 def report_damaged(spec: ReplicaSpec, store: ControlStore, snapshot: str, reason: str) -> None:

@@ -5,13 +5,12 @@ else happens; each new try cuts the checkpoint anew, so what is shipped in the e
 """
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ft_policies.checkpoints import CheckpointPolicy, Ship
-from ft_policies.errors import HoldfastError, TransientError
+from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK, Clock
 from resources.control.records import SnapshotRow
 from resources.control.store import ControlStore
@@ -22,9 +21,9 @@ from resources.vault.vault import SnapshotVault
 from streaming.checkpoint import last_committed
 from streaming.pacing import WantedIntervals
 from streaming.spec import ReplicaSpec
+from streaming.trying import TryingThread
 
 LOOK_SECONDS = 0.5
-FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 
 log = logging.getLogger(__name__)
@@ -42,7 +41,7 @@ class _Reached:
         return -1 if self.manifest is None else self.manifest.epoch
 
 
-class Shipper(threading.Thread):
+class Shipper(TryingThread):
     """Ships when the checkpoint policy, a person or the end of the replica asks for it."""
 
     def __init__(
@@ -59,7 +58,14 @@ class Shipper(threading.Thread):
         on_served: Callable[[int], None],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        super().__init__(name="shipper", daemon=True)
+        super().__init__(
+            "shipper",
+            self.ship_if_due,
+            look_seconds=LOOK_SECONDS,
+            longest_pause_seconds=LONGEST_PAUSE_SECONDS,
+            failure="no snapshot",
+            logger=log,
+        )
         self._spec = spec
         self._vault = vault
         self._store = store
@@ -73,24 +79,6 @@ class Shipper(threading.Thread):
         self._wanted = WantedIntervals(store, spec.stream.name, clock)
         self._reached = _Reached(parent, clock.monotonic())
         self._served = requested()
-        self._ended = threading.Event()
-
-    def run(self) -> None:
-        """Look, ship if it is due, and wait longer after each failure."""
-        pause = FIRST_PAUSE_SECONDS
-        while not self._ended.wait(LOOK_SECONDS):
-            try:
-                self.ship_if_due()
-                pause = FIRST_PAUSE_SECONDS
-                continue
-            except HoldfastError as error:
-                log.warning("no snapshot: %s (%s)", error, error.hint)
-            except Exception:
-                log.exception("no snapshot, for a reason that nobody thought of")
-            age = self._clock.monotonic() - self._reached.at
-            log.warning("the last snapshot is %.0f s old, next try in %.0f s", age, pause)
-            self._ended.wait(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     def ship_if_due(self) -> None:
         """Ship if the policy says so or somebody has asked."""
@@ -104,7 +92,7 @@ class Shipper(threading.Thread):
 
     def finish(self) -> None:
         """Ship what is left, once; a store that is away does not hold the replica back."""
-        self._ended.set()
+        self.stop()
         self.join()
         epoch = last_committed(self._checkpoint)
         if epoch is None:
@@ -113,6 +101,14 @@ class Shipper(threading.Thread):
             self._ship(epoch)
         except Exception:
             log.exception("the last snapshot was not shipped")
+
+    def _tried(self) -> bool:
+        """A failure costs nothing but the age of the last snapshot, so that is said with it."""
+        went_well = super()._tried()
+        if not went_well:
+            age = self._clock.monotonic() - self._reached.at
+            log.warning("the last snapshot is %.0f s old", age)
+        return went_well
 
     def _is_due(self, epoch: int) -> bool:
         decision = self._policy().decide(

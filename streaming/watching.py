@@ -3,7 +3,8 @@
 On the same host a primary whose process is gone is seen at once. One that is silent is seen when its
 lease has not been renewed for the lease time, counted on this process' own monotonic clock between
 looks that succeeded: nobody's wall clock matters, and a control store that does not answer makes
-nobody look dead.
+nobody look dead. A look comes every half heartbeat, and one when the lease time would be over: so a
+primary is silent for the lease time and half a heartbeat at most before it is seen.
 """
 
 import logging
@@ -41,6 +42,7 @@ class Silence:
             lease = read()
         except TransientError:
             self._since = None
+            self.seconds = 0.0
             raise
         sign = None if lease is None else (lease.token, lease.renewed_at)
         if self._since is None or sign != self._sign:
@@ -90,7 +92,7 @@ class PrimaryWatch(threading.Thread):
         return 0 if lease is None else lease.token
 
     def run(self) -> None:
-        """Look often at the process, and once a heartbeat at the lease."""
+        """Look often at the process, and every half heartbeat at the lease."""
         while self.promotion is None and not self._ended.wait(POLL_SECONDS):
             try:
                 self.look()
@@ -117,8 +119,15 @@ class PrimaryWatch(threading.Thread):
 
     @property
     def _pause_seconds(self) -> float:
-        """Between looks at the control store; one that is gone and not replaced yet is urgent."""
-        return min(AGAIN_SECONDS, self._beat_seconds) if self._seen_gone else self._beat_seconds
+        """Between looks at the control store, the last of them when the lease time would be over.
+
+        A primary that is gone and not replaced yet is urgent.
+        """
+        usual = self._beat_seconds / 2
+        if self._seen_gone:
+            return min(AGAIN_SECONDS, usual)
+        left = self._policy.lease_seconds - self._silence.seconds
+        return min(left, usual) if left > 0 else usual
 
     def _judge(self, process: Process) -> None:
         primary, lease = self._primary, self._lease

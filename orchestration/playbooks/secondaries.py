@@ -51,10 +51,11 @@ def turn(watch: Watch, step: TurnSwitch) -> Mapping[str, Any]:
     if look is None or next_step(seen.observed()) != step:
         return {"found": NOT_DUE}
     asked = look.asked(Turn(step.switch, step.on), SECONDARY[seen.tier])
-    if store.replicas.desire(look.id, asked, slot=Slot.SECONDARY) is None:
+    generation = store.replicas.desire(look.id, asked, slot=Slot.SECONDARY)
+    if generation is None:
         return {"found": "it is the primary by now, or gone"}
     patience = watch.patience_seconds
-    if not watch.until(lambda now: _turned(now, step, seen), patience_seconds=patience):
+    if not watch.until(lambda now: _turned(now, step, seen, generation), patience_seconds=patience):
         way = "on" if step.on else "off"
         raise TransientError(
             f"{step.switch} of {step.secondary} was not {way} after {patience:.0f} s",
@@ -96,14 +97,18 @@ def _decided(seen: StreamSeen, secondary: str) -> bool:
     return seen.verdict.health is not Health.MISSING or not stands_by
 
 
-def _turned(now: StreamSeen, step: TurnSwitch, before: StreamSeen) -> bool:
-    """Whether the switch has followed, or something else has to be done first."""
-    look = now.secondary_look()
-    if look is None or look.id != step.secondary or look.health.failed:
+def _turned(now: StreamSeen, step: TurnSwitch, before: StreamSeen, generation: int) -> bool:
+    """Whether the switch has followed, or something else has to be done first.
+
+    What the secondary said before it had seen the wish, which is of this generation, is no answer.
+    """
+    row, look = now.secondary, now.secondary_look()
+    if row is None or look is None or look.id != step.secondary or look.health.failed:
         return True
     moved_on = now.tier is not before.tier or now.verdict.health is not Health.HEALTHY
     resting = look.paused and step.switch in (Switch.PROCESS, Switch.SEND)
-    return moved_on or resting or (step.switch in look.observed.on()) is step.on
+    followed = (step.switch in look.observed.on()) is step.on
+    return moved_on or resting or (followed and row.observed_generation >= generation)
 
 
 def _measured(

@@ -164,17 +164,13 @@ class SnapshotVault:
         files, took = len(manifest.files), SYSTEM_CLOCK.monotonic() - began
         return Restored(files, manifest.state_bytes, fetched.bytes, fetched.requests, took)
 
-    def restore_newest(
-        self, into: Path, *, at_most_epoch: int | None = None, durable: bool = True
-    ) -> RestoredNewest | None:
+    def restore_newest(self, into: Path, *, durable: bool = True) -> RestoredNewest | None:
         """Restore the newest snapshot that verifies; `None` if there is no snapshot at all.
 
         A store that cannot be reached is not a damaged snapshot: its error is raised.
         """
         refused: list[Refused] = []
         for record in self.list():
-            if at_most_epoch is not None and record.epoch > at_most_epoch:
-                continue
             try:
                 manifest = self.manifest(record.id)
                 restored = self.restore(manifest, into, durable=durable)

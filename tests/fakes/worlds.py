@@ -128,12 +128,13 @@ def a_heartbeat(
     observed: Switches = PRIMARY,
     state: ReplicaState = ReplicaState.RUNNING,
 ) -> ReplicaRow:
-    """A sign of life."""
+    """A sign of life of one that has seen all that is desired."""
+    row = world.store.replicas.get(replica)
     return world.store.replicas.heartbeat(
         replica,
         state=state,
         observed=observed,
-        observed_generation=1,
+        observed_generation=0 if row is None else row.generation,
         snapshot_served=0,
         epoch=epoch,
     )

@@ -27,18 +27,22 @@ def obey(store: ControlStore, row: ReplicaRow) -> None:
     )
 
 
+def _lags(row: ReplicaRow) -> bool:
+    return row.desired != row.observed or row.observed_generation < row.generation
+
+
 @contextmanager
 def following(
     url: str, replica: str, act: Callable[[ControlStore, ReplicaRow], None] = obey
 ) -> Iterator[None]:
-    """Let `act` answer each time when the replica should be otherwise than it is."""
+    """Let `act` answer each time when the replica has not seen or done what is desired."""
     over = threading.Event()
 
     def follow() -> None:
         with ControlStore.open(url) as store:
             while not over.wait(LOOK_SECONDS):
                 row = store.replicas.get(replica)
-                if row is not None and not row.state.ended and row.desired != row.observed:
+                if row is not None and not row.state.ended and _lags(row):
                     act(store, row)
 
     thread = threading.Thread(target=follow, name=f"{Path(url).name}-{replica}")

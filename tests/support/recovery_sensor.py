@@ -6,7 +6,7 @@ import dagster as dg
 
 from orchestration.sensors import recovery_sensor
 from resources.control.records import Incident
-from streaming.incident_keys import RECOVERY
+from streaming.recovery_incidents import RECOVERY
 from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,

@@ -9,7 +9,7 @@ import pytest
 from resources.clock import SYSTEM_CLOCK
 from resources.control.store import ControlStore
 from streaming.catching_up import CatchUp
-from streaming.restoring import Restored
+from streaming.restoring import StartingPoint
 from streaming.sampling import Sampler
 from streaming.spec import ReplicaSpec
 from tests.support.control_builders import decide
@@ -66,10 +66,10 @@ def test_a_stream_that_begins_replays_from_its_first_epoch(
 
 def test_a_restore_tells_how_much_it_read(tmp_path: Path, store: ControlStore) -> None:
     sampler = Sampler(store, "words", "words-2")
-    Restored(checkpoint=tmp_path, manifest=None, seconds=0.5).tell(sampler)
+    StartingPoint(checkpoint=tmp_path, manifest=None, seconds=0.5).tell(sampler)
     assert store.samples.latest("words")["read_snapshot_bytes"].value == 0.0
     manifest = a_stream(tmp_path / "primary").ship(3).manifest
-    Restored(checkpoint=tmp_path, manifest=manifest, seconds=1.5).tell(sampler)
+    StartingPoint(checkpoint=tmp_path, manifest=manifest, seconds=1.5).tell(sampler)
     told = store.samples.latest("words")
     assert told["read_snapshot_bytes"].value == manifest.state_bytes
     assert (told["t_read_snapshot_seconds"].value, told["read_snapshot_bytes"].epoch) == (1.5, 2)

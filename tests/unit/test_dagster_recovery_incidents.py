@@ -7,7 +7,7 @@ from pathlib import Path
 from orchestration.incidents import run_key
 from resources.control.records import Incident, IncidentState, ReplicaState
 from resources.launcher import Launched
-from streaming.incident_keys import OVERTAKEN, RECOVERY
+from streaming.recovery_incidents import OVERTAKEN, RECOVERY
 from tests.fakes.worlds import CLICKS, a_dead_primary, a_heartbeat, a_secondary, simulated_worlds
 from tests.support.control_builders import register
 from tests.support.control_registers import wait_for_the_clock

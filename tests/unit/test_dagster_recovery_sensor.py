@@ -10,7 +10,7 @@ from ft_policies.tiers import OFF, Tier
 from orchestration.incidents import open_recovery
 from orchestration.sensors import object_store_sensor, recovery_sensor
 from resources.control.records import DesiredState, IncidentState, ReplicaState
-from streaming.incident_keys import RECOVERY
+from streaming.recovery_incidents import RECOVERY
 from tests.fakes.worlds import (
     CLICKS,
     SimulatedWorlds,

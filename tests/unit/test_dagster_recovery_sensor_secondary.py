@@ -6,8 +6,8 @@ from pathlib import Path
 from ft_policies.tiers import OFF, Switches, Tier
 from orchestration.incidents import calls_for_recovery
 from resources.control.records import IncidentState, Phase, ReplicaState
-from streaming.incident_keys import RECOVERY, is_of_primary
 from streaming.observing import observe
+from streaming.recovery_incidents import RECOVERY, is_of_primary
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,

@@ -1,7 +1,6 @@
 """Running replicas heed the intervals that the controller wants, and otherwise the declared ones."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,8 @@ from ft_policies.errors import TransientError
 from resources.control.records import Intervals
 from resources.control.store import ControlStore
 from streaming.pacing import READ_SECONDS, WantedIntervals
-from streaming.shipping import Shipper
 from tests.fakes.clocks import SteppedClock
-from tests.support.standbys import a_spec
-from tests.support.vaults import ShippedStream, a_stream
+from tests.support.shipping import a_shipping
 
 
 @pytest.fixture
@@ -21,40 +18,6 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
     with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as opened:
         opened.streams.declare("words", {}, "deployed")
         yield opened
-
-
-@dataclass
-class Shipping:
-    """A primary whose shipper looks when a test says so."""
-
-    store: ControlStore
-    stream: ShippedStream
-    shipper: Shipper
-    clock: SteppedClock
-
-    def after(self, seconds: float) -> int:
-        """How many snapshots there are when so much time has passed, and another epoch."""
-        self.clock.step(seconds)
-        self.stream.checkpoint.commit()
-        self.shipper.ship_if_due()
-        return len(self.store.snapshots.of("words"))
-
-
-def a_shipping(folder: Path, store: ControlStore, **checkpoint: object) -> Shipping:
-    stream, clock = a_stream(folder / "primary"), SteppedClock()
-    shipper = Shipper(
-        a_spec(folder, store, checkpoint=checkpoint),
-        stream.vault,
-        store,
-        checkpoint=stream.checkpoint.root,
-        conf={},
-        parent=None,
-        token=lambda: 1,
-        requested=lambda: 0,
-        on_served=lambda _: None,
-        clock=clock,
-    )
-    return Shipping(store, stream, shipper, clock)
 
 
 def test_snapshots_are_shipped_as_declared_until_somebody_wants_it_otherwise(

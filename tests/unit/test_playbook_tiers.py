@@ -171,6 +171,24 @@ def test_a_switch_that_cannot_be_turned_costs_nothing_that_is_on(
         assert world.store.journal.of(CLICKS)[-1].phase is Phase.FAILED
 
 
+def test_what_a_secondary_said_before_it_saw_a_wish_is_no_answer_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestration.playbooks.watching.LOOK_SECONDS", 0.0)
+    with a_running_world(tmp_path, tier="deployed") as world:
+        a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED], desired=STANDS_BY)
+        looks: list[int] = []
+
+        def answer_late() -> None:
+            looks.append(replica_of(world, "s").observed_generation)
+            if len(looks) == 4:
+                a_heartbeat(world, "s", epoch=0, observed=SECONDARY[Tier.DEPLOYED])
+
+        secondaries.turn(a_watch(world, answer_late), TurnSwitch("s", Switch.PROCESS, on=False))
+        assert looks == [1, 1, 1, 1]
+        assert replica_of(world, "s").observed_generation == 2
+
+
 def test_a_step_towards_a_tier_that_nobody_wants_any_more_is_not_taken(tmp_path: Path) -> None:
     with a_running_world(tmp_path, tier="active_standby") as world:
         a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])

@@ -9,8 +9,8 @@ import pytest
 from ft_policies.failover import DetectedBy
 from resources.control.records import Incident, IncidentState
 from resources.control.store import ControlStore
-from streaming.incident_keys import OVERTAKEN, RECOVERY
 from streaming.promotion import Fallen, Promotion
+from streaming.recovery_incidents import OVERTAKEN, RECOVERY
 from streaming.sampling import Sampler
 from tests.support.control_failovers import Look, a_failover, held, take_over
 from tests.support.control_registers import wait_for_the_clock

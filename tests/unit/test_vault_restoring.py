@@ -114,14 +114,6 @@ def test_without_snapshots_there_is_nothing_to_restore(tmp_path: Path) -> None:
     assert a_stream(tmp_path).vault.restore_newest(tmp_path / "back") is None
 
 
-def test_an_epoch_can_be_the_latest_allowed(tmp_path: Path) -> None:
-    stream = three_snapshots(tmp_path)
-    found = stream.vault.restore_newest(tmp_path / "back", at_most_epoch=4)
-    assert found is not None
-    assert found.manifest.epoch == 3
-    assert stream.vault.restore_newest(tmp_path / "none", at_most_epoch=0) is None
-
-
 def test_if_nothing_verifies_that_is_an_error_and_not_an_empty_vault(tmp_path: Path) -> None:
     stream = three_snapshots(tmp_path)
     for key in list(stream.store.objects):

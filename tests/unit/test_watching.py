@@ -19,9 +19,12 @@ from streaming.promotion import Fallen, promote
 from streaming.pulse import Pulse
 from streaming.watching import PrimaryWatch, Silence
 from tests.fakes.clocks import SteppedClock
-from tests.support.control_failovers import Look, a_failover
+from tests.support.control_failovers import Look, a_failover, held
+from tests.support.control_registers import wait_for_the_clock
 
 LEASE_SECONDS = 3.0
+BEAT_SECONDS = 0.5
+POLL_SECONDS = 0.0625  # its sums are exact
 
 
 @pytest.fixture
@@ -38,15 +41,15 @@ def look(store: ControlStore) -> Look:
 class Watched:
     """A watch on a clock that a test moves, and what it has seen fall."""
 
-    def __init__(self, store: ControlStore) -> None:
+    def __init__(self, store: ControlStore, lease_seconds: float = LEASE_SECONDS) -> None:
         self.clock = SteppedClock()
         self.fallen: list[Fallen] = []
         self.wake = threading.Event()
         self.watch = PrimaryWatch(
             store,
             "words",
-            FailoverPolicy(lease_seconds=LEASE_SECONDS),
-            beat_seconds=0.5,
+            FailoverPolicy(lease_seconds=lease_seconds),
+            beat_seconds=BEAT_SECONDS,
             promote=self.fallen.append,
             wake=self.wake,
             clock=self.clock,
@@ -98,8 +101,10 @@ def test_a_control_store_that_does_not_answer_makes_nobody_look_dead() -> None:
         raise TransientError("away", hint="wait")
 
     clock.step(60.0)
+    silence.look(lambda: a_lease(10.0))
     with pytest.raises(TransientError):
         silence.look(away)
+    assert silence.seconds == 0.0
     silence.look(lambda: a_lease(10.0))
     assert silence.seconds == 0.0
 
@@ -134,6 +139,29 @@ def test_a_silent_primary_falls_after_the_lease_time(store: ControlStore, look: 
     assert fallen.detected_by is DetectedBy.LEASE
 
 
+@pytest.mark.parametrize("lease_seconds", [1.0, 3.0, 3.2])
+def test_one_that_falls_silent_right_after_a_look_is_seen_half_a_beat_after_the_lease_time(
+    store: ControlStore, look: Look, lease_seconds: float
+) -> None:
+    watched = Watched(store, lease_seconds)
+    assert watched.look_after(0.0) == []
+    wait_for_the_clock(store)
+    assert store.leases.renew(held(look), lease_seconds) is not None
+    polls = next(n for n in range(1, 100) if watched.look_after(POLL_SECONDS))
+    longest = lease_seconds + BEAT_SECONDS / 2 + POLL_SECONDS
+    assert lease_seconds < polls * POLL_SECONDS < longest
+
+
+def test_a_silent_one_that_cannot_be_followed_is_tried_again_every_half_beat(
+    store: ControlStore, look: Look
+) -> None:
+    watched = Watched(store)
+    watched.look_after(0.0)
+    assert len(watched.look_after(LEASE_SECONDS)) == 1
+    tries = [len(watched.look_after(POLL_SECONDS)) for _ in range(8)]
+    assert tries == [1, 1, 1, 2, 2, 2, 2, 3]
+
+
 @pytest.fixture
 def child(store: ControlStore) -> Iterator["subprocess.Popen[bytes]"]:
     """The process of a primary on this host."""
@@ -166,7 +194,7 @@ def test_one_that_cannot_be_followed_yet_is_tried_again_soon_and_not_at_every_lo
     child.wait()
     watched = Watched(store)
     assert len(watched.look_after(0.0)) == 1
-    tries = [len(watched.look_after(0.0625)) for _ in range(8)]
+    tries = [len(watched.look_after(POLL_SECONDS)) for _ in range(8)]
     assert tries == [1, 1, 1, 2, 2, 2, 2, 3]
     assert not watched.wake.is_set()  # nothing has changed for the replica
 

@@ -1,4 +1,4 @@
-"""The incidents of lost replicas: how they are named, and when one makes another pointless.
+"""The incidents of lost replicas: their names, when the next try is due, and what overtakes them.
 
 A secondary that has taken over and the recovery sensor may both see a primary fall, so the key of an
 incident follows from facts in the control store. An open incident may be waiting for its next try,
@@ -13,7 +13,7 @@ from resources.control.records import Incident
 RECOVERY = "recovery"
 OVERTAKEN = "overtaken by the loss of the primary"
 PROMPT_ATTEMPTS = 2
-PAUSE_SECONDS = 60.0
+PAUSE_SECONDS = 120.0
 LONGEST_PAUSE_SECONDS = 1800.0
 
 
@@ -62,7 +62,7 @@ def due_at(incident: Incident) -> float:
         return incident.opened_at
     if incident.attempts <= PROMPT_ATTEMPTS:
         return since
-    doublings = min(incident.attempts - PROMPT_ATTEMPTS, 10)
+    doublings = min(incident.attempts - PROMPT_ATTEMPTS - 1, 10)
     return since + min(PAUSE_SECONDS * 2.0**doublings, LONGEST_PAUSE_SECONDS)
 
 

@@ -1,0 +1,63 @@
+"""The thread that ships snapshots: what it says when it fails, and how it ends."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ft_policies.errors import TransientError
+from resources.control.store import ControlStore
+from tests.support.shipping import Shipping, a_shipping
+from tests.support.standbys import until
+
+AWAY = TransientError("the object store is away", hint="wait")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ControlStore]:
+    with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as opened:
+        opened.streams.declare("words", {}, "deployed")
+        yield opened
+
+
+@pytest.fixture
+def shipping(tmp_path: Path, store: ControlStore) -> Shipping:
+    return a_shipping(tmp_path, store, every="10s")
+
+
+def shipped(store: ControlStore) -> list[int]:
+    return [row.epoch for row in store.snapshots.of("words")]
+
+
+def test_a_failure_is_tried_again_and_tells_how_old_the_last_snapshot_is(
+    shipping: Shipping, store: ControlStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    shipping.stream.checkpoint.commit(3)
+    shipping.clock.step(12.0)
+    shipping.stream.store.fail_next(AWAY)
+    shipping.shipper.start()
+    until(lambda: shipped(store) == [2])
+    shipping.shipper.finish()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "no snapshot: the object store is away (wait)",
+        "the last snapshot is 12 s old",
+    ]
+
+
+def test_at_the_end_what_is_left_is_shipped(shipping: Shipping, store: ControlStore) -> None:
+    shipping.shipper.start()
+    shipping.stream.checkpoint.commit(2)
+    shipping.shipper.finish()
+    assert not shipping.shipper.is_alive()
+    assert shipped(store) == [1]
+
+
+def test_an_object_store_that_is_away_does_not_hold_the_end_back(
+    shipping: Shipping, store: ControlStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    shipping.shipper.start()
+    shipping.stream.checkpoint.commit()
+    shipping.stream.store.fail_next(AWAY)
+    shipping.shipper.finish()
+    assert shipped(store) == []
+    assert "the last snapshot was not shipped" in caplog.text
