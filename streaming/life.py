@@ -26,6 +26,7 @@ from streaming.gate import Gate, GateState
 from streaming.output import Output
 from streaming.promotion import promote
 from streaming.pulse import EXIT_LOST, Pulse
+from streaming.queries import Queries
 from streaming.query import kind_of, open_sink
 from streaming.reconciling import Ending, Reconciler
 from streaming.rehearsal import rehearse
@@ -36,6 +37,7 @@ from streaming.sinks.ledgering import Ledgering
 from streaming.sinks.sending import Sender
 from streaming.spare_capacity import SpareCapacityGuard
 from streaming.spec import ReplicaSpec
+from streaming.standby import Standby
 from streaming.watching import PrimaryWatch
 
 EXIT_STOPPED = 0
@@ -124,8 +126,6 @@ class Life:
         return Reconciler(
             spec=spec,
             store=store,
-            vault=vault,
-            spark=spark,
             pulse=pulse,
             gate=gate,
             output=Output(spec, store, vault, spark, pulse, sender, sampler),
@@ -135,8 +135,8 @@ class Life:
             spare=SpareCapacityGuard.of(spec.stream.secondary),
             stop_requested=self.stop_requested,
             wake=wake,
-            led=threading.Event(),
-            restored=start,
+            standby=Standby(spec, vault, store, sampler, start),
+            queries=Queries(spec, spark, sender),
         )
 
     def _watch(self, pulse: Pulse, wake: threading.Event) -> PrimaryWatch:

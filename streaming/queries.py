@@ -13,6 +13,7 @@ from streaming.checkpoint import give_identity
 from streaming.following import Synced
 from streaming.running import RunningQuery
 from streaming.sampling import Sampler
+from streaming.session import demand_java
 from streaming.sinks.sending import Sender
 from streaming.spec import ReplicaSpec
 
@@ -74,7 +75,8 @@ class Queries:
         self.current = self._fresh = None
 
     def tend(self, sampler: Sampler) -> None:
-        """See to failures and progress of both."""
+        """See to failures and progress of both, and to the JVM that they run in."""
+        demand_java(self.spark)
         for query in self._all():
             query.tend(sampler)
 

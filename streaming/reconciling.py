@@ -10,9 +10,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
-
-from pyspark.sql import SparkSession
 
 from ft_policies.errors import TransientError
 from ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
@@ -20,8 +17,6 @@ from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState, Slot
 from resources.control.store import ControlStore
 from resources.patience import patiently
-from resources.vault.manifest import Manifest
-from resources.vault.vault import SnapshotVault
 from streaming import priority
 from streaming.catching_up import CatchUp, last_decided
 from streaming.gate import Gate, GateState
@@ -29,10 +24,8 @@ from streaming.output import Output
 from streaming.promotion import Promotion
 from streaming.pulse import Pulse
 from streaming.queries import Queries
-from streaming.restoring import StartingPoint, restore
 from streaming.running import RunningQuery
 from streaming.sampling import Sampler
-from streaming.session import demand_java
 from streaming.spare_capacity import SpareCapacityGuard
 from streaming.spec import ReplicaSpec
 from streaming.standby import Standby
@@ -53,15 +46,13 @@ class Ending(StrEnum):
 
 @dataclass
 class Reconciler:
-    """The switches of one replica; `restored` is what a primary starts from, `token` the one to write by.
+    """The switches of one replica; `token` is the one to write by.
 
     `led` is set when it is known that this replica is primary and level.
     """
 
     spec: ReplicaSpec
     store: ControlStore
-    vault: SnapshotVault
-    spark: SparkSession
     pulse: Pulse
     gate: Gate
     output: Output
@@ -71,18 +62,16 @@ class Reconciler:
     spare: SpareCapacityGuard | None
     stop_requested: threading.Event
     wake: threading.Event
-    led: threading.Event
-    restored: StartingPoint | None = None
-    standby: Standby = field(init=False)
-    queries: Queries = field(init=False)
+    standby: Standby
+    queries: Queries
+    led: threading.Event = field(init=False, default_factory=threading.Event)
     _is_primary: bool = field(init=False)
     _promotion: Promotion | None = None
     _gate_open: bool = False
+    _generation: int = 0
     _catch_up: CatchUp | None = None
 
     def __post_init__(self) -> None:
-        self.standby = Standby(self.spec, self.vault, self.store, self.sampler)
-        self.queries = Queries(self.spec, self.spark, self.output.sender)
         self._is_primary = self.pulse.row.slot is Slot.PRIMARY
 
     def run(self) -> Ending:
@@ -108,6 +97,7 @@ class Reconciler:
         return asked or self.pulse.lost.is_set()
 
     def _reconcile(self) -> None:
+        self._generation = self.pulse.row.generation
         if not self._is_primary and self.watch.promotion is not None:
             self._lead(self.watch.promotion)
         if self.pulse.row.slot is Slot.PRIMARY and not self._is_primary:
@@ -161,7 +151,7 @@ class Reconciler:
         if self.queries.adopt_fresh():
             wired = False
         elif self.queries.current is None:
-            state = self._state()
+            state = self.standby.state(give_up=self.is_over)
             since = SYSTEM_CLOCK.monotonic()  # reading the state is a step of its own
             self.queries.start(*state)
         if not self._gate_open:
@@ -182,24 +172,12 @@ class Reconciler:
         self._set_gate(open_=False)
         self.queries.stop()
 
-    def _state(self) -> tuple[Path, Manifest | None]:
-        """The newest state that can be had soonest: synced before, or read from the object store."""
-        synced = self.standby.synced
-        if synced is not None:
-            return synced.checkpoint, synced.manifest
-        restored, self.restored = self.restored, None
-        if restored is None:
-            restored = restore(self.spec, self.store, self.vault, give_up=self.is_over)
-            restored.tell(self.sampler)
-        return restored.checkpoint, restored.manifest
-
     def _set_gate(self, *, open_: bool) -> None:
         if self._gate_open != open_ and not self.pulse.lost.is_set():
             self.gate.set(GateState(open=open_, token=self.token()))
             self._gate_open = open_
 
     def _tend(self) -> None:
-        demand_java(self.spark)
         self.sampler.tend(secondary=not self._is_primary)
         self.queries.tend(self.sampler)
         query = self.queries.current
@@ -231,7 +209,7 @@ class Reconciler:
             epoch=self._epoch(),
             state=state,
             observed=self._observed(),
-            observed_generation=self.pulse.row.generation,
+            observed_generation=self._generation,
         )
         if self._is_primary and self._is_level:
             self.led.set()

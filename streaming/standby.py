@@ -1,25 +1,32 @@
-"""What a secondary keeps ready while it does not process: the state, and the input after it."""
+"""What a replica can start from: the state, and what a secondary keeps ready of the input after it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from resources.control.store import ControlStore
+from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
 from streaming.following import Follower, Synced
 from streaming.inbox import Inbox
 from streaming.prefetching import Prefetcher
+from streaming.restoring import StartingPoint, restore
 from streaming.sampling import Sampler
 from streaming.spec import ReplicaSpec
 
 
 @dataclass
 class Standby:
-    """The switches `sync` and `receive`, each a thread while it is on."""
+    """The switches `sync` and `receive`, each a thread while it is on.
+
+    `start` is what a primary has read from the object store while it was deployed.
+    """
 
     spec: ReplicaSpec
     vault: SnapshotVault
     store: ControlStore
     sampler: Sampler
+    start: StartingPoint | None = None
     _follower: Follower | None = None
     _prefetcher: Prefetcher | None = None
     _shown: set[Path] = field(default_factory=set)
@@ -32,6 +39,17 @@ class Standby:
     def synced(self) -> Synced | None:
         """The newest state that is here, while `sync` is on."""
         return None if self._follower is None else self._follower.synced
+
+    def state(self, give_up: Callable[[], bool]) -> tuple[Path, Manifest | None]:
+        """The newest state that can be had soonest: synced before, or read from the object store."""
+        synced = self.synced  # another one may be shown at any moment
+        if synced is not None:
+            return synced.checkpoint, synced.manifest
+        start, self.start = self.start, None
+        if start is None:
+            start = restore(self.spec, self.store, self.vault, give_up=give_up)
+            start.tell(self.sampler)
+        return start.checkpoint, start.manifest
 
     def take_shown(self) -> set[Path]:
         """The checkpoints that were shown since the last time: they are the caller's to remove."""
