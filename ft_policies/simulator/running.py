@@ -110,7 +110,9 @@ class _Run:
 
     def through(self, block: Block) -> NDArray[np.intp]:
         """All ticks of a block; who was where is added up at its end, and told."""
-        load = np.tile(np.stack((block.rows_per_second, block.state_bytes), 1), self._objectives)
+        load = np.stack((block.rows_per_second, block.state_bytes), 1)
+        if self._objectives > 1:
+            load = np.tile(load, self._objectives)
         tiers, intervals = (np.empty(load[:, 0].shape, dtype=np.intp) for _ in range(2))
         for at, one in enumerate(load):
             self._tick(one)
