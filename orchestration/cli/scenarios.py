@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from configs.problems import suggestion
-from ft_policies.costs import ALL_COSTS, EC2, Weights
+from ft_policies.costs import WEIGHTS
 from ft_policies.errors import PermanentError
 from ft_policies.recovery_model import RecoveryStep
 from ft_policies.simulator.formulas import Ranking
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from streaming.world import World
 
 COLUMNS = ("seconds", "rows_per_second", "state_bytes")
-WEIGHTS: dict[str, Weights] = {"all_costs": ALL_COSTS, "ec2": EC2}
 PLOTS = (".png", ".svg", ".pdf")
 MOST_AT_ONCE = 100_000  # streams times objectives: they are simulated side by side
 

@@ -160,12 +160,13 @@ def _scenario(
     tell: Terminal, asked: "Asked", stream: str | None
 ) -> "tuple[Asked, Scenario, Fitted | None]":
     """What is asked in full, what is to be simulated, and the stream that it was measured on."""
+    from ft_policies.costs import WEIGHTS
     from orchestration.cli import scenarios
 
     if stream is None and asked.asks_the_store:
         stream = _measured_here(tell)
     if stream is None:
-        project = None if asked.ranked_by in scenarios.WEIGHTS else tell.project()
+        project = None if asked.ranked_by in WEIGHTS else tell.project()
         return asked, asked.scenario(asked.usual().system, project), None
     with tell.world() as world:
         found = scenarios.fitted(world, stream)
