@@ -35,7 +35,7 @@ def draw_costs(rows: Sequence[CostRow], title: str) -> bytes:
     left = [0.0] * len(shown)
     for tier in Tier:
         widths = [100.0 * row.share(tier) for row in shown]
-        times.barh(places, widths, left=left, color=TIER_COLOURS[tier], label=_words(tier))
+        times.barh(places, widths, left=left, color=TIER_COLOURS[tier], label=tier_label(tier))
         left = [before + width for before, width in zip(left, widths, strict=True)]
     times.set_yticks(places, [row.stream for row in shown])
     times.set_xlabel("% of its time")
@@ -47,7 +47,7 @@ def draw_costs(rows: Sequence[CostRow], title: str) -> bytes:
     money.plot(passive, places, "|", color="black", markersize=14, label="always passive")
     money.set_xlabel(", ".join(sorted({row.currency for row in shown})) or "money")
     for panel in (times, money):
-        _plain(panel)
+        plain(panel)
         panel.legend(
             loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8, frameon=False
         )
@@ -90,7 +90,7 @@ def draw_recoveries(recoveries: Sequence[Compared], title: str) -> bytes:
     panel.set_ylim(0.0, top)
     panel.set_xlabel("observed seconds")
     panel.set_ylabel("predicted seconds")
-    _plain(panel)
+    plain(panel)
     _tier_legend(figure, {one.tier for one in recoveries})
     return _png(figure)
 
@@ -108,14 +108,14 @@ def _curve(panel: "Axes", points: Sequence[WhatIf]) -> None:
             markersize=5,
         )
     panel.set_ylim(0.0, max(costs, default=0.0) * 1.15 or 1.0)
-    _plain(panel)
+    plain(panel)
 
 
 def _tier_legend(figure: "Figure", tiers: set[Tier]) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], marker="o", linestyle="", color=TIER_COLOURS[tier], label=_words(tier))
+        Line2D([], [], marker="o", linestyle="", color=TIER_COLOURS[tier], label=tier_label(tier))
         for tier in Tier
         if tier in tiers
     ]
@@ -136,11 +136,13 @@ def _png(figure: "Figure") -> bytes:
     return drawn.getvalue()
 
 
-def _plain(panel: "Axes") -> None:
+def plain(panel: "Axes") -> None:
+    """Leave out the lines that frame nothing."""
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def _words(tier: Tier) -> str:
+def tier_label(tier: Tier) -> str:
+    """The tier as people say it."""
     return tier.value.replace("_", " ")
 
 

@@ -1,14 +1,15 @@
 """The systems that are known: StreamMine3G as in the thesis, and Holdfast as it was measured."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 
 from ft_policies.controller import ControllerPolicy
-from ft_policies.costs import ASSUMED_SHARES, TierShares, Usage
+from ft_policies.costs import ASSUMED_SHARES
 from ft_policies.estimators import Observation
+from ft_policies.judging import Subject
 from ft_policies.prediction import Bounds, Histories, RecoveryModel
-from ft_policies.recovery_model import STEPS, TIERS, Load, RecoveryStep
+from ft_policies.recovery_model import STEPS, TIERS, RecoveryStep
 from ft_policies.simulator.states import SlidingWindow
 from ft_policies.simulator.systems import (
     MeasuredOverheads,
@@ -18,6 +19,7 @@ from ft_policies.simulator.systems import (
     ThesisRecoveries,
     Work,
 )
+from ft_policies.thesis_model import ThesisModel
 
 MB = 1e6
 
@@ -53,6 +55,7 @@ THESIS = System(
     snapshot_every=(3.5,),
     sync_every=(3.5,),
     ship_seconds=0.0,
+    sync_seconds=0.0,
     epoch_seconds=0.0,
     change_seconds=1.0,
     learns_seconds=3.5,
@@ -64,7 +67,7 @@ chosen so that the published behaviour comes out: the seconds of deploying and w
 writing, what a row takes, the memory of a node, the shares of receiving and deserialising, the spread."""
 
 
-def _measured_bounds() -> Bounds:
+def _usual_bounds() -> Bounds:
     """Seconds by step (lines) and tier (columns, the fastest first), and what a byte or a row adds."""
     base = {
         RecoveryStep.DETECT: (0.0, 0.6, 0.6, 0.6, 0.6, 8.0),
@@ -82,16 +85,17 @@ def _measured_bounds() -> Bounds:
 
 
 _WINDOW_SECONDS = 600.0
+_REQUESTS_PER_SNAPSHOT, _REQUESTS_PER_SYNC = 2.0, 4.0
 
 MEASURED = System(
     tick_seconds=5.0,
     policy=ControllerPolicy(least_margin=0.1),
-    recoveries=MeasuredRecoveries(bounds=_measured_bounds()),
+    recoveries=MeasuredRecoveries(bounds=_usual_bounds()),
     overheads=MeasuredOverheads(
         shares=ASSUMED_SHARES,
         new_share_per_second=1 / _WINDOW_SECONDS,
-        requests_per_snapshot=2.0,
-        requests_per_sync=4.0,
+        requests_per_snapshot=_REQUESTS_PER_SNAPSHOT,
+        requests_per_sync=_REQUESTS_PER_SYNC,
     ),
     work=Work(
         cpu_cores=0.5,
@@ -106,6 +110,7 @@ MEASURED = System(
     snapshot_every=(10.0,),
     sync_every=(10.0,),
     ship_seconds=1.0,
+    sync_seconds=0.5,
     epoch_seconds=1.0,
     change_seconds=40.0,
     learns_seconds=60.0,
@@ -116,34 +121,22 @@ MEASURED = System(
 fallback for what the live store of a project does not know."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What a live store knows of one stream, in floats; 0 is what it does not know."""
-
-    histories: Histories
-    load: Load
-    primary: Usage
-    shares: TierShares
-    ship_seconds: float
-    new_state_bytes_per_second: float
-    requests_per_snapshot: float
-    requests_per_sync: float
-
-
-def measured(seen: Seen, *, snapshot_every: float, sync_every: float) -> System:
-    """Holdfast as one stream has it; what was never seen of it is taken from `MEASURED`."""
+def measured(seen: Subject, *, count_detection: bool = True) -> System:
+    """Holdfast as one stream has it, 0 being what nobody knows of it: that is taken from `MEASURED`."""
     rows = float(seen.load.rows_per_second) or MEASURED.usual_rows_per_second
     window = MEASURED.state.window_seconds
     state_bytes = float(seen.load.state_bytes) or rows * MEASURED.state.bytes_per_rate
     state = SlidingWindow(window_seconds=window, bytes_per_row=state_bytes / rows / window)
     return replace(
         MEASURED,
-        recoveries=MeasuredRecoveries(bounds=_seen_bounds(seen.histories)),
+        recoveries=MeasuredRecoveries(
+            bounds=_over_usual(seen.bounds), model=RecoveryModel(count_detection=count_detection)
+        ),
         overheads=MeasuredOverheads(
             shares=seen.shares,
             new_share_per_second=seen.new_state_bytes_per_second / state_bytes or 1 / window,
-            requests_per_snapshot=seen.requests_per_snapshot or 2.0,
-            requests_per_sync=seen.requests_per_sync or 4.0,
+            requests_per_snapshot=seen.requests_per_snapshot or _REQUESTS_PER_SNAPSHOT,
+            requests_per_sync=seen.requests_per_sync or _REQUESTS_PER_SYNC,
         ),
         work=MEASURED.work.scaled_to(
             seen.primary,
@@ -153,19 +146,36 @@ def measured(seen: Seen, *, snapshot_every: float, sync_every: float) -> System:
         ),
         usual_rows_per_second=rows,
         state=state,
-        snapshot_every=(snapshot_every,),
-        sync_every=(sync_every,),
+        snapshot_every=tuple(seen.snapshot_every),
+        sync_every=tuple(seen.sync_every),
         ship_seconds=seen.ship_seconds or MEASURED.ship_seconds,
+        sync_seconds=seen.sync_seconds or MEASURED.sync_seconds,
         epoch_seconds=float(seen.load.epoch_seconds),
     )
 
 
-def _seen_bounds(histories: Histories) -> Bounds:
-    seen, fallback = Bounds.of(RecoveryModel().lines(histories)), _measured_bounds()
-    known = np.isfinite(seen.base)
+def as_the_thesis_reckons(histories: Histories, *, count_detection: bool) -> ThesisRecoveries:
+    """Recoveries of one stream by the thesis' model; a step that was never seen takes what is usual."""
+    usual, at = _usual_bounds(), STEPS.index(RecoveryStep.READ_SNAPSHOT)
+    unseen = {
+        step: (Observation(seconds=seconds),)
+        for step, seconds in zip(STEPS, usual.base.max(axis=0).tolist(), strict=True)
+    }
+    read = Observation(seconds=1.0, size=1.0 / float(usual.slope[-1, at]))
+    return ThesisRecoveries(
+        histories=Histories(
+            steps={step: histories.steps.get(step) or unseen[step] for step in STEPS},
+            writes=histories.writes or (read,),
+        ),
+        model=ThesisModel(count_detection=count_detection),
+    )
+
+
+def _over_usual(seen: Bounds) -> Bounds:
+    usual, known = _usual_bounds(), np.isfinite(seen.base)
     return Bounds(
         **{
-            one.name: np.where(known, getattr(seen, one.name), getattr(fallback, one.name))
+            one.name: np.where(known, getattr(seen, one.name), getattr(usual, one.name))
             for one in fields(Bounds)
         }
     )

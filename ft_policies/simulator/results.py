@@ -53,13 +53,24 @@ class Outcome:
 
 
 class Account:
-    """Adds up, for each objective, tier and interval: ticks, rates and states."""
+    """Adds up, for each objective, tier and interval: ticks, rates and states; and for each row what it cost.
+
+    A row is a stream with an objective. Costs are added up tick by tick: by weights they are no plane.
+    """
 
     def __init__(self, objectives: int, streams: int, intervals: int) -> None:
         self._cells = (objectives, len(TIERS), intervals)
         self._first = np.repeat(np.arange(objectives) * len(TIERS) * intervals, streams)
         self.ticks, self.rates, self.states = (np.zeros(self._cells) for _ in range(3))
-        self.cost = np.zeros((2, objectives * streams))
+        self._rows = np.arange(objectives * streams)
+        self.cost_held, self.cost_if_active = (np.zeros(self._rows.size) for _ in range(2))
+
+    def charge(
+        self, cost: FloatArray, tiers: NDArray[np.intp], intervals: NDArray[np.intp]
+    ) -> None:
+        """One tick: what is held, and what `active_replication` would be at the longest interval."""
+        self.cost_held += cost[self._rows, intervals, tiers]
+        self.cost_if_active += cost[:, -1, _FASTEST]
 
     def add(
         self,
@@ -90,7 +101,9 @@ def outcomes(
     """One for each objective."""
     count = len(objectives)
     used, always = _used(system, account)
-    by_objective = account.cost.reshape(2, count, -1).sum(axis=-1)
+    held, if_active = (
+        one.reshape(count, -1).sum(axis=1) for one in (account.cost_held, account.cost_if_active)
+    )
     ticks = account.ticks.sum(axis=(1, 2))
     stream_hours = ticks * system.tick_seconds / SECONDS_OF_AN_HOUR
     counted = {
@@ -105,8 +118,8 @@ def outcomes(
                 name: _share(getattr(used, field)[i], getattr(always, field)[i, _FASTEST])
                 for name, field in RESOURCES.items()
             },
-            cost=float(by_objective[0, i] / ticks[i]),
-            cost_share=_share(by_objective[0, i], by_objective[1, i]),
+            cost=float(held[i] / ticks[i]),
+            cost_share=_share(held[i], if_active[i]),
             money=_money(
                 prices, used, always, i, float(counted["billed_hours"][i] / stream_hours[i])
             ),

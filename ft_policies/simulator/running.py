@@ -86,7 +86,6 @@ class _Run:
         system, streams = scenario.system, scenario.trace.streams
         self._scenario, self._system = scenario, system
         self._objectives = len(scenario.objectives)
-        self._rows = np.arange(self._objectives * streams)
         self._predicted = predictions(system, precise=scenario.precise)
         self._cost = costs(system, scenario.rank_by)
         self._trend = Trend(system.change_seconds, system.tick_seconds)
@@ -98,7 +97,7 @@ class _Run:
             objectives=self._objectives,
             seed=scenario.seed,
         )
-        self._enough = np.zeros(self._rows.size, dtype=bool)
+        self._enough = np.zeros(self._objectives * streams, dtype=bool)
         self.ticks = 0
         intervals, billed_by = len(system.snapshot_every), scenario.billed_by
         self.fleet = Fleet(
@@ -111,7 +110,9 @@ class _Run:
 
     def through(self, block: Block) -> NDArray[np.intp]:
         """All ticks of a block; who was where is added up at its end, and told."""
-        load = np.tile(np.stack((block.rows_per_second, block.state_bytes), 1), self._objectives)
+        load = np.stack((block.rows_per_second, block.state_bytes), 1)
+        if self._objectives > 1:
+            load = np.tile(load, self._objectives)
         tiers, intervals = (np.empty(load[:, 0].shape, dtype=np.intp) for _ in range(2))
         for at, one in enumerate(load):
             self._tick(one)
@@ -131,7 +132,6 @@ class _Run:
         cost = self._cost(*load)
         situation = fleet.situation(predicted, cost, enough=self._enough)
         fleet.move(system.policy.choose(situation), now=now, change_seconds=system.change_seconds)
-        self.account.cost[0] += cost[self._rows, fleet.interval, fleet.tier]
-        self.account.cost[1] += cost[:, -1, 0]
+        self.account.charge(cost, fleet.tier, fleet.interval)
         fleet.since_change += system.tick_seconds
         self._failures.strike(fleet, load[0], load[1], now + system.tick_seconds)

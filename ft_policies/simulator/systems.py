@@ -116,6 +116,7 @@ class System:
     snapshot_every: tuple[float, ...]
     sync_every: tuple[float, ...]
     ship_seconds: float
+    sync_seconds: float
     epoch_seconds: float
     change_seconds: float
     learns_seconds: float
@@ -134,11 +135,16 @@ class System:
         )
 
     def ages(self, intervals: NDArray[np.intp], phase: FloatLike = 1.0) -> StateAges:
-        """How old the state is at a phase of these intervals: at 1, the next snapshot is nearly there."""
+        """How old the state is at a phase of these intervals: at 1, the next snapshot is nearly there.
+
+        A snapshot comes at the end of the epoch in which it is due, so the epoch is part of what passes.
+        """
         return StateAges.oldest(
             snapshot_every=phase * np.array(self.snapshot_every)[intervals],
             sync_every=phase * np.array(self.sync_every)[intervals],
             ship_seconds=self.ship_seconds,
+            sync_seconds=self.sync_seconds,
+            epoch_seconds=phase * self.epoch_seconds,
         )
 
     def overhead(self, rows_per_second: FloatArray, state_bytes: FloatArray) -> Usage:

@@ -6,28 +6,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import typer
 
 from configs.problems import suggestion
-from ft_policies.costs import ALL_COSTS, ASSUMED_SHARES, EC2, Weights
+from ft_policies.costs import WEIGHTS
 from ft_policies.errors import PermanentError
-from ft_policies.prediction import RecoveryModel
 from ft_policies.recovery_model import RecoveryStep
 from ft_policies.simulator.formulas import Ranking
-from ft_policies.simulator.presets import MEASURED, THESIS, Seen, measured
+from ft_policies.simulator.presets import MEASURED, THESIS, as_the_thesis_reckons, measured
 from ft_policies.simulator.running import Scenario
 from ft_policies.simulator.systems import System
 from ft_policies.simulator.traces import DAY_SECONDS, Generated, Recorded, Shape, Trace
 from ft_policies.tiers import Guarantee, Tier
+from orchestration.cli import reading
 
 if TYPE_CHECKING:
     from configs.project import Project
     from configs.stream import StreamDeclaration
-    from resources.control.store import ControlStore
+    from resources.control.records import StreamRow
+    from streaming.world import World
 
 COLUMNS = ("seconds", "rows_per_second", "state_bytes")
-WEIGHTS: dict[str, Weights] = {"all_costs": ALL_COSTS, "ec2": EC2}
 PLOTS = (".png", ".svg", ".pdf")
-MOST_NUMBERS = 50
 MOST_AT_ONCE = 100_000  # streams times objectives: they are simulated side by side
 
 
@@ -75,7 +75,12 @@ class Asked:
 
     def usual(self) -> Usual:
         """The preset that was named."""
-        return PRESETS[_known(self.preset, list(PRESETS), "preset")]
+        return PRESETS[_known(self.preset, list(PRESETS), "--preset")]
+
+    @property
+    def asks_the_store(self) -> bool:
+        """Whether what was measured in this project is what is wanted."""
+        return self.usual().system is MEASURED
 
     @property
     def ranked_by(self) -> str:
@@ -84,10 +89,10 @@ class Asked:
 
     def of(self, declared: "StreamDeclaration") -> "Asked":
         """The same, with what a stream declares for what nobody wrote."""
-        if self.usual().system is not MEASURED:
-            raise PermanentError(
-                f"{declared.name} is no stream of the preset {self.preset}",
-                hint="leave out --preset or --stream",
+        if not self.asks_the_store:
+            raise typer.BadParameter(
+                f"{declared.name} is no stream of the preset {self.preset}: "
+                "leave out --preset or --stream"
             )
         by = declared.controller.weigh_by
         return replace(
@@ -99,14 +104,14 @@ class Asked:
     def scenario(self, system: System, project: "Project | None") -> Scenario:
         """What is to be simulated."""
         if self.intervals is not None:
-            every = tuple(sorted(_numbers(self.intervals, "interval", least=0.1)))
+            every = reading.seconds(self.intervals, "--intervals", least=0.1)
             system = replace(system, snapshot_every=every, sync_every=every)
         trace = self._trace(system)
-        objectives = _numbers(self.objectives or self.usual().objectives, "objective", least=0.0)
+        objectives = reading.seconds(self.objectives or self.usual().objectives, "--objective")
         if self.streams * len(objectives) > MOST_AT_ONCE:
-            raise PermanentError(
-                f"{self.streams:,} streams with {len(objectives)} objectives are too many at once",
-                hint=f"streams times objectives may be {MOST_AT_ONCE:,}: ask for fewer objectives",
+            raise typer.BadParameter(
+                f"{self.streams:,} streams with {len(objectives)} objectives are too many at once: "
+                f"together they may be {MOST_AT_ONCE:,}, so ask for fewer objectives"
             )
         return Scenario(
             system=system,
@@ -122,14 +127,11 @@ class Asked:
     def _trace(self, system: System) -> Trace:
         if self.trace is not None:
             if self.load is not None:
-                raise PermanentError(
-                    "a load is either a recorded one or a generated one",
-                    hint="leave out --trace or --load",
-                )
+                raise typer.BadParameter("say either --trace or --load")
             return recorded(self.trace, streams=self.streams)
         shape = self.usual().shape
         if self.load is not None:
-            shape = Shape(_known(self.load, list(Shape), "load"))
+            shape = Shape(_known(self.load, list(Shape), "--load"))
         return Generated(
             shape=shape,
             rows_per_second=system.usual_rows_per_second,
@@ -149,7 +151,7 @@ def _ranking(weights: str, project: "Project | None") -> Ranking:
     if weights in WEIGHTS:
         return WEIGHTS[weights]
     lists = {} if project is None else project.prices
-    name = _known(weights, [*WEIGHTS, *lists], "weights or price list")
+    name = _known(weights, [*WEIGHTS, *lists], "--weights")
     return lists[name].prices()
 
 
@@ -160,40 +162,52 @@ class Fitted:
     `allowed` are the tiers that the stream's sink bears.
     """
 
+    declared: "StreamDeclaration"
     system: System
     assumed: tuple[RecoveryStep, ...]
     allowed: tuple[Tier, ...]
 
 
-def fitted(declared: "StreamDeclaration", store: "ControlStore") -> Fitted:
-    """What was measured of a stream, with its own intervals and its own controller."""
-    from streaming.measuring import measure
+def fitted(world: "World", stream: str) -> Fitted:
+    """What the live review knows of a stream, with the intervals that it has or may have, and its controller."""
+    from orchestration.reviewed import gather
 
-    found = measure(store, [declared])[declared.name]
-    snapshot_every = declared.checkpoint.every or MEASURED.snapshot_every[0]
-    sync_every = declared.secondary.sync
-    seen = Seen(
-        histories=found.histories,
-        load=found.load,
-        primary=found.primary,
-        shares=found.shares_over(ASSUMED_SHARES),
-        ship_seconds=found.ship_seconds,
-        new_state_bytes_per_second=found.new_state_bytes_per_second,
-        requests_per_snapshot=found.requests_per_snapshot,
-        requests_per_sync=found.requests_per_sync,
-    )
-    known = RecoveryModel().predict(
-        found.histories,
-        found.load,
-        snapshot_every=snapshot_every,
-        sync_every=sync_every,
-        ship_seconds=found.ship_seconds,
-    )
-    system = measured(seen, snapshot_every=snapshot_every, sync_every=sync_every)
+    declared = world.project.stream(stream)
+    [one] = gather(world, [world.store.streams.get(stream) or _unstarted(declared)])
+    section = declared.controller
+    system = measured(one.subject, count_detection=section.count_detection)
+    if section.estimator == "thesis":
+        histories, counted = one.measured.histories, section.count_detection
+        recoveries = as_the_thesis_reckons(histories, count_detection=counted)
+        system = replace(system, recoveries=recoveries)
     return Fitted(
-        system=replace(system, policy=declared.controller.policy()),
-        assumed=known.missing,
+        declared=declared,
+        system=replace(system, policy=section.policy()),
+        assumed=one.fit.missing,
         allowed=tuple(tier for tier in Tier if declared.objection_to(tier) is None),
+    )
+
+
+def only_started(world: "World") -> str | None:
+    """The stream that was started in this project, if there is exactly one."""
+    started = [row.name for row in world.store.streams.all() if row.name in world.project.streams]
+    return started[0] if len(started) == 1 else None
+
+
+def _unstarted(declared: "StreamDeclaration") -> "StreamRow":
+    """The row that a stream would have if it were started now."""
+    from resources.control.records import DesiredState, StreamRow
+
+    return StreamRow(
+        name=declared.name,
+        declaration={},
+        declared_tier=declared.tier,
+        tier=declared.tier,
+        desired=DesiredState.STOPPED,
+        declared_at=0.0,
+        changed_at=0.0,
+        snapshot_every=None,
+        sync_every=None,
     )
 
 
@@ -218,15 +232,6 @@ def recorded(path: Path, *, streams: int) -> Recorded:
         raise PermanentError(f"{path}: {error}", hint=error.hint) from error
 
 
-def demand_plot(path: Path) -> None:
-    """Refuse a plot that could not be drawn, before anybody waits for it."""
-    if path.suffix not in PLOTS:
-        raise PermanentError(
-            f"cannot draw {path.name}: its ending says no format",
-            hint=f"endings are {', '.join(PLOTS)}",
-        )
-
-
 def _line(row: dict[str, str], path: Path, number: int) -> tuple[float, ...]:
     try:
         return tuple(float(row[name]) for name in COLUMNS)
@@ -238,21 +243,7 @@ def _line(row: dict[str, str], path: Path, number: int) -> tuple[float, ...]:
         ) from error
 
 
-def _numbers(text: str, what: str, *, least: float) -> tuple[float, ...]:
-    try:
-        found = tuple(float(word) for word in text.split(","))
-    except ValueError as error:
-        raise PermanentError(
-            f"{text!r} is not a list of {what}s", hint="write seconds with commas: 0,2.5,10"
-        ) from error
-    if not all(least <= one < float("inf") for one in found) or len(found) > MOST_NUMBERS:
-        raise PermanentError(
-            f"{what}s are at least {least:g} s, and {MOST_NUMBERS} at most: {text}"
-        )
-    return found
-
-
-def _known(word: str, known: list[str], what: str) -> str:
+def _known(word: str, known: list[str], option: str) -> str:
     if word not in known:
-        raise PermanentError(f"there is no {what} {word!r}", hint=suggestion(word, known))
+        raise typer.BadParameter(f"{word!r}: {suggestion(word, known)}", param_hint=option)
     return word

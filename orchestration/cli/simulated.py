@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assets.reports.plots import TIER_COLOURS
+from assets.reports.plots import TIER_COLOURS, plain, tier_label
 from ft_policies.simulator.results import Outcome
 from ft_policies.simulator.running import Passed, Scenario
 from ft_policies.tiers import Tier
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MOST_POINTS = 5_000
@@ -51,11 +50,11 @@ class TimeLine:
         size.plot(seconds / scale, states / 1e6, color="#555555")
         size.set_ylabel("state in MB")
         tier.step(seconds / scale, tiers, where="post", color="#2166ac")
-        tier.set_yticks(range(len(Tier)), [_words(one) for one in Tier])
+        tier.set_yticks(range(len(Tier)), [tier_label(one) for one in Tier])
         tier.set_ylim(len(Tier) - 0.5, -0.5)
         tier.set_xlabel(unit)
         for panel in (load, size, tier):
-            _plain(panel)
+            plain(panel)
         figure.suptitle(title, fontsize=11)
 
 
@@ -80,7 +79,7 @@ def _sweep(figure: "Figure", outcomes: Sequence[Outcome]) -> None:
     below = np.zeros(len(outcomes))
     for tier in Tier:
         heights = np.array([100 * one.time_share[tier] for one in outcomes])
-        times.bar(places, heights, bottom=below, color=TIER_COLOURS[tier], label=_words(tier))
+        times.bar(places, heights, bottom=below, color=TIER_COLOURS[tier], label=tier_label(tier))
         below += heights
     times.set_ylabel("% of the time")
     for name in outcomes[0].overhead:
@@ -92,14 +91,6 @@ def _sweep(figure: "Figure", outcomes: Sequence[Outcome]) -> None:
     overheads.set_xlabel("objective in seconds")
     overheads.set_xticks(places, names)
     for panel in (times, overheads):
-        _plain(panel)
+        plain(panel)
         panel.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
     figure.suptitle("Objectives beside each other on the same load", fontsize=11)
-
-
-def _plain(panel: "Axes") -> None:
-    panel.spines[["top", "right"]].set_visible(False)
-
-
-def _words(tier: Tier) -> str:
-    return tier.replace("_", " ")

@@ -5,8 +5,10 @@ from math import isfinite
 from typing import Any
 
 from ft_policies.recovery import turn_told
+from ft_policies.tiers import Tier
 
 _BYTES = ("B", "kB", "MB", "GB", "TB")
+_LEAST_SHARE = 0.005
 NONE = "-"
 
 
@@ -62,6 +64,12 @@ def money(value: float) -> str:
 def share(value: float) -> str:
     """A share in per cent."""
     return f"{100 * value:.0f} %"
+
+
+def tiers(shares: Mapping[Tier, float]) -> str:
+    """`passive_standby_hot 62 %`, a line each, the longest first; below half a percent not worth a word."""
+    ranked = sorted(shares.items(), key=lambda pair: -pair[1])
+    return "\n".join(f"{tier} {share(part)}" for tier, part in ranked if part >= _LEAST_SHARE)
 
 
 def plural(number: int, one: str, many: str = "") -> str:

@@ -121,11 +121,21 @@ def test_the_curve_is_drawn_into_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("decisions")
-@pytest.mark.parametrize("written", ["five", "1,,2", "-1,3"])
+@pytest.mark.parametrize("written", ["five", "1,,2", "-1,3", "0,nan", "5,inf"])
 def test_objectives_that_are_none_are_wrong_usage(tmp_path: Path, written: str) -> None:
     with a_world(tmp_path):
         result = holdfast(tmp_path, "what-if", STREAM, "--objectives", written)
     assert result.exit_code == 2
+
+
+@pytest.mark.usefixtures("decisions")
+def test_a_curve_is_drawn_as_png_only(tmp_path: Path) -> None:
+    file = tmp_path / "curve.svg"
+    with a_world(tmp_path):
+        result = holdfast(tmp_path, "what-if", STREAM, "--plot", str(file))
+    assert result.exit_code == 2
+    assert "curve.svg cannot be drawn" in result.output
+    assert not file.exists()
 
 
 def test_a_stream_of_which_nothing_is_known_should_have_the_fastest_tier(tmp_path: Path) -> None:
@@ -147,6 +157,11 @@ def test_a_stream_that_never_started_cannot_be_explained(tmp_path: Path) -> None
         result = holdfast(tmp_path, "explain", STREAM)
     assert result.exit_code == 1
     assert "holdfast start clicks" in result.output
+
+
+def test_tiers_are_told_by_their_share_the_most_first_and_the_least_not_at_all() -> None:
+    shares = {Tier.DEPLOYED: 0.004, Tier.ACTIVE_STANDBY: 0.25, Tier.PASSIVE_REPLICATION: 0.746}
+    assert words.tiers(shares) == "passive_replication 75 %\nactive_standby 25 %"
 
 
 def test_amounts_keep_the_digits_that_matter() -> None:

@@ -1,9 +1,13 @@
 """`holdfast simulate`: presets, loads and files, what is ranked by, plots, and mistakes said plainly."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from ft_policies.simulator.systems import MeasuredRecoveries, ThesisRecoveries
+from orchestration.cli.scenarios import Fitted, fitted
+from streaming.launching import declare
 from tests.fakes.declared import a_project, written
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import STREAM, a_running_stream, a_world
@@ -22,9 +26,9 @@ def test_the_thesis_is_a_table_with_a_line_for_each_objective(tmp_path: Path) ->
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     assert "objective" in lines[0]
-    assert "active_replication 100%" in lines[1]
-    assert "passive_standby_hot 98%" in lines[2]
-    assert "passive_replication 98%" in lines[3]
+    assert "active_replication 100 %" in lines[1]
+    assert "passive_standby_hot 98 %" in lines[2]
+    assert "passive_replication 98 %" in lines[4]
     assert "ranked by all_costs" in result.output
 
 
@@ -106,6 +110,50 @@ def test_a_stream_is_simulated_as_its_store_knows_it(tmp_path: Path) -> None:
     )
 
 
+def test_the_preset_is_measured_on_the_only_stream_that_was_started(tmp_path: Path) -> None:
+    root = a_project(tmp_path, clicks=written(), views=written(name="views"))
+    before = holdfast(root, "simulate", *SHORT)
+    assert "Holdfast's own, from its benchmark; --stream STREAM" in before.stderr
+    with a_world(root) as world:
+        a_running_stream(world)
+    told = holdfast(root, "simulate", *SHORT)
+    assert "those of clicks, the only stream that was started here" in told.stderr
+    assert facts(root, "simulate", *SHORT) == facts(root, "simulate", "--stream", STREAM, *SHORT)
+    with a_world(root) as world:
+        declare(world.project, world.store, "views")
+    assert facts(root, "simulate", *SHORT)["stream"] is None
+
+
+def fit(root: Path, *, section: Mapping[str, object]) -> Fitted:
+    """A running stream with this controller, as a simulation takes it."""
+    a_project(root, clicks=written(controller=section, checkpoint={"every": "10s"}))
+    with a_world(root) as world:
+        a_running_stream(world)
+        world.store.streams.pace(STREAM, snapshot_every=20.0, sync_every=None)
+        return fitted(world, STREAM)
+
+
+def test_a_stream_has_the_intervals_of_now_unless_its_controller_may_choose(tmp_path: Path) -> None:
+    paced = fit(tmp_path / "paced", section={}).system
+    assert (paced.snapshot_every, paced.sync_every) == ((20.0,), (5.0,))
+    bounds = {"snapshot_every": {"min": "5s", "max": "40s"}}
+    free = fit(tmp_path / "free", section=bounds).system
+    assert (free.snapshot_every[0], free.snapshot_every[-1]) == (5.0, 40.0)
+    assert 20.0 in free.snapshot_every
+    assert set(free.sync_every) == {5.0}
+
+
+def test_a_stream_is_controlled_and_judged_as_it_declares(tmp_path: Path) -> None:
+    section = {"cool_down": "7s", "count_detection": False}
+    own = fit(tmp_path / "own", section=section).system
+    assert own.policy.cool_down_seconds == 7
+    assert isinstance(own.recoveries, MeasuredRecoveries)
+    assert not own.recoveries.model.count_detection
+    thesis = fit(tmp_path / "thesis", section={"estimator": "thesis"}).system
+    assert isinstance(thesis.recoveries, ThesisRecoveries)
+    assert thesis.recoveries.model.count_detection
+
+
 def test_a_sink_that_bears_one_caller_keeps_a_stream_out_of_active_replication(
     tmp_path: Path,
 ) -> None:
@@ -122,17 +170,35 @@ def test_a_sink_that_bears_one_caller_keeps_a_stream_out_of_active_replication(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--preset", "thesys"), "did you mean thesis?"),
-        (("--load", "stepp"), "did you mean step?"),
-        (("--weights", "on_demnd"), "did you mean on_demand?"),
-        (("--objective", "1,x"), "'1,x' is not a list of objectives"),
-        (("--objective", "-1"), "objectives are at least 0 s"),
-        (("--intervals", "0"), "intervals are at least 0.1 s"),
-        (("--stream", "clics"), "did you mean clicks?"),
+        (("--preset", "thesys"), "--preset: 'thesys': did you mean thesis?"),
+        (("--load", "stepp"), "--load: 'stepp': did you mean step?"),
+        (("--weights", "on_demnd"), "--weights: 'on_demnd': did you mean on_demand?"),
+        (("--objective", "1,x"), "--objective: '1,x' is not a list of seconds such as 0,2.5,10"),
+        (("--objective", "-1"), "--objective: '-1': each number is at least 0"),
+        (("--objective", "5,nan"), "--objective: '5,nan': each number is at least 0"),
+        (("--objective", "inf"), "not infinite"),
+        (("--intervals", "0"), "--intervals: '0': each number is at least 0.1"),
+        (("--intervals", ",".join(map(str, range(1, 52)))), "51 numbers, and 50 at most"),
         (("--stream", "clicks", "--preset", "thesis"), "leave out --preset or --stream"),
         (("--streams", "50000", "--objective", "1,2,3"), "ask for fewer objectives"),
-        (("--plot", "found.txt"), "endings are .png, .svg, .pdf"),
-        (("--trace", "{root}/load.csv", "--load", "step"), "leave out --trace or --load"),
+        (("--plot", "found.txt"), "the name of a plot ends with .png, .svg, .pdf"),
+        (("--trace", "{root}/load.csv", "--load", "step"), "say either --trace or --load"),
+    ],
+)
+def test_wrong_usage_is_said_with_what_to_write(
+    tmp_path: Path, options: tuple[str, ...], says: str
+) -> None:
+    root = a_project(tmp_path, clicks=written())
+    (root / "load.csv").write_text(TRACE)
+    result = holdfast(root, "simulate", *(word.format(root=root) for word in options))
+    assert result.exit_code == 2, result.output
+    assert says in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--stream", "clics"), "did you mean clicks?"),
         (("--trace", "{root}/named.csv"), "no column rows_per_second"),
         (("--trace", "{root}/words.csv"), "words.csv:3: '5,many,1' is not three numbers"),
         (("--trace", "{root}/back.csv"), "back.csv: the seconds of a trace must grow"),
@@ -144,7 +210,6 @@ def test_mistakes_are_said_with_what_to_do(
 ) -> None:
     root = a_project(tmp_path, clicks=written())
     head = "seconds,rows_per_second,state_bytes\n"
-    (root / "load.csv").write_text(TRACE)
     (root / "named.csv").write_text("seconds,rate,state_bytes\n0,1,1\n")
     (root / "words.csv").write_text(f"{head}0,1,1\n5,many,1\n")
     (root / "back.csv").write_text(f"{head}5,1,1\n0,1,1\n")

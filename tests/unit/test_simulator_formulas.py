@@ -7,11 +7,12 @@ import pytest
 
 from ft_policies.costs import ALL_COSTS, ASSUMED_SHARES, EC2, Usage, weighted
 from ft_policies.estimators import Observation, Readiness
-from ft_policies.prediction import Histories
-from ft_policies.recovery_model import Load, RecoveryStep
+from ft_policies.judging import Subject, judge
+from ft_policies.prediction import Histories, RecoveryModel
+from ft_policies.recovery_model import STEPS, Load, RecoveryStep
 from ft_policies.simulator.formulas import Ranking, costs, predictions
 from ft_policies.simulator.planes import Plane, quick
-from ft_policies.simulator.presets import MEASURED, THESIS, Seen, measured
+from ft_policies.simulator.presets import MEASURED, THESIS, as_the_thesis_reckons, measured
 from ft_policies.simulator.states import FloatArray
 from ft_policies.simulator.systems import System
 from tests.support.simulations import ON_DEMAND
@@ -59,31 +60,83 @@ def test_what_is_not_known_is_no_plane() -> None:
     assert quick(unknown, rate=10.0, state=10.0) is unknown
 
 
-def seen(**differently: object) -> Seen:
-    usual = Seen(
-        histories=Histories(steps={}),
-        load=Load(
-            rows_per_second=500.0,
-            capacity_rows_per_second=8000.0,
-            state_bytes=30e6,
-            epoch_seconds=2.0,
-        ),
-        primary=Usage(cpu_cores=1.5, memory_bytes=2e9, network_bytes_per_second=4e5),
-        shares=ASSUMED_SHARES,
+def seen(**differently: object) -> Subject:
+    load = Load(
+        rows_per_second=500.0,
+        capacity_rows_per_second=8000.0,
+        state_bytes=30e6,
+        epoch_seconds=2.0,
+    )
+    usual = Subject(
+        bounds=RecoveryModel().fit(Histories(steps={})).bounds,
+        load=load,
+        ahead=load,
+        snapshot_every=(5.0,),
+        sync_every=(2.0,),
         ship_seconds=0.2,
+        sync_seconds=0.3,
+        primary=Usage(cpu_cores=1.5, memory_bytes=2e9, network_bytes_per_second=4e5, instances=1.0),
+        shares=ASSUMED_SHARES,
         new_state_bytes_per_second=1e6,
         requests_per_snapshot=3.0,
         requests_per_sync=5.0,
+        stored_bytes=30e6,
     )
     return replace(usual, **differently)  # type: ignore[arg-type]
 
 
-def fitted(found: Seen) -> System:
-    return measured(found, snapshot_every=5.0, sync_every=2.0)
+EVERY_STEP = Histories(
+    steps={
+        step: [
+            Observation(seconds=at + by, size=1e5 * by, readiness=readiness)
+            for by in (1.0, 2.0, 4.0)
+            for readiness in Readiness
+        ]
+        for at, step in enumerate(STEPS)
+    },
+    writes=[Observation(seconds=2.0, size=60e6)],
+)
+
+
+@pytest.mark.parametrize("count_detection", [True, False])
+def test_a_fitted_system_says_what_the_live_review_says(count_detection: bool) -> None:  # noqa: FBT001
+    model = RecoveryModel(count_detection=count_detection)
+    every = {"snapshot_every": (5.0, 5.0, 20.0), "sync_every": (2.0, 4.0, 30.0)}
+    subject = seen(bounds=model.fit(EVERY_STEP).bounds, **every)
+    live = judge([subject], model, ON_DEMAND, None)
+    system = measured(subject, count_detection=count_detection)
+    now = np.array([500.0]), np.array([30e6])
+    np.testing.assert_allclose(predictions(system, precise=True)(*now), live.predicted)
+    np.testing.assert_allclose(costs(system, ON_DEMAND)(*now), live.cost)
+
+
+def test_a_failure_finds_state_of_any_age_but_never_older_than_was_predicted() -> None:
+    young, old = (MEASURED.ages(np.array([0]), np.array([phase])) for phase in (0.0, 1.0))
+    assert (young.snapshot, young.sync) == (1.0, 1.5)  # shipped, and synced
+    assert (old.snapshot, old.sync) == (12.0, 12.5)  # 10 s and an epoch later
+
+
+def test_the_thesis_estimator_takes_the_longest_that_was_seen() -> None:
+    load, ages = MEASURED.load(np.array([500.0]), np.array([30e6])), MEASURED.ages(np.array([0]))
+    blind = as_the_thesis_reckons(EVERY_STEP, count_detection=False)
+    counted = as_the_thesis_reckons(EVERY_STEP, count_detection=True)
+    found = counted.seconds(load, ages, precise=False)[0]
+    assert found[-1] == pytest.approx(
+        4.0 + 5.0 + 1.0 + 8.0
+    )  # detect, deploy, read, the longer wire
+    assert (found - blind.seconds(load, ages, precise=False))[0, 1:] == pytest.approx(4.0)
+
+
+def test_the_thesis_estimator_takes_what_is_usual_for_what_was_never_seen() -> None:
+    load, ages = MEASURED.load(np.array([500.0]), np.array([30e6])), MEASURED.ages(np.array([0]))
+    nothing = as_the_thesis_reckons(Histories(steps={}), count_detection=True)
+    found = nothing.seconds(load, ages, precise=True)
+    assert np.isfinite(found).all()
+    assert found[0, -1] > MEASURED.recoveries.seconds(load, ages, precise=False)[0, -1]
 
 
 def test_a_fitted_system_takes_what_was_seen_at_the_load_that_was_seen() -> None:
-    system = fitted(seen())
+    system = measured(seen())
     usage = system.work.usage(np.array(500.0), np.array(30e6))
     assert np.asarray(usage.cpu_cores).item() == pytest.approx(1.5)
     assert np.asarray(usage.memory_bytes).item() == pytest.approx(2e9)
@@ -95,31 +148,31 @@ def test_a_fitted_system_takes_what_was_seen_at_the_load_that_was_seen() -> None
 
 
 def test_of_what_was_never_seen_a_fitted_system_takes_what_is_usual() -> None:
-    system = fitted(
+    nothing = Load(
+        rows_per_second=0.0, capacity_rows_per_second=0.0, state_bytes=0.0, epoch_seconds=1.0
+    )
+    system = measured(
         seen(
-            load=Load(
-                rows_per_second=0.0,
-                capacity_rows_per_second=0.0,
-                state_bytes=0.0,
-                epoch_seconds=1.0,
-            ),
+            load=nothing,
             primary=Usage(),
             new_state_bytes_per_second=0.0,
-            ship_seconds=MEASURED.ship_seconds,
+            ship_seconds=0.0,
+            sync_seconds=0.0,
+            snapshot_every=MEASURED.snapshot_every,
+            sync_every=MEASURED.sync_every,
         )
     )
     assert system.work == MEASURED.work
     assert system.usual_rows_per_second == MEASURED.usual_rows_per_second
     assert system.state.bytes_per_rate == pytest.approx(MEASURED.state.bytes_per_rate)
-    alike = replace(system, snapshot_every=(10.0,), sync_every=(10.0,))
-    found, usual = (predictions(one, precise=True)(RATES, STATES) for one in (alike, MEASURED))
+    found, usual = (predictions(one, precise=True)(RATES, STATES) for one in (system, MEASURED))
     np.testing.assert_allclose(found, usual)
 
 
 def test_a_step_that_was_measured_replaces_the_usual_one() -> None:
     slow = {RecoveryStep.DEPLOY: [Observation(seconds=100.0, readiness=Readiness.COLD)] * 20}
-    system = fitted(seen(histories=Histories(steps=slow)))
-    usual = fitted(seen())
+    system = measured(seen(bounds=RecoveryModel().fit(Histories(steps=slow)).bounds))
+    usual = measured(seen())
     found, before = (predictions(one, precise=True)(RATES, STATES) for one in (system, usual))
     np.testing.assert_allclose(found[..., :5], before[..., :5])
     assert (found[..., 5] > before[..., 5] + 80).all()

@@ -1,5 +1,7 @@
 """Preset `thesis`: the behaviour that was published of StreamMine3G comes out of our own controller."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -36,17 +38,36 @@ def test_an_objective_of_0_is_active_replication_with_the_whole_overhead(
 
 @pytest.mark.parametrize("weights", [ALL_COSTS, EC2])
 @pytest.mark.parametrize("guarantee", [Guarantee.PRECISE, Guarantee.GAP])
-def test_overhead_never_rises_with_a_larger_objective(
+def test_cost_cpu_and_instances_never_rise_with_a_larger_objective(
     weights: Weights, guarantee: Guarantee
 ) -> None:
     found = the_thesis(*SWEEP, rank_by=weights, guarantee=guarantee)
-    for value in (
-        [one.cost for one in found],
-        [one.overhead["cpu"] for one in found],
-        [one.overhead["instances"] for one in found],
-    ):
-        assert np.diff(value).max() <= NEITHER_UP
-    assert found[-1].cost < 0.2 * found[0].cost
+    costs = [one.cost for one in found]
+    assert np.diff(costs).max() <= NEITHER_UP
+    for name in ("cpu", "instances"):
+        assert np.diff([one.overhead[name] for one in found]).max() <= NEITHER_UP, name
+    assert costs[-1] < 0.2 * costs[0]
+
+
+@pytest.mark.parametrize("weights", [ALL_COSTS, EC2])
+@pytest.mark.parametrize("guarantee", [Guarantee.PRECISE, Guarantee.GAP])
+@pytest.mark.parametrize(
+    ("name", "into"),
+    [
+        ("network", Tier.PASSIVE_STANDBY_HOT),  # which receives the input beside the state
+        (
+            "memory",
+            Tier.DEPLOYED,
+        ),  # which holds 50 MB of code, where a cold standby holds the state
+    ],
+)
+def test_network_and_memory_rise_only_where_a_larger_objective_leads_to_the_tier_that_takes_more(
+    weights: Weights, guarantee: Guarantee, name: str, into: Tier
+) -> None:
+    found = the_thesis(*SWEEP, rank_by=weights, guarantee=guarantee)
+    for before, after in pairwise(found):
+        if after.overhead[name] > before.overhead[name] + NEITHER_UP:
+            assert after.time_share[into] > before.time_share[into] + 0.2
 
 
 def test_all_costs_halve_the_cpu_from_4_seconds_on() -> None:

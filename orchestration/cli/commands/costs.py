@@ -14,8 +14,6 @@ from orchestration.cli.terminal import NOTE, JsonOption, chosen, terminal
 if TYPE_CHECKING:
     from ft_policies.cost_report import CostRow
 
-LEAST_SHARE = 0.005  # of the time: what is less is not worth a word
-
 
 def add_to(app: typer.Typer) -> None:
     """Give the command line this command."""
@@ -84,7 +82,7 @@ def _cells(row: "CostRow") -> list[str]:
     missed = f"[red]{row.misses}[/red]" if row.misses else "0"
     return [
         words.age(row.ran_seconds),
-        _tiers(row),
+        words.tiers({tier: row.share(tier) for tier in row.tier_seconds}),
         *_money([row]),
         f"{row.unit_hours:.2f}\n[dim]of {row.unit_hours_if_active:.2f}[/dim]",
         f"{missed}\n{objective}" if row.recoveries else words.NONE,
@@ -100,14 +98,6 @@ def _money(rows: "Sequence[CostRow]") -> list[str]:
         *(f"{words.money(amount)} {currency}" for amount in (spent, active, passive)),
         words.share(1.0 - spent / active) if active else words.NONE,
     ]
-
-
-def _tiers(row: "CostRow") -> str:
-    """`passive_standby_hot 62 %`, a line each, the longest first."""
-    shares = sorted(((row.share(tier), tier) for tier in row.tier_seconds), reverse=True)
-    return "\n".join(
-        f"{tier} {words.share(share)}" for share, tier in shares if share >= LEAST_SHARE
-    )
 
 
 def _grouped(rows: "Sequence[CostRow]") -> "list[list[CostRow]]":

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
+from ft_policies.errors import PermanentError
 from ft_policies.tiers import Guarantee
-from orchestration.cli import words
+from orchestration.cli import reading, words
 from orchestration.cli.terminal import DONE, NOTE, JsonOption, Terminal, terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from ft_policies.simulator.results import Outcome
     from ft_policies.simulator.running import Passed, Scenario
-    from ft_policies.tiers import Tier
-    from orchestration.cli.scenarios import Asked
-
-SHOWN_SHARE = 0.005
+    from orchestration.cli.scenarios import Asked, Fitted
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,7 +32,8 @@ def simulate(
         str,
         typer.Option(
             metavar="thesis|measured",
-            help="The system: StreamMine3G as in the thesis, or Holdfast as it was measured.",
+            help="The system: StreamMine3G as in the thesis, or Holdfast as it was measured: on the one "
+            "stream that was started here, else by its own benchmark.",
         ),
     ] = "measured",
     stream: Annotated[
@@ -124,11 +123,11 @@ def simulate(
 
     Overheads and costs are shares of what active_replication adds all the time.
     """
-    from orchestration.cli.scenarios import Asked, demand_plot
+    from orchestration.cli.scenarios import PLOTS, Asked
 
     tell = terminal(ctx)
     if plot is not None:
-        demand_plot(plot)
+        reading.demand_ending(plot, *PLOTS)
     asked = Asked(
         preset=preset,
         trace=trace,
@@ -142,17 +141,16 @@ def simulate(
         intervals=intervals,
         seed=seed,
     )
-    asked, scenario, assumed = _scenario(tell, asked, stream)
+    asked, scenario, found = _scenario(tell, asked, stream)
     outcomes = _run(tell, scenario, plot)
     if as_json:
-        facts = _facts(asked, scenario)
-        about = {"stream": stream, "assumed_steps": assumed}
-        tell.json({**facts, **about, "outcomes": [asdict(one) for one in outcomes]})
+        tell.json(_facts(asked, scenario, found, outcomes))
         return
     _show(tell, scenario, outcomes, asked.ranked_by)
-    if assumed:
+    if found is not None and found.assumed:
         tell.out.print(
-            f"{NOTE} never measured on {stream}, and so taken as usual: {', '.join(assumed)}"
+            f"{NOTE} never measured on {found.declared.name}, and so taken as usual: "
+            f"{', '.join(found.assumed)}"
         )
     if plot is not None:
         tell.out.print(f"{DONE} drawn: {plot}", soft_wrap=True)
@@ -160,19 +158,45 @@ def simulate(
 
 def _scenario(
     tell: Terminal, asked: "Asked", stream: str | None
-) -> "tuple[Asked, Scenario, Sequence[str]]":
-    """What is asked in full, what is to be simulated, and the steps of which nothing is known."""
+) -> "tuple[Asked, Scenario, Fitted | None]":
+    """What is asked in full, what is to be simulated, and the stream that it was measured on."""
+    from ft_policies.costs import WEIGHTS
     from orchestration.cli import scenarios
 
+    if stream is None and asked.asks_the_store:
+        stream = _measured_here(tell)
     if stream is None:
-        project = None if asked.ranked_by in scenarios.WEIGHTS else tell.project()
-        return asked, asked.scenario(asked.usual().system, project), ()
+        project = None if asked.ranked_by in WEIGHTS else tell.project()
+        return asked, asked.scenario(asked.usual().system, project), None
     with tell.world() as world:
-        declared = world.project.stream(stream)
-        found = scenarios.fitted(declared, world.store)
-        asked = asked.of(declared)
+        found = scenarios.fitted(world, stream)
+        asked = asked.of(found.declared)
         scenario = asked.scenario(found.system, world.project)
-        return asked, replace(scenario, allowed=found.allowed), found.assumed
+        return asked, replace(scenario, allowed=found.allowed), found
+
+
+def _measured_here(tell: Terminal) -> str | None:
+    """The one stream whose measurements are at hand; says whose figures are taken."""
+    stream = _only_started(tell)
+    if stream is None:
+        whose = "Holdfast's own, from its benchmark; --stream STREAM takes those of your stream"
+    else:
+        whose = f"those of {stream}, the only stream that was started here"
+    tell.err.print(f"{NOTE} the figures are {whose}", soft_wrap=True)
+    return stream
+
+
+def _only_started(tell: Terminal) -> str | None:
+    from orchestration.cli.scenarios import only_started
+
+    try:
+        declares = (tell.root() / "configs" / "streams").is_dir()
+    except PermanentError:
+        declares = False
+    if not declares:  # a simulation needs no project
+        return None
+    with tell.world() as world:
+        return only_started(world)
 
 
 def _run(tell: Terminal, scenario: "Scenario", plot: Path | None) -> "tuple[Outcome, ...]":
@@ -197,7 +221,9 @@ def _watching(change: "Callable[[str], None]", line: Any) -> "Callable[[Passed],
     return watch
 
 
-def _facts(asked: "Asked", scenario: "Scenario") -> dict[str, Any]:
+def _facts(
+    asked: "Asked", scenario: "Scenario", found: "Fitted | None", outcomes: "Sequence[Outcome]"
+) -> dict[str, Any]:
     return {
         "preset": asked.preset,
         "streams": asked.streams,
@@ -207,6 +233,9 @@ def _facts(asked: "Asked", scenario: "Scenario") -> dict[str, Any]:
         "guarantee": scenario.guarantee,
         "failures_per_day": asked.failures_per_day,
         "seed": asked.seed,
+        "stream": None if found is None else found.declared.name,
+        "assumed_steps": () if found is None else found.assumed,
+        "outcomes": [asdict(one) for one in outcomes],
     }
 
 
@@ -254,16 +283,10 @@ def _row(one: "Outcome") -> list[str]:
     )
     return [
         words.seconds(one.objective_seconds),
-        _tiers(one.time_share),
-        *(f"{share:.0%}" for share in (*one.overhead.values(), one.cost_share)),
-        *(f"{amount:.4f}" for amount in amounts),
+        words.tiers(one.time_share),
+        *(words.share(share) for share in (*one.overhead.values(), one.cost_share)),
+        *(words.money(amount) for amount in amounts),
         f"{one.switches_per_hour:.1f}",
         words.count(one.failures),
         words.count(one.misses),
     ]
-
-
-def _tiers(shares: "Mapping[Tier, float]") -> str:
-    """Those that take half a percent of the time at least, the most of it first."""
-    ranked = sorted(shares.items(), key=lambda pair: -pair[1])
-    return ", ".join(f"{tier} {share:.0%}" for tier, share in ranked if share >= SHOWN_SHARE)

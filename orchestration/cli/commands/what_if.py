@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from orchestration.cli import words
+from orchestration.cli import reading, words
 from orchestration.cli.terminal import DONE, JsonOption, Stream, terminal
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ def what_if(
     from assets.reports.curves import cells, currency_of
     from orchestration.reviewing import what_if as ask
 
-    asked = _seconds(objectives)
+    asked = reading.seconds(objectives, "--objectives")
+    if plot is not None:
+        reading.demand_ending(plot, ".png")
     tell = terminal(ctx)
     with tell.world() as world:
         world.project.stream(stream)
@@ -53,7 +55,7 @@ def what_if(
         return
     tell.out.print(table(points, currency))
     if plot is not None:
-        tell.out.print(f"{DONE} {plot}")
+        tell.out.print(f"{DONE} drawn: {plot}", soft_wrap=True)
 
 
 def table(points: "Sequence[WhatIf]", currency: str) -> Table:
@@ -81,15 +83,3 @@ def _draw(path: Path, stream: str, points: "Sequence[WhatIf]", currency: str) ->
 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(draw_what_if({stream: points}, currency, "What an objective costs"))
-
-
-def _seconds(written: str) -> list[float]:
-    try:
-        asked = sorted({float(part) for part in written.split(",")})
-    except ValueError as error:
-        raise typer.BadParameter(
-            f"{written!r} is not a list of seconds such as 0,5,10", param_hint="--objectives"
-        ) from error
-    if asked[0] < 0:
-        raise typer.BadParameter("an objective is not negative", param_hint="--objectives")
-    return asked
