@@ -5,8 +5,8 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_policies.billing import kept, paid_until
-from ft_policies.controller import Choice, Situation
+from ft_policies.billing import paid_until, using_paid
+from ft_policies.controller import Choice, ControllerPolicy, Situation
 from ft_policies.recovery_model import TIERS
 from ft_policies.simulator.states import FloatArray
 from ft_policies.tiers import SECONDARY, Tier
@@ -63,11 +63,16 @@ class Fleet:
             recent_misses=self.recent_misses,
         )
 
+    def choose(self, situation: Situation, policy: ControllerPolicy, *, now: float) -> Choice:
+        """What the policy chooses; where hours are paid once they start, a paid secondary is used."""
+        choice = policy.choose(situation)
+        if not self._started_hours:
+            return choice
+        return using_paid(choice, situation, policy, started_at=self._started_at, now=now)
+
     def move(self, choice: Choice, *, now: float, change_seconds: float) -> None:
         """Do what was chosen; a tier that is faster covers only once the change is done."""
         wanted = np.asarray(choice.tier, dtype=np.intp)
-        if self._started_hours:
-            wanted = self._used_while_paid(wanted, now)
         moves = np.flatnonzero((wanted != self.tier) | (choice.interval != self.interval))
         if moves.size:
             was, to = self.tier[moves], wanted[moves]
@@ -112,9 +117,6 @@ class Fleet:
         tier = self.tier[rows]
         changing = now < self._ready_at[rows]
         return np.where(changing, np.maximum(tier, self._before[rows]), tier)
-
-    def _used_while_paid(self, wanted: NDArray[np.intp], now: float) -> NDArray[np.intp]:
-        return kept(wanted, started_at=self._started_at, now=now, allowed=self.allowed)
 
     def _bill(self, now: float) -> None:
         has = _HAS_SECONDARY[self.tier]

@@ -131,7 +131,8 @@ class _Run:
         predicted = self._predicted(*(self._trend.ahead(load) if system.looks_ahead else load))
         cost = self._cost(*load)
         situation = fleet.situation(predicted, cost, enough=self._enough)
-        fleet.move(system.policy.choose(situation), now=now, change_seconds=system.change_seconds)
+        choice = fleet.choose(situation, system.policy, now=now)
+        fleet.move(choice, now=now, change_seconds=system.change_seconds)
         self.account.charge(cost, fleet.tier, fleet.interval)
         fleet.since_change += system.tick_seconds
         self._failures.strike(fleet, load[0], load[1], now + system.tick_seconds)

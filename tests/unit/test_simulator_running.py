@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from ft_policies.billing import RELEASE_SECONDS
 from ft_policies.controller import ControllerPolicy
 from ft_policies.costs import ALL_COSTS, EC2, Prices, Weights
 from ft_policies.simulator.presets import MEASURED, THESIS
@@ -184,8 +185,9 @@ def test_a_paid_hour_is_used_and_billed_whole() -> None:
     )
     (by_hour,), (by_second,) = simulate(asked), simulate(replace(asked, rank_by=ON_DEMAND))
     assert by_second.time_share[Tier.PASSIVE_REPLICATION] > 0.99
-    assert by_hour.time_share[Tier.ACTIVE_REPLICATION] == pytest.approx(0.25, abs=0.01)
-    assert by_hour.time_share[Tier.PASSIVE_REPLICATION] == pytest.approx(0.75, abs=0.01)
+    used = (HOUR - RELEASE_SECONDS - MEASURED.policy.dwell_seconds) / (4 * HOUR)
+    assert by_hour.time_share[Tier.ACTIVE_REPLICATION] == pytest.approx(used, abs=0.01)
+    assert by_hour.time_share[Tier.PASSIVE_REPLICATION] == pytest.approx(1 - used, abs=0.01)
     assert by_hour.money is not None
     assert by_second.money is not None
     a_quarter = ON_DEMAND.instance_hour / 4  # one started hour of four
