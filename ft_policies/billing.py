@@ -3,7 +3,7 @@
 Times are seconds on one clock; floats or arrays, a place per stream.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -89,19 +89,6 @@ def using_paid(
     )
 
 
-def kept_alive(spans: Iterable[Span]) -> list[Span]:
-    """The same instances of one stream, each kept until its hour ends and used again if wanted."""
-    alive: list[Span] = []
-    for span in sorted(spans, key=lambda one: one.started_at):
-        if alive and span.started_at <= alive[-1].ended_at:
-            first = alive.pop()
-            ended_at = max(first.ended_at, _end_of_last_hour(first.started_at, span.ended_at))
-            alive.append(Span(first.started_at, ended_at))
-        else:
-            alive.append(Span(span.started_at, _end_of_last_hour(span.started_at, span.ended_at)))
-    return alive
-
-
 def billed_instance_hours(
     spans: Sequence[Span],
     *,
@@ -132,8 +119,3 @@ def _due_by(run: FloatArray, started: FloatArray, moment: float) -> FloatArray:
 
 def _started_by(whole: FloatArray, started: FloatArray, moment: float) -> FloatArray:
     return np.clip(np.ceil(_hours(started, moment) - _SLACK_HOURS), 0.0, whole)
-
-
-def _end_of_last_hour(started_at: float, ended_at: float) -> float:
-    hours = max(float(np.ceil(_hours(started_at, ended_at) - _SLACK_HOURS)), 1.0)
-    return started_at + hours * SECONDS_OF_AN_HOUR

@@ -162,10 +162,11 @@ class TierShares:
         )
 
 
-# Ours, for tiers of which a stream has no samples yet: an idle driver keeps most of its memory.
+# For tiers of which a stream has no samples yet: CPU and memory as the failover benchmark has measured them
+# (benchmarks/results/failover.json, rounded), network by what a secondary of the tier receives and sends.
 ASSUMED_SHARES = TierShares(
-    cpu=np.array([1.0, 1.0, 0.15, 0.1, 0.05, 0.0]),
-    memory=np.array([1.0, 1.0, 0.8, 0.75, 0.7, 0.0]),
+    cpu=np.array([1.0, 1.0, 0.45, 0.05, 0.03, 0.0]),
+    memory=np.array([1.0, 1.0, 0.9, 0.83, 0.8, 0.0]),
     network=np.array([1.0, 0.5, 0.5, 0.0, 0.0, 0.0]),
 )
 

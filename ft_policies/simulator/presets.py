@@ -71,11 +71,11 @@ def _usual_bounds() -> Bounds:
     """Seconds by step (lines) and tier (columns, the fastest first), and what a byte or a row adds."""
     base = {
         RecoveryStep.DETECT: (0.0, 0.6, 0.6, 0.6, 0.6, 8.0),
-        RecoveryStep.DEPLOY: (0.0, 0.0, 0.0, 0.0, 0.0, 14.0),
+        RecoveryStep.DEPLOY: (0.0, 0.0, 0.0, 0.0, 0.0, 13.0),
         RecoveryStep.READ_SNAPSHOT: (0.0, 0.0, 0.0, 0.0, 0.3, 0.3),
-        RecoveryStep.WIRE_RECEIVE: (0.0, 0.0, 0.0, 2.0, 2.0, 2.7),
+        RecoveryStep.WIRE_RECEIVE: (0.0, 0.0, 0.0, 2.5, 3.0, 6.0),
         RecoveryStep.WIRE_SEND: (0.25,) * len(TIERS),
-        RecoveryStep.REPLAY: (0.0, 1.0, 4.0, 4.5, 5.0, 8.0),
+        RecoveryStep.REPLAY: (0.0, 1.0, 3.5, 4.5, 4.5, 15.0),
     }
     per_size = {RecoveryStep.READ_SNAPSHOT: 1.5e-8, RecoveryStep.REPLAY: 5e-5}
     slope = np.array([[per_size.get(step, 0.0) for step in STEPS]] * len(TIERS))

@@ -80,7 +80,7 @@ def erratic(system: System = MEASURED, *, hours: float = 3.0, streams: int = 100
             seed=3,
         ),
         seconds=hours * 3600.0,
-        objectives=(8.0,),
+        objectives=(9.0,),
         rank_by=ON_DEMAND,
         failures_per_day=400.0,
         seed=3,

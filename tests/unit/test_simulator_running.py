@@ -105,7 +105,7 @@ def test_failures_come_as_often_as_asked_and_alike_for_each_objective() -> None:
 
 
 def test_an_objective_that_a_tier_holds_with_ease_is_missed_by_second_failures_only() -> None:
-    strict, easy = simulate(replace(erratic(), objectives=(0.0, 90.0)))
+    strict, easy = simulate(replace(erratic(), objectives=(0.0, 180.0)))
     assert strict.failures > 500
     assert strict.misses == strict.double_misses > 0
     assert easy.misses == 0
@@ -136,7 +136,7 @@ def test_nothing_flaps_under_an_erratic_load() -> None:
     changes = (np.diff(tiers, axis=0) != 0).sum(axis=0) / (scenario.seconds / HOUR)
     assert changes.max() <= MOST_CHANGES_PER_HOUR
     eager = replace(MEASURED, policy=replace(THESIS.policy, cool_down_seconds=0.0))
-    assert simulate(erratic(eager))[0].switches_per_hour > 4 * MOST_CHANGES_PER_HOUR
+    assert simulate(erratic(eager))[0].switches_per_hour > 2 * MOST_CHANGES_PER_HOUR
 
 
 @pytest.mark.parametrize("system", [THESIS, MEASURED])
