@@ -12,7 +12,7 @@ from orchestration.playbooks.performing import Journaled
 from resources.control.records import Phase
 from streaming.world import World
 from tests.fakes.declared import a_project, written
-from tests.fakes.standbys import a_secondary
+from tests.fakes.worlds import a_secondary
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import REPLICA, STREAM, a_running_stream, a_world
 from tests.support.obedience import PATIENT
@@ -41,7 +41,7 @@ def a_turn_under_way(world: World) -> None:
 def test_the_primary_comes_first_and_the_secondary_with_its_lag(
     tmp_path: Path, world: World
 ) -> None:
-    a_secondary(world, STREAM, epoch=1)
+    a_secondary(world, epoch=1)
     (stream,) = facts(tmp_path, "status")["streams"]
     primary, secondary = stream["replicas"]
     assert (primary["id"], primary["slot"], primary["lag_epochs"]) == (REPLICA, "primary", 2)
@@ -54,7 +54,7 @@ def test_the_primary_comes_first_and_the_secondary_with_its_lag(
 
 
 def test_a_change_under_way_is_told_with_its_steps(tmp_path: Path, world: World) -> None:
-    a_secondary(world, STREAM, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))
+    a_secondary(world, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))
     a_turn_under_way(world)
     (stream,) = facts(tmp_path, "status")["streams"]
     assert (stream["tier"], stream["covered_tier"]) == ("active_standby", "deployed")
@@ -68,7 +68,7 @@ def test_a_change_under_way_is_told_with_its_steps(tmp_path: Path, world: World)
 
 
 def test_people_see_what_is_lacking_and_what_is_done_about_it(tmp_path: Path, world: World) -> None:
-    a_secondary(world, STREAM, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))
+    a_secondary(world, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))
     a_turn_under_way(world)
     shown = holdfast(tmp_path, "status").stdout
     assert "covered: deployed" in shown
@@ -81,7 +81,7 @@ def test_people_see_what_is_lacking_and_what_is_done_about_it(tmp_path: Path, wo
 def test_an_intent_that_a_dead_run_left_is_no_change_under_way(
     tmp_path: Path, world: World
 ) -> None:
-    a_secondary(world, STREAM, observed=SECONDARY[Tier.ACTIVE_STANDBY])
+    a_secondary(world, observed=SECONDARY[Tier.ACTIVE_STANDBY])
     a_turn_under_way(world)
     (stream,) = facts(tmp_path, "status")["streams"]
     assert stream["change"] is None

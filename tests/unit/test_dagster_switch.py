@@ -9,11 +9,11 @@ import pytest
 from ft_policies.tiers import SECONDARY, Tier
 from orchestration.definitions import definitions_of
 from resources.control.records import TierChange
-from tests.fakes.standbys import a_secondary
 from tests.fakes.worlds import (
     CLICKS,
     SimulatedWorlds,
     a_primary,
+    a_secondary,
     a_wanted_stream,
     simulated_worlds,
 )
@@ -46,7 +46,7 @@ def test_a_switch_shows_its_steps_and_what_is_covered(worlds: SimulatedWorlds) -
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "r1")
-        a_secondary(world, CLICKS, observed=SECONDARY[Tier.DEPLOYED])
+        a_secondary(world, observed=SECONDARY[Tier.DEPLOYED])
         url = world.project.control_url
     with following(url, "s1"):
         result = switched(worlds, {"tier": "passive_standby_cold", "why": "larger state"})

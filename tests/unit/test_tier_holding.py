@@ -15,8 +15,7 @@ from orchestration.playbooks.performing import Journaled
 from resources.control.records import DesiredState, Phase, ReplicaState
 from streaming.observing import observe
 from streaming.world import World
-from tests.fakes.standbys import a_secondary
-from tests.fakes.worlds import CLICKS, a_primary, a_wanted_stream, simulated_worlds
+from tests.fakes.worlds import CLICKS, a_primary, a_secondary, a_wanted_stream, simulated_worlds
 from tests.support.obedience import PATIENT
 
 RECEIVE_ON = TurnSwitch("s1", Switch.RECEIVE, on=True)
@@ -45,7 +44,7 @@ def rows(value: object) -> list[dict[str, object]]:
 
 
 def test_a_secondary_with_all_its_switches_on_holds_the_tier(world: World) -> None:
-    a_secondary(world, CLICKS)
+    a_secondary(world)
     assert now(world) == Holding(
         tier=Tier.ACTIVE_STANDBY,
         covered=Tier.ACTIVE_STANDBY,
@@ -55,7 +54,7 @@ def test_a_secondary_with_all_its_switches_on_holds_the_tier(world: World) -> No
 
 
 def test_more_than_the_tier_needs_holds_it_too(world: World) -> None:
-    a_secondary(world, CLICKS, observed=SECONDARY[Tier.ACTIVE_REPLICATION])
+    a_secondary(world, observed=SECONDARY[Tier.ACTIVE_REPLICATION])
     found = now(world)
     assert found.held
     assert found.covered is Tier.ACTIVE_REPLICATION
@@ -70,20 +69,18 @@ def test_without_a_secondary_the_tier_is_not_held(world: World) -> None:
 
 def test_secondaries_that_failed_are_named(world: World) -> None:
     for number in range(2):
-        a_secondary(world, CLICKS, name=f"s{number}", epoch=None)
+        a_secondary(world, f"s{number}", epoch=None)
         world.store.replicas.end(f"s{number}", ReplicaState.FAILED, "column x is missing")
     assert "2 failed in a row, the last: column x is missing" in now(world).reason
 
 
 def test_switches_that_are_off_are_named_in_the_order_of_the_plan(world: World) -> None:
-    a_secondary(world, CLICKS, observed=Switches(deploy=True))
+    a_secondary(world, observed=Switches(deploy=True))
     assert now(world).reason == "only deployed is covered: s1 has receive, process off"
 
 
 def test_a_pause_for_a_loaded_host_is_the_reason(world: World) -> None:
-    a_secondary(
-        world, CLICKS, observed=Switches(deploy=True, receive=True), state=ReplicaState.PAUSED
-    )
+    a_secondary(world, observed=Switches(deploy=True, receive=True), state=ReplicaState.PAUSED)
     found = now(world)
     assert not found.held
     assert "paused, good for deployed" in found.reason
@@ -131,9 +128,7 @@ def test_a_run_that_finished_what_another_began_has_the_last_word(world: World) 
 
 
 def test_the_asset_shows_history_switches_and_steps(world: World) -> None:
-    a_secondary(
-        world, CLICKS, observed=Switches(deploy=True), desired=Switches(deploy=True, sync=True)
-    )
+    a_secondary(world, observed=Switches(deploy=True), desired=Switches(deploy=True, sync=True))
     a_run(world, "run-1").write(RECEIVE_ON, Phase.DONE, 2.0)
     world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="cheaper", run="run-1")
     world.store.tiers.reached(CLICKS, tier=Tier.DEPLOYED)
