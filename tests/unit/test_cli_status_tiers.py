@@ -61,21 +61,42 @@ def test_a_change_under_way_is_told_with_its_steps(tmp_path: Path, world: World)
     assert not stream["tier_held"]
     change = stream["change"]
     assert (change["playbook"], change["run"]) == ("switch", "cli-1")
-    launch, turn = change["steps"]
+    launch, turn, planned = change["steps"]
     assert (launch["step"], launch["phase"], launch["seconds"]) == ("LaunchSecondary", "done", 0.1)
     assert (turn["about"], turn["phase"]) == ("receive on", "intent")
     assert 0 <= turn["seconds"] <= change["age_seconds"]
+    assert (planned["about"], planned["phase"], planned["seconds"]) == (
+        "process on",
+        "planned",
+        None,
+    )
+
+
+def test_between_two_steps_a_change_is_told_with_what_is_to_come(
+    tmp_path: Path, world: World
+) -> None:
+    a_secondary(world, observed=Switches(deploy=True, receive=True))
+    a_turn_under_way(world)
+    run = Journaled(store=world.store, stream=STREAM, playbook="switch", run="cli-1")
+    run.write(RECEIVE_ON, Phase.DONE, 2.0)
+    (stream,) = facts(tmp_path, "status")["streams"]
+    assert [(s["about"], s["phase"]) for s in stream["change"]["steps"]] == [
+        ("s1", "done"),
+        ("receive on", "done"),
+        ("process on", "planned"),
+    ]
 
 
 def test_people_see_what_is_lacking_and_what_is_done_about_it(tmp_path: Path, world: World) -> None:
     a_secondary(world, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))
     a_turn_under_way(world)
-    shown = holdfast(tmp_path, "status").stdout
+    shown = " ".join(holdfast(tmp_path, "status").stdout.split())
     assert "covered: deployed" in shown
     assert "on: deploy; wanted: deploy, receive" in shown
     assert "on: deploy, receive, process, send" in shown
     assert "only deployed is covered: s1 has receive, process off" in shown
     assert "switch (cli-1): LaunchSecondary s1 0.1 s, TurnSwitch receive on for" in shown
+    assert "…, then TurnSwitch process on" in shown
 
 
 def test_an_intent_that_a_dead_run_left_is_no_change_under_way(

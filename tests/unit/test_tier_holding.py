@@ -99,7 +99,7 @@ def test_a_change_shows_its_steps_and_the_one_that_is_under_way(world: World) ->
     run.write(LaunchSecondary(), Phase.INTENT)
     run.write(LaunchSecondary(), Phase.DONE, 0.1, replica="s1")
     run.write(RECEIVE_ON, Phase.INTENT)
-    change = under_way(recent_changes(world.store, CLICKS))
+    change = under_way(recent_changes(world.store, CLICKS), at=world.store.now())
     assert change is not None
     assert (change.playbook, change.run) == ("switch", "run-1")
     assert [(s.step, s.about, s.phase) for s in change.steps] == [
@@ -108,12 +108,19 @@ def test_a_change_shows_its_steps_and_the_one_that_is_under_way(world: World) ->
     ]
 
 
-@pytest.mark.parametrize("phase", [Phase.DONE, Phase.FAILED])
-def test_a_change_whose_last_step_ended_is_not_under_way(world: World, phase: Phase) -> None:
+@pytest.mark.parametrize(
+    ("phase", "seconds", "found"),
+    [(Phase.DONE, 1.0, True), (Phase.DONE, 6.0, False), (Phase.FAILED, 1.0, False)],
+)
+def test_a_change_is_under_way_between_two_steps_but_not_once_they_have_ended(
+    world: World, phase: Phase, seconds: float, *, found: bool
+) -> None:
     run = a_run(world, "run-1")
     run.write(RECEIVE_ON, Phase.INTENT)
     run.write(RECEIVE_ON, phase, 2.0)
-    assert under_way(recent_changes(world.store, CLICKS)) is None
+    changes = recent_changes(world.store, CLICKS)
+    ended_at = changes[-1].steps[-1].at
+    assert (under_way(changes, at=ended_at + seconds) is not None) is found
 
 
 def test_a_run_that_finished_what_another_began_has_the_last_word(world: World) -> None:
@@ -124,7 +131,7 @@ def test_a_run_that_finished_what_another_began_has_the_last_word(world: World) 
     a_run(world, "run-3", playbook="stop").write(LaunchSecondary(), Phase.INTENT)
     changes = recent_changes(world.store, CLICKS)
     assert [change.run for change in changes] == ["run-1", "run-2"]
-    assert under_way(changes) is None
+    assert under_way(changes, at=world.store.now() + 6.0) is None
 
 
 def test_the_asset_shows_history_switches_and_steps(world: World) -> None:
