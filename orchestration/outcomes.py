@@ -90,16 +90,20 @@ def outcome_of(world: World, incident: Incident) -> RecoveryOutcome:
 
 
 def _lost_at(incident: Incident, detect_seconds: float) -> float:
-    """When the last sign of life was; a replica that took over reports once it is level."""
-    reported = incident.detail.get(RECOVERY_SAMPLE)
-    return incident.opened_at - (detect_seconds if reported is None else float(reported))
+    """When the last sign of life was; a replica that took over reports once it is level.
+
+    One that had sent all along reports no time at all.
+    """
+    reported = float(incident.detail.get(RECOVERY_SAMPLE) or 0.0)
+    return incident.opened_at - max(detect_seconds, reported)
 
 
 def _measured(world: World, incident: Incident, lost_at: float) -> float | None:
     """What a replica that took over measured, on account of this incident or in the midst of it.
 
     It counts from the last renewal of the lease. A primary that was stuck renewed it to the end, so
-    if a sensor saw the loss, the time counts from the last sign that the sensor saw.
+    if a sensor saw the loss, the time counts from the last sign that the sensor saw; unless the
+    replica had sent all along.
     """
     reported, sample = (
         incident.detail.get(RECOVERY_SAMPLE),
@@ -108,7 +112,7 @@ def _measured(world: World, incident: Incident, lost_at: float) -> float | None:
     if sample is None:
         return None if reported is None else float(reported)
     seen_by_sensor = reported is None and is_of_primary(incident)
-    return sample.at - lost_at if seen_by_sensor else sample.value
+    return sample.at - lost_at if seen_by_sensor and sample.value > 0.0 else sample.value
 
 
 def _last_takeover(world: World, incident: Incident, lost_at: float) -> Sample | None:

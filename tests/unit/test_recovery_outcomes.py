@@ -75,3 +75,18 @@ def test_what_is_not_known_is_not_told(world: World) -> None:
     outcome = outcome_of(world, incident)
     assert outcome.detect_seconds is None
     assert outcome.timeline == "nothing to do"
+
+
+def test_a_stream_that_was_never_away_lacked_redundancy_since_the_last_sign_of_life(
+    world: World,
+) -> None:
+    reported = an_incident(world, "p1/1", t_detect_seconds=2.0, recovery_seconds=0.0)
+    outcome = outcome_of(world, reported)
+    assert outcome.recovery_seconds == 0.0
+    assert outcome.redundancy_seconds >= 2.0
+
+
+def test_a_sensor_that_saw_the_loss_does_not_make_the_stream_have_been_away(world: World) -> None:
+    seen = an_incident(world, "p1/1", t_detect_seconds=2.0)
+    measured(world, "recovery_seconds", 0.0, at=seen.opened_at - 1.0)
+    assert outcome_of(world, seen).recovery_seconds == 0.0
