@@ -2,8 +2,9 @@
 step that somebody is at now.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ft_policies.recovery import turn_told
 from resources.control.records import JournalLine, Phase
@@ -11,6 +12,7 @@ from resources.control.store import ControlStore
 
 CHANGING = ("switch", "recover")
 LINES = 200
+BETWEEN_STEPS_SECONDS = 5.0
 ABOUT = ("secondary", "primary", "replica")
 
 
@@ -45,12 +47,25 @@ def recent_changes(store: ControlStore, stream: str) -> list[Change]:
     return _gathered(store.journal.of(stream, limit=LINES))
 
 
-def under_way(changes: list[Change]) -> Change | None:
-    """The change whose step is the last word of the journal.
+def under_way(changes: list[Change], *, at: float) -> Change | None:
+    """The change whose step is the last word of the journal, or has just been done.
 
-    Whoever performed it may be dead: the step's age tells, and whether the stream lacks anything.
+    Whoever performs it may be dead, or have nothing left to do: the step's age tells, and whether
+    the stream lacks anything.
     """
-    return changes[-1] if changes and changes[-1].doing is not None else None
+    if not changes:
+        return None
+    last = changes[-1].steps[-1]
+    between = last.phase is Phase.DONE and at - last.at < BETWEEN_STEPS_SECONDS
+    return changes[-1] if between or last.phase is Phase.INTENT else None
+
+
+def about(step: Mapping[str, Any]) -> str:
+    """`receive on` for a step that turns a switch, otherwise the replica that it is about."""
+    turn = turn_told(step)
+    if turn is not None:
+        return str(turn)
+    return str(next((step[key] for key in ABOUT if step.get(key)), ""))
 
 
 def _gathered(lines: Iterable[JournalLine]) -> list[Change]:
@@ -71,13 +86,5 @@ def _gathered(lines: Iterable[JournalLine]) -> list[Change]:
 
 def _step(line: JournalLine) -> StepSeen:
     return StepSeen(
-        step=line.step, about=_about(line), phase=line.phase, at=line.at, seconds=line.seconds
+        step=line.step, about=about(line.detail), phase=line.phase, at=line.at, seconds=line.seconds
     )
-
-
-def _about(line: JournalLine) -> str:
-    """`receive on` for a switch, otherwise the replica that the step is about."""
-    turn = turn_told(line.detail)
-    if turn is not None:
-        return str(turn)
-    return str(next((line.detail[key] for key in ABOUT if line.detail.get(key)), ""))

@@ -1,10 +1,10 @@
 """Recovery incidents: one per failure however many look, and one run at a time for each.
 
-A failure is a lost primary, or a lost secondary: the tier that people want is not held, and nobody
-is working on it; or a stop that was cut short. While somebody holds an incident's claim nobody else is asked to act; once the
-claim has run out, because Dagster or the run was killed, another run is due. The keys of incidents
-and of runs follow from facts in the control store, so all observers agree on them: a secondary that
-has taken over opens the same incident as the sensor.
+A failure is a lost primary; a tier that is not held while nobody works on it (a lost secondary); or
+a stop that was cut short. While somebody holds an incident's claim nobody else is asked to act; once
+the claim has run out, because Dagster or the run was killed, another run is due. The keys of
+incidents and of runs follow from facts in the control store, so all observers agree on them: a
+secondary that has taken over opens the same incident as the sensor.
 """
 
 from dataclasses import dataclass

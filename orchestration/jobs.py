@@ -13,8 +13,14 @@ from orchestration.playbooks.leaving import DEFAULT_PATIENCE_SECONDS
 from orchestration.playbooks.recover import start as start_playbook
 from orchestration.playbooks.snapshot import snapshot_now
 from orchestration.playbooks.stop import stop as stop_playbook
-from orchestration.playbooks.switch import switch as switch_playbook
-from orchestration.reporting import name_stream, playbook_tags, report, timeline_table
+from orchestration.playbooks.switch import switch as switch_playbook, switch_plan
+from orchestration.reporting import (
+    name_stream,
+    playbook_tags,
+    report,
+    show_plan,
+    timeline_table,
+)
 from streaming.observing import observe
 
 
@@ -39,6 +45,9 @@ class SwitchConfig(StreamConfig):
 
     tier: str = Field(description=f"One of {', '.join(Tier)}.")
     why: str = Field(default="asked in Dagster", description="For the history of the tier.")
+    dry_run: bool = Field(
+        default=False, description="Show the plan with what each step does, and change nothing."
+    )
 
 
 class SnapshotConfig(StreamConfig):
@@ -81,11 +90,14 @@ def switch(
     name_stream(context, config.stream)
     with explained(), worlds.open() as world:
         tier = tier_named(config.tier)
-        steps = switch_playbook(world, config.stream, tier, context.run_id, why=config.why)
-        done = report(context, config.stream, steps)
+        if config.dry_run:
+            shown = {"plan": show_plan(context, switch_plan(world, config.stream, tier))}
+        else:
+            steps = switch_playbook(world, config.stream, tier, context.run_id, why=config.why)
+            shown = {"steps": timeline_table(report(context, config.stream, steps))}
         found = holding(observe(world, config.stream))
     context.log.info("%s: %s", config.stream, found.reason)
-    context.add_output_metadata({"steps": timeline_table(done), **holding_metadata(found)})
+    context.add_output_metadata({**shown, **holding_metadata(found)})
 
 
 @dg.op(description="Ask the primary for a snapshot and wait until it is in the object store.")

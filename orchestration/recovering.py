@@ -15,7 +15,6 @@ from orchestration.reporting import (
     name_stream,
     playbook_tags,
     report,
-    timeline,
     timeline_table,
 )
 from resources.control.records import DesiredState, Incident
@@ -88,22 +87,25 @@ class _Claimed:
             beat=self.claim.beat,
         )
         try:
-            steps = _recover(self.context, recovery)
+            _recover(self.context, recovery)
         except PermanentError as error:
             row = store.streams.get(stream)
             if row is not None and row.desired is DesiredState.STOPPED:  # given up
                 store.incidents.close(self.incident.id, str(error))
             raise
-        self._close(outcome_of(self.world, self.incident), steps)
+        self._close(outcome_of(self.world, self.incident))
 
-    def _close(self, outcome: RecoveryOutcome, steps: str) -> None:
-        self.world.store.incidents.close(self.incident.id, f"{outcome.sentence} ({steps})")
+    def _close(self, outcome: RecoveryOutcome) -> None:
+        self.world.store.incidents.close(
+            self.incident.id, f"{outcome.sentence} ({outcome.timeline})"
+        )
         objective = self.world.project.stream(self.incident.stream).objective.recovery_time
         metadata: dict[str, float | str | bool] = {
             "incident": self.incident.id,
-            "t_detect_seconds": outcome.detect_seconds,
             "redundancy_seconds": outcome.redundancy_seconds,
         }
+        if outcome.detect_seconds is not None:
+            metadata["t_detect_seconds"] = outcome.detect_seconds
         if outcome.recovery_seconds is not None:
             metadata |= {
                 "recovery_seconds": outcome.recovery_seconds,
@@ -113,7 +115,6 @@ class _Claimed:
         self.context.add_output_metadata(metadata)
 
 
-def _recover(context: dg.OpExecutionContext, recovery: Recovery) -> str:
+def _recover(context: dg.OpExecutionContext, recovery: Recovery) -> None:
     done = report(context, recovery.stream, recovery.steps())
     context.add_output_metadata({"steps": timeline_table(done)})
-    return timeline(done)

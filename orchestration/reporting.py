@@ -1,11 +1,14 @@
 """Showing a playbook's steps on the page of a Dagster run, as they happen."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from assets.keys import stream_key
+from ft_policies.recovery import Step, turn_told
+from orchestration import plans
 from orchestration.playbooks.performing import Performed
 
 if TYPE_CHECKING:  # what `define_asset_job` gives; Dagster does not export its name
@@ -43,21 +46,22 @@ def report(
     done: list[Performed[Any]] = []
     for performed in steps:
         done.append(performed)
+        name = _name(performed)
         found = {key: _shown(value) for key, value in performed.found.items()}
-        context.log.info("%s: %.2f s %s", performed.name, performed.seconds, found or "")
+        context.log.info("%s: %.2f s %s", name, performed.seconds, found or "")
         context.log_event(
             dg.AssetObservation(
                 stream_key(stream),
-                description=f"{performed.name} took {performed.seconds:.2f} s",
-                metadata={"step": performed.name, "seconds": performed.seconds, **found},
+                description=f"{name} took {performed.seconds:.2f} s",
+                metadata={"step": name, "seconds": performed.seconds, **found},
             )
         )
     return done
 
 
-def timeline(steps: Iterable[Performed[Any]]) -> str:
-    """The steps and what each took, in one line."""
-    return ", ".join(f"{one.name} {one.seconds:.2f} s" for one in steps) or "nothing to do"
+def step_told(step: str, about: Mapping[str, Any]) -> str:
+    """`TurnSwitch sync on`; a step that turns no switch by its name alone."""
+    return f"{step} {turn_told(about) or ''}".rstrip()
 
 
 def timeline_table(steps: Iterable[Performed[Any]]) -> dg.TableMetadataValue:
@@ -65,19 +69,33 @@ def timeline_table(steps: Iterable[Performed[Any]]) -> dg.TableMetadataValue:
     rows = [
         dg.TableRecord(
             {
-                "step": one.name,
+                "step": _name(one),
                 "seconds": round(one.seconds, 3),
                 "found": ", ".join(f"{key}={value}" for key, value in one.found.items()),
             }
         )
         for one in steps
     ]
-    columns = [
-        dg.TableColumn("step", "string"),
-        dg.TableColumn("seconds", "float"),
-        dg.TableColumn("found", "string"),
-    ]
-    return dg.MetadataValue.table(rows, dg.TableSchema(columns=columns))
+    return _table(rows, step="string", seconds="float", found="string")
+
+
+def show_plan(context: dg.OpExecutionContext, steps: Iterable[Step]) -> dg.TableMetadataValue:
+    """Log each step that would be taken, and give all of them as a table for the run's page."""
+    rows = []
+    for number, step in enumerate(steps, 1):
+        name, does = step_told(type(step).__name__, asdict(step)), plans.does(step)
+        context.log.info("%s. %s: %s", number, name, does)
+        rows.append(dg.TableRecord({"step": name, "does": does}))
+    return _table(rows, step="string", does="string")
+
+
+def _table(rows: list[dg.TableRecord], **columns: str) -> dg.TableMetadataValue:
+    schema = dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in columns.items()])
+    return dg.MetadataValue.table(rows, schema)
+
+
+def _name(performed: Performed[Any]) -> str:
+    return step_told(performed.name, asdict(performed.step))
 
 
 def _shown(value: object) -> str | int | float | bool:

@@ -7,32 +7,69 @@ CAP_SYS_NICE or a limit) keeps the usual priority: a replica that was promoted m
 
 import logging
 import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import psutil
 
+MOST_PASSES = 5
+
 log = logging.getLogger(__name__)
+
+_usual: list[int] = []  # the nice value before it was lowered; none while it is as it was
 
 
 def lower(nice: int) -> None:
-    """Run this thread, and whatever it starts, at a lower priority, unless that cannot be undone."""
+    """Run this thread, and whatever it starts, at this priority, unless it is as low already.
+
+    Nothing changes if that could not be undone.
+    """
     before = os.getpriority(os.PRIO_PROCESS, 0)
-    try:
-        os.setpriority(os.PRIO_PROCESS, 0, before + 1)
-        os.setpriority(os.PRIO_PROCESS, 0, before)
-    except PermissionError:
+    if nice <= before:
+        return
+    if not may_be_raised():
         log.warning(
             "this user may not raise a priority again (CAP_SYS_NICE, or `ulimit -e`): it stays as it is"
         )
         return
+    _usual[:] = [before]
     os.setpriority(os.PRIO_PROCESS, 0, nice)
 
 
 def restore() -> None:
-    """Give every thread of this process and of its children the usual priority."""
-    this = psutil.Process()
+    """Give every thread of this process and of its children the priority that it had before."""
+    for _ in range(MOST_PASSES):  # a thread that is born meanwhile has that of its parent
+        if not _usual or not _raise_all(_usual[0]):
+            return
+
+
+def may_be_raised() -> bool:
+    """Whether this user may lower a priority and raise it again.
+
+    It is tried on a thread that ends at once: where it cannot be raised, that one alone stays low.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="priority") as pool:
+        return pool.submit(_lower_and_raise).result()
+
+
+def _lower_and_raise() -> bool:
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    os.setpriority(os.PRIO_PROCESS, 0, before + 1)
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, before)
+    except PermissionError:
+        return False
+    return True
+
+
+def _raise_all(nice: int) -> bool:
+    """Raise whoever is lower; whether there was anybody."""
+    this, raised = psutil.Process(), False
     for process in [this, *this.children(recursive=True)]:
         with suppress(psutil.NoSuchProcess, ProcessLookupError, PermissionError):
             for thread in process.threads():
                 with suppress(ProcessLookupError):
-                    os.setpriority(os.PRIO_PROCESS, thread.id, 0)
+                    if os.getpriority(os.PRIO_PROCESS, thread.id) > nice:
+                        os.setpriority(os.PRIO_PROCESS, thread.id, nice)
+                        raised = True
+    return raised

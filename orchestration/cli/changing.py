@@ -1,15 +1,18 @@
 """A change of a stream's replicas while it is under way, for `holdfast status`."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
-from assets.changes import Change, recent_changes, under_way
+from assets.changes import Change, about, recent_changes, under_way
+from ft_policies.foresight import foreseen
 from streaming.observing import StreamSeen
 from streaming.world import World
+
+PLANNED = "planned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFacts:
-    """A step of a change: `intent` while somebody is at it, then `done` or `failed`."""
+    """A step of a change: `planned`, then `intent` while somebody is at it, `done` or `failed`."""
 
     step: str
     about: str
@@ -19,7 +22,7 @@ class StepFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeFacts:
-    """A change of the replicas that is under way, with the steps that were taken so far."""
+    """A change of the replicas that is under way: the steps taken so far, then those to come."""
 
     playbook: str
     run: str
@@ -29,14 +32,14 @@ class ChangeFacts:
 
 def change_of(world: World, seen: StreamSeen) -> ChangeFacts | None:
     """The change that is under way; a stream that lacks nothing has none, whatever was left open."""
-    change = under_way(recent_changes(world.store, seen.name))
+    change = under_way(recent_changes(world.store, seen.name), at=seen.at)
     if change is None or seen.needs_nothing:
         return None
     return ChangeFacts(
         playbook=change.playbook,
         run=change.run,
         age_seconds=seen.at - change.began_at,
-        steps=_steps(change, seen.at),
+        steps=[*_steps(change, seen.at), *_to_come(change, seen)],
     )
 
 
@@ -50,3 +53,15 @@ def _steps(change: Change, now: float) -> list[StepFacts]:
         )
         for one in change.steps
     ]
+
+
+def _to_come(change: Change, seen: StreamSeen) -> list[StepFacts]:
+    """The steps that are foreseen, each taken to succeed, after the one that is under way."""
+    steps = [
+        StepFacts(step=type(one).__name__, about=about(asdict(one)), phase=PLANNED, seconds=None)
+        for one in foreseen(replace(seen.observed(), secondary_failures_in_a_row=0))
+    ]
+    doing = change.doing
+    if doing is not None and steps and (doing.step, doing.about) == (steps[0].step, steps[0].about):
+        return steps[1:]
+    return steps

@@ -30,10 +30,13 @@ def replica_table(streams: "Sequence[StreamFacts]") -> Table:
 
 
 def change_line(change: "ChangeFacts") -> str:
-    """`switch: LaunchSecondary 0.1 s, TurnSwitch deploy on 9.3 s, TurnSwitch receive on for 0.4 s …`."""
-    hidden = len(change.steps) - SHOWN_STEPS
-    steps = [_step(step) for step in change.steps[-SHOWN_STEPS:]]
-    shown = ", ".join([f"{hidden} steps before", *steps] if hidden > 0 else steps)
+    """`switch: LaunchSecondary 0.1 s, TurnSwitch sync on for 0.4 s …, then TurnSwitch receive on`."""
+    begun = [_step(step) for step in change.steps if step.phase != "planned"]
+    planned = [_name(step) for step in change.steps if step.phase == "planned"]
+    hidden = len(begun) - SHOWN_STEPS
+    before = [f"{hidden} steps before"] if hidden > 0 else []
+    then = [f"[dim]then {', '.join(planned)}[/dim]"] if planned else []
+    shown = ", ".join([*before, *begun[-SHOWN_STEPS:], *then])
     return f"{change.playbook} [dim]({escape(change.run[:12])})[/dim]: {shown}"
 
 
@@ -76,7 +79,7 @@ def _switches(replica: "ReplicaFacts") -> str:
 
 
 def _step(step: "StepFacts") -> str:
-    name = f"{step.step} {escape(step.about)}".rstrip()
+    name = _name(step)
     match step.phase:
         case "intent":
             return f"[yellow]{name} for {words.seconds(step.seconds)} …[/yellow]"
@@ -84,3 +87,7 @@ def _step(step: "StepFacts") -> str:
             return f"[red]{name} failed[/red]"
         case _:
             return f"{name} {words.seconds(step.seconds)}"
+
+
+def _name(step: "StepFacts") -> str:
+    return f"{step.step} {escape(step.about)}".rstrip()

@@ -1,12 +1,18 @@
-"""Writing an epoch's output into the ledger, and raising an alarm if two replicas disagree."""
+"""Writing an epoch's output into the ledger, and raising an alarm if two replicas disagree.
+
+One that differs once will differ again: while an incident of it is open there is no other. It has the
+first epoch that differed; the ledger's audit has all of them.
+"""
 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from resources.control.records import LedgerEntry
+from resources.control.records import JsonObject, LedgerEntry
 from resources.control.store import ControlStore
 from resources.patience import patiently
+
+DIGEST_DIFFERS = "digest_differs"
 
 log = logging.getLogger(__name__)
 
@@ -44,19 +50,28 @@ class Ledgering:
         )
         if committed.agrees:
             return
-        first = committed.entry
-        log.error("epoch %s: digest %s here, %s by %s", epoch, digest, first.digest, first.replica)
+        mine = {"replica": self.replica, "rows": rows, "digest": digest}
+        self._raise_alarm(epoch, committed.entry, mine)
+
+    def _raise_alarm(self, epoch: int, first: LedgerEntry, mine: JsonObject) -> None:
+        reason = (
+            f"epoch {epoch}: {self.replica} computed {mine['digest']}, "
+            f"{first.replica} had committed {first.digest}"
+        )
+        log.error("%s", reason)
         patiently(
-            lambda: self.store.incidents.open(
+            lambda: self.store.incidents.open_next(
                 stream=self.stream,
-                key=f"{self.stream}/epoch-{epoch}/{self.replica}/digest",
-                kind="digest_differs",
+                key=f"{self.stream}/{self.replica}/digest",
+                kind=DIGEST_DIFFERS,
                 detail={
+                    "reason": reason,
                     "epoch": epoch,
                     "first": {"replica": first.replica, "rows": first.rows, "digest": first.digest},
-                    "second": {"replica": self.replica, "rows": rows, "digest": digest},
+                    "second": mine,
                     "hint": "the job is not deterministic, or a machine is broken",
                 },
+                since=self.store.now(),
             ),
             what=f"raising an incident for epoch {epoch}",
         )

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from ft_policies.errors import HoldfastError
 from ft_policies.tiers import SECONDARY, Tier
-from resources.control.records import ReplicaRow
+from resources.control.records import JournalLine, Phase, ReplicaRow
 from streaming.launching import process_of
 from tests.support.faults import POINTS, arm
 from tests.support.live_stream import NAME, LiveStream
@@ -74,18 +74,27 @@ def kill_both(stream: LiveStream, tier: Tier, _: random.Random) -> float:
     return _goes_on(stream, tier, primary, alone=False)
 
 
-def in_the_middle(stream: LiveStream, tier: Tier, *, step: str, whom: str, delay: float) -> None:
-    """Change the tier, and kill somebody in the middle of a step of it."""
+def in_the_middle(stream: LiveStream, tier: Tier, *, step: str, whom: str, delay: float) -> str:
+    """Change the tier, and kill somebody in the middle of a step of it; the value is when it was."""
+    struck = "never"
 
     def strike() -> None:
+        nonlocal struck
         time.sleep(delay)
         seen = stream.look()
+        struck = moment(*stream.world.store.journal.of(NAME, limit=1))
         for slot, row in (("primary", seen.primary), ("secondary", seen.secondary)):
             if whom in (slot, "both") and row is not None and alive(row):
                 stream.hit(row)
 
     with stream.upon(step, strike):
         change(stream, tier)
+    return struck
+
+
+def moment(newest: JournalLine) -> str:
+    """`in TurnSwitch` while that step is open; `after` it if it had ended when the blow fell."""
+    return f"{'in' if newest.phase is Phase.INTENT else 'after'} {newest.step}"
 
 
 def change(stream: LiveStream, tier: Tier) -> None:

@@ -103,8 +103,8 @@ class Chaos:
         if chance.random() < SHARE_IN_THE_MIDDLE:
             step = chance.choice(steps_between(before, after))
             whom, delay = chance.choice(WHOM), chance.random()
-            how = f"({whom} killed in {step})"
-            in_the_middle(stream, after, step=step, whom=whom, delay=delay)
+            when = in_the_middle(stream, after, step=step, whom=whom, delay=delay)
+            how = f"({whom} killed {when})"
         else:
             change(stream, after)
         self.report.note(Trial(part="walk", what=f"{which} {before} to {after} {how}"))
@@ -118,7 +118,8 @@ class Chaos:
                     body(stream)
                 except OutOfTimeError as late:
                     self.report.undone.append(str(late))
-                demand_exact_output(stream, both_send=True)
+                both_send = part in ("walk", Tier.ACTIVE_REPLICATION)
+                demand_exact_output(stream, both_send=both_send)
                 self.report.note(Trial(part=part, what=f"exact over {stream.epoch() + 1} epochs"))
         except OutOfTimeError as late:
             self.report.undone.append(str(late))
@@ -143,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report.say(f"seed {wanted.seed}, at most {wanted.minutes:g} minutes, in {folder}")
     if wanted.changes:
         chaos.walk(wanted.changes)
-    for tier in wanted.tiers if wanted.kills else []:
+    for tier in wanted.tiers:
         chaos.kills(tier, wanted.kills)
     sys.stdout.write(f"\n{report.table()}\n\n{report.verdict()}\n")
     if not report.failed:
@@ -155,12 +156,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.walk", description=__doc__)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--minutes", type=float, default=120.0, help="start nothing after that")
-    parser.add_argument("--changes", type=int, default=30, help="changes of tier on the walk")
     parser.add_argument(
-        "--kills", type=int, default=KILLS, help="kills of the primary in each tier"
+        "--changes", type=int, default=30, help="changes of tier on the walk; 0: no walk"
     )
     parser.add_argument(
-        "--tiers", type=Tier, nargs="*", default=list(Tier), help="tiers to kill in"
+        "--kills",
+        type=int,
+        default=KILLS,
+        help="kills of the primary in each tier; 0: other blows only",
+    )
+    parser.add_argument(
+        "--tiers", type=Tier, nargs="*", default=list(Tier), help="tiers to strike in; empty: none"
     )
     parser.add_argument("--folder", type=Path, help="a new folder; kept if something did not hold")
     return parser

@@ -1,16 +1,24 @@
-"""Dagster dies, the driver dies while nobody watches, Dagster comes back: one recovery, no loss."""
+"""Dagster dies, the driver dies while nobody watches, Dagster comes back: one recovery, no loss.
+
+Then, with a secondary: it takes over, and Dagster restores the redundancy.
+"""
 
 import os
 import signal
 from pathlib import Path
 
+import dagster as dg
 import psutil
 import pytest
 
+from ft_policies.tiers import Tier
+from orchestration.reporting import INCIDENT_TAG
 from orchestration.services.dagster_server import DagsterServer
+from resources.control.records import Incident
 from resources.embedded_s3 import EmbeddedS3
 from resources.ports import free_port
-from tests.support.live_stream import NAME, a_live_stream
+from streaming.recovery_incidents import RECOVERY
+from tests.support.live_stream import NAME, TIERED, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -21,10 +29,42 @@ def kill_all(server: DagsterServer) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+def recoveries(stream: LiveStream) -> list[Incident]:
+    """All recovery incidents, the newest first."""
+    found = stream.world.store.incidents.of(NAME, open_only=False)
+    return [one for one in found if one.kind == RECOVERY]
+
+
+def runs_for(stream: LiveStream, incident: Incident) -> int:
+    """How many runs Dagster has made on account of an incident."""
+    with dg.DagsterInstance.from_config(str(stream.world.project.home / "dagster")) as instance:
+        return instance.get_runs_count(dg.RunsFilter(tags={INCIDENT_TAG: incident.id}))
+
+
+def restored_after_a_failover(stream: LiveStream) -> Incident:
+    """Lose the primary of a stream with a secondary, and let Dagster bring another one."""
+    before = len(recoveries(stream))
+    stream.switch(Tier.DEPLOYED)
+    secondary = stream.secondary()
+    stream.signal(signal.SIGKILL)
+    stream.await_takeover(secondary, seconds=120)
+
+    def restored() -> bool:
+        known = recoveries(stream)
+        return len(known) > before and all(one.closed_at is not None for one in known)
+
+    stream.wait(restored, "closed incident of the failover", seconds=240)
+    assert stream.holds(Tier.DEPLOYED), stream.story()
+    assert stream.primary().id == secondary.id
+    newest, *older = recoveries(stream)
+    assert len(older) == before, newest
+    return newest
+
+
 def test_a_stream_outlives_dagster_and_is_recovered_once_when_dagster_is_back(
     tmp_path: Path,
 ) -> None:
-    with a_live_stream(tmp_path) as stream:
+    with a_live_stream(tmp_path, **TIERED) as stream:
         store = stream.world.store
         server = DagsterServer(stream.world.project)
         try:
@@ -45,12 +85,14 @@ def test_a_stream_outlives_dagster_and_is_recovered_once_when_dagster_is_back(
             server.ensure(port=free_port())
             stream.await_epoch(fell_at + 5, seconds=240)
             stream.wait(lambda: not store.incidents.of(NAME), "closed incident", seconds=120)
-            incidents = [
-                i for i in store.incidents.of(NAME, open_only=False) if i.kind == "recovery"
-            ]
-            assert len(incidents) == 1, incidents
-            assert incidents[0].outcome.startswith("recovered")
+            [incident] = recoveries(stream)
+            assert incident.outcome.startswith("recovered")
             assert len(store.replicas.of(NAME, live=False)) == 2
+
+            failover = restored_after_a_failover(stream)
+            assert "deployed held again after" in failover.outcome
+            assert "LaunchSecondary" in failover.outcome
+            assert runs_for(stream, failover) == 1
         finally:
             server.stop()
         stream.stop()

@@ -98,14 +98,19 @@ def a_primary(world: World, replica: str, name: str = CLICKS, *, alive: bool = T
 
 def a_secondary(
     world: World,
-    replica: str,
+    replica: str = "s1",
     name: str = CLICKS,
     *,
     observed: Switches = STANDS_BY,
     desired: Switches | None = None,
+    state: ReplicaState = ReplicaState.RUNNING,
+    epoch: int | None = 0,
     alive: bool = True,
 ) -> ReplicaRow:
-    """A secondary on another host, or one whose process on this host is gone."""
+    """A secondary on another host, or one whose process on this host is gone.
+
+    It desires what it has unless told otherwise.
+    """
     store = world.store
     registered = store.replicas.register(
         id=replica,
@@ -117,7 +122,18 @@ def a_secondary(
     )
     assert registered is not None, "the slot is taken"
     store.replicas.launched(replica, pid=os.getpid(), pid_started_at=1.0)
-    return a_heartbeat(world, replica, epoch=0, observed=observed)
+    return a_heartbeat(world, replica, epoch=epoch, observed=observed, state=state)
+
+
+def worlds_with_a_paused_secondary(root: Path, replica: str) -> SimulatedWorlds:
+    """A stream whose secondary is there and gives way to a loaded host."""
+    worlds = simulated_worlds(root, tier="active_standby", supervision=PATIENT)
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "p1")
+        cold, paused = SECONDARY[Tier.PASSIVE_STANDBY_COLD], ReplicaState.PAUSED
+        a_secondary(world, replica, observed=cold, desired=STANDS_BY, state=paused, epoch=1)
+    return worlds
 
 
 def a_heartbeat(

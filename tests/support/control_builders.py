@@ -5,9 +5,17 @@ from typing import Any
 import sqlalchemy as sa
 
 from ft_policies.tiers import PRIMARY, Switches
-from resources.control.records import EpochProposal, LedgerEntry, ReplicaRow, Slot, SnapshotRow
+from resources.control.records import (
+    EpochProposal,
+    Incident,
+    LedgerEntry,
+    ReplicaRow,
+    Slot,
+    SnapshotRow,
+)
 from resources.control.schema import epochs
 from resources.control.store import ControlStore
+from streaming.recovery_incidents import RECOVERY
 
 
 def a_proposal(epoch: int, *, stream: str = "words", proposer: str = "r1") -> EpochProposal:
@@ -74,3 +82,12 @@ def decided_at(store: ControlStore, stream: str, seconds: float) -> None:
     moment = sa.cast(epochs.c.epoch, sa.Double) * seconds
     statement = epochs.update().where(epochs.c.stream == stream).values(decided_at=moment)
     store._database.execute(statement)
+
+
+def waiting(store: ControlStore, key: str) -> Incident:
+    """An incident whose runs kept failing: the next try is far away."""
+    stream = key.partition("/")[0]
+    opened = store.incidents.open(stream=stream, key=key, kind=RECOVERY, detail={})
+    for number in range(5):
+        store.incidents.claim(opened.id, f"run-{number}", -1.0)
+    return opened

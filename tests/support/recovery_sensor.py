@@ -6,8 +6,6 @@ import dagster as dg
 
 from orchestration.sensors import recovery_sensor
 from resources.control.records import Incident
-from streaming.recovery_incidents import RECOVERY
-from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,
@@ -32,14 +30,6 @@ def requested(worlds: SimulatedWorlds) -> list[str]:
 def incidents(worlds: SimulatedWorlds) -> list[Incident]:
     with worlds.open() as world:
         return world.store.incidents.of(CLICKS, open_only=False)
-
-
-def waiting(world: World, key: str) -> Incident:
-    """An incident whose runs kept failing: the next try is far away."""
-    opened = world.store.incidents.open(stream=CLICKS, key=key, kind=RECOVERY, detail={})
-    for number in range(5):
-        world.store.incidents.claim(opened.id, f"run-{number}", -1.0)
-    return opened
 
 
 def standby_worlds(root: Path, tier: str = "active_standby") -> SimulatedWorlds:

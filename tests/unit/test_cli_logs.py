@@ -4,7 +4,7 @@ from pathlib import Path
 
 from orchestration.cli.commands.logs import grown, last_lines
 from resources.control.records import ReplicaState
-from tests.fakes.standbys import a_secondary
+from tests.fakes.worlds import a_secondary
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import REPLICA, STREAM, a_running_stream, a_world
 
@@ -28,7 +28,7 @@ def test_the_primarys_last_lines_are_shown(tmp_path: Path) -> None:
 def test_a_younger_secondary_has_to_be_named_while_there_is_a_primary(tmp_path: Path) -> None:
     with a_world(tmp_path) as world:
         a_running_stream(world)
-        a_secondary(world, STREAM, name="s1")
+        a_secondary(world, "s1", alive=False)
         shown = facts(tmp_path, "logs", STREAM)
         named = facts(tmp_path, "logs", STREAM, "--replica", "s1")
         world.store.replicas.end(REPLICA, ReplicaState.DEAD, "gone")

@@ -12,7 +12,7 @@ from orchestration.playbooks.performing import Journaled
 from resources.control.records import Phase
 from streaming.world import World
 from tests.fakes.declared import a_project, written
-from tests.fakes.standbys import a_secondary
+from tests.fakes.worlds import a_secondary
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import REPLICA, STREAM, a_running_stream, a_world
 from tests.support.obedience import PATIENT
@@ -41,7 +41,7 @@ def a_turn_under_way(world: World) -> None:
 def test_the_primary_comes_first_and_the_secondary_with_its_lag(
     tmp_path: Path, world: World
 ) -> None:
-    a_secondary(world, STREAM, epoch=1)
+    a_secondary(world, epoch=1)
     (stream,) = facts(tmp_path, "status")["streams"]
     primary, secondary = stream["replicas"]
     assert (primary["id"], primary["slot"], primary["lag_epochs"]) == (REPLICA, "primary", 2)
@@ -54,34 +54,55 @@ def test_the_primary_comes_first_and_the_secondary_with_its_lag(
 
 
 def test_a_change_under_way_is_told_with_its_steps(tmp_path: Path, world: World) -> None:
-    a_secondary(world, STREAM, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))
+    a_secondary(world, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))
     a_turn_under_way(world)
     (stream,) = facts(tmp_path, "status")["streams"]
     assert (stream["tier"], stream["covered_tier"]) == ("active_standby", "deployed")
     assert not stream["tier_held"]
     change = stream["change"]
     assert (change["playbook"], change["run"]) == ("switch", "cli-1")
-    launch, turn = change["steps"]
+    launch, turn, planned = change["steps"]
     assert (launch["step"], launch["phase"], launch["seconds"]) == ("LaunchSecondary", "done", 0.1)
     assert (turn["about"], turn["phase"]) == ("receive on", "intent")
     assert 0 <= turn["seconds"] <= change["age_seconds"]
+    assert (planned["about"], planned["phase"], planned["seconds"]) == (
+        "process on",
+        "planned",
+        None,
+    )
+
+
+def test_between_two_steps_a_change_is_told_with_what_is_to_come(
+    tmp_path: Path, world: World
+) -> None:
+    a_secondary(world, observed=Switches(deploy=True, receive=True))
+    a_turn_under_way(world)
+    run = Journaled(store=world.store, stream=STREAM, playbook="switch", run="cli-1")
+    run.write(RECEIVE_ON, Phase.DONE, 2.0)
+    (stream,) = facts(tmp_path, "status")["streams"]
+    assert [(s["about"], s["phase"]) for s in stream["change"]["steps"]] == [
+        ("s1", "done"),
+        ("receive on", "done"),
+        ("process on", "planned"),
+    ]
 
 
 def test_people_see_what_is_lacking_and_what_is_done_about_it(tmp_path: Path, world: World) -> None:
-    a_secondary(world, STREAM, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))
+    a_secondary(world, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))
     a_turn_under_way(world)
-    shown = holdfast(tmp_path, "status").stdout
+    shown = " ".join(holdfast(tmp_path, "status").stdout.split())
     assert "covered: deployed" in shown
     assert "on: deploy; wanted: deploy, receive" in shown
     assert "on: deploy, receive, process, send" in shown
     assert "only deployed is covered: s1 has receive, process off" in shown
     assert "switch (cli-1): LaunchSecondary s1 0.1 s, TurnSwitch receive on for" in shown
+    assert "…, then TurnSwitch process on" in shown
 
 
 def test_an_intent_that_a_dead_run_left_is_no_change_under_way(
     tmp_path: Path, world: World
 ) -> None:
-    a_secondary(world, STREAM, observed=SECONDARY[Tier.ACTIVE_STANDBY])
+    a_secondary(world, observed=SECONDARY[Tier.ACTIVE_STANDBY])
     a_turn_under_way(world)
     (stream,) = facts(tmp_path, "status")["streams"]
     assert stream["change"] is None

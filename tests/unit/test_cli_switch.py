@@ -13,7 +13,7 @@ from resources.control.store import ControlStore
 from streaming.observing import observe
 from streaming.world import World
 from tests.fakes.declared import a_project, written
-from tests.fakes.standbys import a_secondary
+from tests.fakes.worlds import a_secondary
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import STREAM, a_running_stream, a_world
 from tests.support.obedience import PATIENT, following
@@ -51,7 +51,7 @@ def test_a_switch_shows_each_step_and_notes_that_the_tier_is_reached(
     tmp_path: Path, world: World
 ) -> None:
     a_running_stream(world)
-    a_secondary(world, STREAM, observed=COLD)
+    a_secondary(world, observed=COLD)
     with following(world.project.control_url, "s1"):
         result = holdfast(tmp_path, "switch", STREAM, "active-standby")
     assert result.exit_code == 0, result.output
@@ -65,7 +65,7 @@ def test_a_switch_shows_each_step_and_notes_that_the_tier_is_reached(
 
 def test_programs_get_the_steps_and_what_is_covered(tmp_path: Path, world: World) -> None:
     a_running_stream(world)
-    a_secondary(world, STREAM, observed=COLD)
+    a_secondary(world, observed=COLD)
     with following(world.project.control_url, "s1"):
         told = facts(tmp_path, "switch", STREAM, "passive_standby_hot")
     assert [(s["step"], s["turn"]) for s in told["steps"]] == [("TurnSwitch", "receive on")]
@@ -97,7 +97,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(tmp_path: Path, world: Wor
 
 def test_a_plan_is_there_for_programs_too(tmp_path: Path, world: World) -> None:
     a_running_stream(world)
-    a_secondary(world, STREAM, observed=COLD)
+    a_secondary(world, observed=COLD)
     plan = facts(tmp_path, "switch", STREAM, "deployed", "--dry-run")
     assert (plan["tier_to"], plan["covered_tier"]) == ("deployed", "passive_standby_cold")
     assert [(s["step"], s["turn"]) for s in plan["steps"]] == [("TurnSwitch", "sync off")]
@@ -148,7 +148,7 @@ def test_two_replicas_may_not_call_a_sink_that_bears_one(
 def test_an_interrupted_switch_says_who_finishes_it(tmp_path: Path, world: World) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # CI may run in the background
     a_running_stream(world)
-    a_secondary(world, STREAM, observed=COLD)
+    a_secondary(world, observed=COLD)
     interrupted: list[str] = []
 
     def interrupt(store: ControlStore, row: ReplicaRow) -> None:

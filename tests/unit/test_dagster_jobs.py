@@ -24,11 +24,11 @@ from tests.fakes.worlds import (
     PATIENT,
     SimulatedWorlds,
     a_dead_primary,
-    a_heartbeat,
     a_primary,
     a_secondary,
     a_wanted_stream,
     simulated_worlds,
+    worlds_with_a_paused_secondary,
 )
 from tests.support.control_builders import a_snapshot
 
@@ -204,13 +204,8 @@ def test_the_recovery_of_a_stuck_primary_counts_from_its_last_progress(tmp_path:
 
 
 def test_a_secondary_that_is_back_and_paused_is_not_said_to_hold_the_tier(tmp_path: Path) -> None:
-    worlds = simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT)
+    worlds = worlds_with_a_paused_secondary(tmp_path, "s2")
     with worlds.open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "p1")
-        a_secondary(world, "s2")
-        cold = Switches(deploy=True, sync=True)
-        a_heartbeat(world, "s2", epoch=1, observed=cold, state=ReplicaState.PAUSED)
         key = f"{CLICKS}/p1/secondary-s1/1"
         incident = world.store.incidents.open(stream=CLICKS, key=key, kind="recovery", detail={})
     assert recovered(worlds, incident.id).success

@@ -9,11 +9,11 @@ from ft_policies.errors import TransientError
 from ft_policies.tiers import SECONDARY, Tier
 from orchestration.observer import Marks, StreamMark, stream_observer
 from resources.control.records import ReplicaState, Sample
-from tests.fakes.standbys import a_secondary
 from tests.fakes.worlds import (
     CLICKS,
     SimulatedWorlds,
     a_primary,
+    a_secondary,
     a_wanted_stream,
     committed,
     simulated_worlds,
@@ -141,7 +141,7 @@ def test_a_change_of_tier_or_of_cover_is_shown_at_once_and_once(worlds: Simulate
     assert shown(tick(worlds, asked.cursor)) == []
 
     with worlds.open() as world:
-        a_secondary(world, CLICKS, observed=SECONDARY[Tier.DEPLOYED])
+        a_secondary(world, observed=SECONDARY[Tier.DEPLOYED])
     covered, check = tick(worlds, asked.cursor).asset_events
     assert value(covered, "covered_strength") == 1
     assert isinstance(check, dg.AssetCheckEvaluation)

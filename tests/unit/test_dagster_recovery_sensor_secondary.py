@@ -10,15 +10,13 @@ from streaming.observing import observe
 from streaming.recovery_incidents import RECOVERY, is_of_primary
 from tests.fakes.worlds import (
     CLICKS,
-    PATIENT,
     STANDS_BY,
     a_heartbeat,
-    a_primary,
     a_secondary,
-    a_wanted_stream,
-    simulated_worlds,
+    worlds_with_a_paused_secondary,
 )
-from tests.support.recovery_sensor import incidents, requested, standby_worlds, tick, waiting
+from tests.support.control_builders import waiting
+from tests.support.recovery_sensor import incidents, requested, standby_worlds, tick
 
 
 def test_a_missing_secondary_is_an_incident_of_the_same_kind(tmp_path: Path) -> None:
@@ -119,14 +117,9 @@ def test_a_change_that_somebody_works_on_is_no_incident_until_he_falls_silent(
 
 
 def test_a_tier_is_reached_when_the_paused_secondary_goes_on(tmp_path: Path) -> None:
-    worlds = simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT)
+    worlds = worlds_with_a_paused_secondary(tmp_path, "s1")
     with worlds.open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "p1")
-        a_secondary(world, "s1")
-        cold = Switches(deploy=True, sync=True)
-        a_heartbeat(world, "s1", epoch=1, observed=cold, state=ReplicaState.PAUSED)
-        waiting(world, f"{CLICKS}/p1/secondary-s0/1")
+        waiting(world.store, f"{CLICKS}/p1/secondary-s0/1")
     assert requested(worlds) == []
     [incident] = incidents(worlds)
     assert "s1 has paused: the host is loaded, good for passive_standby_cold" in incident.outcome

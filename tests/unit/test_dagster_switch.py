@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -9,11 +10,11 @@ import pytest
 from ft_policies.tiers import SECONDARY, Tier
 from orchestration.definitions import definitions_of
 from resources.control.records import TierChange
-from tests.fakes.standbys import a_secondary
 from tests.fakes.worlds import (
     CLICKS,
     SimulatedWorlds,
     a_primary,
+    a_secondary,
     a_wanted_stream,
     simulated_worlds,
 )
@@ -25,7 +26,7 @@ def worlds(tmp_path: Path) -> SimulatedWorlds:
     return simulated_worlds(tmp_path, supervision=PATIENT)
 
 
-def switched(worlds: SimulatedWorlds, config: Mapping[str, str]) -> dg.ExecuteInProcessResult:
+def switched(worlds: SimulatedWorlds, config: Mapping[str, object]) -> dg.ExecuteInProcessResult:
     with worlds.open() as world:
         job = definitions_of(world.project, worlds).resolve_job_def("switch_tier")
     run_config = {"ops": {"switch": {"config": {"stream": CLICKS, **config}}}}
@@ -37,6 +38,11 @@ def history(worlds: SimulatedWorlds) -> list[TierChange]:
         return world.store.tiers.history(CLICKS)
 
 
+def output(result: dg.ExecuteInProcessResult) -> Mapping[str, Any]:
+    [event] = [e for e in result.all_events if e.event_type_value == "STEP_OUTPUT"]
+    return event.step_output_data.metadata
+
+
 def failure(result: dg.ExecuteInProcessResult) -> str:
     [event] = [e for e in result.all_events if e.event_type_value == "STEP_FAILURE"]
     return str(event.step_failure_data.user_failure_data)
@@ -46,19 +52,44 @@ def test_a_switch_shows_its_steps_and_what_is_covered(worlds: SimulatedWorlds) -
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "r1")
-        a_secondary(world, CLICKS, observed=SECONDARY[Tier.DEPLOYED])
+        a_secondary(world, observed=SECONDARY[Tier.DEPLOYED])
         url = world.project.control_url
     with following(url, "s1"):
         result = switched(worlds, {"tier": "passive_standby_cold", "why": "larger state"})
     assert result.success
     [step] = result.get_asset_observation_events()
-    assert step.asset_observation_data.asset_observation.metadata["step"].value == "TurnSwitch"
-    [output] = [e for e in result.all_events if e.event_type_value == "STEP_OUTPUT"]
-    assert output.step_output_data.metadata["covered_tier"].value == "passive_standby_cold"
+    observed = step.asset_observation_data.asset_observation
+    assert observed.metadata["step"].value == "TurnSwitch sync on"
+    assert str(observed.description).startswith("TurnSwitch sync on took")
+    [row] = output(result)["steps"].records
+    assert row.data["step"] == "TurnSwitch sync on"
+    assert output(result)["covered_tier"].value == "passive_standby_cold"
     change = history(worlds)[-1]
     assert (change.tier_to, change.why) == (Tier.PASSIVE_STANDBY_COLD, "larger state")
     assert change.run == result.run_id
     assert change.reached_at is not None
+
+
+def test_a_dry_run_shows_the_plan_and_changes_nothing(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "r1")
+    before = history(worlds)
+    result = switched(worlds, {"tier": "passive_standby_cold", "dry_run": True})
+    assert result.success
+    plan = [record.data for record in output(result)["plan"].records]
+    assert [row["step"] for row in plan] == [
+        "LaunchSecondary",
+        "TurnSwitch deploy on",
+        "TurnSwitch sync on",
+    ]
+    assert plan[0]["does"] == "starts a second driver, with nothing on but `deploy`"
+    assert output(result)["tier"].value == "passive_replication"
+    assert result.get_asset_observation_events() == []
+    assert history(worlds) == before
+    with worlds.open() as world:
+        assert world.store.journal.of(CLICKS) == []
+        assert len(world.store.replicas.of(CLICKS)) == 1
 
 
 def test_a_stopped_stream_is_only_told(worlds: SimulatedWorlds) -> None:

@@ -23,6 +23,7 @@ from streaming.sinks.ledgering import Ledgering
 from streaming.sinks.sending import Sender
 from streaming.sinks.staging import Staged, StagedFile
 from streaming.spec import ReplicaSpec
+from tests.support.control_registers import wait_for_the_clock
 from tests.support.queries import RATE
 
 NAME = "words"
@@ -224,6 +225,26 @@ def test_replicas_that_differ_raise_an_incident_with_both_digests(world: World) 
     assert (incident.kind, incident.detail["epoch"]) == ("digest_differs", 0)
     assert incident.detail["first"]["digest"] == f"{7:016x}"
     assert incident.detail["second"] == {"replica": "b", "rows": 1, "digest": f"{8:016x}"}
+    assert incident.detail["reason"] == (f"epoch 0: b computed {8:016x}, a had committed {7:016x}")
+
+
+def test_a_replica_that_keeps_differing_has_one_open_incident(world: World) -> None:
+    primary, other = world.sender("a"), world.sender("b")
+
+    def differ(epoch: int) -> None:
+        primary(Rows([7]), epoch)
+        other(Rows([8]), epoch)
+
+    for epoch in range(3):
+        differ(epoch)
+    (incident,) = world.store.incidents.of(NAME)
+    assert incident.detail["epoch"] == 0
+    assert len(world.store.ledger.audit(NAME).disagreements) == 3
+    world.store.incidents.close(incident.id, "mended")
+    wait_for_the_clock(world.store)
+    differ(3)
+    (again,) = world.store.incidents.of(NAME)
+    assert (again.key, again.detail["epoch"]) == (f"{NAME}/b/digest/2", 3)
 
 
 def at_once(acts: list[Any]) -> None:

@@ -12,6 +12,7 @@ from resources.control.store import ControlStore
 from streaming.promotion import Fallen, Promotion
 from streaming.recovery_incidents import OVERTAKEN, RECOVERY
 from streaming.sampling import Sampler
+from tests.support.control_builders import waiting
 from tests.support.control_failovers import Look, a_failover, held, take_over
 from tests.support.control_registers import wait_for_the_clock
 
@@ -24,14 +25,6 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
 
 def an_incident(store: ControlStore, key: str) -> Incident:
     return store.incidents.open(stream="words", key=key, kind=RECOVERY, detail={})
-
-
-def waiting(store: ControlStore, key: str) -> Incident:
-    """An incident whose runs kept failing: the next try is far away."""
-    opened = an_incident(store, key)
-    for number in range(5):
-        store.incidents.claim(opened.id, f"run-{number}", -1.0)
-    return opened
 
 
 def renewed(store: ControlStore, look: Look) -> Look:

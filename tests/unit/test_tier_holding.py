@@ -15,8 +15,7 @@ from orchestration.playbooks.performing import Journaled
 from resources.control.records import DesiredState, Phase, ReplicaState
 from streaming.observing import observe
 from streaming.world import World
-from tests.fakes.standbys import a_secondary
-from tests.fakes.worlds import CLICKS, a_primary, a_wanted_stream, simulated_worlds
+from tests.fakes.worlds import CLICKS, a_primary, a_secondary, a_wanted_stream, simulated_worlds
 from tests.support.obedience import PATIENT
 
 RECEIVE_ON = TurnSwitch("s1", Switch.RECEIVE, on=True)
@@ -45,7 +44,7 @@ def rows(value: object) -> list[dict[str, object]]:
 
 
 def test_a_secondary_with_all_its_switches_on_holds_the_tier(world: World) -> None:
-    a_secondary(world, CLICKS)
+    a_secondary(world)
     assert now(world) == Holding(
         tier=Tier.ACTIVE_STANDBY,
         covered=Tier.ACTIVE_STANDBY,
@@ -55,7 +54,7 @@ def test_a_secondary_with_all_its_switches_on_holds_the_tier(world: World) -> No
 
 
 def test_more_than_the_tier_needs_holds_it_too(world: World) -> None:
-    a_secondary(world, CLICKS, observed=SECONDARY[Tier.ACTIVE_REPLICATION])
+    a_secondary(world, observed=SECONDARY[Tier.ACTIVE_REPLICATION])
     found = now(world)
     assert found.held
     assert found.covered is Tier.ACTIVE_REPLICATION
@@ -70,20 +69,18 @@ def test_without_a_secondary_the_tier_is_not_held(world: World) -> None:
 
 def test_secondaries_that_failed_are_named(world: World) -> None:
     for number in range(2):
-        a_secondary(world, CLICKS, name=f"s{number}", epoch=None)
+        a_secondary(world, f"s{number}", epoch=None)
         world.store.replicas.end(f"s{number}", ReplicaState.FAILED, "column x is missing")
     assert "2 failed in a row, the last: column x is missing" in now(world).reason
 
 
 def test_switches_that_are_off_are_named_in_the_order_of_the_plan(world: World) -> None:
-    a_secondary(world, CLICKS, observed=Switches(deploy=True))
+    a_secondary(world, observed=Switches(deploy=True))
     assert now(world).reason == "only deployed is covered: s1 has receive, process off"
 
 
 def test_a_pause_for_a_loaded_host_is_the_reason(world: World) -> None:
-    a_secondary(
-        world, CLICKS, observed=Switches(deploy=True, receive=True), state=ReplicaState.PAUSED
-    )
+    a_secondary(world, observed=Switches(deploy=True, receive=True), state=ReplicaState.PAUSED)
     found = now(world)
     assert not found.held
     assert "paused, good for deployed" in found.reason
@@ -102,7 +99,7 @@ def test_a_change_shows_its_steps_and_the_one_that_is_under_way(world: World) ->
     run.write(LaunchSecondary(), Phase.INTENT)
     run.write(LaunchSecondary(), Phase.DONE, 0.1, replica="s1")
     run.write(RECEIVE_ON, Phase.INTENT)
-    change = under_way(recent_changes(world.store, CLICKS))
+    change = under_way(recent_changes(world.store, CLICKS), at=world.store.now())
     assert change is not None
     assert (change.playbook, change.run) == ("switch", "run-1")
     assert [(s.step, s.about, s.phase) for s in change.steps] == [
@@ -111,12 +108,19 @@ def test_a_change_shows_its_steps_and_the_one_that_is_under_way(world: World) ->
     ]
 
 
-@pytest.mark.parametrize("phase", [Phase.DONE, Phase.FAILED])
-def test_a_change_whose_last_step_ended_is_not_under_way(world: World, phase: Phase) -> None:
+@pytest.mark.parametrize(
+    ("phase", "seconds", "found"),
+    [(Phase.DONE, 1.0, True), (Phase.DONE, 6.0, False), (Phase.FAILED, 1.0, False)],
+)
+def test_a_change_is_under_way_between_two_steps_but_not_once_they_have_ended(
+    world: World, phase: Phase, seconds: float, *, found: bool
+) -> None:
     run = a_run(world, "run-1")
     run.write(RECEIVE_ON, Phase.INTENT)
     run.write(RECEIVE_ON, phase, 2.0)
-    assert under_way(recent_changes(world.store, CLICKS)) is None
+    changes = recent_changes(world.store, CLICKS)
+    ended_at = changes[-1].steps[-1].at
+    assert (under_way(changes, at=ended_at + seconds) is not None) is found
 
 
 def test_a_run_that_finished_what_another_began_has_the_last_word(world: World) -> None:
@@ -127,13 +131,11 @@ def test_a_run_that_finished_what_another_began_has_the_last_word(world: World) 
     a_run(world, "run-3", playbook="stop").write(LaunchSecondary(), Phase.INTENT)
     changes = recent_changes(world.store, CLICKS)
     assert [change.run for change in changes] == ["run-1", "run-2"]
-    assert under_way(changes) is None
+    assert under_way(changes, at=world.store.now() + 6.0) is None
 
 
 def test_the_asset_shows_history_switches_and_steps(world: World) -> None:
-    a_secondary(
-        world, CLICKS, observed=Switches(deploy=True), desired=Switches(deploy=True, sync=True)
-    )
+    a_secondary(world, observed=Switches(deploy=True), desired=Switches(deploy=True, sync=True))
     a_run(world, "run-1").write(RECEIVE_ON, Phase.DONE, 2.0)
     world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="cheaper", run="run-1")
     world.store.tiers.reached(CLICKS, tier=Tier.DEPLOYED)

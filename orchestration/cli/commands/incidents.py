@@ -1,4 +1,4 @@
-"""`holdfast incidents`: what went wrong, and what was done about it."""
+"""`holdfast incidents`: what went wrong, what was done about it, and that it was seen to."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Give the command line this command."""
-    app.command(epilog="Example:  holdfast incidents word_count --open")(incidents)
+    app.command(
+        epilog="Examples:  holdfast incidents word_count --open  ·  "
+        'holdfast incidents --close 1f0c9a2e --why "the clock is out of build"'
+    )(incidents)
 
 
 def incidents(
@@ -27,14 +30,34 @@ def incidents(
     limit: Annotated[
         int, typer.Option("--limit", min=1, help="At most so many, newest first.")
     ] = 20,
+    closed: Annotated[
+        str | None,
+        typer.Option(
+            "--close",
+            metavar="ID",
+            show_default=False,
+            help="Close this one, which needs --why; only a kind that nobody else closes.",
+        ),
+    ] = None,
+    why: Annotated[
+        str | None,
+        typer.Option("--why", metavar="TEXT", show_default=False, help="What --close puts down."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List incidents, newest first: what was seen, who deals with it, how it ended."""
+    if (closed is None) is not (why is None):
+        raise typer.BadParameter("--close ID and --why TEXT go together")
     tell = terminal(ctx)
     with tell.world() as world:
         if stream is not None:
             world.project.stream(stream)
-        found = world.store.incidents.of(stream, open_only=open_only)[:limit]
+        if closed is not None and why is not None:
+            from orchestration.cli.closing import close
+
+            found = [close(world, stream, closed, why=why)]
+        else:
+            found = world.store.incidents.of(stream, open_only=open_only)[:limit]
         now = world.store.now()
     if as_json:
         tell.json({"incidents": [asdict(one) for one in found]})

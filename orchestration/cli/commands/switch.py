@@ -67,7 +67,7 @@ def switch(
 
 
 def _show_plan(tell: Terminal, world: "World", stream: str, tier: Tier, *, as_json: bool) -> None:
-    from orchestration.cli import plans
+    from orchestration import plans
     from orchestration.playbooks.switch import switch_plan
     from streaming.observing import observe
 

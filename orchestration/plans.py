@@ -16,9 +16,9 @@ from ft_policies.recovery import (
     LaunchSecondary,
     Step,
     TurnSwitch,
+    turn_told,
 )
 from ft_policies.tiers import Switch
-from orchestration.cli import words
 
 TURNS = {
     (Switch.DEPLOY, True): "waits until the secondary's Spark is up and has rehearsed the plan",
@@ -36,7 +36,8 @@ TURNS = {
 
 def facts(step: Step) -> dict[str, Any]:
     """A step of a plan for a program."""
-    return {"step": type(step).__name__, "turn": words.turn(asdict(step)), "does": does(step)}
+    turn = str(turn_told(asdict(step)) or "")
+    return {"step": type(step).__name__, "turn": turn, "does": does(step)}
 
 
 def does(step: Step) -> str:

@@ -1,0 +1,110 @@
+"""A replica's priority, tried on a process of its own: a thread that is low may have to stay low."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streaming import priority
+
+REPO = Path(__file__).parents[2]
+NICE = 7
+
+# Reports the nice values of the main thread, a thread, one that is born while priorities are raised,
+# and a child: after `lower`, and after `restore`.
+FAMILY = """
+import json, os, subprocess, sys, threading
+import psutil
+from streaming import priority
+
+os.setpriority(os.PRIO_PROCESS, 0, int(sys.argv[1]))
+priority.lower(int(sys.argv[2]))
+go, born, over = threading.Event(), threading.Event(), threading.Event()
+threads = []
+
+def wait():
+    born.set()
+    over.wait()
+
+def bear():
+    go.wait()
+    threads.append(threading.Thread(target=wait))
+    threads[-1].start()
+    over.wait()
+
+threads.append(threading.Thread(target=bear))
+threads[0].start()
+child = subprocess.Popen(["sleep", "60"])
+listed = psutil.Process.threads
+
+def and_then_one_more(process):
+    found = listed(process)
+    go.set()
+    assert born.wait(10.0)
+    return found
+
+def nices():
+    return [os.getpriority(os.PRIO_PROCESS, i) for i in (0, child.pid, *(t.native_id for t in threads))]
+
+psutil.Process.threads = and_then_one_more
+lowered = nices()
+priority.restore()
+print(json.dumps([lowered, nices()]))
+go.set()
+over.set()
+child.kill()
+child.wait()
+"""
+
+ORDINARY = """
+import json, os, resource, sys
+from streaming import priority
+
+resource.setrlimit(resource.RLIMIT_NICE, (0, 0))
+if os.getuid() == 0:
+    os.setuid(65534)
+nices = [os.getpriority(os.PRIO_PROCESS, 0)]
+priority.lower(int(sys.argv[1]))
+nices.append(os.getpriority(os.PRIO_PROCESS, 0))
+priority.restore()
+nices.append(os.getpriority(os.PRIO_PROCESS, 0))
+print(json.dumps(nices))
+"""
+
+
+def told(script: str, *arguments: int) -> Any:
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    done = subprocess.run(
+        command, cwd=REPO, capture_output=True, text=True, timeout=15, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def this() -> int:
+    return os.getpriority(os.PRIO_PROCESS, 0)
+
+
+@pytest.mark.skipif(not priority.may_be_raised(), reason="this user may not raise a priority")
+@pytest.mark.parametrize("usual", [3, 15])
+def test_threads_and_children_get_the_priority_back_that_they_had(usual: int) -> None:
+    usual = max(usual, this())
+    lowered, restored = told(FAMILY, usual, NICE)
+    assert set(lowered) == {max(usual, NICE)}
+    assert set(restored) == {usual}
+    assert len(restored) == (4 if usual < NICE else 3)
+
+
+def test_a_user_who_may_not_raise_it_again_keeps_it() -> None:
+    before, lowered, restored = told(ORDINARY, NICE)
+    assert before == lowered == restored
+
+
+def test_asking_leaves_this_thread_as_it_is() -> None:
+    before = this()
+    priority.may_be_raised()
+    assert this() == before

@@ -1,0 +1,92 @@
+"""The outcome of an incident: in one line what was noticed, and what each step took."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ft_policies.recovery import Fence, LaunchSecondary, Step, TurnSwitch
+from ft_policies.tiers import SECONDARY, Switch, Tier
+from orchestration.outcomes import outcome_of
+from orchestration.playbooks.performing import Journaled
+from resources.control.records import Incident, Phase, Sample
+from streaming.world import World
+from tests.fakes.worlds import (
+    CLICKS,
+    PATIENT,
+    a_primary,
+    a_secondary,
+    a_wanted_stream,
+    simulated_worlds,
+)
+
+RECOVERY_SECONDS = 1.5
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A stream whose secondary has taken over, and which has a new one."""
+    worlds = simulated_worlds(tmp_path, tier="passive_standby_cold", supervision=PATIENT)
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "s1")
+        a_secondary(world, "s2", observed=SECONDARY[Tier.PASSIVE_STANDBY_COLD])
+        yield world
+
+
+def an_incident(world: World, key: str, **detail: float) -> Incident:
+    return world.store.incidents.open(
+        stream=CLICKS, key=f"{CLICKS}/{key}", kind="recovery", detail=detail
+    )
+
+
+def done(world: World, run: str, step: Step, *, incident: str | None) -> None:
+    journal = Journaled(
+        store=world.store, stream=CLICKS, playbook="recover", run=run, incident=incident
+    )
+    journal.write(step, Phase.INTENT)
+    journal.write(step, Phase.DONE, 2.0)
+
+
+def measured(world: World, name: str, value: float, *, at: float) -> None:
+    """As the replica that took over writes it."""
+    world.store.samples.write([Sample(stream=CLICKS, replica="s1", name=name, value=value, at=at)])
+
+
+def test_detection_the_replica_s_own_steps_and_those_of_all_runs_are_told(world: World) -> None:
+    incident = an_incident(world, "p1/1", t_detect_seconds=0.25, recovery_seconds=RECOVERY_SECONDS)
+    lost_at = incident.opened_at - RECOVERY_SECONDS
+    measured(world, "t_deploy_seconds", 9.0, at=lost_at - 60.0)  # as a secondary, long before
+    measured(world, "t_wire_receive_seconds", 0.5, at=lost_at + 0.75)
+    measured(world, "t_replay_seconds", 0.75, at=lost_at + 1.5)
+    done(world, "asked", Fence("p0", 1, "old"), incident=None)
+    done(world, "run-1", LaunchSecondary(), incident=incident.id)
+    done(world, "run-2", TurnSwitch("s2", Switch.SYNC, on=True), incident=incident.id)
+    outcome = outcome_of(world, incident)
+    assert outcome.sentence.startswith("recovered 1.5 s after the last sign of life, passive_")
+    assert outcome.timeline == (
+        "noticed after 0.25 s; wire_receive 0.50 s, replay 0.75 s; "
+        "LaunchSecondary 2.00 s, TurnSwitch sync on 2.00 s"
+    )
+
+
+def test_what_is_not_known_is_not_told(world: World) -> None:
+    incident = an_incident(world, "s1/secondary-never/1")
+    outcome = outcome_of(world, incident)
+    assert outcome.detect_seconds is None
+    assert outcome.timeline == "nothing to do"
+
+
+def test_a_stream_that_was_never_away_lacked_redundancy_since_the_last_sign_of_life(
+    world: World,
+) -> None:
+    reported = an_incident(world, "p1/1", t_detect_seconds=2.0, recovery_seconds=0.0)
+    outcome = outcome_of(world, reported)
+    assert outcome.recovery_seconds == 0.0
+    assert outcome.redundancy_seconds >= 2.0
+
+
+def test_a_sensor_that_saw_the_loss_does_not_make_the_stream_have_been_away(world: World) -> None:
+    seen = an_incident(world, "p1/1", t_detect_seconds=2.0)
+    measured(world, "recovery_seconds", 0.0, at=seen.opened_at - 1.0)
+    assert outcome_of(world, seen).recovery_seconds == 0.0
