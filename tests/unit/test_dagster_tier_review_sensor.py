@@ -44,6 +44,7 @@ def test_the_request_names_the_job_the_stream_the_tier_and_why(worlds: Simulated
         "stream": CLICKS,
         "tier": "active_replication",
         "why": decision.reason,
+        "dry_run": False,
     }
     assert request.tags["holdfast/stream"] == CLICKS
     assert request.tags["holdfast/cause"] == "tier_review"
