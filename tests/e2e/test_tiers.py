@@ -1,11 +1,18 @@
-"""Each tier with a secondary: the primary is killed, and nobody but the secondary helps."""
+"""Each tier with a secondary: the primary is killed, and nobody but the secondary helps.
+
+What was measured by then is enough for the review to know what every tier takes and costs.
+"""
 
 import signal
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ft_policies.tiers import SECONDARY, Tier
+from orchestration.minding import due_switches
+from orchestration.reviewing import decide_now, what_if
 from tests.chaos.blows import alive
 from tests.support.evidence import demand_exact_output
 from tests.support.faults import POINTS, arm
@@ -13,6 +20,11 @@ from tests.support.live_stream import NAME, TIERED, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
+REVIEWED: dict[str, Any] = {
+    "objective": {"recovery_time": "1s"},
+    "checkpoint": {"every": "2s"},
+    "controller": {"mode": "auto", "snapshot_every": {"min": "2s", "max": "20s"}},
+}
 WITH_A_SECONDARY = tuple(reversed([tier for tier in Tier if SECONDARY[tier].deploy]))
 
 
@@ -44,8 +56,10 @@ def steps_of(tier: Tier) -> set[str]:
 
 
 def test_in_every_tier_the_secondary_of_a_killed_primary_goes_on_by_itself(tmp_path: Path) -> None:
-    with a_live_stream(tmp_path, **TIERED, tier=WITH_A_SECONDARY[0]) as stream:
+    declared = {**TIERED, **REVIEWED, "tier": WITH_A_SECONDARY[0]}
+    with a_live_stream(tmp_path, **declared) as stream:
         stream.start()
+        _one_that_is_not_known_yet_should_be_active(stream)
         for tier, point in zip(WITH_A_SECONDARY, POINTS, strict=True):
             stream.switch(tier)  # also what restores the redundancy that the last kill cost
             assert stream.look().covered is tier
@@ -59,9 +73,23 @@ def test_in_every_tier_the_secondary_of_a_killed_primary_goes_on_by_itself(tmp_p
         assert "LaunchSecondary" in names
         assert "Launch" not in names
         stream.await_tier(WITH_A_SECONDARY[-1])
+        _one_that_is_known_has_a_price_for_every_objective(stream)
         _a_change_never_weakens_what_there_is(stream)
         _a_paused_primary_is_replaced_and_leaves(stream)
         demand_exact_output(stream, both_send=True)
+
+
+def _one_that_is_not_known_yet_should_be_active(stream: LiveStream) -> None:
+    [due] = due_switches(stream.world)
+    assert due.decision.chosen is Tier.ACTIVE_REPLICATION
+
+
+def _one_that_is_known_has_a_price_for_every_objective(stream: LiveStream) -> None:
+    made = decide_now(stream.world, NAME)
+    assert float(made.load.rows_per_second) > 1000
+    assert all(isfinite(one.seconds) and one.money_per_hour > 0 for one in made.tiers)
+    [easy] = what_if(stream.world, NAME, [3600.0])
+    assert (easy.tier, easy.snapshot_every) == (Tier.PASSIVE_REPLICATION, 20.0)
 
 
 def _a_change_never_weakens_what_there_is(stream: LiveStream) -> None:
