@@ -111,7 +111,7 @@ class Reconciler:
         elif wanted.receive and wanted.sync:
             self._hold()
         else:
-            self._rest()
+            self._rest(syncs=wanted.sync)
         self.output.send(wanted=wanted.send, timed=self._is_primary)
         if self._is_primary and self.queries.current is not None:
             self.output.ship(self.queries.current)
@@ -168,9 +168,11 @@ class Reconciler:
         if synced is not None and self.queries.renew(synced):
             self.standby.forget_input(self.queries.epoch or 0)
 
-    def _rest(self) -> None:
+    def _rest(self, *, syncs: bool) -> None:
+        """Process no more; what a query has come to is kept until another state is synced."""
         self._set_gate(open_=False)
-        self.queries.stop()
+        if not syncs or self.standby.synced is not None:
+            self.queries.stop()
 
     def _set_gate(self, *, open_: bool) -> None:
         if self._gate_open != open_ and not self.pulse.lost.is_set():
