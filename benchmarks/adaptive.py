@@ -51,7 +51,7 @@ def judge(benchmark: Benchmark, passes: dict[str, Passed]) -> None:
 
 def _row(one: Passed, phase: str) -> dict[str, str | int | float]:
     moments = [moment for moment in one.moments if phase_at(moment.at) == phase]
-    kill = next(kill for kill in one.kills if kill.phase == phase)
+    kills = [kill for kill in one.kills if kill.phase == phase]
     primary, secondary = _cpu(moments)
     return {
         "contender": one.contender,
@@ -62,16 +62,20 @@ def _row(one: Passed, phase: str) -> dict[str, str | int | float]:
         "primary_cpu_s": round(primary, 1),
         "secondary_cpu_s": round(secondary, 1),
         "tiers": _shares(seconds_per_tier(moments)),
-        "killed_in": kill.tier.value,
-        "predicted": round(kill.predicted, 2),
-        "next_epoch_after": round(kill.to_next_epoch, 2),
-        "back_after": round(kill.seconds, 2),
+        "killed_in": ", ".join(kill.tier for kill in kills),
+        "predicted": _listed([kill.predicted for kill in kills]),
+        "next_epoch_after": _listed([kill.to_next_epoch for kill in kills]),
+        "back_after": _listed([kill.seconds for kill in kills]),
     }
 
 
 def _cpu(moments: list[Moment]) -> tuple[float, float]:
     first, last = moments[0], moments[-1]
     return last.primary_cpu - first.primary_cpu, last.secondary_cpu - first.secondary_cpu
+
+
+def _listed(seconds: list[float]) -> str:
+    return ", ".join(f"{one:.2f}" for one in seconds)
 
 
 def _shares(seconds: dict[Tier, float]) -> str:

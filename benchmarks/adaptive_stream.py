@@ -25,8 +25,12 @@ from streaming.world import World
 NAME = "adaptive"
 OBJECTIVE_SECONDS = 15.0
 RATES = {"low": 100, "high": 400}
-STEP_AT, END_AT = 300.0, 600.0
-KILLS_AT = {"low": 150.0, "high": 450.0}
+STEP_AT, END_AT = 400.0, 900.0
+KILLS_AT = (
+    75.0,
+    250.0,
+    650.0,
+)  # before anything is known, and once in each load when the tier has settled
 PAYLOAD_BYTES, KEEP, WINDOW = 4096, "45 seconds", "15 seconds"
 EPOCH_SECONDS, EVERY = 1.2, "5s"
 ALWAYS_ACTIVE = "always active"
@@ -40,14 +44,18 @@ MODES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One kill -9 of the primary's driver: when, in which phase and tier, what was said, what it took."""
+    """One kill -9 of the primary's driver: when, in which tier, what was said, what it took."""
 
     at: float
-    phase: str
     tier: Tier
     predicted: float
     to_next_epoch: float
     to_level: float
+
+    @property
+    def phase(self) -> str:
+        """Under which load."""
+        return phase_at(self.at)
 
     @property
     def seconds(self) -> float:
@@ -119,23 +127,22 @@ def run_pass(contender: str, folder: Path, step: Callable[[str], None]) -> Passe
         watch = Watch(world, NAME, first.end["origin"], lambda at: RATES[phase_at(at)])
         kills = []
         with watching(watch):
-            for phase, at in KILLS_AT.items():
-                step(f"{contender}: {phase} load")
+            for at in KILLS_AT:
+                step(f"{contender}: {phase_at(at)} load")
                 _until(watch, at)
                 await_that(world, NAME, lambda: _is_settled(world), "tier that stays")
-                kills.append(_kill(world, watch, phase))
+                kills.append(_kill(world, watch))
             step(f"{contender}: to the end")
             _until(watch, END_AT)
         end(world, NAME)
         return Passed(contender, watch.moments, kills, _rows_that_differ(world))
 
 
-def _kill(world: World, watch: Watch, phase: str) -> Kill:
+def _kill(world: World, watch: Watch) -> Kill:
     at, tier = watch.now(), observe(world, NAME).tier
     killed = kill_primary(world, NAME, tier)
     return Kill(
         at=at,
-        phase=phase,
         tier=tier,
         predicted=killed.predicted["ours"],
         to_next_epoch=killed.to_next_epoch,
