@@ -175,7 +175,7 @@ def _measured(state: State, given: argparse.Namespace, console: Console) -> int:
     if given.kills < KILLS or len(found) < len(CONTENDERS) or not proofs:
         console.print("not everything was measured: nothing is written")
         return max(benchmark.show(), 1)
-    draw(found, DOCS / f"{benchmark.name}.png")
+    draw(benchmark.table, DOCS / f"{benchmark.name}.png")
     kept = {"steps": written(proofs[0].steps), "recoveries": list(_recoveries(found))}
     recoveries_of(state.name).write_text(json.dumps(kept) + "\n")
     return benchmark.finish()

@@ -1,14 +1,14 @@
-"""The plot of the failover benchmark: where the seconds went, for each contender and state."""
+"""The plot of the failover benchmark: where the seconds went, for each contender."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import matplotlib as mpl
 from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
 
-from benchmarks.failover_trial import STEPS, Found
-from benchmarks.harness import median
+from benchmarks.failover_trial import STEPS
+from benchmarks.harness import Row
 
 COLOURS = dict(
     zip(
@@ -17,48 +17,43 @@ COLOURS = dict(
         strict=True,
     )
 )
-WORDS = {"dagster": "Dagster's tick and run", "read_snapshot": "read snapshot"}
+WORDS = {"dagster": "Dagster's tick and run"}
 TITLE = "From kill -9 of the driver to the next committed epoch"
 
 
-def draw(found: Sequence[Found], target: Path) -> None:
-    """One panel a state, one bar a contender; a bar is as long as the median, split by step."""
+def draw(table: Sequence[Row], target: Path) -> None:
+    """One bar a contender, as long as the median, split as the medians of its steps are."""
     mpl.use("Agg")
-    states = list(dict.fromkeys(one.state.name for one in found))
-    figure, panels = plt.subplots(
-        1, len(states), figsize=(6.2 * len(states), 4.4), sharey=True, squeeze=False
-    )
-    for panel, state in zip(panels[0], states, strict=True):
-        _panel(panel, [one for one in found if one.state.name == state])
-    panels[0][0].invert_yaxis()  # they share it
-    handles, labels = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=len(STEPS), frameon=False, fontsize=9)
-    figure.suptitle(TITLE, fontsize=12)
-    figure.tight_layout(rect=(0, 0.06, 1, 1))
+    names = [str(row["contender"]).replace("_", " ") for row in table]
+    totals = [_number(row, "seconds") for row in table]
+    figure, panel = plt.subplots(figsize=(8.4, 4.8))
+    left = [0.0] * len(table)
+    for step in STEPS:
+        widths = [_share(row, step) * total for row, total in zip(table, totals, strict=True)]
+        label = WORDS.get(step, step.replace("_", " "))
+        panel.barh(names, widths, left=left, color=COLOURS[step], label=label, height=0.7)
+        left = [before + width for before, width in zip(left, widths, strict=True)]
+    for at, total in enumerate(totals):
+        panel.text(total, at, f" {total:.2f} s", va="center", fontsize=9)
+    size = max(_number(row, "state_mb") for row in table)
+    panel.invert_yaxis()
+    panel.set_title(f"{TITLE} ({size:.0f} MB)", fontsize=11)
+    panel.set_xlabel("seconds")
+    panel.set_xlim(0, max(totals) * 1.12)
+    panel.spines[["top", "right"]].set_visible(False)
+    handles, labels = panel.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=4, frameon=False, fontsize=9)
+    figure.tight_layout(rect=(0, 0.1, 1, 1))
     target.parent.mkdir(exist_ok=True)
     figure.savefig(target, dpi=130)
     plt.close(figure)
 
 
-def _panel(panel: Axes, found: Sequence[Found]) -> None:
-    names = [one.contender.replace("_", " ") for one in found]
-    totals = [median([kill.seconds for kill in one.failovers]) for one in found]
-    left = [0.0] * len(found)
-    for step in STEPS:
-        widths = [_share(one, step) * total for one, total in zip(found, totals, strict=True)]
-        label = WORDS.get(step, step.replace("_", " "))
-        panel.barh(names, widths, left=left, color=COLOURS[step], label=label, height=0.7)
-        left = [before + width for before, width in zip(left, widths, strict=True)]
-    for row, total in enumerate(totals):
-        panel.text(total, row, f" {total:.2f} s", va="center", fontsize=9)
-    size = max(one.state_megabytes for one in found)
-    panel.set_title(f"{found[0].state.name} state ({size:.0f} MB)", fontsize=10)
-    panel.set_xlabel("seconds")
-    panel.set_xlim(0, max(totals) * 1.15)
-    panel.spines[["top", "right"]].set_visible(False)
+def _share(row: Row, step: str) -> float:
+    """The medians of steps need not add up to the median of all."""
+    whole = sum(_number(row, one) for one in STEPS)
+    return _number(row, step) / whole if whole else 0.0
 
 
-def _share(found: Found, step: str) -> float:
-    """A step's share of all seconds, so that the parts of a bar add up to the median."""
-    whole = sum(kill.seconds for kill in found.failovers)
-    return sum(kill.steps[step] for kill in found.failovers) / whole
+def _number(row: Row, name: str) -> float:
+    return cast("float", row[name])
