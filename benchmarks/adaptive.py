@@ -37,10 +37,11 @@ NOTES = (
 
 def judge(benchmark: Benchmark, passes: dict[str, Passed]) -> None:
     """The bars: CPU seconds, the objective, and the output."""
-    spent = {name: sum(_cpu(one.moments)) for name, one in passes.items()}
-    benchmark.bar(
-        "CPU seconds / always active's", spent[AUTO] / spent[ALWAYS_ACTIVE], "<=", MOST_CPU
-    )
+    spent = {name: _cpu(one.moments) for name, one in passes.items()}
+    whole = sum(spent[AUTO]) / sum(spent[ALWAYS_ACTIVE])
+    added = spent[AUTO][1] / spent[ALWAYS_ACTIVE][1]
+    benchmark.bar("CPU seconds of both replicas / always active's", whole, "<=", MOST_CPU)
+    benchmark.bar("CPU seconds of secondaries / always active's", added, "<=", MOST_CPU)
     missed = sum(kill.seconds > trial.OBJECTIVE_SECONDS for kill in passes[AUTO].kills)
     benchmark.bar("kills that missed the objective", missed, "<=", 0)
     phases = {kill.phase for kill in passes[AUTO].kills}

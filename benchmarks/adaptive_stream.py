@@ -23,7 +23,7 @@ from streaming.observing import observe
 from streaming.world import World
 
 NAME = "adaptive"
-OBJECTIVE_SECONDS = 15.0
+OBJECTIVE_SECONDS = 20.0
 RATES = {"low": 100, "high": 400}
 STEP_AT, END_AT = 400.0, 900.0
 KILLS_AT = (

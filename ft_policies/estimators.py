@@ -178,8 +178,12 @@ def _typical(seconds: FloatArray, sizes: FloatArray, weights: FloatArray) -> tup
     return 0.0, _quantile(seconds[some] / sizes[some], weights[some], 0.5)
 
 
+def shows_a_slope(history: Sequence[Observation]) -> bool:
+    """Whether the sizes of these differ enough to tell how a step grows."""
+    return _differ(np.array([one.size for one in history]))
+
+
 def _differ(sizes: FloatArray) -> bool:
-    """Whether there is a slope to be seen."""
     return len(sizes) >= FEWEST_FOR_A_LINE and sizes.max() >= LEAST_SIZE_RATIO * sizes.min()
 
 

@@ -5,7 +5,14 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from ft_policies.estimators import Estimator, Line, Observation, Readiness, UpperQuantile
+from ft_policies.estimators import (
+    Estimator,
+    Line,
+    Observation,
+    Readiness,
+    UpperQuantile,
+    shows_a_slope,
+)
 from ft_policies.recovery_model import (
     GOES_THROUGH,
     STEPS,
@@ -21,6 +28,7 @@ from ft_policies.recovery_model import (
 )
 from ft_policies.tiers import SECONDARY, Tier
 
+SIZED = (RecoveryStep.READ_SNAPSHOT, RecoveryStep.REPLAY)
 READINESS = {
     tier: Readiness.RUNNING
     if SECONDARY[tier].process
@@ -41,15 +49,22 @@ class Histories:
     def of(self, step: RecoveryStep, wanted: Readiness) -> Sequence[Observation]:
         """What a step is judged by; none if there is nothing to go by.
 
-        Less ready ones may stand for readier ones, which are faster; not the other way round. Until a
-        snapshot was read, what it took to write one stands for that, as in the thesis.
+        Less ready ones may stand for readier ones, which are faster; not the other way round. They also
+        show how a step grows with its size, as long as the few takeovers do not. Until a snapshot was
+        read, what it took to write one stands for that, as in the thesis.
         """
         history = self.steps.get(step, ())
-        known = {one.readiness for one in history if one.readiness <= wanted}
-        if known:
-            return [one for one in history if one.readiness is max(known)]
+        known = max((one.readiness for one in history if one.readiness <= wanted), default=None)
+        if known is not None:
+            sized = step in SIZED and known is Readiness.WARM
+            least = Readiness.BESIDE if sized and not shows_a_slope(_of(history, known)) else known
+            return [one for one in history if least <= one.readiness <= known]
         written = step is RecoveryStep.READ_SNAPSHOT
         return [one for one in self.writes if one.size > 0] if written else []
+
+
+def _of(history: Sequence[Observation], readiness: Readiness) -> list[Observation]:
+    return [one for one in history if one.readiness is readiness]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ STEP_SAMPLES = (REHEARSE, DETECT, RECOVERY, *STEPS, *SIZES.values())
 
 ORCHESTRATION_SECONDS = 15.0  # a sensor's tick and the start of a run, before they are measured
 LONGEST_LOSS_SECONDS = 600.0  # who is replaced later was not missed
+SLACK_SECONDS = 1.0  # between what is measured and when it is written
 AS_SURE_AS = 5  # how many observations a declared bound stands for
 _LOST = frozenset({ReplicaState.DEAD, ReplicaState.FENCED})
 
@@ -70,7 +71,7 @@ class StepHistory:
         self._first_replay: dict[str, float] = {}
         for one in samples:
             if one.name == RECOVERY:
-                self._taken_over[one.replica].append((one.at - one.value, one.at))
+                self._taken_over[one.replica].append((one.at - one.value - SLACK_SECONDS, one.at))
             elif one.name == REPLAY:
                 self._first_replay.setdefault(one.replica, one.at)
 

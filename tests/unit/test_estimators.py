@@ -154,6 +154,13 @@ def test_beyond_the_largest_size_the_bound_grows_in_proportion() -> None:
     assert bound(UpperQuantile(), alike, size=2e7) == pytest.approx(2 * at_seen)
 
 
+def test_where_a_slope_was_seen_it_goes_on_beyond_the_largest_size() -> None:
+    history = by_size(0.01)(np.random.default_rng(4), 30)
+    largest = max(one.size for one in history)
+    at_largest = bound(UpperQuantile(), history, size=largest)
+    assert bound(UpperQuantile(), history, size=2 * largest) < 2 * at_largest
+
+
 def test_the_least_throughput_of_the_past_counts() -> None:
     writes = [Observation(seconds=1.0, size=100.0), Observation(seconds=1.0, size=50.0)]
     assert bound(LeastThroughput(), [*writes, *observed(9.0)], size=200.0) == 4.0

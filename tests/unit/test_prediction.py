@@ -259,3 +259,18 @@ def test_a_step_is_judged_by_those_who_were_as_ready_or_else_by_less_ready_ones(
     assert early.of(RecoveryStep.REPLAY, Readiness.RUNNING) == [every[1]]
     late = Histories(steps={RecoveryStep.REPLAY: every[1:]})
     assert late.of(RecoveryStep.REPLAY, Readiness.COLD) == []
+
+
+def test_who_started_beside_a_primary_shows_the_slope_that_few_takeovers_do_not() -> None:
+    def replays(readiness: Readiness, *sizes: float) -> list[Observation]:
+        return [Observation(seconds=2.0, size=size, readiness=readiness) for size in sizes]
+
+    beside = replays(Readiness.BESIDE, 100.0, 900.0, 2400.0)
+    few, many = replays(Readiness.WARM, 600.0), replays(Readiness.WARM, 600.0, 1200.0, 1800.0)
+    early = Histories(
+        steps={RecoveryStep.REPLAY: beside + few, RecoveryStep.WIRE_SEND: beside + few}
+    )
+    assert early.of(RecoveryStep.REPLAY, Readiness.WARM) == beside + few
+    assert early.of(RecoveryStep.WIRE_SEND, Readiness.WARM) == few  # it has no size
+    late = Histories(steps={RecoveryStep.REPLAY: beside + many})
+    assert late.of(RecoveryStep.REPLAY, Readiness.WARM) == many
