@@ -253,12 +253,12 @@ def test_a_stream_at_rest_has_nothing_or_no_end_to_replay() -> None:
 def test_a_step_is_judged_by_those_who_were_as_ready_or_else_by_less_ready_ones() -> None:
     kinds = [Readiness.COLD, Readiness.BESIDE, Readiness.WARM, Readiness.RUNNING]
     every = [Observation(seconds=9.0 - one, readiness=one) for one in kinds]
-    known = Histories(steps={RecoveryStep.REPLAY: every})
-    assert [known.of(RecoveryStep.REPLAY, one) for one in kinds] == [[one] for one in every]
-    early = Histories(steps={RecoveryStep.REPLAY: every[:2]})
-    assert early.of(RecoveryStep.REPLAY, Readiness.RUNNING) == [every[1]]
-    late = Histories(steps={RecoveryStep.REPLAY: every[1:]})
-    assert late.of(RecoveryStep.REPLAY, Readiness.COLD) == []
+    known = Histories(steps={RecoveryStep.WIRE_RECEIVE: every})
+    assert [known.of(RecoveryStep.WIRE_RECEIVE, one) for one in kinds] == [[one] for one in every]
+    early = Histories(steps={RecoveryStep.WIRE_RECEIVE: every[:2]})
+    assert early.of(RecoveryStep.WIRE_RECEIVE, Readiness.RUNNING) == [every[1]]
+    late = Histories(steps={RecoveryStep.WIRE_RECEIVE: every[1:]})
+    assert late.of(RecoveryStep.WIRE_RECEIVE, Readiness.COLD) == []
 
 
 def test_who_started_beside_a_primary_shows_the_slope_that_few_takeovers_do_not() -> None:
