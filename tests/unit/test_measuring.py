@@ -19,17 +19,9 @@ from resources.control.store import ControlStore
 from streaming.measuring import Measured, measure
 from tests.fakes.declared import a_declaration
 from tests.support.control_builders import a_snapshot, decide, decided_at, register
+from tests.support.reviewing import STEPS
 
 WORDS = a_declaration(name="words")
-STEPS = {
-    "t_deploy_seconds": 8.0,
-    "t_read_snapshot_seconds": 1.0,
-    "read_snapshot_bytes": 300.0,
-    "t_wire_receive_seconds": 3.0,
-    "t_wire_send_seconds": 0.1,
-    "t_replay_seconds": 2.0,
-    "replay_rows": 100.0,
-}
 
 
 @pytest.fixture
