@@ -23,7 +23,11 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 REVIEWED: dict[str, Any] = {
     "objective": {"recovery_time": "1s"},
     "checkpoint": {"every": "2s"},
-    "controller": {"mode": "auto", "snapshot_every": {"min": "2s", "max": "20s"}},
+    "controller": {
+        "mode": "auto",
+        "cool_down": "1s",
+        "snapshot_every": {"min": "2s", "max": "20s"},
+    },
 }
 WITH_A_SECONDARY = tuple(reversed([tier for tier in Tier if SECONDARY[tier].deploy]))
 
