@@ -38,6 +38,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     with simulated_worlds(tmp_path, CLICKS, "beta").open() as world:
         a_wanted_stream(world)
         a_primary(world, "r1")
+        wait_for_the_clock(world.store)
         yield world
 
 
@@ -81,6 +82,7 @@ def test_the_tier_and_what_the_primary_used_make_the_cost(world: World) -> None:
     measured(world, at=now - 100 * 86_400.0, cpu_cores=50.0)
     wait_for_the_clock(world.store)
     world.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="")
+    wait_for_the_clock(world.store)
     (row,) = counted(world, [CLICKS], now - 60.0, now + 60.0)
     hours = row.ran_seconds / 3600.0
     assert 0.0 < row.ran_seconds < 60.0
