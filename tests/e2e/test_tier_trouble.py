@@ -88,7 +88,7 @@ def test_a_secondary_with_a_wrong_clock_and_a_slow_control_store_takes_over(
     slower = {**DECLARATION["source"], "profile": {"kind": "constant", "rows_per_second": 200}}
     with a_live_stream(tmp_path, **TIERED, source=slower) as stream:
         stream.start()
-        disturb(stream.root, clock_seconds=300.0, latency_seconds=0.3)
+        disturb(stream.root, clock_seconds=300.0, latency_seconds=0.15)
         stream.switch(Tier.ACTIVE_STANDBY)
         secondary = stream.secondary()
         assert secondary.heartbeat_at is not None
