@@ -37,7 +37,14 @@ ALWAYS_ACTIVE = "always active"
 AUTO = "auto"
 MAY_BE_BEHIND = 2
 MODES: dict[str, dict[str, Any]] = {
-    AUTO: {"controller": {"mode": "auto", "cool_down": "20s", "dwell": "30s"}},
+    AUTO: {
+        "controller": {
+            "mode": "auto",
+            "cool_down": "20s",
+            "dwell": "30s",
+            "weigh_by": "all_costs",
+        }
+    },
     ALWAYS_ACTIVE: {"tier": Tier.ACTIVE_REPLICATION.value, "controller": {"mode": "pinned"}},
 }
 
@@ -101,7 +108,6 @@ def declaration(contender: str) -> dict[str, Any]:
         "checkpoint": {"every": EVERY},
         "secondary": {"sync": EVERY},
         "objective": {"recovery_time": f"{OBJECTIVE_SECONDS:g}s"},
-        "prices": "kubernetes_share",
         "resources": {
             "driver_memory": "2g",
             "master": "local[2]",
