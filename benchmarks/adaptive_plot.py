@@ -50,9 +50,9 @@ def draw(passes: Mapping[str, Passed], target: Path) -> None:
 
 def _tiers(panel: Axes, auto: Passed) -> None:
     """A thick line at the height of the tier that is held; what each kill took is written beside it."""
-    for begin, until, tier in spans(auto.moments):
-        height = TIERS_UPWARDS.index(tier)
-        panel.hlines(height, begin, until, color=COLOURS[AUTO], linewidth=6)
+    for span in spans(auto.moments):
+        height = TIERS_UPWARDS.index(span.tier)
+        panel.hlines(height, span.from_at, span.to_at, color=COLOURS[AUTO], linewidth=6)
     for kill in auto.kills:
         height = TIERS_UPWARDS.index(kill.tier)
         panel.text(kill.at, height + 0.25, f" kill -9: back after {kill.seconds:.1f} s", fontsize=9)

@@ -4,10 +4,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import groupby
 
 import psutil
 
+from ft_policies.tier_spans import TierSpan
 from ft_policies.tiers import Tier
 from resources.control.records import Slot
 from streaming.observing import observe
@@ -115,15 +116,16 @@ def watching(watch: Watch) -> Iterator[None]:
 def seconds_per_tier(moments: Sequence[Moment]) -> dict[Tier, float]:
     """How long the stream was covered as each tier covers it."""
     found: dict[Tier, float] = {}
-    for one, following in pairwise(moments):
-        found[one.tier] = found.get(one.tier, 0.0) + following.at - one.at
+    for span in spans(moments):
+        found[span.tier] = found.get(span.tier, 0.0) + span.seconds
     return found
 
 
-def spans(moments: Sequence[Moment]) -> list[tuple[float, float, Tier]]:
-    """From when until when the stream was in which tier."""
+def spans(moments: Sequence[Moment]) -> list[TierSpan]:
+    """From when until when the stream was in which tier; a look counts until the next one."""
+    ends = [*(one.at for one in moments[1:]), moments[-1].at]
     found = []
-    for tier, group in groupby(moments, key=lambda one: one.tier):
-        times = [one.at for one in group]
-        found.append((times[0], times[-1], tier))
+    for tier, group in groupby(zip(moments, ends, strict=True), key=lambda pair: pair[0].tier):
+        looks = list(group)
+        found.append(TierSpan(tier=tier, from_at=looks[0][0].at, to_at=looks[-1][1]))
     return found

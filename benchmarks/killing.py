@@ -50,7 +50,7 @@ def kill_primary(world: World, stream: str, tier: Tier) -> Killed:
         return seen.primary if is_new and seen.verdict.health is Health.HEALTHY else None
 
     await_that(world, stream, lambda: successor() is not None, "level successor")
-    primary = observe(world, stream).primary
+    primary = successor()
     assert primary is not None
     return Killed(
         at=at,

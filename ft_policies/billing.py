@@ -5,24 +5,17 @@ Times are seconds on one clock; floats or arrays, a place per stream.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ft_policies.controller import Choice, ControllerPolicy, Situation, Why
 from ft_policies.costs import SECONDS_OF_AN_HOUR
-from ft_policies.recovery_model import TIERS, FloatArray, FloatLike
-from ft_policies.tiers import SECONDARY
-
-IntArray: TypeAlias = NDArray[np.intp]
+from ft_policies.recovery_model import HAS_SECONDARY, BoolArray, FloatArray, FloatLike, IntArray
 
 # An hour that ends now has ended, whatever the last digits of two timestamps say.
 _SLACK_HOURS = 1e-6
 
 RELEASE_SECONDS = 60.0  # how long a release may take, including the wait for the next review
-
-_HAS_SECONDARY = np.array([SECONDARY[tier].deploy for tier in TIERS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +38,7 @@ def kept(
     *,
     started_at: FloatArray,
     now: float,
-    allowed: NDArray[np.bool_],
+    allowed: BoolArray,
     release_seconds: float = RELEASE_SECONDS,
 ) -> IntArray:
     """The tiers that streams should be in, given those that are wanted: indices into `TIERS`.
@@ -54,9 +47,9 @@ def kept(
     uses it, until `release_seconds` before its hour ends. `started_at` (n,) is NaN where there is no
     secondary; `allowed` is (n, 6).
     """
-    usable = allowed & _HAS_SECONDARY
+    usable = allowed & HAS_SECONDARY
     paid = np.greater(paid_until(started_at, now) - now, release_seconds)
-    keep = ~_HAS_SECONDARY[wanted] & paid & usable.any(axis=-1)
+    keep = ~HAS_SECONDARY[wanted] & paid & usable.any(axis=-1)
     return np.where(keep, usable.argmax(axis=-1), wanted)
 
 
@@ -81,7 +74,7 @@ def using_paid(
         allowed=situation.allowed,
         release_seconds=RELEASE_SECONDS + stays_for,
     )
-    uses = (tier != choice.tier) & _HAS_SECONDARY[situation.current]
+    uses = (tier != choice.tier) & HAS_SECONDARY[situation.current]
     return replace(
         choice,
         tier=np.where(uses, tier, choice.tier),

@@ -8,15 +8,11 @@ are in the order in which ties are broken, so a candidate's number is also its r
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ft_policies.errors import PermanentError
-from ft_policies.recovery_model import TIERS, BoolArray, FloatArray
-
-IntArray: TypeAlias = NDArray[np.intp]
+from ft_policies.recovery_model import TIERS, BoolArray, FloatArray, IntArray
 
 _TIE = 1 + 1e-9
 

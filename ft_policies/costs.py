@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ft_policies.recovery_model import TIERS, FloatArray, FloatLike
+from ft_policies.recovery_model import HAS_SECONDARY, TIERS, FloatArray, FloatLike
 from ft_policies.tiers import SECONDARY, Tier
 
 GB = 2.0**30
 SECONDS_OF_AN_HOUR = 3600.0
 HOURS_OF_A_MONTH = 730.0
 
-_HAS_SECONDARY = np.array([float(SECONDARY[tier].deploy) for tier in TIERS])
+_DEPLOYED = HAS_SECONDARY.astype(float)
 _RECEIVES = np.array([float(SECONDARY[tier].receive) for tier in TIERS])
 _PROCESSES = np.array([float(SECONDARY[tier].process) for tier in TIERS])
 _SENDS = np.array([float(SECONDARY[tier].send) for tier in TIERS])
 _SYNCS = np.array([float(SECONDARY[tier].sync) for tier in TIERS])
-_ONLY_DEPLOYED = _HAS_SECONDARY - _PROCESSES - _SYNCS
+_ONLY_DEPLOYED = _DEPLOYED - _PROCESSES - _SYNCS
 _RESTORES = 1.0 - _PROCESSES - _SYNCS
 
 
@@ -134,7 +134,7 @@ def thesis_overhead(
         + (state * _SYNCS + queue * (_SYNCS * _RECEIVES) + code_bytes * _ONLY_DEPLOYED),
         network_bytes_per_second=primary.network_bytes_per_second * traffic
         + state * (_SYNCS / _with_tiers(sync_every) + snapshots),
-        instances=primary.instances * _HAS_SECONDARY,
+        instances=primary.instances * _DEPLOYED,
         puts_per_second=snapshots,
         stored_bytes=state * _RESTORES,
     )
@@ -195,7 +195,7 @@ def measured_overhead(
         memory_bytes=primary.memory_bytes * shares.memory,
         network_bytes_per_second=primary.network_bytes_per_second * shares.network
         + _with_tiers(new_state_bytes_per_second) * (1.0 + _SYNCS),
-        instances=primary.instances * _HAS_SECONDARY,
+        instances=primary.instances * _DEPLOYED,
         puts_per_second=per_second * _with_tiers(requests_per_snapshot),
         gets_per_second=per_second * _SYNCS * _with_tiers(requests_per_sync),
         stored_bytes=_with_tiers(stored_bytes),

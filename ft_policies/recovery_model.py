@@ -12,14 +12,16 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_policies.tiers import Tier
+from ft_policies.tiers import SECONDARY, Tier
 
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
+IntArray: TypeAlias = NDArray[np.intp]
 FloatLike: TypeAlias = float | FloatArray
 BoolLike: TypeAlias = bool | BoolArray
 
 TIERS: tuple[Tier, ...] = tuple(Tier)
+HAS_SECONDARY: BoolArray = np.array([SECONDARY[tier].deploy for tier in TIERS])
 
 
 class RecoveryStep(StrEnum):

@@ -43,7 +43,7 @@ def due_switches(world: World) -> list[DueSwitch]:
     return found
 
 
-def keep(store: ControlStore, made: Decision, *, run: str = "") -> DecisionRow:
+def keep(store: ControlStore, made: Decision) -> DecisionRow:
     """Write a decision down."""
     return store.decisions.write(
         DecisionRow(
@@ -55,7 +55,6 @@ def keep(store: ControlStore, made: Decision, *, run: str = "") -> DecisionRow:
             sync_every=made.sync_every,
             reason=made.reason,
             record=made.to_json(),
-            run=run,
         )
     )
 

@@ -15,9 +15,7 @@ from ft_policies.prediction import Histories, RecoveryModel
 from ft_policies.recovery_model import GOES_THROUGH, STEPS, TIERS, RecoveryStep
 from ft_policies.tier_spans import TierSpan
 from ft_policies.tiers import Tier
-from streaming.step_history import Recovery
-
-SLACK_SECONDS = 1.0  # what is measured is written a moment later
+from streaming.step_history import SLACK_SECONDS, Recovery
 
 Promised: TypeAlias = Callable[[Sequence[Observation]], Sequence[Observation]]
 """Adds what the lease promises to what was detected."""

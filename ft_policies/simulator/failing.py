@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ft_policies.recovery_model import FloatArray
 from ft_policies.simulator.fleet import Fleet
-from ft_policies.simulator.states import FloatArray
 from ft_policies.simulator.systems import System
 from ft_policies.simulator.traces import DAY_SECONDS
 

@@ -3,15 +3,12 @@
 from collections.abc import Collection
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ft_policies.billing import paid_until, using_paid
 from ft_policies.controller import Choice, ControllerPolicy, Situation
-from ft_policies.recovery_model import TIERS
-from ft_policies.simulator.states import FloatArray
-from ft_policies.tiers import SECONDARY, Tier
+from ft_policies.recovery_model import HAS_SECONDARY, TIERS, BoolArray, FloatArray, IntArray
+from ft_policies.tiers import Tier
 
-_HAS_SECONDARY = np.array([SECONDARY[tier].deploy for tier in TIERS])
 _WEAKEST = len(TIERS) - 1
 _FORGOTTEN = 0.05
 
@@ -30,7 +27,7 @@ class Fleet:
         size = len(objective)
         self.objective = objective
         self.allowed = np.tile([tier in allowed for tier in TIERS], (size, 1))
-        self.tier: NDArray[np.intp] = self.allowed.argmax(axis=1)
+        self.tier: IntArray = self.allowed.argmax(axis=1)
         self.interval = np.full(size, intervals - 1, dtype=np.intp)
         self.since_change = np.full(size, np.inf)
         self.recent_misses = np.zeros(size)
@@ -46,9 +43,7 @@ class Fleet:
         self._ready_at = np.zeros(size)
         self._alone_until = np.zeros(size)
 
-    def situation(
-        self, predicted: FloatArray, cost: FloatArray, *, enough: NDArray[np.bool_]
-    ) -> Situation:
+    def situation(self, predicted: FloatArray, cost: FloatArray, *, enough: BoolArray) -> Situation:
         """What the controller has to know; the load ahead is in the predictions already."""
         return Situation(
             predicted=predicted,
@@ -87,7 +82,7 @@ class Fleet:
 
     def fail(
         self,
-        rows: NDArray[np.intp],
+        rows: IntArray,
         took: FloatArray,
         *,
         now: float,
@@ -113,13 +108,13 @@ class Fleet:
         self.recent_misses *= kept_share
         self.recent_misses[self.recent_misses < _FORGOTTEN] = 0.0
 
-    def _covered(self, rows: NDArray[np.intp], now: float) -> NDArray[np.intp]:
+    def _covered(self, rows: IntArray, now: float) -> IntArray:
         tier = self.tier[rows]
         changing = now < self._ready_at[rows]
         return np.where(changing, np.maximum(tier, self._before[rows]), tier)
 
     def _bill(self, now: float) -> None:
-        has = _HAS_SECONDARY[self.tier]
+        has = HAS_SECONDARY[self.tier]
         self._started_at[~has] = np.nan
         self._paid_until[~has] = now
         starts = np.flatnonzero(has & np.isnan(self._started_at))

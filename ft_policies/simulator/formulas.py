@@ -5,9 +5,8 @@ from typing import TypeAlias
 import numpy as np
 
 from ft_policies.costs import Prices, Usage, Weights, weighted
-from ft_policies.recovery_model import TIERS
+from ft_policies.recovery_model import TIERS, FloatArray
 from ft_policies.simulator.planes import Formula, quick
-from ft_policies.simulator.states import FloatArray
 from ft_policies.simulator.systems import RESOURCES, System
 
 Ranking: TypeAlias = Weights | Prices

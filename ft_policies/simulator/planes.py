@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ft_policies.simulator.states import FloatArray
+from ft_policies.recovery_model import FloatArray
 
 Formula: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
 """Of (rates, states), each (n,): an array (n, intervals, tiers)."""

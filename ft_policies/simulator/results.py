@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ft_policies.costs import SECONDS_OF_AN_HOUR, Prices, Usage
-from ft_policies.recovery_model import TIERS
+from ft_policies.recovery_model import TIERS, FloatArray
 from ft_policies.simulator.fleet import Fleet
-from ft_policies.simulator.states import FloatArray
 from ft_policies.simulator.systems import RESOURCES, System
 from ft_policies.tiers import Tier
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ft_policies.costs import ALL_COSTS, Prices
-from ft_policies.recovery_model import TIERS
+from ft_policies.recovery_model import TIERS, FloatArray
 from ft_policies.simulator.failing import Failures
 from ft_policies.simulator.fleet import Fleet
 from ft_policies.simulator.formulas import Ranking, costs, predictions
 from ft_policies.simulator.results import Account, Outcome, outcomes
-from ft_policies.simulator.states import FloatArray, Trend
+from ft_policies.simulator.states import Trend
 from ft_policies.simulator.systems import System
 from ft_policies.simulator.traces import Block, Trace
 from ft_policies.tiers import Guarantee, Tier

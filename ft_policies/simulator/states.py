@@ -1,12 +1,10 @@
 """How much state a stream has, given its load: that of a sliding window follows the rate with the window's lag."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray: TypeAlias = NDArray[np.float64]
+from ft_policies.recovery_model import FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from ft_policies.costs import (
     thesis_overhead,
 )
 from ft_policies.prediction import Bounds, Histories, RecoveryModel, StateAges
-from ft_policies.recovery_model import FloatLike, Load
-from ft_policies.simulator.states import FloatArray, SlidingWindow
+from ft_policies.recovery_model import FloatArray, FloatLike, Load
+from ft_policies.simulator.states import SlidingWindow
 from ft_policies.thesis_model import ThesisModel
 
 _OF_95_PERCENT = 1.645

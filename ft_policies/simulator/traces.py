@@ -12,7 +12,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from ft_policies.errors import PermanentError
-from ft_policies.simulator.states import FloatArray, SlidingWindow
+from ft_policies.recovery_model import FloatArray
+from ft_policies.simulator.states import SlidingWindow
 
 DAY_SECONDS = 86_400.0
 BLOCK_TICKS = 64
