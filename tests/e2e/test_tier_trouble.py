@@ -1,6 +1,7 @@
 """Two replicas that do not compute the same, a busy host, a wrong clock, a slow control store."""
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from ft_policies.tiers import Tier
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import Incident, ReplicaState
 from streaming import priority
+from tests.chaos.blows import alive
 from tests.support.disturbances import calm, disturb, load_host
 from tests.support.evidence import demand_exact_output
 from tests.support.live_stream import DECLARATION, NAME, TIERED, a_live_stream
@@ -82,19 +84,25 @@ def test_a_secondary_on_spare_capacity_gives_way_comes_back_and_takes_over_all_t
         demand_exact_output(stream)
 
 
-def test_a_secondary_with_a_wrong_clock_and_a_slow_control_store_takes_over(
+def test_two_secondaries_race_and_the_one_with_a_wrong_clock_and_a_slow_control_store_takes_over(
     tmp_path: Path,
 ) -> None:
     slower = {**DECLARATION["source"], "profile": {"kind": "constant", "rows_per_second": 200}}
     with a_live_stream(tmp_path, **TIERED, source=slower) as stream:
         stream.start()
-        disturb(stream.root, clock_seconds=300.0, latency_seconds=0.15)
         stream.switch(Tier.ACTIVE_STANDBY)
+        replaced = stream.hit(stream.secondary(), signal.SIGSTOP)
+        stream.wait(lambda: not stream.holds(Tier.ACTIVE_STANDBY), "silence of the secondary")
+        disturb(stream.root, clock_seconds=300.0, latency_seconds=0.15)
+        stream.recover()
         secondary = stream.secondary()
+        assert secondary.id != replaced.id
         assert secondary.heartbeat_at is not None
         assert secondary.heartbeat_at > SYSTEM_CLOCK.now() + 200.0
         calm(stream.root)
         stream.hit(stream.primary())
+        stream.hit(replaced, signal.SIGCONT)  # it has not heard that it was replaced
         stream.await_takeover(secondary)
+        stream.wait(lambda: not alive(replaced), "end of the replaced secondary", 30)
         stream.await_epoch(stream.epoch() + 3)
         demand_exact_output(stream)
