@@ -59,21 +59,24 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """An upper bound over the size: max(base + slope · size, steepest · size); `inf` if nothing is known.
+    """An upper bound over the size: base + slope · size; `inf` if nothing is known.
 
-    `unsure` is the share of it that a typical observation does not need.
+    Beyond the `largest` size that was seen it grows by `beyond` instead. `unsure` is the share of it that
+    a typical observation does not need.
     """
 
     base: float
     slope: float = 0.0
-    steepest: float = 0.0
+    largest: float = inf
+    beyond: float = 0.0
     unsure: float = 0.0
     samples: int
 
     def at(self, size: FloatLike) -> FloatArray:
         """The bound at these sizes."""
         sizes = np.asarray(size, dtype=np.float64)
-        return np.maximum(self.base + self.slope * sizes, self.steepest * sizes)
+        more = np.maximum(sizes - self.largest, 0.0)
+        return self.base + self.slope * np.minimum(sizes, self.largest) + self.beyond * more
 
 
 UNKNOWN = Line(base=inf, samples=0)
@@ -122,7 +125,7 @@ class UpperQuantile(Estimator):
     half_life: float = 7.0
 
     def line(self, history: Sequence[Observation]) -> Line:
-        """The bound for any size; where no slope was seen it grows in proportion beyond the largest."""
+        """The bound for any size; beyond the largest it goes on as it was seen to grow, or in proportion."""
         if not history:
             return UNKNOWN
         newest = sorted(history, key=lambda one: one.at)[-int(HALF_LIVES_KEPT * self.half_life) :]
@@ -132,12 +135,13 @@ class UpperQuantile(Estimator):
         base, slope = _typical(seconds, sizes, weights)
         ratios = np.log((seconds + JITTER_SECONDS) / (base + slope * sizes + JITTER_SECONDS))
         factor = exp(self._upper(ratios, weights, fitted=2 if slope > 0 else 1))
-        bound, growth = factor * base + (factor - 1.0) * JITTER_SECONDS, factor * slope
-        largest = float(sizes.max())
+        bound = max(factor * base + (factor - 1.0) * JITTER_SECONDS, 0.0)
+        growth, largest = factor * slope, float(sizes.max())
         return Line(
-            base=max(bound, 0.0),
+            base=bound,
             slope=growth,
-            steepest=max(bound, 0.0) / largest if largest > 0 and not _differ(sizes) else 0.0,
+            largest=largest or inf,
+            beyond=bound / largest if largest > 0 and not _differ(sizes) else growth,
             unsure=max(1.0 - 1.0 / factor, 0.0),
             samples=len(history),
         )

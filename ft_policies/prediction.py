@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from math import inf
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from ft_policies.recovery_model import (
 )
 from ft_policies.tiers import SECONDARY, Tier
 
+LEAST_CAPACITY = 1e-9  # rows a second: a capacity that nobody has measured limits nothing
 SIZED = (RecoveryStep.READ_SNAPSHOT, RecoveryStep.REPLAY)
 READINESS = {
     tier: Readiness.RUNNING
@@ -103,7 +105,8 @@ class Bounds:
 
     base: FloatArray
     slope: FloatArray
-    steepest: FloatArray
+    largest: FloatArray
+    beyond: FloatArray
     unsure: FloatArray
 
     @classmethod
@@ -127,20 +130,29 @@ class Bounds:
             }
         )
 
-    def steps(self, *, bytes_to_read: FloatLike, rows: FloatLike) -> StepSeconds:
-        """The bound of each step; `bytes_to_read` and `rows` can be broadcast to (..., tiers)."""
-        sizes: dict[RecoveryStep, FloatLike] = {
-            RecoveryStep.READ_SNAPSHOT: bytes_to_read,
-            RecoveryStep.REPLAY: rows,
-        }
-        bounds = {
-            step.value: np.maximum(
-                self.base[..., at] + self.slope[..., at] * sizes.get(step, 0.0),
-                self.steepest[..., at] * sizes.get(step, 0.0),
-            )
-            for at, step in enumerate(STEPS)
-        }
+    def steps(
+        self, *, bytes_to_read: FloatLike, rows: FloatLike, row_seconds: FloatLike
+    ) -> StepSeconds:
+        """The bound of each step; sizes and `row_seconds` can be broadcast to (..., tiers).
+
+        A replay of more rows than were ever replayed is not slower by more than the `row_seconds` that
+        each of them takes a driver at its best: the few replays that were seen are mostly the cost of
+        their first epochs, and say little of a row.
+        """
+        bounds = {step.value: self.base[..., at] for at, step in enumerate(STEPS)}
+        bounds["read_snapshot"] = self._sized(RecoveryStep.READ_SNAPSHOT, bytes_to_read)
+        bounds["replay"] = self._sized(RecoveryStep.REPLAY, rows, row_seconds)
         return StepSeconds(**bounds)
+
+    def _sized(
+        self, step: RecoveryStep, size: FloatLike, each_seconds: FloatLike = inf
+    ) -> FloatArray:
+        """Base, slope up to the largest size that was seen, and what goes beyond it."""
+        at = STEPS.index(step)
+        largest, sure = self.largest[..., at], 1.0 - self.unsure[..., at]
+        seen, more = np.minimum(size, largest), np.maximum(size - largest, 0.0)
+        beyond = np.minimum(self.beyond[..., at], each_seconds / sure)
+        return np.asarray(self.base[..., at] + self.slope[..., at] * seen + beyond * more)
 
     def together(self, steps: StepSeconds, paid: FloatArray, correlation: float) -> StepSeconds:
         """The same steps, each with its part of what all of them together may be late.
@@ -262,7 +274,10 @@ class RecoveryModel:
             load, snapshot_age_seconds=ages.snapshot, sync_age_seconds=ages.sync
         )
         state = np.asarray(load.state_bytes)[..., np.newaxis]
-        return self.seconds_for(bounds, bytes_to_read=state, rows=rows, precise=precise)
+        capacity = np.asarray(load.capacity_rows_per_second, dtype=np.float64)[..., np.newaxis]
+        return self.seconds_for(
+            bounds, bytes_to_read=state, rows=rows, capacity=capacity, precise=precise
+        )
 
     def seconds_for(
         self,
@@ -270,10 +285,12 @@ class RecoveryModel:
         *,
         bytes_to_read: FloatLike,
         rows: FloatLike,
+        capacity: FloatLike,
         precise: BoolLike = True,
     ) -> tuple[StepSeconds, FloatArray]:
-        """The same where it is known how much there is to read and to replay; both (..., tiers)."""
-        steps = bounds.steps(bytes_to_read=bytes_to_read, rows=rows)
+        """The same where it is known how much there is to read and to replay; all (..., tiers)."""
+        row_seconds = 1.0 / np.maximum(capacity, LEAST_CAPACITY)
+        steps = bounds.steps(bytes_to_read=bytes_to_read, rows=rows, row_seconds=row_seconds)
         paid = steps.of_tiers(precise=precise, count_detection=self.count_detection)
         steps = bounds.together(steps, paid, self.correlation)
         total = recovery_seconds(steps, precise=precise, count_detection=self.count_detection)

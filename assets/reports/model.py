@@ -80,7 +80,8 @@ def compared_of(world: World, measured: Measured) -> list[Compared]:
     supervision = declared.supervision
     promised = partial(with_promises, lease=supervision.lease, heartbeat=supervision.heartbeat)
     model = RecoveryModel(count_detection=counts)
-    return compared(recovered, measured.histories, model, promised)
+    capacity = float(measured.load.capacity_rows_per_second)
+    return compared(recovered, measured.histories, model, promised, capacity=capacity)
 
 
 def summary(rows: Sequence[dict[str, Cell]]) -> list[dict[str, Cell]]:

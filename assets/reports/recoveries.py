@@ -98,11 +98,16 @@ def recoveries(
 
 
 def compared(
-    recovered: Sequence[Recovered], histories: Histories, model: RecoveryModel, promised: Promised
+    recovered: Sequence[Recovered],
+    histories: Histories,
+    model: RecoveryModel,
+    promised: Promised,
+    *,
+    capacity: float,
 ) -> list[Compared]:
     """Each recovery that could be predicted; in `active_replication` there is nothing to recover."""
     found = [
-        _compared(one, _known_before(one.lost_at, histories, promised), model)
+        _compared(one, _known_before(one.lost_at, histories, promised), model, capacity)
         for one in recovered
         if one.tier is not Tier.ACTIVE_REPLICATION and _is_sized(one)
     ]
@@ -131,7 +136,9 @@ def _known_before(moment: float, histories: Histories, promised: Promised) -> Hi
     )
 
 
-def _compared(recovered: Recovered, known: Histories, model: RecoveryModel) -> Compared:
+def _compared(
+    recovered: Recovered, known: Histories, model: RecoveryModel, capacity: float
+) -> Compared:
     def size(step: RecoveryStep) -> float:
         return recovered.steps[step].size if step in recovered.steps else 0.0
 
@@ -139,6 +146,7 @@ def _compared(recovered: Recovered, known: Histories, model: RecoveryModel) -> C
         model.fit(known).bounds,
         bytes_to_read=size(RecoveryStep.READ_SNAPSHOT),
         rows=size(RecoveryStep.REPLAY),
+        capacity=capacity,
     )
     tier = TIERS.index(recovered.tier)
     parts = steps.of_tiers(count_detection=model.count_detection)[tier]

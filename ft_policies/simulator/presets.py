@@ -81,7 +81,13 @@ def _usual_bounds() -> Bounds:
     slope = np.array([[per_size.get(step, 0.0) for step in STEPS]] * len(TIERS))
     none = np.zeros_like(slope)
     base_by_tier = np.array([base[step] for step in STEPS]).T
-    return Bounds(base=base_by_tier, slope=slope, steepest=none, unsure=none)
+    return Bounds(
+        base=base_by_tier,
+        slope=slope,
+        largest=np.full_like(slope, np.inf),
+        beyond=none,
+        unsure=none,
+    )
 
 
 _WINDOW_SECONDS = 600.0

@@ -210,6 +210,20 @@ def test_more_load_state_or_age_never_make_a_recovery_shorter(
     assert (predicted(more) >= predicted(1.0) - 1e-6).all()
 
 
+def test_more_rows_than_were_ever_replayed_take_what_a_driver_at_its_best_takes_for_each() -> None:
+    alike = [Observation(seconds=4.0, size=900.0 + at, at=at) for at in range(3)]
+    known = Histories(steps={**histories().steps, RecoveryStep.REPLAY: alike})
+
+    def replay(rows_per_second: float, capacity: float) -> float:
+        load = replace(LOAD, rows_per_second=rows_per_second, capacity_rows_per_second=capacity)
+        steps = RecoveryModel().predict_at(known, load, AGES).steps
+        return float(np.asarray(steps.replay)[TIERS.index(Tier.DEPLOYED)])
+
+    at_seen = replay(90.0, 1000.0)
+    assert at_seen + 3.0 < replay(400.0, 1000.0) < at_seen + 6.0
+    assert replay(400.0, 0.0) > 3.5 * at_seen  # nobody knows its capacity: in proportion
+
+
 WRITES = [Observation(seconds=1.0, size=5e6), Observation(seconds=1.0, size=2e6)]
 
 

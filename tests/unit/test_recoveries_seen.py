@@ -63,7 +63,7 @@ def judged(*recovered: Recovered, model: RecoveryModel = MAXIMA) -> list[Compare
             Observation(seconds=7.5, size=1_500.0, at=3_000.0),
         ],
     }
-    return compared(recovered, Histories(steps=steps), model, promised)
+    return compared(recovered, Histories(steps=steps), model, promised, capacity=0.0)
 
 
 def seconds(recovered: Recovered) -> dict[RecoveryStep, float]:
