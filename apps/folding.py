@@ -70,7 +70,7 @@ class _Folding(StatefulProcessor):
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
         key: Any,
-        rows: Iterator[pd.DataFrame],
+        rows: Iterator[Any],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """Fold all of them at once."""

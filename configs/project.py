@@ -14,6 +14,7 @@ from configs.price_list import PriceList
 from configs.problems import InvalidConfig, Problem, suggestion
 from configs.references import check_references
 from configs.sinks import DeltaSink
+from configs.sources import FilesSource
 from configs.stream import StreamDeclaration
 from ft_policies.errors import PermanentError
 
@@ -76,6 +77,15 @@ class Project:
         if declared.sink.path is None:
             return str(self.home / "tables" / declared.name)
         return self.locate(declared.sink.path)
+
+    def dead_letters_path(self, stream: StreamDeclaration | str) -> str | None:
+        """Where the records are that a stream has set aside; `None` if it sets none aside."""
+        declared = self.stream(stream) if isinstance(stream, str) else stream
+        if not isinstance(declared.source, FilesSource) or declared.source.dead_letters is None:
+            return None
+        path = declared.source.dead_letters.path
+        own = str(self.home / "tables" / f"{declared.name}_dead_letters")
+        return own if path is None else self.locate(path)
 
     def locate(self, written: str) -> str:
         """A path as a declaration writes it: URLs as they are, others from the project's folder."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from configs.loading import Document, Loc
 from configs.problems import Problem, suggestion
 from configs.sinks import CallableSink
+from configs.sources import FilesSource
 from configs.stream import StreamDeclaration
 
 
@@ -23,6 +24,8 @@ def check_references(root: Path, document: Document, stream: StreamDeclaration) 
     ]
     if isinstance(stream.sink, CallableSink):
         named.append((("sink", "function"), stream.sink.function))
+    if isinstance(stream.source, FilesSource) and stream.source.dead_letters is not None:
+        named.append((("source", "dead_letters", "rules"), stream.source.dead_letters.rules))
     with _importing_from(root):
         return [
             document.problem(loc, fault, value=reference)

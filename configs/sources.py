@@ -10,8 +10,10 @@ from configs.units import (
     Flag,
     Integer,
     Moment,
+    Reference,
     RowsPerSecond,
     Section,
+    Share,
     Text,
     cannot_hold,
 )
@@ -89,6 +91,18 @@ def _pattern_of(validated: dict[str, Any]) -> str:
     return f"*.{validated['format']}"
 
 
+class DeadLetters(Section):
+    """Records that cannot be read, or that `rules` object to, are set aside in a table of their own.
+
+    More than the share `most` of them fails the stream's check. `rules` is a function from an Arrow batch to
+    a reason, or null, for each row.
+    """
+
+    most: Share = 0.01
+    rules: Reference | None = None
+    path: Text | None = None
+
+
 class FilesSource(Section):
     """Files that arrive in a folder or under an S3 prefix, taken in the order of their names.
 
@@ -103,6 +117,7 @@ class FilesSource(Section):
     settle: Duration = 2.0
     poll: Duration = 1.0
     csv_header: Flag = True
+    dead_letters: DeadLetters | None = None
 
 
 Source: TypeAlias = RateSource | FilesSource

@@ -140,6 +140,7 @@ def _spec(
         home=project.home,
         folder=folder,
         table=project.table_path(stream) if isinstance(stream.sink, DeltaSink) else "",
+        dead_letters=project.dead_letters_path(stream) or "",
         object_store=project.deployment.object_store,
     )
 

@@ -27,14 +27,13 @@ from streaming.output import Output
 from streaming.promotion import promote
 from streaming.pulse import EXIT_LOST, Pulse
 from streaming.queries import Queries
-from streaming.query import kind_of, open_sink
+from streaming.query import kind_of, open_sender
 from streaming.reconciling import Ending, Reconciler
 from streaming.rehearsal import rehearse
 from streaming.restoring import StartingPoint, restore
 from streaming.sampling import Sampler
 from streaming.session import binding_conf, end_session
 from streaming.sinks.ledgering import Ledgering
-from streaming.sinks.sending import Sender
 from streaming.spare_capacity import SpareCapacityGuard
 from streaming.spec import ReplicaSpec
 from streaming.standby import Standby
@@ -122,7 +121,7 @@ class Life:
             return pulse.token() or watch.token()
 
         ledgering = Ledgering(store, spec.stream.name, spec.replica, token)
-        sender = Sender(open_sink(spec, ledgering), ledgering, sending=False)
+        sender = open_sender(spec, ledgering, sending=False)
         return Reconciler(
             spec=spec,
             store=store,

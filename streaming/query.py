@@ -11,9 +11,11 @@ from ft_policies.query_failures import FailureKind
 from streaming.epoch_source import FORMAT, REHEARSAL
 from streaming.references import load
 from streaming.sinks.base import Sink
+from streaming.sinks.dead_letters import DeadLetterTable
 from streaming.sinks.delta import DeltaSink
 from streaming.sinks.ledgering import Ledgering
 from streaming.sinks.own import CallableSink
+from streaming.sinks.sending import Sender
 from streaming.spec import ReplicaSpec
 
 HEALS_BY_ITSELF = (
@@ -24,8 +26,14 @@ HEALS_BY_ITSELF = (
 FAILS_AGAIN = ("ft_policies.errors.PermanentError",)
 
 
-def open_sink(spec: ReplicaSpec, ledgering: Ledgering) -> Sink:
-    """The declared sink, for a `Sender` to call."""
+def open_sender(spec: ReplicaSpec, ledgering: Ledgering, *, sending: bool) -> Sender:
+    """What a replica's epochs go through: to the declared sink, and bad records to their table."""
+    dead_letters = DeadLetterTable(spec, ledgering.store) if spec.dead_letters else None
+    sink = _sink(spec, ledgering)
+    return Sender(sink, ledgering, sending=sending, dead_letters=dead_letters)
+
+
+def _sink(spec: ReplicaSpec, ledgering: Ledgering) -> Sink:
     match spec.stream.sink:
         case DeltaDeclaration() as declared:
             return DeltaSink(spec, declared, ledgering)

@@ -33,6 +33,7 @@ class ReplicaSpec(BaseModel):
     home: Path
     folder: Path
     table: str
+    dead_letters: str = ""
     object_store: Annotated[ObjectStore, Field(discriminator="kind")]
 
     @property

@@ -36,6 +36,13 @@ class Sink(Protocol):
         """Delete what was staged, unless it may be what counts."""
 
 
+class DeadLetters(Protocol):
+    """Where the records go that the source of a stream has set aside."""
+
+    def send(self, epoch: int) -> None:
+        """Put out those of an epoch, unless they are there; to be repeated after an error."""
+
+
 class Entries(Protocol):
     """The ledger as one replica of a stream sees it."""
 

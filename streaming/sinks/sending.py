@@ -10,15 +10,23 @@ import threading
 
 from pyspark.sql import DataFrame
 
-from streaming.sinks.base import Entries, Sink
+from streaming.sinks.base import DeadLetters, Entries, Sink
 from streaming.sinks.staging import Staged
 
 
 class Sender:
     """Sends the epochs of one replica while open, keeps them while shut."""
 
-    def __init__(self, sink: Sink, ledgering: Entries, *, sending: bool) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        ledgering: Entries,
+        *,
+        sending: bool,
+        dead_letters: DeadLetters | None = None,
+    ) -> None:
         self._sink = sink
+        self._dead_letters = dead_letters
         self._ledgering = ledgering
         self._is_open = sending
         self._kept: dict[int, Staged] = {}
@@ -82,6 +90,8 @@ class Sender:
             self._kept[epoch] = self._sink.keep(staged, epoch)
 
     def _send(self, staged: Staged, epoch: int) -> None:
+        if self._dead_letters is not None:
+            self._dead_letters.send(epoch)
         self._sink.commit(staged, epoch)
         self._ledgering.write(epoch, rows=staged.rows, digest=staged.digest)
 

@@ -17,6 +17,7 @@ from configs.sources import FilesSource as FilesDeclaration
 from ft_policies.errors import PermanentError, TransientError
 from streaming.sources.base import Json, Split, Taken
 from streaming.sources.formats import count_rows, read_rows
+from streaming.sources.sifting import SetAside, Sieve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,22 +28,33 @@ class Arrived:
     size_bytes: int
     changed_ns: int
     rows: int
+    aside: int
 
     def assigned(self) -> Json:
         """What the epoch log keeps of it."""
-        return {"name": self.name, "size": self.size_bytes, "changed_ns": self.changed_ns}
+        aside = {"aside": self.aside} if self.aside else {}
+        return {"name": self.name, "size": self.size_bytes, "changed_ns": self.changed_ns, **aside}
+
+
+def records_aside(taken: Json) -> int:
+    """How many records of an epoch are set aside."""
+    return sum(file.get("aside", 0) for file in taken.get("files", ()))
 
 
 @dataclass
 class FilesSource:
-    """The files of one folder; `assigned` tells which names the epoch log holds already."""
+    """The files of one folder; `assigned` tells which names the epoch log holds already.
+
+    With a `sieve` bad records are set aside; without one they are an error.
+    """
 
     declared: FilesDeclaration
     schema: pa.Schema
     filesystem: fs.FileSystem
     root: str
     assigned: Callable[[], set[str]]
-    _counted: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    sieve: Sieve | None = None
+    _counted: dict[tuple[str, int, int], tuple[int, int]] = field(default_factory=dict)
     _arrived: list[fs.FileInfo] = field(default_factory=list)
     _listed_at: float = float("-inf")
 
@@ -71,15 +83,31 @@ class FilesSource:
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Read a file that must still be what it was when its epoch was decided."""
-        name = split.input["name"]
-        self._demand_unchanged(split.input)
+        for one in self._unchanged(split.input):
+            if not isinstance(one, SetAside):
+                yield one
+
+    def aside(self, taken: Json) -> Iterator[tuple[str, SetAside]]:
+        """The records of an epoch that are set aside, each with the name of its file."""
+        for file in taken["files"]:
+            if file.get("aside"):
+                found = self._unchanged(file)
+                yield from ((file["name"], one) for one in found if isinstance(one, SetAside))
+
+    def _unchanged(self, file: Json) -> Iterator[pa.RecordBatch | SetAside]:
+        self._demand_unchanged(file)
         try:
-            yield from read_rows(self.declared, self.filesystem, self._path(name), self.schema)
+            yield from self._sifted(self._path(file["name"]))
         except FileNotFoundError:
             pass  # told below, with what to do
         except OSError as error:
-            raise _unreadable(name, error) from error
-        self._demand_unchanged(split.input)
+            raise _unreadable(file["name"], error) from error
+        self._demand_unchanged(file)
+
+    def _sifted(self, path: str) -> Iterator[pa.RecordBatch | SetAside]:
+        if self.sieve is not None:
+            return self.sieve.sift(self.filesystem, path)
+        return read_rows(self.declared, self.filesystem, path, self.schema)
 
     def _waiting(self, now: float) -> Iterator[Arrived]:
         taken = self.assigned()
@@ -116,18 +144,31 @@ class FilesSource:
         key = (info.base_name, info.size, info.mtime_ns)
         if key not in self._counted:
             try:
-                rows = count_rows(self.declared, self.filesystem, info.path, self.schema)
+                self._counted[key] = self._count(info.path)
             except FileNotFoundError:
                 return None
             except OSError as error:
                 raise _unreadable(info.path, error) from error
-            self._counted[key] = rows
+        rows, aside = self._counted[key]
         return Arrived(
             name=info.base_name,
             size_bytes=info.size,
             changed_ns=self._changed_ns(info),
-            rows=self._counted[key],
+            rows=rows,
+            aside=aside,
         )
+
+    def _count(self, path: str) -> tuple[int, int]:
+        """How many rows a file has, and how many records that are set aside."""
+        if self.sieve is None:
+            return count_rows(self.declared, self.filesystem, path, self.schema), 0
+        rows = aside = 0
+        for one in self._sifted(path):
+            if isinstance(one, SetAside):
+                aside += 1
+            else:
+                rows += one.num_rows
+        return rows, aside
 
     def _demand_unchanged(self, file: Json) -> None:
         try:

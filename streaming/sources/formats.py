@@ -16,13 +16,14 @@ def read_rows(
     try:
         with filesystem.open_input_file(path) as opened:
             for batch in _batches(declared, opened, schema):
-                yield _conformed(batch, schema)
+                yield conformed(batch, schema)
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
         if "Empty JSON" in str(error) or "Empty CSV" in str(error):
             return
         raise PermanentError(
             f"{path} does not hold {declared.format} rows of the declared columns: {error}",
-            hint="mend or remove the file, or correct source.schema, then start the stream again",
+            hint="mend or remove the file, correct source.schema, or declare source.dead_letters to "
+            "set such records aside; then start the stream again",
         ) from error
 
 
@@ -53,33 +54,36 @@ def _batches(
             known = [name for name in schema.names if name in file.schema_arrow.names]
             return iter(file.iter_batches(columns=known))
         case "jsonl":
-            return iter(
-                json.open_json(
-                    opened,
-                    parse_options=json.ParseOptions(
-                        explicit_schema=schema, unexpected_field_behavior="ignore"
-                    ),
-                )
-            )
+            return iter(json.open_json(opened, parse_options=json_parsing(schema)))
         case "csv":
+            names = None if declared.csv_header else schema.names
             return iter(
                 csv.open_csv(
                     opened,
-                    read_options=csv.ReadOptions(
-                        column_names=None if declared.csv_header else schema.names
-                    ),
-                    convert_options=csv.ConvertOptions(
-                        column_types=schema,
-                        include_columns=schema.names,
-                        include_missing_columns=True,
-                        strings_can_be_null=True,
-                        quoted_strings_can_be_null=False,
-                    ),
+                    read_options=csv.ReadOptions(column_names=names),
+                    convert_options=csv_conversion(schema),
                 )
             )
 
 
-def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def json_parsing(schema: pa.Schema) -> json.ParseOptions:
+    """JSON in the declared columns; others are passed over."""
+    return json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+
+
+def csv_conversion(schema: pa.Schema) -> csv.ConvertOptions:
+    """CSV in the declared columns; a value that is left out is null."""
+    return csv.ConvertOptions(
+        column_types=schema,
+        include_columns=schema.names,
+        include_missing_columns=True,
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+
+
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The declared columns in their order and types."""
     columns = [
         batch.column(field.name).cast(field.type)
         if field.name in batch.schema.names

@@ -12,9 +12,11 @@ from configs.sources import (
     Source as Declaration,
 )
 from streaming.connections import filesystem
+from streaming.references import load
 from streaming.sources.base import Source
 from streaming.sources.files import FilesSource
 from streaming.sources.rate import COLUMNS, SCHEMA, RateSource
+from streaming.sources.sifting import Sieve
 from streaming.spec import ReplicaSpec
 
 
@@ -39,4 +41,11 @@ def open_source(spec: ReplicaSpec, schema: pa.Schema, assigned: Callable[[], set
             return RateSource(declared)
         case FilesDeclaration() as declared:
             files, root = filesystem(declared.path, spec.connect)
-            return FilesSource(declared, schema, files, root, assigned)
+            return FilesSource(declared, schema, files, root, assigned, _sieve(declared, schema))
+
+
+def _sieve(declared: FilesDeclaration, schema: pa.Schema) -> Sieve | None:
+    if declared.dead_letters is None:
+        return None
+    rules = declared.dead_letters.rules
+    return Sieve(declared, schema, None if rules is None else load(rules))

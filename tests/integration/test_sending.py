@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from resources.control.store import ControlStore
-from streaming.query import open_sink
+from streaming.query import open_sender
 from streaming.sinks.ledgering import Ledgering
 from streaming.sinks.own import CallableSink
 from streaming.sinks.sending import Sender
@@ -28,7 +28,7 @@ def world(tmp_path: Path, spark: SparkSession) -> Iterator[World]:
 
 def a_sender(world: World, spec: ReplicaSpec) -> Sender:
     ledgering = Ledgering(world.store, NAME, spec.replica, lambda: 1)
-    return Sender(open_sink(spec, ledgering), ledgering, sending=False)
+    return open_sender(spec, ledgering, sending=False)
 
 
 def folders(spec: ReplicaSpec, replica: str) -> list[int]:

@@ -12,7 +12,7 @@ from resources.control.store import ControlStore
 from streaming.checkpoint import give_identity
 from streaming.epoch_source import EpochSource
 from streaming.gate import Gate, GateState
-from streaming.query import open_sink
+from streaming.query import open_sender
 from streaming.rehearsal import rehearse
 from streaming.running import RunningQuery
 from streaming.sinks.ledgering import Ledgering
@@ -48,7 +48,7 @@ def test_a_held_query_stays_ready_while_its_successor_starts(world: World) -> No
     world.run(spec, through_epoch=1)
     Gate(spec.folder).set(GateState(open=False, token=1))
     ledgering = Ledgering(world.store, NAME, "r1", lambda: 1)
-    sender = Sender(open_sink(spec, ledgering), ledgering, sending=True)
+    sender = open_sender(spec, ledgering, sending=True)
     held, fresh = a_copy(world, spec, sender, "held"), a_copy(world, spec, sender, "fresh")
     try:
         held.start()

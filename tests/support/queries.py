@@ -19,7 +19,7 @@ from resources.control.store import ControlStore
 from streaming.connections import delta_options
 from streaming.epoch_source import EpochSource
 from streaming.gate import Gate, GateState
-from streaming.query import open_sink, start_query
+from streaming.query import open_sender, start_query
 from streaming.sinks.ledgering import Ledgering
 from streaming.sinks.sending import Sender
 from streaming.spec import ReplicaSpec
@@ -80,7 +80,7 @@ class World:
         self.spark.dataSource.register(EpochSource)
         Gate(spec.folder).set(GateState(open=True, token=1))
         ledgering = Ledgering(self.store, NAME, spec.replica, lambda: 1)
-        sender = sender or Sender(open_sink(spec, ledgering), ledgering, sending=True)
+        sender = sender or open_sender(spec, ledgering, sending=True)
         query = start_query(self.spark, spec, sender, checkpoint_of(spec))
         try:
             yield query

@@ -1,0 +1,133 @@
+"""The dead-letter table: what the source of a stream has set aside, one commit an epoch, each once.
+
+Which records those are is decided with the epoch, so any replica that sends the epoch can write them. They
+go out before the epoch's output: an epoch that is in the ledger has its dead letters in the table.
+"""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError
+
+from ft_policies.errors import TransientError
+from resources.control.records import Sample
+from resources.control.store import ControlStore
+from resources.patience import patiently
+from streaming.connections import delta_options
+from streaming.sinks.delta_table import make_table, translated
+from streaming.sources.files import FilesSource, records_aside
+from streaming.sources.opening import arrow_columns, open_source
+from streaming.sources.sifting import SetAside
+from streaming.spec import ReplicaSpec
+
+SAMPLE = "dead_letters"
+COLUMNS = pa.schema(
+    [
+        ("epoch", pa.int64()),
+        ("file", pa.string()),
+        ("position", pa.int64()),
+        ("reason", pa.string()),
+        ("record", pa.string()),
+    ]
+)
+COMMIT_TRIES = 5
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class DeadLetterTable:
+    """A Delta table beside the stream's own."""
+
+    spec: ReplicaSpec
+    store: ControlStore
+    _source: FilesSource | None = None
+    _table: DeltaTable | None = None
+
+    def send(self, epoch: int) -> None:
+        """Read the bad records of an epoch again, and add them in one transaction."""
+        name = self.spec.stream.name
+        decided = patiently(
+            lambda: self.store.epochs.get(name, epoch),
+            what=f"reading epoch {epoch} from the epoch log",
+        )
+        count = 0 if decided is None else records_aside(decided.input)
+        if decided is None or count == 0:
+            return
+        self._add(_rows(epoch, self._opened_source().aside(decided.input)), epoch)
+        self._sample(count, epoch)
+
+    def _add(self, rows: pa.Table, epoch: int) -> None:
+        for _ in range(COMMIT_TRIES):
+            with translated(self.spec.dead_letters):
+                table = self._opened_table()
+                table.update_incremental()
+                newest = table.transaction_version(self._app_id)
+                if newest is not None and newest >= epoch:
+                    return
+                try:
+                    self._write(table, rows, epoch)
+                except CommitFailedError as error:
+                    log.info("the dead letters of epoch %s: %s", epoch, error)
+                else:
+                    return
+        raise TransientError(
+            f"the dead letters of epoch {epoch} lost {COMMIT_TRIES} races for a commit",
+            hint="another program writes to their table very often; the epoch is tried again",
+        )
+
+    def _write(self, table: DeltaTable, rows: pa.Table, epoch: int) -> None:
+        write_deltalake(
+            table,
+            rows,
+            mode="append",
+            commit_properties=CommitProperties(app_transactions=[Transaction(self._app_id, epoch)]),
+        )
+
+    def _sample(self, count: int, epoch: int) -> None:
+        stream, replica = self.spec.stream.name, self.spec.replica
+        sample = Sample(
+            stream=stream, replica=replica, name=SAMPLE, value=float(count), epoch=epoch
+        )
+        try:
+            self.store.samples.write([sample])
+        except TransientError as error:
+            log.warning("nobody counts the dead letters of epoch %s: %s", epoch, error)
+
+    def _opened_source(self) -> FilesSource:
+        if self._source is None:
+            source = open_source(self.spec, arrow_columns(self.spec.stream.source), set)
+            assert isinstance(source, FilesSource)  # noqa: S101 - no other source sets aside
+            self._source = source
+        return self._source
+
+    def _opened_table(self) -> DeltaTable:
+        if self._table is None:
+            path = self.spec.dead_letters
+            options = delta_options(path, self.spec.connect)
+            columns = Schema.from_arrow(COLUMNS)
+            self._table = make_table(path, options, schema=columns, partition_by=())
+        return self._table
+
+    @property
+    def _app_id(self) -> str:
+        return f"holdfast/{self.spec.stream.name}/dead_letters"
+
+
+def _rows(epoch: int, aside: Iterable[tuple[str, SetAside]]) -> pa.Table:
+    return pa.Table.from_pylist(
+        [
+            {
+                "epoch": epoch,
+                "file": file,
+                "position": one.position,
+                "reason": one.reason,
+                "record": one.record,
+            }
+            for file, one in aside
+        ],
+        schema=COLUMNS,
+    )

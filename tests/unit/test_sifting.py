@@ -1,0 +1,128 @@
+"""Bad records are set aside with their place and the reason; good ones are read as ever."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings, strategies as st
+from pyarrow import fs, parquet
+
+from configs.sources import FilesSource as FilesDeclaration
+from streaming.sources import sifting
+from streaming.sources.sifting import SetAside, Sieve
+
+SCHEMA = pa.schema(
+    [("id", pa.int64()), ("at", pa.timestamp("us", tz="UTC")), ("word", pa.string())]
+)
+GOOD = {
+    "csv": "{id},2026-01-01T00:00:00.5Z,w{id}",
+    "jsonl": '{{"id": {id}, "at": "2026-01-01T00:00:00.5Z", "word": "w{id}"}}',
+}
+
+
+def no_thirteen(batch: pa.RecordBatch) -> pa.StringArray:
+    unlucky = pc.equal(batch.column("id"), 13)
+    return pc.if_else(unlucky, "unlucky", pa.scalar(None, pa.string()))
+
+
+def sieve(kind: str, *, header: bool = False, rules: bool = False) -> Sieve:
+    declared = FilesDeclaration.model_validate(
+        {"kind": "files", "path": "in", "format": kind, "schema": "id bigint", "csv_header": header}
+    )
+    return Sieve(declared, SCHEMA, no_thirteen if rules else None)
+
+
+def sifted(path: Path, by: Sieve) -> tuple[list[int], list[SetAside]]:
+    found = list(by.sift(fs.LocalFileSystem(), str(path)))
+    rows = [row for one in found if isinstance(one, pa.RecordBatch) for row in one.to_pylist()]
+    return [row["id"] for row in rows], [one for one in found if isinstance(one, SetAside)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad"),
+    [
+        (
+            "csv",
+            ["x,2026-01-01T00:00:00Z,w", "1,yesterday,w", "1,2", "1,2026-01-01T00:00:00Z,w,more"],
+        ),
+        (
+            "jsonl",
+            ["{", "nothing", '{"id": "x"}', '{"id": 1, "at": "soon"}', '{"id": 1}{"id": 2}', "[1]"],
+        ),
+    ],
+)
+def test_each_bad_line_is_set_aside_with_its_number_and_itself(
+    tmp_path: Path, kind: str, bad: list[str]
+) -> None:
+    lines = [GOOD[kind].format(id=0)]
+    for number, line in enumerate(bad, start=1):
+        lines += [line, "", GOOD[kind].format(id=number)]
+    file = tmp_path / "a"
+    file.write_text("\n".join(lines))
+    ids, aside = sifted(file, sieve(kind))
+    assert ids == list(range(len(bad) + 1))
+    assert [(one.position, one.record) for one in aside] == [
+        (2 + 3 * at, line) for at, line in enumerate(bad)
+    ]
+    assert all(one.reason for one in aside)
+
+
+def test_rules_object_to_rows_that_can_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_text("\n".join(GOOD["csv"].format(id=one) for one in (12, 13, 14)))
+    ids, aside = sifted(file, sieve("csv", rules=True))
+    assert ids == [12, 14]
+    assert aside == [SetAside(position=2, reason="unlucky", record=GOOD["csv"].format(id=13))]
+
+
+def test_rules_hold_for_parquet_too(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"id": list(range(20))}), tmp_path / "a", row_group_size=7)
+    ids, aside = sifted(tmp_path / "a", sieve("parquet", rules=True))
+    assert ids == [one for one in range(20) if one != 13]
+    assert [(one.position, one.reason) for one in aside] == [(14, "unlucky")]
+    assert "13" in aside[0].record
+
+
+def test_a_header_names_the_columns_and_is_no_record(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_text("\ufeffword,id\nw,1\nw,x\nw,3\n")
+    ids, aside = sifted(file, sieve("csv", header=True))
+    assert ids == [1, 3]
+    assert [one.position for one in aside] == [3]
+
+
+def test_an_empty_file_has_neither(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("")
+    for kind in ("csv", "jsonl"):
+        assert sifted(tmp_path / "a", sieve(kind, header=True)) == ([], [])
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    lines=st.lists(st.one_of(st.integers(0, 99), st.sampled_from(["x", "{", "1,2"])), max_size=40)
+)
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_whatever_stands_where_each_line_is_read_or_set_aside(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, lines: list[int | str]
+) -> None:
+    file = tmp_path_factory.mktemp("sifted") / "a"
+    text = [GOOD[kind].format(id=one) if isinstance(one, int) else one for one in lines]
+    file.write_text("".join(f"{line}\n" for line in text))
+    ids, aside = sifted(file, sieve(kind))
+    assert ids == [one for one in lines if isinstance(one, int)]
+    assert [one.position for one in aside] == [
+        at for at, one in enumerate(lines, start=1) if isinstance(one, str)
+    ]
+
+
+def test_blocks_and_buffers_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sifting, "BLOCK_BYTES", 37)
+    monkeypatch.setattr(sifting, "BLOCK_LINES", 3)
+    file = tmp_path / "a"
+    file.write_text(
+        "\n".join(GOOD["csv"].format(id=one) if one % 5 else "bad" for one in range(50))
+    )
+    ids, aside = sifted(file, sieve("csv"))
+    assert ids == [one for one in range(50) if one % 5]
+    assert [one.position for one in aside] == list(range(1, 51, 5))
