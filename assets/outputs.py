@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from assets import dead_letters
 from assets.expectations import validate
 from assets.failures import explained
 from assets.keys import output_key, stream_key
@@ -49,9 +50,10 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
         with explained(), worlds.open() as world:
             return audit(world, name)
 
+    found = [ledger_complete, *dead_letters.checks(declared)]
     if declared.expectations is None or not isinstance(declared.sink, DeltaSink):
-        return [ledger_complete]
-    return [ledger_complete, _expectations(name, declared.expectations)]
+        return found
+    return [*found, _expectations(name, declared.expectations)]
 
 
 def _expectations(name: str, suite: str) -> dg.AssetChecksDefinition:

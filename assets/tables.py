@@ -47,7 +47,11 @@ class NewestRows:
 
 def open_table(world: World, stream: str) -> DeltaTable | None:
     """The stream's table as it is now; `None` before its first epoch."""
-    path = world.project.table_path(stream)
+    return table_at(world, world.project.table_path(stream))
+
+
+def table_at(world: World, path: str) -> DeltaTable | None:
+    """A Delta table as it is now; `None` if there is none."""
     connect = connector(world.project.deployment.object_store, world.project.home)
     try:
         with _reachable(path):

@@ -1,0 +1,64 @@
+"""The check on dead letters: few are allowed, many are not, and people are told why they are there."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from assets.dead_letters import checks, judge
+from streaming.sinks.dead_letters import COLUMNS
+from tests.fakes.declared import a_declaration
+from tests.fakes.worlds import CLICKS, SimulatedWorlds, simulated_worlds
+from tests.support.control_builders import a_proposal
+
+FILES = {"kind": "files", "path": "in", "format": "jsonl", "schema": "id bigint"}
+
+
+@pytest.fixture
+def worlds(tmp_path: Path) -> SimulatedWorlds:
+    return simulated_worlds(tmp_path, source={**FILES, "dead_letters": {"most": 0.02}})
+
+
+def decide(worlds: SimulatedWorlds, *epochs: tuple[int, int]) -> None:
+    """Epochs as (rows, records set aside)."""
+    with worlds.open() as world:
+        for number, (rows, aside) in enumerate(epochs):
+            files = {"files": [{"name": f"{number}.jsonl", "size": 1, "aside": aside}]}
+            proposal = replace(a_proposal(number, stream=CLICKS), rows=rows, input=files)
+            world.store.epochs.propose(proposal)
+
+
+def test_only_streams_that_set_records_aside_have_it() -> None:
+    assert checks(a_declaration(source=FILES)) == []
+    assert len(checks(a_declaration(source={**FILES, "dead_letters": {}}))) == 1
+
+
+def test_a_stream_without_any_passes(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        assert judge(world, CLICKS, 0.02).passed
+
+
+def test_the_share_of_all_records_is_what_counts(worlds: SimulatedWorlds) -> None:
+    decide(worlds, (97, 1), (97, 2), (3, 0))
+    with worlds.open() as world:
+        found = judge(world, CLICKS, 0.015)
+        assert found.passed
+        assert found.description == "3 of 200 records were set aside (1.50%, allowed 1.50%)"
+        assert not judge(world, CLICKS, 0.0149).passed
+
+
+def test_the_commonest_reasons_are_shown(worlds: SimulatedWorlds) -> None:
+    decide(worlds, (10, 3))
+    with worlds.open() as world:
+        path = world.project.dead_letters_path(CLICKS)
+        assert path is not None
+        reasons = ["Expected 3 columns, got 1: x", "Expected 3 columns, got 2: y", "no time"]
+        rows = [
+            {"epoch": 0, "file": "a", "position": at, "reason": reason, "record": ""}
+            for at, reason in enumerate(reasons)
+        ]
+        write_deltalake(path, pa.Table.from_pylist(rows, schema=COLUMNS))
+        shown = judge(world, CLICKS, 0.5).metadata["reasons"].value
+    assert shown == {"Expected …": 2, "no time": 1}
