@@ -3,7 +3,8 @@
 A kill is `kill -9` of the driver's Python process; what is timed is the next epoch (plain Spark: batch) that
 had not been committed. Each tier runs on the same stream, one after the other, so all of them have the same
 state; a kill comes only when the tier is held again. Parts of it: `--tiers plain,deployed --kills 2
---states small`; a state's result is written only if all contenders were measured with it.
+--states small`; a state's result is written only if all contenders were measured with it, what was known
+before each recovery (for `make bench-prediction`) if all tiers were that have something to recover.
 """
 
 import argparse
@@ -42,6 +43,7 @@ BARS = {
 }
 CHEAPEST_FIRST = tuple(reversed(Tier))
 CONTENDERS = (PLAIN, *(tier.value for tier in CHEAPEST_FIRST))
+RECOVERED = {tier.value for tier in Tier} - {Tier.ACTIVE_REPLICATION.value}
 WIDTH = 260
 DOCS = Path(__file__).parent.parent / "docs"
 RESULT_OF = {"small": "failover", "large": "failover_large"}
@@ -172,19 +174,21 @@ def _measured(state: State, given: argparse.Namespace, console: Console) -> int:
         except Exception:  # noqa: BLE001 - what was measured before is worth showing
             console.print_exception()
     report(benchmark, found, proofs)
-    if given.kills < KILLS or len(found) < len(CONTENDERS) or not proofs:
-        console.print("not everything was measured: nothing is written")
+    measured = {one.contender for one in found} if proofs and given.kills >= KILLS else set()
+    if measured >= RECOVERED:
+        kept = {"steps": written(proofs[0].steps), "recoveries": list(_recoveries(found))}
+        recoveries_of(state.name).write_text(json.dumps(kept) + "\n")
+    if measured < set(CONTENDERS):
+        console.print("not everything was measured: no result is written")
         return max(benchmark.show(), 1)
     draw(benchmark.table, DOCS / f"{benchmark.name}.png")
-    kept = {"steps": written(proofs[0].steps), "recoveries": list(_recoveries(found))}
-    recoveries_of(state.name).write_text(json.dumps(kept) + "\n")
     return benchmark.finish()
 
 
 def _recoveries(found: list[Found]) -> Iterator[dict[str, object]]:
     """What `prediction.py` judges: known before and seen, of each recovery that there was something to do for."""
     for one in found:
-        if one.contender in (PLAIN, Tier.ACTIVE_REPLICATION):
+        if one.contender not in RECOVERED:
             continue
         for kill in one.failovers:
             assert kill.known is not None
