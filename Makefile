@@ -9,8 +9,8 @@ INSTALLED := .venv/.installed
 WITH_JAVA := JAVA_HOME="$$(scripts/find-java)"
 PYTEST := $(BIN)/python -m pytest
 SUITES := $(wildcard tests/unit tests/integration tests/e2e)
-# A benchmark is a script; modules that the scripts share have no __main__.
-BENCHMARKS := $(filter-out render,$(basename $(notdir $(shell grep -ls __main__ benchmarks/*.py))))
+# A benchmark is a script; modules that the scripts share have no __main__. `apps_measure` is a process of `apps`.
+BENCHMARKS := $(filter-out render apps_measure,$(basename $(notdir $(shell grep -ls __main__ benchmarks/*.py))))
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,11 +54,11 @@ demo: venv java ## a stream, a killed driver, a recovery, and the proof that not
 	$(WITH_JAVA) $(BIN)/holdfast demo
 
 bench-%: venv java
-	$(WITH_JAVA) PYTHONPATH=. $(BIN)/python benchmarks/$*.py
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.$*
 
 bench: venv java ## all benchmarks, then docs/benchmarks.md from their results
 	@failed=; for name in $(BENCHMARKS); do $(MAKE) --no-print-directory bench-$$name || failed="$$failed $$name"; done; \
-	PYTHONPATH=. $(BIN)/python benchmarks/render.py && { [ -z "$$failed" ] || { echo "bars that do not hold:$$failed"; exit 1; }; }
+	$(BIN)/python -m benchmarks.render && { [ -z "$$failed" ] || { echo "bars that do not hold:$$failed"; exit 1; }; }
 
 clean: ## remove caches and builds (not .venv, not .holdfast)
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log

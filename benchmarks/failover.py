@@ -177,6 +177,7 @@ def _measured(state: State, given: argparse.Namespace, console: Console) -> int:
     measured = {one.contender for one in found} if proofs and given.kills >= KILLS else set()
     if measured >= RECOVERED:
         kept = {"steps": written(proofs[0].steps), "recoveries": list(_recoveries(found))}
+        recoveries_of(state.name).parent.mkdir(parents=True, exist_ok=True)
         recoveries_of(state.name).write_text(json.dumps(kept) + "\n")
     if measured < set(CONTENDERS):
         console.print("not everything was measured: no result is written")

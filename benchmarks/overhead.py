@@ -84,9 +84,14 @@ def supervised(folder: Path) -> Measured:
             last = WARM_UP + MEASURED + 1
             primary = observe(world, "bench").primary
             assert primary is not None
-            checkpoint = Path(primary.folder) / "checkpoint"
-            _await(checkpoint / "commits" / str(last), lambda: observe(world, "bench").verdict)
-            return Measured.of(checkpoint, first=1)  # epoch 0 only fixes where the input starts
+            checkpoints = Path(primary.folder) / "checkpoints"
+            committed = _await(
+                lambda: next(checkpoints.glob(f"*/commits/{last}"), None),
+                lambda: observe(world, "bench").verdict,
+            )
+            return Measured.of(
+                committed.parents[1], first=1
+            )  # epoch 0 only fixes where the input starts
         finally:
             list(stop(world, "bench", "benchmark"))
             embedded = world.embedded_s3()
@@ -124,12 +129,13 @@ CONTENDERS: dict[str, Callable[[Path], Measured]] = {
 }
 
 
-def _await(file: Path, health: Callable[[], object]) -> None:
+def _await(found: Callable[[], Path | None], health: Callable[[], object]) -> Path:
     deadline = time.monotonic() + 300
-    while not file.exists():
+    while (file := found()) is None:
         if time.monotonic() > deadline:
             sys.exit(f"the supervised stream is too slow or broken: {health()}")
         time.sleep(0.2)
+    return file
 
 
 def main() -> int:

@@ -1,6 +1,6 @@
 """How well recoveries are predicted: from what was known before each kill of the failover benchmark.
 
-`make bench-failover` keeps what was known, and what the recovery took, in `results/recoveries_*.json`; this
+`make bench-failover` keeps what was known, and what the recovery took, in `results/recoveries`; this
 judges the models of today by it. A prediction is an upper bound: at least 95 in 100 recoveries should stay
 under it, and it should not be much higher than they are.
 `active_replication` is left out: there is nothing to recover.
@@ -46,7 +46,7 @@ class Foretold:
 
 def recoveries_of(state: str) -> Path:
     """Where the failover benchmark keeps what it knew and saw with a state."""
-    return RESULTS / f"recoveries_{state}.json"
+    return RESULTS / "recoveries" / f"{state}.json"
 
 
 def read() -> list[Foretold]:

@@ -17,7 +17,7 @@ from assets.tables import open_table, table_epochs
 from configs.sources import RateSource as RateDeclaration
 from ft_policies.errors import PermanentError
 from resources.control.records import Epoch, LedgerEntry
-from streaming.sources.base import Source
+from streaming.sources.base import Readable
 from streaming.sources.rate import RateSource
 from streaming.world import World
 
@@ -72,7 +72,7 @@ class Proof:
         return found
 
 
-def prove(world: World, stream: str, oracle: Oracle, *, source: Source | None = None) -> Proof:
+def prove(world: World, stream: str, oracle: Oracle, *, source: Readable | None = None) -> Proof:
     """Hold the output table of a stream, which should not be running, against the oracle."""
     declared = world.project.stream(stream)
     last = world.store.ledger.last(stream)
@@ -102,7 +102,7 @@ def prove(world: World, stream: str, oracle: Oracle, *, source: Source | None = 
     )
 
 
-def input_rows(log: Sequence[Epoch], source: Source) -> pd.DataFrame:
+def input_rows(log: Sequence[Epoch], source: Readable) -> pd.DataFrame:
     """The input of these epochs, read again."""
     frames = [
         pa.Table.from_batches([batch]).to_pandas().assign(epoch=epoch.epoch)
@@ -122,7 +122,7 @@ def digest(frame: pd.DataFrame) -> str:
     return hashlib.sha256(hashes.to_numpy().tobytes()).hexdigest()[:16]
 
 
-def _source(world: World, stream: str) -> Source:
+def _source(world: World, stream: str) -> Readable:
     declared = world.project.stream(stream).source
     if isinstance(declared, RateDeclaration):
         return RateSource(declared)

@@ -86,7 +86,7 @@ def _start(
     try:
         _sweep(store, row.stream)
         folder.mkdir(parents=True)
-        _spec(project, stream, row.slot, row.id, folder).save()
+        spec_of(project, stream, row.slot, row.id, folder).save()
         started = _started(project, folder)
     except OSError as error:
         store.replicas.end(row.id, ReplicaState.DEAD, f"could not be started: {error}")
@@ -129,9 +129,10 @@ def located(project: Project, stream: StreamDeclaration) -> StreamDeclaration:
     return stream.model_copy(update={"source": source})
 
 
-def _spec(
+def spec_of(
     project: Project, stream: StreamDeclaration, slot: Slot, replica: str, folder: Path
 ) -> ReplicaSpec:
+    """What the processes of a replica have to know."""
     return ReplicaSpec(
         replica=replica,
         slot=slot,

@@ -29,7 +29,17 @@ class Split:
     input: Json
 
 
-class Source(Protocol):
+class Readable(Protocol):
+    """Input that was decided, to be read again."""
+
+    def splits(self, taken: Json) -> Sequence[Split]:
+        """Divide the input of an epoch between tasks."""
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Read one split; the same rows each time, or an error."""
+
+
+class Source(Readable, Protocol):
     """Where the input of a stream comes from."""
 
     def waiting_rows(self, position: Json | None, *, now: float, enough: int | None = None) -> int:
@@ -37,9 +47,3 @@ class Source(Protocol):
 
     def take(self, position: Json | None, rows: int, *, now: float) -> Taken:
         """Slice about `rows` rows off the input after `position`."""
-
-    def splits(self, taken: Json) -> Sequence[Split]:
-        """Divide the input of an epoch between tasks."""
-
-    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        """Read one split; the same rows each time, or an error."""

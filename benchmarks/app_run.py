@@ -1,0 +1,151 @@
+"""One query of an application run to the end of its input, in a Spark session of this process.
+
+It is the data plane of a stream: epochs, dead letters, Delta table, ledger, checkpoint; without supervision
+and snapshots. What comes out can be held against the application's oracle.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from apps import plain_reading
+from apps.catalogue import Query
+from assets.tables import table_at
+from orchestration.proof import Proof, prove
+from resources.control.records import Slot
+from streaming.gate import Gate, GateState
+from streaming.launching import spec_of
+from streaming.query import open_sender, start_query
+from streaming.sinks.ledgering import Ledgering
+from streaming.sources.base import Json, Split
+from streaming.spec import ReplicaSpec
+from streaming.world import World, open_world
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+HDFS_BACKED = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+PATIENCE_SECONDS = 300.0
+LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class PlainSource:
+    """A query's files as the oracles read them."""
+
+    query: Query
+    folder: Path
+
+    def splits(self, taken: Json) -> Sequence[Split]:
+        """One split a file."""
+        return [Split(input=file) for file in taken["files"]]
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """The rows that are input."""
+        rows = plain_reading.read(self.query, self.folder / split.input["name"]).rows
+        yield from pa.Table.from_pandas(rows, preserve_index=False).to_batches()
+
+
+@dataclass(frozen=True, slots=True)
+class AppRun:
+    """A project with one query, whose input is in `folder`."""
+
+    query: Query
+    folder: Path
+    world: World
+
+    def replica(self, name: str) -> ReplicaSpec:
+        """A new replica of its stream, with a folder of its own."""
+        project, stream = self.world.project, self.query.stream
+        folder = project.home / "replicas" / name
+        folder.mkdir(parents=True)
+        spec = spec_of(project, project.stream(stream), Slot.PRIMARY, name, folder)
+        spec.save()
+        return spec
+
+    def start(self, spark: SparkSession, spec: ReplicaSpec) -> StreamingQuery:
+        """Let a replica work; its checkpoint may have been restored before."""
+        conf = spec.stream.resources.spark_conf
+        spark.conf.set(PROVIDER, conf.get(PROVIDER, HDFS_BACKED))
+        Gate(spec.folder).set(GateState(open=True, token=1))
+        ledgering = Ledgering(self.world.store, spec.stream.name, spec.replica, lambda: 1)
+        sender = open_sender(spec, ledgering, sending=True)
+        return start_query(spark, spec, sender, checkpoint_of(spec))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all files are in epochs that are committed, and an empty epoch after them."""
+        store, stream = self.world.store, self.query.stream
+        entry = store.ledger.last(stream)
+        last = None if entry is None else store.epochs.get(stream, entry.epoch)
+        files = sum(1 for path in self.folder.iterdir() if not path.name.startswith("."))
+        return last is not None and last.end["files"] == files and not last.input["files"]
+
+    def finish(self, query: StreamingQuery) -> None:
+        """Wait until everything is out, and stop the query."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        try:
+            while not self.is_done:
+                failure = query.exception()
+                if failure is not None:
+                    raise failure
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{self.query.stream} is not done: {query.lastProgress}")
+                time.sleep(LOOK_SECONDS)
+        finally:
+            query.stop()
+
+    def prove(self) -> Proof:
+        """Hold the output against the oracle."""
+        source = PlainSource(self.query, self.folder)
+        return prove(self.world, self.query.stream, self.query.expected, source=source)
+
+    def dead_letters(self) -> set[tuple[str, int]]:
+        """File and line of all that was set aside."""
+        path = self.world.project.dead_letters_path(self.query.stream)
+        table = None if path is None else table_at(self.world, path)
+        if table is None:
+            return set()
+        found = table.to_pandas(columns=["file", "position"])
+        assert not found.duplicated().any(), "a dead letter is there twice"
+        return set(found.itertuples(index=False, name=None))
+
+    def lines_aside(self) -> set[tuple[str, int]]:
+        """The same by the oracle."""
+        files = [path for path in self.folder.iterdir() if not path.name.startswith(".")]
+        return {
+            (path.name, number)
+            for path in files
+            for number in plain_reading.read(self.query, path).aside
+        }
+
+
+@contextmanager
+def app_run(
+    query: Query, root: Path, folder: Path, *, epoch_rows: int, **changes: Any
+) -> Iterator[AppRun]:
+    """A project below `root` with this query on the files in `folder`, cut into epochs of about so many rows."""
+    source: Mapping[str, Any] = query.declaration["source"]
+    declaration = {
+        **query.declaration,
+        "source": {**source, "path": str(folder), "settle": 0, "poll": 0.1},
+        "epoch": {"rows": epoch_rows, "seconds": 0.3, "silence": 0.5},
+        "tier": "passive_replication",
+        **changes,
+    }
+    streams = root / "configs" / "streams"
+    streams.mkdir(parents=True)
+    (streams / f"{query.stream}.yaml").write_text(yaml.safe_dump(declaration))
+    with open_world(root) as world:
+        yield AppRun(query, folder, world)
+
+
+def checkpoint_of(spec: ReplicaSpec) -> Path:
+    """The one checkpoint that a replica has here."""
+    return spec.folder / "checkpoint"

@@ -1,0 +1,121 @@
+"""Measures all queries in one Spark session with so many cores; a process of `apps.py`'s own.
+
+Prints one line of JSON a query.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession, functions as sf
+
+from apps.catalogue import Query, queries
+from apps.flaws import Flaws
+from apps.generate import generate
+from benchmarks.app_run import AppRun, app_run, checkpoint_of
+from resources.vault.cut import cut
+from streaming.epoch_source import EpochSource
+from streaming.spec import ReplicaSpec
+
+WARM_UP_EPOCHS = 3
+SEED = 1
+
+
+def measure(
+    query: Query, spark: SparkSession, root: Path, events: int, epochs: int
+) -> dict[str, Any]:
+    """Run it to the end: events a second after the warm-up, state, and what the oracle says."""
+    folder = root / f"data-{query.app}"
+    if not folder.exists():
+        generate(
+            query.app, folder, events=events, seed=SEED, per_file=events // epochs, flaws=Flaws()
+        )
+    with app_run(query, root / query.stream, folder, epoch_rows=events // epochs) as run:
+        spec = run.replica("one")
+        running = run.start(spark, spec)
+        run.finish(running)
+        proof = run.prove()
+        return {
+            "query": query.stream,
+            "events_per_second": _pace(run),
+            "state_bytes": sum(file.size_bytes for file in cut(checkpoint_of(spec), _last(run))),
+            "state_growth": _growth(spark, spec, epochs),
+            "rows_in": proof.rows_in,
+            "rows_out": proof.rows_out,
+            "faults": proof.faults(),
+            "dead_letters": len(run.dead_letters()),
+            "dead_letters_differ": len(run.dead_letters() ^ run.lines_aside()),
+        }
+
+
+def _last(run: AppRun) -> int:
+    entry = run.world.store.ledger.last(run.query.stream)
+    assert entry is not None
+    return entry.epoch
+
+
+def _pace(run: AppRun) -> float:
+    """Rows between two commits over the time between them; epochs without input do not count."""
+    store, stream = run.world.store, run.query.stream
+    epochs = [one for one in store.epochs.between(stream, 0, _last(run)) if one.input["files"]]
+    measured = epochs[WARM_UP_EPOCHS:]
+    at = [store.ledger.get(stream, one.epoch) for one in (epochs[WARM_UP_EPOCHS - 1], epochs[-1])]
+    assert at[0] is not None
+    assert at[1] is not None
+    return sum(one.rows for one in measured) / (at[1].committed_at - at[0].committed_at)
+
+
+def _growth(spark: SparkSession, spec: ReplicaSpec, epochs: int) -> float:
+    """The state after the last epoch with input over the one after two thirds; 0 where there is none."""
+    at = [_state(spark, spec, epoch) for epoch in (2 * epochs // 3, epochs - 1)]
+    return at[1] / at[0] if at[0] else 0.0
+
+
+def _state(spark: SparkSession, spec: ReplicaSpec, epoch: int) -> int:
+    """Bytes that a fold keeps, or entries that Spark's own operators do."""
+    if not (checkpoint_of(spec) / "state").exists():
+        return 0
+    state = spark.read.format("statestore").option("batchId", epoch)
+    folded = "RocksDB" in str(spec.stream.resources.spark_conf)
+    if not folded:
+        return state.load(str(checkpoint_of(spec))).count()
+    kept = state.option("stateVarName", "kept").load(str(checkpoint_of(spec)))
+    return int(kept.select(sf.sum(sf.length("value.kept"))).first()[0] or 0)  # type: ignore[index]
+
+
+def main() -> int:
+    """Measure those that are asked for, one after the other."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cores", type=int, default=1)
+    parser.add_argument("--events", type=int, default=400_000)
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--only", default="", help="names that begin with this")
+    given = parser.parse_args()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master(f"local[{given.cores}]")
+        .config("spark.driver.memory", "2g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", str(given.cores))
+        .config("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.dataSource.register(EpochSource)
+    for query in queries():
+        if query.stream.startswith(given.only):
+            found = measure(query, spark, given.folder, given.events, given.epochs)
+            print(json.dumps(found), flush=True)
+            shutil.rmtree(given.folder / query.stream, ignore_errors=True)
+    spark.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
