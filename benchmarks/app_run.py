@@ -4,6 +4,8 @@ It is the data plane of a stream: epochs, dead letters, Delta table, ledger, che
 and snapshots. What comes out can be held against the application's oracle.
 """
 
+import os
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +23,7 @@ from apps.catalogue import Query
 from assets.tables import table_at
 from orchestration.proof import Proof, prove
 from resources.control.records import Slot
+from streaming.epoch_source import EpochSource
 from streaming.gate import Gate, GateState
 from streaming.launching import spec_of
 from streaming.query import open_sender, start_query
@@ -126,24 +129,42 @@ class AppRun:
         }
 
 
-@contextmanager
-def app_run(
-    query: Query, root: Path, folder: Path, *, epoch_rows: int, **changes: Any
-) -> Iterator[AppRun]:
-    """A project below `root` with this query on the files in `folder`, cut into epochs of about so many rows."""
+def declare(query: Query, root: Path, folder: Path, *, epoch_rows: int) -> None:
+    """A project in `root` with this query on the files in `folder`, cut into epochs of about so many rows."""
     source: Mapping[str, Any] = query.declaration["source"]
     declaration = {
         **query.declaration,
         "source": {**source, "path": str(folder), "settle": 0, "poll": 0.1},
         "epoch": {"rows": epoch_rows, "seconds": 0.3, "silence": 0.5},
         "tier": "passive_replication",
-        **changes,
     }
     streams = root / "configs" / "streams"
     streams.mkdir(parents=True)
     (streams / f"{query.stream}.yaml").write_text(yaml.safe_dump(declaration))
+
+
+@contextmanager
+def app_run(query: Query, root: Path, folder: Path) -> Iterator[AppRun]:
+    """The declared query in its world."""
     with open_world(root) as world:
         yield AppRun(query, folder, world)
+
+
+def app_session(cores: int) -> SparkSession:
+    """A session in which any number of queries run."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master(f"local[{cores}]")
+        .config("spark.driver.memory", "2g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", str(cores))
+        .config("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.dataSource.register(EpochSource)
+    return spark
 
 
 def checkpoint_of(spec: ReplicaSpec) -> Path:

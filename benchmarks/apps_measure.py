@@ -5,7 +5,6 @@ Prints one line of JSON a query.
 
 import argparse
 import json
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -16,9 +15,8 @@ from pyspark.sql import SparkSession, functions as sf
 from apps.catalogue import Query, queries
 from apps.flaws import Flaws
 from apps.generate import generate
-from benchmarks.app_run import AppRun, app_run, checkpoint_of
+from benchmarks.app_run import AppRun, app_run, app_session, checkpoint_of, declare
 from resources.vault.cut import cut
-from streaming.epoch_source import EpochSource
 from streaming.spec import ReplicaSpec
 
 WARM_UP_EPOCHS = 3
@@ -34,7 +32,8 @@ def measure(
         generate(
             query.app, folder, events=events, seed=SEED, per_file=events // epochs, flaws=Flaws()
         )
-    with app_run(query, root / query.stream, folder, epoch_rows=events // epochs) as run:
+    declare(query, root / query.stream, folder, epoch_rows=events // epochs)
+    with app_run(query, root / query.stream, folder) as run:
         spec = run.replica("one")
         running = run.start(spark, spec)
         run.finish(running)
@@ -96,18 +95,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--only", default="", help="names that begin with this")
     given = parser.parse_args()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master(f"local[{given.cores}]")
-        .config("spark.driver.memory", "2g")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", str(given.cores))
-        .config("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
-    spark.dataSource.register(EpochSource)
+    spark = app_session(given.cores)
     for query in queries():
         if query.stream.startswith(given.only):
             found = measure(query, spark, given.folder, given.events, given.epochs)

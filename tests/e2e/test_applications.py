@@ -1,0 +1,148 @@
+"""All applications in one driver that is killed -9 in the middle: what came out is what their oracles say.
+
+The second driver goes on from early snapshots, so that it computes again what the first one had computed:
+the ledger compares their digests, epoch by epoch.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from apps.catalogue import Query, queries
+from apps.flaws import Flaws
+from apps.generate import generate
+from assets.expectations import validate
+from assets.tables import open_table
+from benchmarks.app_run import AppRun, app_run, checkpoint_of, declare
+from resources.vault.vault import SnapshotVault
+from streaming.references import load
+from streaming.spec import ReplicaSpec
+from tests.fakes.object_store import InMemoryObjectStore
+from tests.support.app_driver import DATA
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+EVENTS, FILES = 200_000, 10
+SNAPSHOT_EPOCH, KILL_EPOCH = 1, 3
+QUERIES = [query.stream for query in queries()]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, AppRun]]:
+    """Every query, after a driver was killed and another one has finished its work."""
+    root = tmp_path_factory.mktemp("applications")
+    with ExitStack() as opened:
+        all_of_them = [opened.enter_context(a_run(query, root)) for query in queries()]
+        held_back = [hold_back(folder) for folder in (root / DATA).iterdir()]
+        killed = [(run, run.replica("one")) for run in all_of_them]
+        with driver(root, "one", "--for-ever") as first:
+            until(lambda: all(committed(run) >= KILL_EPOCH for run in all_of_them), first)
+            kill(first)
+        for path in (path for paths in held_back for path in paths):
+            path.rename(path.with_name(path.name.removeprefix(".")))
+        for run, spec in killed:
+            restore(spec, run.replica("two"))
+        with driver(root, "two") as second:
+            until(lambda: second.poll() is not None, None)
+            assert second.returncode == 0
+        yield {run.query.stream: run for run in all_of_them}
+
+
+@contextmanager
+def a_run(query: Query, root: Path) -> Iterator[AppRun]:
+    folder, per_file = root / DATA / query.app, EVENTS // FILES
+    if not folder.exists():
+        generate(query.app, folder, events=EVENTS, seed=5, per_file=per_file, flaws=Flaws())
+    declare(query, root / query.stream, folder, epoch_rows=per_file)
+    with app_run(query, root / query.stream, folder) as run:
+        yield run
+
+
+def hold_back(folder: Path) -> Sequence[Path]:
+    """The second half of the files arrives when the first driver is dead."""
+    files = sorted(folder.iterdir())
+    return [path.rename(path.with_name(f".{path.name}")) for path in files[len(files) // 2 :]]
+
+
+@contextmanager
+def driver(root: Path, replica: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A driver process, and nothing of it afterwards."""
+    command = [sys.executable, "-m", "tests.support.app_driver", str(root), replica, *options]
+    with subprocess.Popen(command) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                kill(process)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """kill -9 of its Python process; its Java ends by itself a moment later, or is ended."""
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait()
+    _, left = psutil.wait_procs(family, timeout=20)
+    for one in left:
+        one.kill()
+
+
+def until(condition: Callable[[], bool], lives: subprocess.Popen[bytes] | None) -> None:
+    deadline = time.monotonic() + 600
+    while not condition():
+        assert lives is None or lives.poll() is None, "the driver has ended by itself"
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def committed(run: AppRun) -> int:
+    last = run.world.store.ledger.last(run.query.stream)
+    return -1 if last is None else last.epoch
+
+
+def restore(killed: ReplicaSpec, successor: ReplicaSpec) -> None:
+    """A snapshot of an early epoch, shipped and restored as a primary and its successor would."""
+    vault = SnapshotVault(InMemoryObjectStore(), killed.stream.name)
+    shipped = vault.ship(
+        checkpoint_of(killed),
+        SNAPSHOT_EPOCH,
+        token=1,
+        replica=killed.replica,
+        parent=None,
+        conf={},
+        created_at=0.0,
+        scratch=killed.folder / "scratch",
+    )
+    vault.restore(shipped.manifest, checkpoint_of(successor))
+
+
+@pytest.mark.parametrize("stream", QUERIES)
+def test_a_killed_application_puts_out_what_its_oracle_says(
+    runs: dict[str, AppRun], stream: str
+) -> None:
+    run = runs[stream]
+    proof = run.prove()
+    assert proof.faults() == []
+    assert proof.rows_in > 0.9 * EVENTS
+    assert proof.rows_out > 0
+    entries = run.world.store.ledger.between(stream, 0, proof.epochs)
+    assert {one.replica for one in entries[: KILL_EPOCH + 1]} == {"one"}
+    assert entries[-1].replica == "two"
+
+
+@pytest.mark.parametrize("stream", QUERIES)
+def test_what_cannot_be_read_is_a_dead_letter_and_the_rest_meets_the_expectations(
+    runs: dict[str, AppRun], stream: str
+) -> None:
+    run = runs[stream]
+    aside = run.dead_letters()
+    assert aside
+    assert aside == run.lines_aside()
+    table, suite = open_table(run.world, stream), run.query.declaration["expectations"]
+    assert table is not None
+    assert validate(table.to_pandas(), load(suite)()).passed

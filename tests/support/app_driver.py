@@ -1,0 +1,45 @@
+"""One driver with the queries of all applications, for tests that kill it.
+
+`python -m tests.support.app_driver ROOT REPLICA` runs what is declared below ROOT until everything that has
+arrived is out; with `--for-ever` it waits for more.
+"""
+
+import argparse
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from apps.catalogue import queries
+from benchmarks.app_run import app_run, app_session
+from streaming.spec import ReplicaSpec
+
+DATA = "data"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("root", type=Path)
+    parser.add_argument("replica")
+    parser.add_argument("--for-ever", action="store_true")
+    given = parser.parse_args()
+    spark = app_session(cores=2)
+    with ExitStack() as opened:
+        running = []
+        for query in queries():
+            project, folder = given.root / query.stream, given.root / DATA / query.app
+            run = opened.enter_context(app_run(query, project, folder))
+            spec = ReplicaSpec.load(run.world.project.home / "replicas" / given.replica)
+            running.append((run, run.start(spark, spec)))
+        while given.for_ever or not all(run.is_done for run, _ in running):
+            for _, query in running:
+                if (failure := query.exception()) is not None:
+                    raise failure
+            time.sleep(0.2)
+        for _, query in running:
+            query.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
