@@ -70,6 +70,7 @@ def snapshot_metadata(row: SnapshotRow, *, at: float) -> dict[str, float | int |
         "files": row.files,
         "requests": row.requests,
         "ship_seconds": row.seconds,
+        **({} if row.proven_at is None else {"proven_seconds_ago": max(at - row.proven_at, 0.0)}),
     }
 
 

@@ -98,10 +98,10 @@ def main() -> int:
     passes: dict[str, Passed] = {}
     with benchmark.progress(len(contenders) * (len(trial.KILLS_AT) + 2)) as step:
         for contender in contenders:
-            passes[contender] = _passed(contender, step)
-    for one in passes.values():
-        for phase in trial.RATES:
-            benchmark.row(**_row(one, phase))
+            passes[contender] = one = _passed(contender, step)
+            for phase in trial.RATES:
+                benchmark.row(**_row(one, phase))
+                console.print(benchmark.table[-1])
     if only:
         return benchmark.show()
     judge(benchmark, passes)

@@ -9,6 +9,7 @@ from assets import outputs, snapshots, streams, tiers
 from assets.reports import costs, decisions, model, what_if
 from assets.worlds import ProjectWorlds, Worlds
 from configs.project import Project
+from orchestration.drills import prove_snapshot, restore_drills
 from orchestration.housekeeping import prune_snapshots
 from orchestration.jobs import (
     ensure_object_store,
@@ -45,6 +46,7 @@ def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
             recover_stream,
             prune_snapshots,
             rehash_output,
+            prove_snapshot,
             ensure_object_store,
             *([AUDIT, REPORT_COSTS, REPORT_NOW] if declared else []),
         ],
@@ -52,6 +54,7 @@ def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
         schedules=[
             durable_snapshots,
             retention,
+            restore_drills,
             *([audits, daily_costs, hourly_reports] if declared else []),
         ],
         resources={"worlds": worlds},

@@ -26,6 +26,8 @@ class Listed:
     state: str
     reason: str
     verified_at: float | None
+    proven_at: float | None
+    proven_seconds: float | None
 
 
 def listed(world: World, stream: str) -> list[Listed]:
@@ -90,6 +92,8 @@ def _from_record(record: SnapshotRecord) -> Listed:
         state="not in the catalogue",
         reason="",
         verified_at=None,
+        proven_at=None,
+        proven_seconds=None,
     )
 
 
@@ -108,4 +112,6 @@ def _from_row(row: SnapshotRow, *, state: str, reason: str) -> Listed:
         state=state,
         reason=reason,
         verified_at=row.verified_at,
+        proven_at=row.proven_at,
+        proven_seconds=row.proven_seconds,
     )

@@ -240,6 +240,10 @@ class SnapshotRow:
     reason: str = ""
     created_at: float = 0.0
     verified_at: float | None = None
+    """When all its digests were checked last."""
+    proven_at: float | None = None
+    """When the stream's query went on from it last, and came to what was committed."""
+    proven_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from resources.control.records import (
 )
 from resources.control.sql import EnumText, SwitchesJson
 
-HEAD = "0003"
+HEAD = "0004"
 """The revision this code is written for: the newest migration."""
 
 metadata = sa.MetaData()
@@ -176,6 +176,8 @@ snapshots = sa.Table(
     _needed("reason", sa.Text),
     _needed("created_at", sa.Double),
     sa.Column("verified_at", sa.Double),
+    sa.Column("proven_at", sa.Double),
+    sa.Column("proven_seconds", sa.Double),
     sa.Index("snapshots_by_epoch", "stream", "epoch"),
 )
 

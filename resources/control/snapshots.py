@@ -31,6 +31,12 @@ _MARK = (
     .values(state=sa.bindparam("new_state"), reason=sa.bindparam("new_reason"))
 )
 _VERIFIED = sa.update(snapshots).where(_IS_IT).values(verified_at=store_now())
+_PROVEN = (
+    sa.update(snapshots)
+    .where(_IS_IT)
+    .values(proven_at=store_now(), proven_seconds=sa.bindparam("took_seconds"))
+)
+_FOUND_LATER = ("verified_at", "proven_at", "proven_seconds")
 
 
 class Snapshots:
@@ -42,16 +48,15 @@ class Snapshots:
     def record(self, row: SnapshotRow) -> None:
         """Enter a snapshot, or bring its entry up to date; its time of creation stays."""
         values = asdict(row)
-        created_at, verified_at = values.pop("created_at"), values.pop("verified_at")
+        created_at = values.pop("created_at")
         insert = self._database.insert(snapshots).values(
-            **values, created_at=created_at or store_now(), verified_at=verified_at
+            **values, created_at=created_at or store_now()
         )
         changed: dict[str, sa.ColumnElement[Any]] = {
             n: insert.excluded[n] for n in values if n not in {"stream", "id"}
         }
-        changed["verified_at"] = sa.func.coalesce(
-            insert.excluded.verified_at, snapshots.c.verified_at
-        )
+        for name in _FOUND_LATER:
+            changed[name] = sa.func.coalesce(insert.excluded[name], snapshots.c[name])
         self._database.execute(
             insert.on_conflict_do_update(index_elements=list(_KEY), set_=changed)
         )
@@ -74,3 +79,8 @@ class Snapshots:
     def verified(self, stream: str, id: str) -> None:
         """Note that all digests of a snapshot were checked just now."""
         self._database.execute(_VERIFIED, {"of_stream": stream, "of_id": id})
+
+    def proven(self, stream: str, id: str, seconds: float) -> None:
+        """Note that the stream went on from a snapshot just now, and how long it took to see that."""
+        values = {"of_stream": stream, "of_id": id, "took_seconds": seconds}
+        self._database.execute(_PROVEN, values)

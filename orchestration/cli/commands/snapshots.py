@@ -12,12 +12,13 @@ from rich.table import Table
 
 from ft_policies.errors import PermanentError
 from orchestration.cli import words
+from orchestration.cli.stepping import carry_out
 from orchestration.cli.terminal import DONE, FAILED, NOTE, JsonOption, Stream, Terminal, terminal
 
 if TYPE_CHECKING:
     from streaming.world import World
 
-app = typer.Typer(no_args_is_help=True, help="List, check, restore and prune snapshots.")
+app = typer.Typer(no_args_is_help=True, help="List, check, prove, restore and prune snapshots.")
 
 Snapshot: TypeAlias = Annotated[
     str | None,
@@ -43,7 +44,7 @@ def list_snapshots(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = 
         tell.out.print(f"{stream} has no snapshot")
         return
     table = Table(box=None, pad_edge=False)
-    for name in ("snapshot", "age", "epoch", "files", "size", "new", "took", "state"):
+    for name in ("snapshot", "age", "epoch", "files", "size", "new", "took", "proven", "state"):
         table.add_column(name, justify="left" if name in ("snapshot", "state") else "right")
     for one in found:
         table.add_row(
@@ -54,6 +55,7 @@ def list_snapshots(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = 
             words.size(one.total_bytes),
             words.size(one.new_bytes),
             words.seconds(one.seconds),
+            "" if one.proven_at is None else f"{words.age(now - one.proven_at)} ago",
             escape(one.state + (f": {one.reason}" if one.reason else "")),
         )
     tell.out.print(table)
@@ -117,6 +119,30 @@ def verify(
             for problem in found:
                 tell.out.print(f"  [red]{escape(problem)}[/red]")
     raise typer.Exit(1 if any(problems.values()) else 0)
+
+
+@app.command(epilog="Example:  holdfast snapshots prove word_count  (the newest)")
+def prove(
+    ctx: typer.Context, *, stream: Stream, snapshot: Snapshot = None, as_json: JsonOption = False
+) -> None:
+    """Prove that a snapshot restores: go on from it for one epoch, and compare with what was committed.
+
+    It starts Spark in a scratch folder, sends nothing, and leaves the stream alone.
+    """
+    from orchestration.playbooks.restore_drill import restore_drill
+
+    tell = terminal(ctx)
+    with _storage(tell, stream) as world:
+        [told] = carry_out(
+            world,
+            [stream],
+            lambda world, name, run: restore_drill(world, name, run, snapshot=snapshot),
+            None if as_json else tell.out,
+            nothing_to_do="is proven",
+        )
+    if as_json:
+        tell.json(told.facts())
+    raise typer.Exit(1 if told.error else 0)
 
 
 @app.command(epilog="Example:  holdfast snapshots restore word_count --epoch 120 --into /tmp/look")

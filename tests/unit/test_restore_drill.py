@@ -1,0 +1,67 @@
+"""A snapshot is proven step by step; which one is chosen, and why none can be."""
+
+from pathlib import Path
+
+import pytest
+
+from ft_policies.errors import PermanentError
+from ft_policies.restore_drill import NoteProof, Observed, Recompute, RestoreScratch, next_step
+from orchestration.playbooks.restore_drill import provable
+from tests.fakes.worlds import (
+    CLICKS,
+    SimulatedWorlds,
+    a_wanted_stream,
+    committed,
+    simulated_worlds,
+)
+from tests.support.control_builders import a_snapshot
+
+
+@pytest.fixture
+def worlds(tmp_path: Path) -> SimulatedWorlds:
+    return simulated_worlds(tmp_path)
+
+
+def test_a_snapshot_is_restored_gone_on_from_and_noted() -> None:
+    seen = Observed(snapshot="s1", epoch=4)
+    assert next_step(seen) == RestoreScratch("s1")
+    seen = Observed(snapshot="s1", epoch=4, restored=True)
+    assert next_step(seen) == Recompute(5)
+    seen = Observed(snapshot="s1", epoch=4, restored=True, agrees=True, seconds=9.5)
+    assert next_step(seen) == NoteProof("s1", 9.5)
+    assert (
+        next_step(Observed(snapshot="s1", epoch=4, restored=True, agrees=True, noted=True)) is None
+    )
+
+
+def test_the_newest_snapshot_is_chosen_after_which_an_epoch_was_committed(
+    worlds: SimulatedWorlds,
+) -> None:
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        committed(world, 3)
+        for name, epoch in (("s0", 0), ("s1", 1), ("s2", 2)):
+            world.store.snapshots.record(a_snapshot(name, epoch, stream=CLICKS))
+        assert provable(world, CLICKS).id == "s1"
+        assert provable(world, CLICKS, "s0").id == "s0"
+        with pytest.raises(PermanentError, match="no epoch of clicks was committed after s2"):
+            provable(world, CLICKS, "s2")
+
+
+def test_without_such_a_snapshot_there_is_nothing_to_prove(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        with pytest.raises(PermanentError, match=r"clicks has no available snapshot$"):
+            provable(world, CLICKS)
+        with pytest.raises(PermanentError, match="clicks has no available snapshot s9"):
+            provable(world, CLICKS, "s9")
+
+
+def test_a_proof_is_kept_with_the_snapshot(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        world.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS))
+        world.store.snapshots.proven(CLICKS, "s1", 12.5)
+        world.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS))
+        newest = world.store.snapshots.newest(CLICKS)
+    assert newest is not None
+    assert newest.proven_seconds == 12.5
+    assert newest.proven_at is not None
