@@ -121,6 +121,8 @@ def test_a_store_of_the_first_schema_keeps_its_rows(database: Database) -> None:
     stream = after["streams"][0]
     assert stream.pop("declared_tier") == "deployed"
     assert stream.pop("snapshot_every") is stream.pop("sync_every") is None
+    snapshot = after["snapshots"][0]
+    assert snapshot.pop("proven_at") is snapshot.pop("proven_seconds") is None
     assert after == before
     assert row.tier is row.declared_tier is change.tier_to is Tier.DEPLOYED
     assert (change.tier_from, change.why, change.reached_at) == (None, "declared", row.declared_at)
