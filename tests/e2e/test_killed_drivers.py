@@ -38,7 +38,7 @@ def demand_proof_of_a_snapshot(stream: LiveStream) -> None:
     """The restore drill, by hand: the last snapshot is of the last epoch, so one before it is proven."""
     store = stream.world.store
     older = next(row for row in store.snapshots.of(NAME) if row.epoch < stream.epoch())
-    command = [sys.executable, "-m", "orchestration.cli.main", "--project", str(stream.root)]
+    command = [Path(sys.executable).with_name("holdfast"), "--project", stream.root]
     told = subprocess.run(
         [*command, "snapshots", "prove", NAME, older.id, "--json"], capture_output=True, check=False
     )
