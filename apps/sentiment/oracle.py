@@ -39,6 +39,11 @@ def windowed(
     }
 
 
+def accepted(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Whether a tweet has all that it needs."""
+    return ~rows[["created_at", "id", "text"]].isna().any(axis=1)
+
+
 def _matching(rows: pd.DataFrame, keywords: Sequence[str]) -> pd.DataFrame:
     """A row for each keyword in a tweet, with the weights of the tweet's words together."""
     at = pd.to_datetime(rows["created_at"], utc=True).astype("datetime64[us, UTC]").astype("int64")

@@ -64,6 +64,11 @@ def lines(
     }
 
 
+def accepted(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Whether a text line has a time and a text."""
+    return rows["at"].notna() & rows["line"].notna()
+
+
 def _words(rows: pd.DataFrame) -> pd.DataFrame:
     """Each word of each line: letters and digits, with apostrophes inside, in lower case."""
     at = pd.to_datetime(rows["at"], utc=True).astype("datetime64[us, UTC]").astype("int64")

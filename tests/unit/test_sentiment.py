@@ -1,11 +1,13 @@
 """The mood of tweets: the oracle against examples worked out by hand, and what the generator writes."""
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from apps.sentiment.generator import records
 from apps.sentiment.lexicon import KEYWORDS
-from apps.sentiment.oracle import COLUMNS, windowed
+from apps.sentiment.oracle import COLUMNS, accepted, windowed
+from apps.sentiment.rules import objections
 
 PARAMS = {
     "keywords": ["Taxi", "space"],
@@ -72,6 +74,15 @@ def test_a_tweet_without_keywords_does_not_move_the_watermark() -> None:
 
 def test_no_tweets_make_no_output_but_all_columns() -> None:
     assert list(windowed(rows(), PARAMS, last_epoch=0)[0].columns) == COLUMNS
+
+
+def test_a_tweet_that_lacks_something_is_set_aside() -> None:
+    seen = pd.DataFrame(
+        {"created_at": [START, START, None], "id": ["1", None, "3"], "text": ["a", "b", None]}
+    )
+    found = objections(pa.RecordBatch.from_pandas(seen)).to_pylist()
+    assert found == [None, "no id", "no created_at"]
+    assert accepted(seen).tolist() == [True, False, False]
 
 
 def test_the_generator_is_seeded_and_in_the_order_of_time() -> None:

@@ -1,10 +1,12 @@
 """Words of text lines: the oracle against examples worked out by hand, and what the generator writes."""
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from apps.word_count.generator import WORDLESS, WORDS, records
-from apps.word_count.oracle import COLUMNS, lines
+from apps.word_count.oracle import COLUMNS, accepted, lines
+from apps.word_count.rules import objections
 
 PARAMS = {"window": "10 seconds", "delay": "5 seconds"}
 START = pd.Timestamp("2026-01-01T00:00:00Z")
@@ -56,6 +58,13 @@ def test_a_line_without_words_does_not_move_the_watermark() -> None:
 def test_no_lines_make_no_output_but_all_columns() -> None:
     found = lines(rows(), PARAMS, last_epoch=0)
     assert list(found[0].columns) == COLUMNS
+
+
+def test_a_line_without_a_time_or_a_text_is_set_aside() -> None:
+    seen = rows((0, 1, "a"), (0, 2, "b"), (0, 3, "c"))
+    seen.loc[1, "at"], seen.loc[2, "line"] = None, None
+    assert objections(pa.RecordBatch.from_pandas(seen)).to_pylist() == [None, "no at", "no line"]
+    assert accepted(seen).tolist() == [True, False, False]
 
 
 def test_the_generator_is_seeded_and_in_the_order_of_time() -> None:
