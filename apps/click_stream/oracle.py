@@ -20,7 +20,12 @@ import pandas as pd
 Request: TypeAlias = tuple[int, str, str]
 Place: TypeAlias = tuple[str | None, int]
 
-COLUMNS = {"at": "datetime64[us, UTC]", "rank": "int32", "pattern": object, "count": "int64"}
+COLUMNS: dict[str, Any] = {
+    "at": "datetime64[us, UTC]",
+    "rank": "int32",
+    "pattern": object,
+    "count": "int64",
+}
 TEXT = r'"(?:\\.|[^\\"])*"'
 LOGGED = re.compile(
     r"(?P<host>\S+) \S+ (?P<user>\S+) \[(?P<time>[^\]]+)\] "
@@ -107,14 +112,13 @@ def _changes(
     patterns: Sequence[tuple[int, str]], params: Mapping[str, Any], *, until: float
 ) -> Iterator[tuple[int, Sequence[Place]]]:
     """The slides at which others rank first than at the slide before, or in another order."""
-    window, slide = (
-        _seconds(params.get(name, default))
-        for name, default in (("window", "15 minutes"), ("slide", "10 seconds"))
-    )
-    k, shown = params.get("k", 10), [None] * params.get("k", 10)
+    if not patterns:
+        return
+    window = _seconds(params.get("window", "15 minutes"))
+    slide, k = _seconds(params.get("slide", "10 seconds")), params.get("k", 10)
+    shown: list[str | None] = [None] * k
     times, names = [at for at, _ in patterns], [name for _, name in patterns]
-    first = times[0] // slide * slide if times else 0
-    for at in range(first, int(until) + 1 if times else 0, slide):
+    for at in range(times[0] // slide * slide, int(until) + 1, slide):
         counts = Counter(names[bisect_left(times, at - window) : bisect_left(times, at)])
         ranked = nsmallest(k, counts.items(), key=lambda counted: (-counted[1], counted[0]))
         ranking = [*ranked, *[(None, 0)] * (k - len(ranked))]

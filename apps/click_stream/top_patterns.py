@@ -95,7 +95,7 @@ class TopPatterns:
         settled, waiting = requests[requests["at"] < until], requests[requests["at"] >= until]
 
         counted = pd.concat([counted, self._ended(settled, since)])
-        counted = counted.groupby(["at", "pattern"], as_index=False)["count"].sum()
+        counted = counted.groupby(["at", "pattern"])["count"].sum().reset_index()
         output = changes(counted, window=self.window, k=self.k, since=since, until=until)
 
         recent = settled[settled["at"] >= until - self.within]

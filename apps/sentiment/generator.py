@@ -31,9 +31,8 @@ def records(events: int, seed: int) -> pd.DataFrame:
     """Tweets in the order of their times; the time between two swings by half around its mean."""
     random, number = np.random.default_rng(seed), np.arange(events)
     swing = 1 + np.sin(2 * np.pi * number / WAVE_TWEETS) / 2
-    at = START + np.cumsum(random.exponential(MEAN_GAP_MS, events) * swing).astype(
-        "timedelta64[ms]"
-    )
+    gaps = random.exponential(MEAN_GAP_MS, events) * swing
+    at = START + np.cumsum(gaps).astype("timedelta64[ms]")
     return pd.DataFrame(
         {
             "created_at": np.datetime_as_string(at, timezone="UTC"),

@@ -6,7 +6,7 @@ epoch whose watermark has reached its end, and has the tweets that came up to th
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ def windowed(
     window = _microseconds(params.get("window", "10 seconds"))
     slide = _microseconds(params.get("slide", "2 seconds"))
     delay = _microseconds(params.get("delay", "5 seconds"))
-    seen = _matching(rows, [word.lower() for word in params.get("keywords", KEYWORDS)])
+    seen = _matching(rows, {word.lower() for word in params.get("keywords", KEYWORDS)})
     watermarks = _watermarks(seen, delay, last_epoch)
 
     each = _in_windows(seen, window, slide)
@@ -44,7 +44,7 @@ def accepted(rows: pd.DataFrame) -> "pd.Series[bool]":
     return ~rows[["created_at", "id", "text"]].isna().any(axis=1)
 
 
-def _matching(rows: pd.DataFrame, keywords: Sequence[str]) -> pd.DataFrame:
+def _matching(rows: pd.DataFrame, keywords: Set[str]) -> pd.DataFrame:
     """A row for each keyword in a tweet, with the weights of the tweet's words together."""
     at = pd.to_datetime(rows["created_at"], utc=True).astype("datetime64[us, UTC]").astype("int64")
     found = [
