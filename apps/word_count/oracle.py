@@ -10,6 +10,7 @@ closed is still state, and not expected. Empty epochs move nothing, but windows 
 before them has outdated close in them.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,6 +42,39 @@ def expected(
     )
     counted = counted[(epochs <= closing) & (closing <= last_epoch)]
     return _by_epoch(counted, window, last_epoch)
+
+
+def lines(
+    rows: pd.DataFrame, params: Mapping[str, Any], *, last_epoch: int
+) -> dict[int, pd.DataFrame]:
+    """The same of text lines: `at` and `line` as the stream saw them, and `epoch`."""
+    window = _microseconds(params.get("window", "10 seconds"))
+    delay = _microseconds(params.get("delay", "5 seconds"))
+    seen = _words(rows)
+    watermarks = _watermarks(seen["at"].to_numpy(), seen["epoch"].to_numpy(), delay, last_epoch)
+    seen["end"] = seen["at"] - seen["at"] % window + window
+    seen["closing"] = np.searchsorted(watermarks, seen["end"], side="left")
+    counted = seen[seen["epoch"] <= seen["closing"]].groupby(["closing", "end", "word"])
+    totals = counted.size().rename("count").reset_index()
+    totals["window_end"] = _instants(totals["end"])
+    totals["window_start"] = _instants(totals["end"] - window)
+    return {
+        epoch: totals.loc[totals["closing"] == epoch, COLUMNS].reset_index(drop=True)
+        for epoch in range(last_epoch + 1)
+    }
+
+
+def accepted(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Whether a text line has a time and a text."""
+    return rows["at"].notna() & rows["line"].notna()
+
+
+def _words(rows: pd.DataFrame) -> pd.DataFrame:
+    """Each word of each line: letters and digits, with apostrophes inside, in lower case."""
+    at = pd.to_datetime(rows["at"], utc=True).astype("datetime64[us, UTC]").astype("int64")
+    words = [re.findall(r"[^\W_]+(?:'[^\W_]+)*", line.lower()) for line in rows["line"]]
+    each = pd.DataFrame({"at": at, "epoch": rows["epoch"].astype("int64"), "word": words})
+    return each.explode("word").dropna(subset="word").reset_index(drop=True)
 
 
 def _watermarks(at: Any, epochs: Any, delay: int, last_epoch: int) -> Any:

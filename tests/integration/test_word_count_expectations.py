@@ -1,10 +1,12 @@
-"""The expectations of the word count hold for its output and for nothing else."""
+"""The expectations of both word counts hold for their output and for nothing else."""
+
+from collections.abc import Callable
 
 import great_expectations as gx
 import pandas as pd
 import pytest
 
-from apps.word_count.expectations import suite
+from apps.word_count.expectations import lines, suite
 
 pytestmark = pytest.mark.integration
 
@@ -18,12 +20,12 @@ GOOD = pd.DataFrame(
 )
 
 
-def failed(frame: pd.DataFrame) -> list[str]:
+def failed(frame: pd.DataFrame, expected: Callable[[], gx.ExpectationSuite]) -> list[str]:
     """The kinds of expectation that a frame does not meet."""
     context = gx.get_context(mode="ephemeral")
     asset = context.data_sources.add_pandas("frames").add_dataframe_asset("frame")
     batch = asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
-    outcome = batch.validate(suite())
+    outcome = batch.validate(expected())
     return sorted(
         one.expectation_config.type.removeprefix("expect_")
         for one in outcome.results
@@ -31,16 +33,19 @@ def failed(frame: pd.DataFrame) -> list[str]:
     )
 
 
-def test_good_output_meets_them_and_so_does_none() -> None:
-    assert failed(GOOD) == []
-    assert failed(GOOD.iloc[:0]) == []
+@pytest.mark.parametrize("expected", [suite, lines])
+def test_good_output_meets_them_and_so_does_none(
+    expected: Callable[[], gx.ExpectationSuite],
+) -> None:
+    assert failed(GOOD, expected) == []
+    assert failed(GOOD.iloc[:0], expected) == []
 
 
+@pytest.mark.parametrize("expected", [suite, lines])
 @pytest.mark.parametrize(
     ("frame", "kind"),
     [
         (GOOD.assign(count=[0, 1]), "column_values_to_be_between"),
-        (GOOD.assign(word=["anchor", "spam"]), "column_values_to_be_in_set"),
         (
             GOOD.assign(word=GOOD["word"].where(GOOD["word"] != "wharf")),
             "column_values_to_not_be_null",
@@ -52,5 +57,23 @@ def test_good_output_meets_them_and_so_does_none() -> None:
         (GOOD.assign(extra=1), "table_columns_to_match_set"),
     ],
 )
-def test_output_that_is_wrong_is_found(frame: pd.DataFrame, kind: str) -> None:
-    assert failed(frame) == [kind]
+def test_output_that_is_wrong_is_found(
+    frame: pd.DataFrame, kind: str, expected: Callable[[], gx.ExpectationSuite]
+) -> None:
+    assert failed(frame, expected) == [kind]
+
+
+def test_the_demo_has_only_words_of_its_vocabulary() -> None:
+    assert failed(GOOD.assign(word=["anchor", "spam"]), suite) == ["column_values_to_be_in_set"]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (["anchor", "Wharf"], "column_values_to_match_regex"),
+        (["it's", "wharf."], "column_values_to_match_regex"),
+        (["anchor", "anchor"], "compound_columns_to_be_unique"),
+    ],
+)
+def test_words_of_lines_are_normalised_and_come_once_a_window(words: list[str], kind: str) -> None:
+    assert failed(GOOD.assign(word=words), lines) == [kind]

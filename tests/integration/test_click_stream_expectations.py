@@ -1,0 +1,51 @@
+"""The expectations of the click stream hold for its output and for nothing else."""
+
+import great_expectations as gx
+import pandas as pd
+import pytest
+
+from apps.click_stream.expectations import top_patterns
+
+pytestmark = pytest.mark.integration
+
+GOOD = pd.DataFrame(
+    {
+        "at": pd.to_datetime(["2026-01-01T00:00:10Z"] * 3),
+        "rank": [1, 2, 3],
+        "pattern": ["/ > /cart > /checkout", "/ > / > /", None],
+        "count": [7, 2, 0],
+    }
+)
+
+
+def failed(frame: pd.DataFrame) -> list[str]:
+    """The kinds of expectation that a frame does not meet."""
+    context = gx.get_context(mode="ephemeral")
+    asset = context.data_sources.add_pandas("frames").add_dataframe_asset("frame")
+    batch = asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
+    outcome = batch.validate(top_patterns())
+    return sorted(
+        one.expectation_config.type.removeprefix("expect_")
+        for one in outcome.results
+        if not one.success and one.expectation_config
+    )
+
+
+def test_good_output_meets_them_and_so_does_none() -> None:
+    assert failed(GOOD) == []
+    assert failed(GOOD.iloc[:0]) == []
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind"),
+    [
+        (GOOD.assign(rank=[0, 1, 2]), "column_values_to_be_between"),
+        (GOOD.assign(count=[7, 2, -1]), "column_values_to_be_between"),
+        (GOOD.assign(rank=[1, 1, 2]), "compound_columns_to_be_unique"),
+        (GOOD.assign(pattern=["/ /cart", "/", None]), "column_values_to_match_regex"),
+        (GOOD.assign(at=[None, *GOOD["at"][1:]]), "column_values_to_not_be_null"),
+        (GOOD.assign(extra=1), "table_columns_to_match_set"),
+    ],
+)
+def test_output_that_is_wrong_is_found(frame: pd.DataFrame, kind: str) -> None:
+    assert failed(frame) == [kind]

@@ -1,0 +1,55 @@
+"""The expectations of the sentiment query hold for its output and for nothing else."""
+
+import great_expectations as gx
+import pandas as pd
+import pytest
+
+from apps.sentiment.expectations import windowed
+
+pytestmark = pytest.mark.integration
+
+GOOD = pd.DataFrame(
+    {
+        "window_start": pd.to_datetime(["2026-01-01T00:00:00Z"] * 2),
+        "window_end": pd.to_datetime(["2026-01-01T00:00:10Z"] * 2),
+        "keyword": ["space", "taxi"],
+        "tweets": [1, 7],
+        "positive": [1, 2],
+        "negative": [0, 5],
+        "score": [3, -9],
+    }
+)
+
+
+def failed(frame: pd.DataFrame) -> list[str]:
+    """The kinds of expectation that a frame does not meet."""
+    context = gx.get_context(mode="ephemeral")
+    asset = context.data_sources.add_pandas("frames").add_dataframe_asset("frame")
+    batch = asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
+    outcome = batch.validate(windowed())
+    return sorted(
+        one.expectation_config.type.removeprefix("expect_")
+        for one in outcome.results
+        if not one.success and one.expectation_config
+    )
+
+
+def test_good_output_meets_them_and_so_does_none() -> None:
+    assert failed(GOOD) == []
+    assert failed(GOOD.iloc[:0]) == []
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind"),
+    [
+        (GOOD.assign(tweets=0, positive=0, negative=0), "column_values_to_be_between"),
+        (GOOD.assign(positive=8), "column_pair_values_a_to_be_greater_than_b"),
+        (GOOD.assign(negative=8), "column_pair_values_a_to_be_greater_than_b"),
+        (GOOD.assign(window_end=GOOD["window_start"]), "column_pair_values_a_to_be_greater_than_b"),
+        (GOOD.assign(keyword="taxi"), "compound_columns_to_be_unique"),
+        (GOOD.assign(score=[None, 1]), "column_values_to_not_be_null"),
+        (GOOD.assign(extra=1), "table_columns_to_match_set"),
+    ],
+)
+def test_output_that_is_wrong_is_found(frame: pd.DataFrame, kind: str) -> None:
+    assert failed(frame) == [kind]
