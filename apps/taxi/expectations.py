@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 PLACES = range(1, 11)
 TIMES = ("pickup_datetime", "dropoff_datetime")
-CELL_OF_300 = r"^([1-9]|[1-9]\d|[12]\d\d|300)\.([1-9]|[1-9]\d|[12]\d\d|300)$"
-CELL_OF_600 = r"^([1-9]|[1-9]\d|[1-5]\d\d|600)\.([1-9]|[1-9]\d|[1-5]\d\d|600)$"
+CELL_OF_300 = r"^(?:[1-9]\d?|[12]\d\d|300)\.(?:[1-9]\d?|[12]\d\d|300)$"
+CELL_OF_600 = r"^(?:[1-9]\d?|[1-5]\d\d|600)\.(?:[1-9]\d?|[1-5]\d\d|600)$"
 
 
 def frequent_routes() -> "ExpectationSuite":

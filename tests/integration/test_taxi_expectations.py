@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import great_expectations as gx
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -18,7 +17,7 @@ Suite = Callable[[], gx.ExpectationSuite]
 
 
 def told_by(query: Any) -> pd.DataFrame:
-    rows = generator.records(500, seed=1)
+    rows = generator.records(3_000, seed=1)
     for time in ("pickup_datetime", "dropoff_datetime"):
         rows[time] = pd.to_datetime(rows[time])
     output, _ = query.fold_of({})(rows.loc[oracle.accepted(rows), list(ORDER)], None)
@@ -63,7 +62,7 @@ def test_what_is_told_meets_them_and_so_does_nothing_told(good: pd.DataFrame, su
         (AREAS.assign(empty_taxis_in_cell_id_1=0), of_areas, "column_values_to_be_between"),
         (AREAS.assign(median_profit_in_cell_id_2=-1.0), of_areas, "column_values_to_be_between"),
         (
-            AREAS.assign(profitability_of_cell_10=np.float64(1e6)),
+            AREAS.assign(profitability_of_cell_10=1e6),
             of_areas,
             "column_pair_values_a_to_be_greater_than_b",
         ),
