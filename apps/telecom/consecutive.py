@@ -1,10 +1,14 @@
 """Pairs of consecutive records of a phone: a window of two records that advances by one."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+
+Places: TypeAlias = NDArray[np.intp]
+Answers: TypeAlias = NDArray[np.bool_]
 
 
 def in_order(rows: pd.DataFrame, last: pd.DataFrame | None, by: Sequence[str]) -> pd.DataFrame:
@@ -17,8 +21,9 @@ def in_order(rows: pd.DataFrame, last: pd.DataFrame | None, by: Sequence[str]) -
     by_phone = np.argsort(phone, kind="stable")
     ordered, phone = both.iloc[by_phone], phone[by_phone]
     place, head = np.arange(len(phone)), np.searchsorted(phone, phone)
-    new = _after(ordered, head, by) & _after(ordered, place - 1, by)
-    return ordered[(place == head) | new]
+    after = _after(ordered, head, by) & _after(ordered, place - 1, by)
+    stays: Answers = (place == head) | after
+    return ordered[stays]
 
 
 def pairs(ordered: pd.DataFrame) -> pd.DataFrame:
@@ -37,13 +42,13 @@ def last_of_each(ordered: pd.DataFrame) -> pd.DataFrame:
     return ordered[~_goes_on(ordered)]
 
 
-def _goes_on(ordered: pd.DataFrame) -> Any:
+def _goes_on(ordered: pd.DataFrame) -> Answers:
     """For each record: is the next one of the same phone?"""
     phone = ordered["phone"]
     return phone.eq(phone.shift(-1)).to_numpy()
 
 
-def _after(records: pd.DataFrame, places: Any, by: Sequence[str]) -> Any:
+def _after(records: pd.DataFrame, places: Places, by: Sequence[str]) -> Answers:
     """For each record: is it after the record at its place in `places`?"""
     after, level = np.zeros(len(records), dtype=bool), np.ones(len(records), dtype=bool)
     for column in by:

@@ -76,7 +76,7 @@ def _dial_in_bursts(caller: Any, callee: Any, random: np.random.Generator) -> An
     """Give 40 of 600 successive calls to a dialler, now and then, and say which calls these are."""
     events = len(caller)
     first = random.integers(0, max(events - 600, 1), events // 4000 + 1)
-    places = (first[:, None] + random.integers(0, 600, (len(first), 40))) % max(events, 1)
+    places = (first[:, None] + random.integers(0, 600, (len(first), 40))) % events
     dialler = random.integers(DIALLERS.start, DIALLERS.stop, (len(first), 1))
     free = ~_among(callee[places], DIALLERS)
     caller[places[free]] = np.broadcast_to(dialler, places.shape)[free]

@@ -17,6 +17,11 @@ def _side(phone: str, other: str) -> Column:
         "time",
         "duration",
         "price",
-        sf.col(f"{phone}_x").alias("x"),
-        sf.col(f"{phone}_y").alias("y"),
+        _place(f"{phone}_x").alias("x"),
+        _place(f"{phone}_y").alias("y"),
     )
+
+
+def _place(column: str) -> Column:
+    """With 0.0 for -0.0, which is the same place and not the same bytes."""
+    return sf.col(column) + sf.lit(0.0)
