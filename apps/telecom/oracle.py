@@ -55,8 +55,8 @@ def accepted(rows: pd.DataFrame) -> "pd.Series[bool]":
     """Which records can be true."""
     numbers = rows.drop(columns=["caller", "callee", "epoch"], errors="ignore").astype(float)
     return (
-        rows["caller"].notna()
-        & rows["callee"].notna()
+        rows["caller"].fillna("").ne("")
+        & rows["callee"].fillna("").ne("")
         & (rows["caller"] != rows["callee"])
         & numbers["time"].between(0, pd.Timestamp("2100-01-01T00:00:00Z").timestamp())
         & numbers["duration"].between(0, pd.Timedelta("1 day").total_seconds())

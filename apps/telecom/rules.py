@@ -12,8 +12,9 @@ PLACES = ("caller_x", "caller_y", "callee_x", "callee_y")
 
 def objections(batch: pa.RecordBatch) -> pa.StringArray:
     """Why a record is set aside: the first reason that applies, or null."""
+    unnamed = [pc.equal(pc.fill_null(batch[side], ""), "") for side in ("caller", "callee")]
     reasons = {
-        "a value is missing": reduce(pc.or_, map(pc.is_null, batch.columns)),
+        "a value is missing": reduce(pc.or_, [*map(pc.is_null, batch.columns), *unnamed]),
         "the phone calls itself": pc.equal(batch["caller"], batch["callee"]),
         "the time is not between 1970 and 2100": _outside(batch["time"], 0, YEAR_2100),
         "the duration is not between none and a day": _outside(batch["duration"], 0, DAY),

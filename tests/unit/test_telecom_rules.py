@@ -47,6 +47,7 @@ def test_no_value_may_be_missing(column: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
+        ({"caller": ""}, "a value is missing"),
         ({"callee": GOOD["caller"]}, "the phone calls itself"),
         ({"time": -1}, "the time is not between 1970 and 2100"),
         ({"time": 2**62}, "the time is not between 1970 and 2100"),
