@@ -1,6 +1,6 @@
 """Card transactions: people who shop near home, some who travel, and a few copied cards used far away."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -63,7 +63,8 @@ def _hours(events: int, random: np.random.Generator) -> Floats:
     """When they happen: the pace of a day swings between a fifth and nine fifths of its mean."""
     grid = np.linspace(0, events / EVENTS_PER_HOUR, 10_000)
     done = grid - 0.8 * np.sin(grid / 24 * 2 * np.pi) * 24 / (2 * np.pi)
-    return np.interp(np.sort(random.random(events)) * done[-1], done, grid)
+    hours: Floats = np.interp(np.sort(random.random(events)) * done[-1], done, grid)
+    return hours
 
 
 def _cities(card: Integers, hours: Floats, random: np.random.Generator) -> Integers:
@@ -77,5 +78,6 @@ def _cities(card: Integers, hours: Floats, random: np.random.Generator) -> Integ
     return np.where(random.random(len(card)) < COPIED, anywhere, city)
 
 
-def _where(placed: NDArray[np.bool_], degrees: Floats) -> NDArray[np.object_]:
-    return np.where(placed, degrees.round(5).astype(object), None)
+def _where(placed: NDArray[np.bool_], degrees: Floats) -> "pd.Series[Any]":
+    written = zip(degrees.round(5).tolist(), placed.tolist(), strict=True)
+    return pd.Series([one if there else None for one, there in written], dtype=object)

@@ -113,4 +113,5 @@ def _metres(one: pd.DataFrame, other: pd.DataFrame) -> NDArray[np.int64]:
         np.sin((north2 - north) / 2) ** 2
         + np.cos(north) * np.cos(north2) * np.sin((east2 - east) / 2) ** 2
     )
-    return np.rint(2 * EARTH_RADIUS_M * np.arcsin(np.sqrt(np.minimum(chord, 1)))).astype(np.int64)
+    metres: NDArray[np.float64] = 2 * EARTH_RADIUS_M * np.arcsin(np.sqrt(np.minimum(chord, 1)))
+    return metres.round().astype(np.int64)

@@ -42,7 +42,7 @@ def impossible_travel(
     at = pd.to_datetime(rows["event_time"], utc=True).astype("datetime64[us, UTC]").astype("int64")
     present = rows.assign(at=at)[rows["present"].to_numpy(dtype=bool)]
     by_epoch = dict(iter(present.groupby("epoch")))
-    newest: dict[str, int] = {}
+    newest: dict[Any, int] = {}
     cards: dict[str, Any] = {}
     found = {}
     for epoch in range(last_epoch + 1):
@@ -58,6 +58,7 @@ def impossible_travel(
 def _alarms(rows: pd.DataFrame, cards: dict[str, Any], params: Mapping[str, Any]) -> Iterator[Any]:
     """Walk through the transactions of an epoch; `cards` has the newest of each card."""
     fastest, near = params.get("max_kmh", 900), params.get("near_km", 10)
+    row: Any
     for row in rows.sort_values(["at", "transaction_id"]).itertuples(index=False):
         before = cards.setdefault(row.card, row)
         metres = _metres(before.latitude, before.longitude, row.latitude, row.longitude)

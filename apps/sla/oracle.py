@@ -8,6 +8,7 @@ past its start, the time to give up and the lateness, unless more of it has come
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def _by_request(events: pd.DataFrame) -> Any:
 
 def _verdict(
     seen: Sequence[tuple[int, str, int]], now: Any, stages: Sequence[str], params: Mapping[str, Any]
-) -> tuple[int, str, int, int | None] | None:
+) -> tuple[int, str, float, float | None] | None:
     """In which epoch it is told, what, when it was started and ended; `None` if it is still open."""
     within, give_up = (
         _microseconds(params.get(name, otherwise))
@@ -68,17 +69,16 @@ def _verdict(
     )
     epochs = sorted({epoch for epoch, _, _ in seen})
     for epoch, following in pairwise([*epochs, len(now)]):
-        first = [
-            min((at for come, name, at in seen if come <= epoch and name == stage), default=None)
+        times = [
+            min((at for come, name, at in seen if come <= epoch and name == stage), default=nan)
             for stage in stages
         ]
-        started, ended = first[0], first[-1]
-        if None not in first and first == sorted(first) and ended - started <= give_up:
-            return epoch, "conforming" if ended - started <= within else "late", started, ended
-        if started is not None:
-            given_up = max(epoch, int(np.argmax(now > started + give_up)))
-            if now[given_up] > started + give_up and given_up < following:
-                return given_up, "missing", started, None
+        took = times[-1] - times[0]
+        if took <= give_up and all(one <= next_one for one, next_one in pairwise(times)):
+            return epoch, "conforming" if took <= within else "late", times[0], times[-1]
+        for later in range(epoch, following):
+            if now[later] > times[0] + give_up:
+                return later, "missing", times[0], None
     return None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 COLUMNS = ["window_start", "window_end", "entry", "events", "checksum", "payload_bytes"]
 
@@ -19,35 +20,37 @@ def load(
     rows: pd.DataFrame, params: Mapping[str, Any], *, last_epoch: int
 ) -> dict[int, pd.DataFrame]:
     """The exact output of every epoch from 0 to `last_epoch`."""
-    window = pd.Timedelta(params.get("window", "1 minute"))
+    window = pd.Timedelta(params.get("window", "1 minute")) // pd.Timedelta(microseconds=1)
     times = pd.to_datetime(rows["event_time"], utc=True).astype("datetime64[us, UTC]")
     delay = pd.Timedelta(params.get("delay", "10 seconds"))
-    start = times.dt.floor(window)
+    start = times.astype("int64") // window * window
+    end = _instants(start + window)
     known = pd.DataFrame(
         {
             "epoch": rows["epoch"],
-            "window_start": start,
-            "window_end": (start + window).astype("datetime64[us, UTC]"),
+            "window_start": _instants(start),
+            "window_end": end,
             "entry": entries(rows, params),
             "checksum": [checksum(n, params.get("cpu_rounds", 10)) for n in rows["offset"]],
-            "closing": _closing(start + window, times, rows["epoch"], delay, last_epoch),
+            "closing": _closing(end, times, rows["epoch"], delay, last_epoch),
         }
     )
     counted = known[(known["epoch"] <= known["closing"]) & (known["closing"] <= last_epoch)]
     return _totals(counted, params.get("payload_bytes", 256), last_epoch)
 
 
-def entries(rows: pd.DataFrame, params: Mapping[str, Any]) -> "pd.Series[int]":
+def entries(rows: pd.DataFrame, params: Mapping[str, Any]) -> NDArray[np.int64]:
     """The entry that each row belongs to."""
     keys, skew = params.get("keys"), params.get("skew", 0.0)
+    offsets = rows["offset"].to_numpy(dtype=np.int64)
     if keys is None:
-        return rows["offset"]
+        return offsets
     if skew == 0:
-        return rows["offset"] % keys
+        return offsets % keys
     edges = np.arange(1, keys + 2, dtype=float)
     weights = np.log(edges) if skew == 1 else (edges ** (1 - skew) - 1) / (1 - skew)
-    place = np.searchsorted(weights / weights[-1], rows["value"], side="right") - 1
-    return pd.Series(place, rows.index)
+    found: NDArray[np.int64] = np.searchsorted(weights / weights[-1], rows["value"], side="right")
+    return found - 1
 
 
 def checksum(number: int, rounds: int) -> int:
@@ -77,3 +80,7 @@ def _totals(counted: pd.DataFrame, payload_bytes: int, last_epoch: int) -> dict[
         epoch: totals.loc[totals["closing"] == epoch, COLUMNS].reset_index(drop=True)
         for epoch in range(last_epoch + 1)
     }
+
+
+def _instants(microseconds: "pd.Series[Any]") -> "pd.Series[Any]":
+    return pd.to_datetime(microseconds, unit="us", utc=True).astype("datetime64[us, UTC]")
