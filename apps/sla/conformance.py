@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, functions as sf
 
 from apps.folding import Fold, fold_by_key
+from apps.sla.vocabulary import CONFORMING, LATE, MISSING, STAGES
 
 KEY = ("service",)
 ORDER = ("event_time", "service", "request_id", "stage")
 INTO = "service string, request_id string, verdict string, started_at timestamp, ended_at timestamp"
-STAGES = ("requested", "started", "answered")
-CONFORMING, LATE, MISSING, OPEN = "conforming", "late", "missing", "open"
+OPEN = "open"
 
 
 def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:

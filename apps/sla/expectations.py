@@ -5,11 +5,12 @@ Great Expectations is imported when a suite is asked for: it brings Spark, and t
 
 from typing import TYPE_CHECKING
 
+from apps.sla.vocabulary import VERDICTS
+
 if TYPE_CHECKING:
     from great_expectations import ExpectationSuite
 
 NEVER_NULL = ("service", "request_id", "verdict", "started_at")
-VERDICTS = ("conforming", "late", "missing")
 
 
 def conformance() -> "ExpectationSuite":

@@ -3,9 +3,10 @@
 import numpy as np
 import pandas as pd
 
+from apps.sla.vocabulary import STAGES
+
 FORMAT = "jsonl"
 COLUMNS = "event_time timestamp, service string, request_id string, stage string"
-STAGES = ("requested", "started", "answered")
 START = np.datetime64("2026-01-01T00:00:00", "ms")
 REQUESTS_PER_SECOND = 15
 SERVICES = 12

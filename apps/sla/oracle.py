@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from apps.sla.vocabulary import CONFORMING, LATE, MISSING, STAGES
+
 COLUMNS = {
     "service": "object",
     "request_id": "object",
@@ -21,7 +23,6 @@ COLUMNS = {
     "started_at": "datetime64[us, UTC]",
     "ended_at": "datetime64[us, UTC]",
 }
-STAGES = ("requested", "started", "answered")
 
 
 def conformance(
@@ -38,8 +39,9 @@ def conformance(
         before = np.concatenate([[-np.inf], clock])[of_service["epoch"].to_numpy()]
         counting = of_service[of_service["at"] >= before - lateness]
         for request, seen in _by_request(counting):
-            verdict = _verdict(seen, clock - lateness, stages, params)
-            told += [(verdict[0], service, request, *verdict[1:])] if verdict else []
+            if verdict := _verdict(seen, clock - lateness, stages, params):
+                epoch, *what = verdict
+                told.append((epoch, service, request, *what))
     return _by_epoch(told, last_epoch)
 
 
@@ -74,11 +76,11 @@ def _verdict(
             for stage in stages
         ]
         took = times[-1] - times[0]
-        if took <= give_up and all(one <= next_one for one, next_one in pairwise(times)):
-            return epoch, "conforming" if took <= within else "late", times[0], times[-1]
+        if took <= give_up and all(one <= other for one, other in pairwise(times)):
+            return epoch, CONFORMING if took <= within else LATE, times[0], times[-1]
         for later in range(epoch, following):
             if now[later] > times[0] + give_up:
-                return later, "missing", times[0], None
+                return later, MISSING, times[0], None
     return None
 
 
@@ -86,10 +88,10 @@ def _by_epoch(told: Sequence[tuple[Any, ...]], last_epoch: int) -> dict[int, pd.
     frame = pd.DataFrame(told, columns=["epoch", *COLUMNS])
     for moment in ("started_at", "ended_at"):
         frame[moment] = pd.to_datetime(frame[moment].astype("Int64"), unit="us", utc=True)
-    of_epoch = dict(iter(frame.astype(COLUMNS).groupby("epoch")))
+    frame = frame.astype(COLUMNS)
+    of_epoch = dict(iter(frame.groupby("epoch")[list(COLUMNS)]))
     return {
-        epoch: of_epoch.get(epoch, frame.iloc[:0])[list(COLUMNS)].astype(COLUMNS)
-        for epoch in range(last_epoch + 1)
+        epoch: of_epoch.get(epoch, frame[list(COLUMNS)].iloc[:0]) for epoch in range(last_epoch + 1)
     }
 
 

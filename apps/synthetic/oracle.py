@@ -20,19 +20,20 @@ def load(
     rows: pd.DataFrame, params: Mapping[str, Any], *, last_epoch: int
 ) -> dict[int, pd.DataFrame]:
     """The exact output of every epoch from 0 to `last_epoch`."""
-    window = pd.Timedelta(params.get("window", "1 minute")) // pd.Timedelta(microseconds=1)
-    times = pd.to_datetime(rows["event_time"], utc=True).astype("datetime64[us, UTC]")
-    delay = pd.Timedelta(params.get("delay", "10 seconds"))
-    start = times.astype("int64") // window * window
-    end = _instants(start + window)
+    window, delay = (
+        pd.Timedelta(params.get(name, otherwise)) // pd.Timedelta(microseconds=1)
+        for name, otherwise in (("window", "1 minute"), ("delay", "10 seconds"))
+    )
+    at = pd.to_datetime(rows["event_time"], utc=True).astype("datetime64[us, UTC]").astype("int64")
+    end = at // window * window + window
     known = pd.DataFrame(
         {
             "epoch": rows["epoch"],
-            "window_start": _instants(start),
-            "window_end": end,
+            "window_start": _instants(end - window),
+            "window_end": _instants(end),
             "entry": entries(rows, params),
             "checksum": [checksum(n, params.get("cpu_rounds", 10)) for n in rows["offset"]],
-            "closing": _closing(end, times, rows["epoch"], delay, last_epoch),
+            "closing": np.searchsorted(_watermarks(at, rows["epoch"], delay, last_epoch), end),
         }
     )
     counted = known[(known["epoch"] <= known["closing"]) & (known["closing"] <= last_epoch)]
@@ -41,7 +42,8 @@ def load(
 
 def entries(rows: pd.DataFrame, params: Mapping[str, Any]) -> NDArray[np.int64]:
     """The entry that each row belongs to."""
-    keys, skew = params.get("keys"), params.get("skew", 0.0)
+    keys: int | None = params.get("keys")
+    skew = params.get("skew", 0.0)
     offsets = rows["offset"].to_numpy(dtype=np.int64)
     if keys is None:
         return offsets
@@ -61,12 +63,10 @@ def checksum(number: int, rounds: int) -> int:
     return int(text[:8], 16)
 
 
-def _closing(ends: Any, times: Any, epochs: Any, delay: pd.Timedelta, last_epoch: int) -> Any:
-    """The epoch that puts a window out; one more than the last if none does."""
-    newest = times.dt.floor("ms").groupby(epochs).max().reindex(range(last_epoch + 1))
-    watermarks = (newest.cummax().ffill() - delay).shift(1)
-    reached = watermarks.fillna(pd.Timestamp(0, tz="UTC")).to_numpy()
-    return np.searchsorted(reached, ends.to_numpy(), side="left")
+def _watermarks(at: Any, epochs: Any, delay: int, last_epoch: int) -> Any:
+    """The watermark that is applied in each epoch, in microseconds."""
+    newest = (at // 1000 * 1000).groupby(epochs).max().reindex(range(last_epoch + 1))
+    return (newest.cummax().ffill() - delay).shift(1).fillna(0).to_numpy()
 
 
 def _totals(counted: pd.DataFrame, payload_bytes: int, last_epoch: int) -> dict[int, pd.DataFrame]:

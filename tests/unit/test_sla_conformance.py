@@ -10,7 +10,8 @@ from hypothesis import given, settings, strategies as st
 from apps.flaws import Flaws
 from apps.folding import _read, _written
 from apps.sla import generator, oracle
-from apps.sla.conformance import ORDER, STAGES, fold_of
+from apps.sla.conformance import ORDER, fold_of
+from apps.sla.vocabulary import STAGES
 
 START = pd.Timestamp("2026-01-01")
 A, B, C = STAGES
