@@ -14,7 +14,7 @@ Answers: TypeAlias = NDArray[np.bool_]
 def in_order(rows: pd.DataFrame, last: pd.DataFrame | None, by: Sequence[str]) -> pd.DataFrame:
     """The last record of each phone and the new ones after it, phone by phone.
 
-    Records that are not after the last one of their phone are left out: they came too late, or twice.
+    Records not after the last one of their phone are left out: they came too late, or twice.
     """
     both = pd.concat([last, rows], ignore_index=True)
     phone, _ = pd.factorize(both["phone"])

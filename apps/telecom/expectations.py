@@ -54,7 +54,7 @@ def consumption_control() -> "ExpectationSuite":
 
 
 def calls_histogram() -> "ExpectationSuite":
-    """Windows have a length, and a number of calls is in one of them once, with a caller or more."""
+    """Windows have a length, and a number of calls is in one of them once, with some callers."""
     return _suite("calls_histogram", HISTOGRAM, *_counts("callers", each=["calls"]))
 
 

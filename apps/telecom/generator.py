@@ -1,8 +1,9 @@
-"""Call records of a mobile network: who calls whom, when, for how long, at what price, from where to where.
+"""Call records of a mobile network: who calls whom, when, for how long, at what price, and where.
 
-Calls follow the hours of the day, and some phones call much more than others. Planted among them are
-business phones with long calls abroad, diallers with bursts of short calls, and cloned phones, which call
-from two places far apart. Places are metres on a map, and a phone moves slowly around its home.
+Calls follow the hours of the day, and some phones call much more than others. Planted among them
+are business phones with long calls abroad, diallers with bursts of short calls, and cloned phones,
+which call from two places far apart. Places are metres on a map, and a phone moves slowly around
+its home.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
-"""Phones that move faster than anything on the ground: two consecutive calls too far apart for their times.
+"""Phones faster than anything on the ground: two consecutive calls too far apart for their times.
 
-State is the last record of each phone, until it is too old to be paired with any record that may come.
+State is the last record of each phone, until it is too old for a pair with any that may come.
 """
 
 from collections.abc import Mapping

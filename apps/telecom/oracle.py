@@ -1,12 +1,14 @@
-"""What the telecom queries must have put out, from their definitions, without Spark and without their code.
+"""What the telecom queries must have put out, from their definitions, without Spark or their code.
 
-Pairs: the records of an epoch are gone through phone by phone in the order of time, with the last one of
-each phone remembered for ever; a record that is not after it is passed over. The queries find the same
-while no record comes later than their `delay`, since until then they forget nothing that matters.
+Pairs: the records of an epoch are gone through phone by phone in the order of time, with the last
+one of each phone remembered for ever; a record that is not after it is passed over. The queries
+find the same while no record comes later than their `delay`, since until then they forget nothing
+that matters.
 
-Windows: Spark moves the watermark between epochs. The one applied in an epoch is the greatest time seen in
-the epochs before it, less the delay, and at least 1970. A window is put out in the first epoch whose
-watermark reaches its end, and counts the records that came until then, that epoch's own included.
+Windows: Spark moves the watermark between epochs. The one applied in an epoch is the greatest time
+seen in the epochs before it, less the delay, and at least 1970. A window is put out in the first
+epoch whose watermark reaches its end, and counts the records that came until then, that epoch's own
+included.
 """
 
 import math

@@ -23,7 +23,7 @@ OUTPUT = (
 
 
 def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
-    """Pairs of consecutive calls of a phone of which the second begins before the first has ended."""
+    """Pairs of consecutive calls of a phone: the second begins before the first has ended."""
     calls = sides(df).select(
         "phone",
         sf.col("time").alias("start"),

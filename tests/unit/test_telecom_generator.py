@@ -1,4 +1,4 @@
-"""The generated calls are the same for a seed, in order, possible, and such that every query finds something."""
+"""Generated calls are the same for a seed, in order, possible, and every query finds something."""
 
 from importlib import import_module, resources
 

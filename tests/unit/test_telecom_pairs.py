@@ -1,4 +1,4 @@
-"""High mobility and overlapping calls: their folds, by hand and against the oracle, without Spark."""
+"""Folds of high mobility and overlapping calls, by hand and against the oracle, without Spark."""
 
 from collections.abc import Iterator, Mapping
 from types import ModuleType

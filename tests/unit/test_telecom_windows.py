@@ -1,4 +1,4 @@
-"""What windows and lists must put out, worked out by hand: examples of StreamCloud, as corrected."""
+"""What windows and lists must put out, by hand: examples of StreamCloud, as corrected."""
 
 from typing import Any
 
