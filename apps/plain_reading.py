@@ -22,11 +22,16 @@ def _instant(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
+def _truth(value: str | bool) -> bool:  # noqa: FBT001 - as JSON has it, or as text
+    return {"true": True, "false": False}[str(value).lower()]
+
+
 _FROM_TEXT: Mapping[str, Convert] = {
     "bigint": int,
     "int": int,
     "double": float,
     "string": str,
+    "boolean": _truth,
     "timestamp": _instant,
     "timestamp_ntz": datetime.fromisoformat,
 }
@@ -35,9 +40,11 @@ _DTYPES = {
     "int": "int32",
     "double": "float64",
     "string": "object",
+    "boolean": "bool",
     "timestamp": "datetime64[us, UTC]",
     "timestamp_ntz": "datetime64[us]",
 }
+_NULLABLE = {"int64": "Int64", "int32": "Int32", "bool": "boolean"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +66,22 @@ def read(query: Query, path: Path) -> PlainFile:
             try:
                 good.append(tuple(_values(line, types, query.declaration["source"]["format"])))
                 numbers.append(number)
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, AttributeError):
                 aside.append(number)
-    rows = pd.DataFrame(good, columns=list(types)).astype(
-        {name: _DTYPES[kind] for name, kind in types.items()}
-    )
+    frame = pd.DataFrame(good, columns=list(types), dtype=object)
+    rows = pd.DataFrame({name: _typed(frame[name], kind) for name, kind in types.items()})
     accepted = query.accepted(rows)
     refused = [number for number, one in zip(numbers, accepted, strict=True) if not one]
     return PlainFile(
         rows[accepted.to_numpy()].reset_index(drop=True), tuple(sorted(aside + refused))
     )
+
+
+def _typed(values: "pd.Series[Any]", kind: str) -> "pd.Series[Any]":
+    """A column as pandas has it; with nulls in it, whole numbers and truths need types of their own."""
+    dtype = _DTYPES[kind]
+    nullable = values.isna().any() and dtype in _NULLABLE
+    return values.astype(_NULLABLE[dtype] if nullable else dtype)
 
 
 def columns(query: Query) -> dict[str, str]:
@@ -82,11 +95,11 @@ def _values(line: str, types: Mapping[str, str], kind: str) -> Iterator[Any]:
     if len(written) != len(types):
         raise ValueError(f"{len(written)} values for {len(types)} columns")
     for value, type_ in zip(written, types.values(), strict=True):
-        yield _FROM_TEXT[type_](value)
+        yield None if value is None or value == "" else _FROM_TEXT[type_](value)
 
 
 def _written(line: str, types: Mapping[str, str], kind: str) -> Sequence[Any]:
     if kind == "csv":
         return next(csv.reader([line]))
     document = json.loads(line)
-    return [document[name] for name in types]
+    return [document.get(name) for name in types]

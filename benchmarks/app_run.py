@@ -134,7 +134,7 @@ def declare(query: Query, root: Path, folder: Path, *, epoch_rows: int) -> None:
     source: Mapping[str, Any] = query.declaration["source"]
     declaration = {
         **query.declaration,
-        "source": {**source, "path": str(folder), "settle": 0, "poll": 0.1},
+        "source": {**source, "path": str(folder), "settle": 0.1, "poll": 0.1},
         "epoch": {"rows": epoch_rows, "seconds": 0.3, "silence": 0.5},
         "tier": "passive_replication",
     }

@@ -17,14 +17,14 @@ from typing import Any
 from apps.catalogue import queries
 from benchmarks.harness import Benchmark
 
-EVENTS, EPOCHS = 400_000, 20
+EVENTS, EPOCHS = 300_000, 6
 CORES = (1, 2)
 MOST_GROWTH = 1.3
 THESIS = {"taxi": 12_000, "energy_outlier": 10_000}
 REPO = Path(__file__).parent.parent
 NOTES = (
     f"{EVENTS:,} generated events of each application in {EPOCHS} files, an epoch each, with late, missing, "
-    "doubled and malformed ones among them; events a second after three epochs to warm up, with the "
+    "doubled and malformed ones among them; events a second after two epochs to warm up, with the "
     "epoch log, the ledger, the Delta table and the dead-letter table, without snapshots. `state_mb` is what a "
     "snapshot after the last epoch would hold, `growth` the state after the last epoch over the one after two thirds of them. "
     "Every row that was put out, and every record that was set aside, is held against the application's oracle. "

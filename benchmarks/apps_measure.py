@@ -17,9 +17,10 @@ from apps.flaws import Flaws
 from apps.generate import generate
 from benchmarks.app_run import AppRun, app_run, app_session, checkpoint_of, declare
 from resources.vault.cut import cut
+from streaming.checkpoint import last_committed
 from streaming.spec import ReplicaSpec
 
-WARM_UP_EPOCHS = 3
+WARM_UP_EPOCHS = 2
 SEED = 1
 
 
@@ -35,13 +36,16 @@ def measure(
     declare(query, root / query.stream, folder, epoch_rows=events // epochs)
     with app_run(query, root / query.stream, folder) as run:
         spec = run.replica("one")
+        checkpoint = checkpoint_of(spec)
         running = run.start(spark, spec)
         run.finish(running)
         proof = run.prove()
         return {
             "query": query.stream,
             "events_per_second": _pace(run),
-            "state_bytes": sum(file.size_bytes for file in cut(checkpoint_of(spec), _last(run))),
+            "state_bytes": sum(
+                file.size_bytes for file in cut(checkpoint, last_committed(checkpoint) or 0)
+            ),
             "state_growth": _growth(spark, spec, epochs),
             "rows_in": proof.rows_in,
             "rows_out": proof.rows_out,
@@ -90,8 +94,8 @@ def main() -> int:
     """Measure those that are asked for, one after the other."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cores", type=int, default=1)
-    parser.add_argument("--events", type=int, default=400_000)
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--events", type=int, default=300_000)
+    parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--only", default="", help="names that begin with this")
     given = parser.parse_args()

@@ -138,12 +138,16 @@ def _missing(log: Sequence[Epoch], entries: Sequence[LedgerEntry], last_epoch: i
 
 
 def _plain(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Instants as microseconds, whole numbers as int64, text as Python's own."""
+    """Instants as microseconds, numbers as int64 or, with nulls among them, as float64, text as Python's own."""
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         return column.astype("datetime64[us, UTC]").astype("int64")
+    if pd.api.types.is_datetime64_dtype(column):
+        return column.astype("datetime64[us]").astype("int64")
     if pd.api.types.is_integer_dtype(column):
-        return column.astype("int64")
-    return column if pd.api.types.is_float_dtype(column) else column.astype(object)
+        return column.astype("float64" if column.isna().any() else "int64")
+    if pd.api.types.is_float_dtype(column):
+        return column.astype("float64")
+    return column.astype(object).where(column.notna(), None)
 
 
 def _few(epochs: Sequence[int]) -> str:
