@@ -1,4 +1,4 @@
-"""The access log of a shop: visitors walk from page to page, and which products they look at changes."""
+"""The access log of a shop: visitors walk from page to page, and fashions change."""
 
 import numpy as np
 import numpy.typing as npt
@@ -60,7 +60,7 @@ def records(events: int, seed: int) -> pd.DataFrame:
 
 
 def _walks(random: np.random.Generator, seconds: Ints) -> Ints:
-    """The pages of each session: a step depends on the page before, a product on the fashion of the hour."""
+    """The pages of each session: a step depends on the page before, a product on the fashion."""
     kinds = np.zeros_like(seconds)
     for step in range(1, MOST_REQUESTS):
         chance = random.random((len(kinds), 1))

@@ -1,9 +1,10 @@
 """What the click stream must have put out, recomputed from the definition without Spark.
 
-After epoch k every second before the newest request of epochs 0 to k, less `delay`, is settled. A request of a
-second that was settled before its epoch is ignored. All others are put in the order of their times, so that the
-patterns of a visitor do not depend on when his requests came. At every slide the patterns of the window before it
-are counted anew; the first epoch that settles all of them puts the slide's ranking out.
+After epoch k every second before the newest request of epochs 0 to k, less `delay`, is settled. A
+request of a second that was settled before its epoch is ignored. All others are put in the order of
+their times, so that the patterns of a visitor do not depend on when the requests came. At every
+slide the patterns of the window before it are counted anew; the first epoch that settles all of
+them puts the slide's ranking out.
 """
 
 import re

@@ -12,7 +12,8 @@ Ints = npt.NDArray[np.int64]
 def changes(counted: pd.DataFrame, *, window: int, k: int, since: int, until: int) -> pd.DataFrame:
     """The first `k` patterns at each time after `since`, up to `until`, at which they change.
 
-    `counted` are patterns with the time at which they come into the ranking; they leave it a `window` later.
+    `counted` are patterns with the time at which they enter the ranking; a `window` later they
+    leave it.
     """
     codes, patterns = pd.factorize(counted["pattern"], sort=True)
     shown: Ints | None = None
@@ -31,7 +32,7 @@ def changes(counted: pd.DataFrame, *, window: int, k: int, since: int, until: in
 def _counts(
     counted: pd.DataFrame, codes: Ints, *, window: int, since: int, until: int
 ) -> Iterator[tuple[int, Ints]]:
-    """How often each pattern is in the window, by its code: at `since`, and whenever that changes."""
+    """How often each code is in the window: at `since`, and whenever that changes."""
     comes, number = counted["at"].to_numpy(), counted["count"].to_numpy()
     at = np.concatenate([comes, comes + window])
     order = np.argsort(at, kind="stable")

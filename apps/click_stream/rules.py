@@ -10,7 +10,7 @@ FINE = pa.scalar(None, pa.string())
 
 
 def objections(batch: pa.RecordBatch) -> pa.StringArray:
-    """For each line why it is set aside, or null; a date must exist, which its digits do not tell."""
+    """For each line why it is set aside, or null; digits alone do not tell if a date exists."""
     lines = batch.column("line")
     is_line = pc.fill_null(pc.match_substring_regex(lines, LINE), fill_value=False)
     written = pc.replace_substring_regex(lines, LINE, rf"\{TIME}")

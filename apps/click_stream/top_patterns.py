@@ -1,11 +1,11 @@
-"""The most frequent click patterns: what visitors ask for one after the other, ranked over a sliding window.
+"""The most frequent click patterns: what visitors ask for in a row, ranked over a sliding window.
 
-A pattern is `length` requests of one visitor in a row, the last at most `within` after the first; each request
-ends at most one. Every `slide` the patterns that ended within the last `window` are ranked, and the first `k` are
-given out if others are among them than before, or in another order.
+A pattern is `length` requests of one visitor in a row, the last at most `within` after the first;
+each request ends at most one. Every `slide` the patterns that ended within the last `window` are
+ranked, and the first `k` are given out if others are among them than before, or in another order.
 
-Requests wait for `delay`, so that those which come late take their place in time; what comes later than that
-is ignored. All times are whole seconds, as in the log.
+Requests wait for `delay`, so that those which come late take their place in time; what comes later
+than that is ignored. All times are whole seconds, as in the log.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ NOTHING = pd.DataFrame({"at": [], "visitor": [], "text": [], "count": []}).astyp
 
 
 def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
-    """The first `k` patterns, each time that they change; a place that nobody holds has no pattern."""
+    """The first `k` patterns whenever they change; a place that none holds has no pattern."""
     top = fold_by_key(_requests(df), fold_of(params), key=KEY, order=ORDER, into=OUTPUT)
     return top.withColumn("at", sf.timestamp_seconds("at"))
 
@@ -70,7 +70,7 @@ def _seconds(interval: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopPatterns:
-    """The fold. It keeps the requests that a later one may follow, and the patterns of the window, counted."""
+    """The fold: it keeps requests that others may follow, and the window's counted patterns."""
 
     length: int
     within: int

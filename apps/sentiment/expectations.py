@@ -12,7 +12,7 @@ COLUMNS = ("window_start", "window_end", "keyword", "tweets", "positive", "negat
 
 
 def windowed() -> "ExpectationSuite":
-    """Columns, no gaps in them, a keyword once a window, no more moods than tweets, windows with a length."""
+    """Columns, no gaps, a keyword once a window, no more moods than tweets, windows' lengths."""
     from great_expectations import ExpectationSuite, expectations as gxe
 
     return ExpectationSuite(

@@ -1,4 +1,4 @@
-"""Tweets: most have no keyword, some are about one, in a mood that turns, and more are written at some times."""
+"""Tweets: most have no keyword, the others a mood that turns, and their rate swings."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""The words that carry a mood, with their weights, and the keywords that are followed unless others are asked for."""
+"""The words that carry a mood, with their weights, and the keywords to follow by default."""
 
 KEYWORDS = ("cloud", "election", "energy", "football", "phone", "space", "taxi", "weather")
 

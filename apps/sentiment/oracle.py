@@ -1,8 +1,9 @@
 """What the sentiment query must have put out, computed in one batch with pandas and no Spark.
 
-Spark moves the watermark between epochs only: in epoch k it is the greatest time of a tweet with a keyword in the
-epochs before, cut to milliseconds, less the delay, and it never goes back. A window is put out once, by the first
-epoch whose watermark has reached its end, and has the tweets that came up to that epoch.
+Spark moves the watermark between epochs only: in epoch k it is the greatest time of a tweet with a
+keyword in the epochs before, cut to milliseconds, less the delay, and it never goes back. A window
+is put out once, by the first epoch whose watermark has reached its end, and has the tweets that
+came up to that epoch.
 """
 
 import re

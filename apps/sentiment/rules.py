@@ -1,4 +1,4 @@
-"""Which tweets are set aside although they can be read: those that lack a value, as notices of deletion do."""
+"""Which tweets are set aside although they can be read: those that lack a value."""
 
 import pyarrow as pa
 import pyarrow.compute as pc

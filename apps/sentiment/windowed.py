@@ -1,4 +1,4 @@
-"""The mood of tweets by keyword, over a sliding window: the workload of the adaptive controller's evaluation."""
+"""The mood of tweets by keyword, over a sliding window."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ DIGEST_CHARACTERS = 64
 
 
 def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
-    """Tweets, cheerful ones, gloomy ones and the sum of their scores, for each `window` and keyword.
+    """Tweets, cheerful and gloomy ones, and the sum of their scores, for each window and keyword.
 
     The watermark stands behind the filter: only tweets with a keyword move it.
     """
@@ -57,7 +57,7 @@ def _score(words: Column) -> Column:
 
 
 def _number(payload_bytes: int) -> Column:
-    """How many tweets there are; with a payload they are kept to be counted, so the state grows with the rate."""
+    """How many tweets; with a payload each is kept to be counted, so the state follows the rate."""
     if not payload_bytes:
         return sf.count("*")
     return sf.size(sf.collect_list(_payload(payload_bytes)))

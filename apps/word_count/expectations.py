@@ -45,6 +45,8 @@ def lines() -> "ExpectationSuite":
                 column_A="window_end", column_B="window_start"
             ),
             gxe.ExpectCompoundColumnsToBeUnique(column_list=["window_start", "word"]),
-            gxe.ExpectColumnValuesToMatchRegex(column="word", regex=r"^[^\WA-Z_]+('[^\WA-Z_]+)*$"),
+            gxe.ExpectColumnValuesToMatchRegex(
+                column="word", regex=r"^[^\WA-Z_]+(?:'[^\WA-Z_]+)*$"
+            ),
         ],
     )

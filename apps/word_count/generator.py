@@ -1,4 +1,4 @@
-"""Lines of text as people write them: a few words often, most of them seldom, in any case and with punctuation."""
+"""Lines of text as people write them: few words often, most seldom, punctuation, capitals."""
 
 from itertools import product
 

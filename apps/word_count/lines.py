@@ -11,7 +11,8 @@ WORD = r"[\p{L}\p{N}]+(?:'[\p{L}\p{N}]+)*"
 def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     """Count each word in each `window`, and give a window out once it is `delay` in the past.
 
-    The watermark stands behind the mapper, so it follows the words: a line without any moves nothing.
+    The watermark stands behind the mapper, so it follows the words: a line without
+    any does not move it.
     """
     words = sf.regexp_extract_all(sf.lower("line"), sf.lit(WORD), sf.lit(0))
     return (

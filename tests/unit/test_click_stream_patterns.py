@@ -1,4 +1,4 @@
-"""The fold of the click stream against its oracle, without Spark, and against examples worked out by hand."""
+"""The fold of the click stream, without Spark: against its oracle, and examples by hand."""
 
 import re
 from collections.abc import Iterator
@@ -150,7 +150,7 @@ def test_flawed_requests_in_random_epochs_are_ranked_as_the_oracle_says() -> Non
     random = np.random.default_rng(7)
     arriving = Flaws(late=0.05).arriving(records(6_000, seed=7), random)
     epochs = np.sort(random.integers(0, 12, len(arriving)))
-    params = {"window": "1 minute", "within": "1 minute"}
+    params = {"window": "1 minute", "within": "1 minute", "delay": "3 seconds"}
     assert_as_expected(arriving.assign(epoch=epochs), params)
 
 

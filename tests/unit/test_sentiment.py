@@ -1,4 +1,4 @@
-"""The mood of tweets: the oracle against examples worked out by hand, and what the generator writes."""
+"""The mood of tweets: the oracle against examples by hand, and what the generator writes."""
 
 import pandas as pd
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Words of text lines: the oracle against examples worked out by hand, and what the generator writes."""
+"""Words of text lines: the oracle against examples by hand, and what the generator writes."""
 
 import pandas as pd
 import pyarrow as pa
