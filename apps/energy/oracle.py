@@ -51,10 +51,8 @@ Loads: TypeAlias = dict[int, list[tuple[int, Plug, int]]]
 
 def accepted(rows: pd.DataFrame) -> "pd.Series[bool]":
     """Whether a record can be a reading at all."""
-    there = rows[["timestamp", "value", "property", *PLUG]].notna().all(axis=1)
-    known = rows["property"].isin([0, 1]) & rows["timestamp"].ge(0)
-    named = rows[list(PLUG)].ge(0).all(axis=1) & rows[list(PLUG)].lt(2**20).all(axis=1)
-    return there & known & named & rows["value"].between(0, np.inf, inclusive="left")
+    limits = {"timestamp": 2**32 - 1, "value": 1e6, "property": 1} | dict.fromkeys(PLUG, 2**20 - 1)
+    return pd.DataFrame({of: rows[of].between(0, most) for of, most in limits.items()}).all(axis=1)
 
 
 def completion(
@@ -188,8 +186,9 @@ class _House:
         back = [target - day * (self._day // window) for day in range(1, self._days + 1)]
         averages = [self._average(window, plug, number) for number in back]
         past = [average for average in averages if average is not None]
-        known = [] if (now := self._average(window, plug, target - 2)) is None else [now]
-        known += [median(past)] if past else []
+        known = [] if not past else [median(past)]
+        if (now := self._average(window, plug, target - 2)) is not None:
+            known.append(now)
         return floor(sum(known) / len(known) + 0.5) if known else None
 
     def _average(self, window: int, plug: Plug, number: int) -> int | None:
@@ -210,7 +209,7 @@ def _closings(
         held = before[before["step"] > step - span]
         is_above = held.groupby("plug")["load"].median() > held["load"].median()
         shares: dict[int, list[bool]] = defaultdict(list)
-        for code, above in is_above.items():
+        for code, above in zip(is_above.index.tolist(), is_above.tolist(), strict=True):
             shares[plugs[code][0]].append(above)
         yield int(readings["epoch"].iloc[at]), step, shares
 

@@ -9,7 +9,7 @@ window has, and not on how many readings.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -34,9 +34,10 @@ TYPES = {
     "plugs": "int32",
     "ratio": "float64",
 }
+STORED = {"step": np.int64, "load": np.int32, "count": np.int32}
 
 Change: TypeAlias = tuple[int, int, int, int, int, float]
-Ratios: TypeAlias = dict[int, float]
+Ratios: TypeAlias = dict[int, float | None]
 """What was last put out of each house."""
 
 
@@ -76,11 +77,10 @@ class Watching:
         held, said = (come.iloc[:0], [{} for _ in self.windows]) if kept is None else _read(kept)
         clock = int((come["step"].head(1) if kept is None else held["step"]).max())
         changes: list[Change] = []
-        for at, window in enumerate(self.windows):
-            for step, shares in _closings(held, come, clock, window // self.every):
+        for window, ratios in zip(self.windows, said, strict=True):
+            for step, news in _closings(held, come, clock, window // self.every, ratios):
                 end = (step + 1) * self.every
-                changes += _changes(end, window, shares, said[at])
-                said[at] = {house: share.ratio for house, share in shares.items()}
+                changes += [(end, window, *change) for change in _changes(news, ratios)]
         output = pd.DataFrame(changes, columns=list(TYPES)).astype(TYPES)
         return output, _written(self._recent(held, come, clock), said)
 
@@ -97,33 +97,35 @@ class Watching:
 
     def _recent(self, held: pd.DataFrame, come: pd.DataFrame, clock: int) -> pd.DataFrame:
         """What was in the longest window when the last step was closed, and what came since."""
-        steps = np.union1d([clock], np.maximum(come["step"], clock))
         both = _added_up(held, come)
-        if len(steps) == 1:
-            return both
-        return both[both["step"] > steps[-2] - max(self.windows) // self.every]
+        *closed, _ = np.union1d([clock], np.maximum(come["step"], clock)).tolist()
+        oldest: int = closed[-1] - max(self.windows) // self.every if closed else -1
+        return both[both["step"] > oldest]
 
 
 def _closings(
-    held: pd.DataFrame, come: pd.DataFrame, clock: int, span: int
+    held: pd.DataFrame, come: pd.DataFrame, clock: int, span: int, houses: Iterable[int]
 ) -> Iterator[tuple[int, dict[int, Share]]]:
-    """Each step that a reading of a later one closes, and the shares in the window up to it."""
+    """Each step that a reading of a later one closes, and what is new in the window up to it."""
     held, come = (part[part["step"] > clock - span] for part in (held, come))
-    sliding, leaving = Sliding(held), deque(_tuples(_added_up(held, come)))
+    sliding, leaving = Sliding(held, houses), deque(_tuples(_added_up(held, come)))
     for step, plug, load, count in _tuples(come):
         if step > clock:
             while leaving[0][0] <= clock - span:
                 _, old_plug, old_load, old_count = leaving.popleft()
                 sliding.add(old_plug, old_load, -old_count)
-            yield clock, sliding.shares()
+            yield clock, sliding.news()
             clock = step
         sliding.add(plug, load, count)
 
 
-def _changes(end: int, window: int, shares: Mapping[int, Share], said: Ratios) -> Iterator[Change]:
-    for house, share in sorted(shares.items()):
-        if share.ratio != said.get(house):
-            yield end, window, house, share.above, share.plugs, share.ratio
+def _changes(news: Mapping[int, Share], said: Ratios) -> Iterator[tuple[int, int, int, float]]:
+    """The shares that are not what was last said of their house."""
+    for house, share in sorted(news.items()):
+        ratio = share.ratio
+        if ratio is not None and ratio != said.get(house):
+            yield house, share.above, share.plugs, ratio
+        said[house] = ratio
 
 
 def _added_up(*counted: pd.DataFrame) -> pd.DataFrame:
@@ -140,20 +142,20 @@ def _written(counted: pd.DataFrame, said: Sequence[Ratios]) -> pd.DataFrame:
     by_plug = counted.sort_values(["plug", "step"])
     plugs, first = np.unique(by_plug["plug"].to_numpy(), return_index=True)
     lists = {
-        column: np.split(by_plug[column].to_numpy(), first[1:])
-        for column in ("step", "load", "count")
+        column: np.split(by_plug[column].to_numpy(dtype=kind), first[1:])
+        for column, kind in STORED.items()
     }
-    ratios = [[of.get(house, np.nan) for of in said] for house in house_of(plugs).tolist()]
+    ratios = [[of.get(house) for of in said] for house in house_of(plugs).tolist()]
     return pd.DataFrame({"plug": plugs, **lists, "ratios": ratios})
 
 
 def _read(kept: pd.DataFrame) -> tuple[pd.DataFrame, list[Ratios]]:
     sizes = kept["step"].map(len)
-    lists = {column: np.concatenate(kept[column]) for column in ("step", "load", "count")}
+    lists = {column: np.concatenate(kept[column]) for column in STORED}
     counted = pd.DataFrame({"plug": np.repeat(kept["plug"].to_numpy(), sizes), **lists})
     houses = house_of(kept["plug"]).tolist()
     said = [
-        {house: ratio for house, ratio in zip(houses, ratios, strict=True) if ratio == ratio}
-        for ratios in np.stack(kept["ratios"]).T.tolist()
+        {house: ratio for house, ratio in zip(houses, ratios, strict=True) if pd.notna(ratio)}
+        for ratios in np.stack(kept["ratios"].tolist()).T.tolist()
     ]
     return counted, said
