@@ -34,7 +34,7 @@ TYPES = {
     "plugs": "int32",
     "ratio": "float64",
 }
-STORED = {"step": np.int64, "load": np.int32, "count": np.int32}
+STORED = {"step": np.int64, "load": np.int64, "count": np.int32}
 
 Change: TypeAlias = tuple[int, int, int, int, int, float]
 Ratios: TypeAlias = dict[int, float | None]
@@ -75,7 +75,7 @@ class Watching:
         """Close each step that the readings leave behind."""
         come = self._counted(rows)
         held, said = (come.iloc[:0], [{} for _ in self.windows]) if kept is None else _read(kept)
-        clock = int((come["step"].head(1) if kept is None else held["step"]).max())
+        clock = int(come["step"].iloc[0] if kept is None else held["step"].max())
         changes: list[Change] = []
         for window, ratios in zip(self.windows, said, strict=True):
             for step, news in _closings(held, come, clock, window // self.every, ratios):
