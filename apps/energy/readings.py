@@ -1,0 +1,18 @@
+"""The readings of load that the queries take: as they were reported, or completed first."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, functions as sf
+
+from apps.energy import completion
+from apps.energy.vocabulary import LOAD, PLUG
+
+
+def loads(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
+    """`timestamp`, plug and `load` of each reading; with `complete`, of synthetic ones, too."""
+    if params.get("complete", True):
+        found = completion.build(df, params)
+    else:
+        found = df.where(sf.col("property") == LOAD).withColumnRenamed("value", "load")
+    return found.select("timestamp", *PLUG, "load")

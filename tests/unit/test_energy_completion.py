@@ -1,0 +1,90 @@
+"""Data completion, worked out by hand: readings once a minute, counters in Wh."""
+
+import pandas as pd
+import pytest
+
+from apps.energy import oracle
+from apps.energy.completion import ORDER, fold_of
+from apps.energy.vocabulary import LOAD, WORK
+
+PARAMS = {"period": 60}
+Seen = tuple[int, int, int, float]
+
+
+def readings(*seen: Seen) -> pd.DataFrame:
+    """Readings of one plug as (epoch, second, property, value)."""
+    rows = pd.DataFrame(seen, columns=["epoch", "timestamp", "property", "value"])
+    return rows.assign(id=range(len(rows)), house_id=1, household_id=2, plug_id=3)
+
+
+def completed(rows: pd.DataFrame) -> list[tuple[int, float, int, bool]]:
+    """What the fold puts out, which the oracle must agree with."""
+    fold, kept, found = fold_of(PARAMS), None, []
+    expected = oracle.completion(rows, PARAMS, last_epoch=rows["epoch"].max())
+    for epoch, come in rows.groupby("epoch"):
+        output, kept = fold(come.sort_values(list(ORDER), ignore_index=True), kept)
+        pd.testing.assert_frame_equal(output, expected[epoch])
+        found.append(output)
+    frame = pd.concat(found)[["timestamp", "load", "seconds", "synthetic"]]
+    return list(frame.itertuples(index=False, name=None))
+
+
+def test_energy_that_no_load_accounts_for_becomes_the_mean_load_of_the_time_without_one() -> None:
+    """3 Wh are 10,800 W·s; two minutes at 60 W are 7,200 of them; 3,600 are left for a minute."""
+    seen = readings(
+        (0, 0, WORK, 10.0), (0, 60, LOAD, 60.0), (0, 180, LOAD, 60.0), (0, 180, WORK, 10.003)
+    )  # fmt: skip
+    assert completed(seen) == [
+        (60, 60.0, 60, False),
+        (180, 60.0, 60, False),
+        (180, 60.0, 60, True),
+    ]
+
+
+def test_a_long_gap_has_one_reading_that_says_how_long_it_was() -> None:
+    seen = readings((0, 0, WORK, 1.0), (1, 7200, WORK, 1.1))
+    assert completed(seen) == [(7200, 50.0, 7200, True)]
+
+
+@pytest.mark.parametrize(
+    ("loads", "work"),
+    [
+        ([60.0, 60.0], 10.002),  # all is accounted for
+        ([90.0, 60.0], 10.002),  # more than all
+        ([30.0, 30.0], 10.002),  # too little, but there is no time without a reading
+        ([60.0], 10.0),  # the counter has not moved
+        ([60.0], 9.0),  # it has started anew
+    ],
+)
+def test_nothing_is_made_up_otherwise(loads: list[float], work: float) -> None:
+    told = [(0, 60 * at, LOAD, load) for at, load in enumerate(loads, 1)]
+    found = completed(readings((0, 0, WORK, 10.0), *told, (0, 120, WORK, work)))
+    assert not any(synthetic for *_, synthetic in found)
+
+
+def test_a_counter_that_stands_still_does_not_end_the_sum() -> None:
+    seen = readings(
+        (0, 0, WORK, 1.0), (0, 60, LOAD, 20.0), (1, 60, WORK, 1.0), (1, 180, LOAD, 20.0),
+        (2, 180, WORK, 1.001),
+    )  # fmt: skip
+    assert completed(seen)[-1] == (180, 20.0, 60, True)
+
+
+def test_after_a_counter_started_anew_it_is_trusted_again() -> None:
+    seen = readings((0, 0, WORK, 5.0), (0, 60, WORK, 0.001), (1, 120, WORK, 0.002))
+    assert completed(seen) == [(120, 60.0, 60, True)]
+
+
+def test_readings_that_come_late_or_twice_are_left_out() -> None:
+    seen = readings(
+        (0, 60, LOAD, 1.0), (0, 60, LOAD, 1.0), (0, 180, LOAD, 3.0),
+        (1, 60, LOAD, 1.0), (1, 120, LOAD, 2.0), (1, 240, LOAD, 4.0),
+    )  # fmt: skip
+    assert [(at, load) for at, load, *_ in completed(seen)] == [(60, 1.0), (180, 3.0), (240, 4.0)]
+
+
+def test_work_before_the_first_load_and_load_before_the_first_work_are_no_gaps() -> None:
+    seen = readings(
+        (0, 60, LOAD, 5.0), (0, 120, WORK, 7.0), (0, 180, LOAD, 60.0), (0, 180, WORK, 7.001)
+    )
+    assert [synthetic for *_, synthetic in completed(seen)] == [False, False]
