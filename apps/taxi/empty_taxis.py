@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 
-from apps.taxi.recent import Recent, Trip
+from apps.taxi.recent import Recent
+from apps.taxi.trips import Trip
 
 
 class EmptyTaxis:
@@ -12,13 +13,13 @@ class EmptyTaxis:
     """
 
     def __init__(self, window: int) -> None:
-        self.trips = Recent(window)
+        self._trips = Recent(window)
         self._last: dict[int, Trip] = {}
         self.in_area: dict[int, int] = defaultdict(int)
 
     def take(self, trip: Trip) -> list[int] | None:
         """The areas with one more or one fewer; `None` if the trip is too old."""
-        left = self.trips.admit(trip)
+        left = self._trips.admit(trip)
         if left is None:
             return None
         gone = [old for old in left if self._last[old.taxi] == old]

@@ -15,8 +15,9 @@ from pyspark.sql import DataFrame
 from apps.folding import Fold, fold_by_key
 from apps.taxi.grid import ROUTE_SIDE, names
 from apps.taxi.ranking import PLACES, Ranking
-from apps.taxi.recent import KEY, ORDER, Recent, Trip, kept_trips, microseconds, new_trips
+from apps.taxi.recent import Recent
 from apps.taxi.telling import TIMES, Change, Item, changes, places, times
+from apps.taxi.trips import KEY, ORDER, Trip, each, in_window, microseconds, new_trips
 
 CELLS = ROUTE_SIDE * ROUTE_SIDE
 ROUTES = [f"start_cell_id_{n} string, end_cell_id_{n} string" for n in range(1, PLACES + 1)]
@@ -36,17 +37,16 @@ def fold_of(params: Mapping[str, Any]) -> Fold:
 def _fold(
     rows: pd.DataFrame, kept: pd.DataFrame | None, *, window: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    routes = _Routes(window)
     new = new_trips(rows, kept, ROUTE_SIDE)
-    found = changes(routes, kept=kept_trips(kept), new=new)
-    return _output(found), routes.trips.kept()
+    found = changes(_Routes(window), kept=each(kept), new=each(new))
+    return _output(found), in_window(kept, new, window)
 
 
 class _Routes:
     """The trips of the window by route: how many, and when the newest ended."""
 
     def __init__(self, window: int) -> None:
-        self.trips = Recent(window)
+        self._trips = Recent(window)
         self._count: dict[int, int] = defaultdict(int)
         self._newest: dict[int, int] = {}
         self._touched: set[int] = set()
@@ -54,7 +54,7 @@ class _Routes:
 
     def take(self, trip: Trip) -> None:
         """Count a trip, and no longer those that are too old by now."""
-        left = self.trips.admit(trip)
+        left = self._trips.admit(trip)
         if left is None:
             return
         route = _route(trip)

@@ -52,25 +52,36 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 def records(events: int, seed: int) -> pd.DataFrame:
     """So many trips of a fleet that fits, in the order in which they ended."""
     random = np.random.default_rng(seed)
-    taxis = events // TRIPS_EACH + 1
-    start, end = _places(random, taxis), _places(random, taxis)
-    end[random.random(end.shape[:2]) < OFF_THE_GRID] = PHILADELPHIA
-    miles = 0.2 + 1.3 * np.hypot(*np.moveaxis((end - start) * MILES, 2, 0))
-    seconds = np.rint(90 + miles * 230 * random.lognormal(0, 0.25, miles.shape))
-    pickup = _pickups(random, seconds)
-    start[random.random(start.shape[:2]) < NO_POSITION] = 0.0
-
-    first = np.argsort(pickup + seconds, axis=None, kind="stable")[:events]
-    taxi = np.broadcast_to(np.arange(taxis), pickup.shape)
-    chosen = (column.reshape(-1, *column.shape[2:])[first] for column in (start, end, miles))
+    driven = _driven(random, (ROUNDS, events // TRIPS_EACH + 1))
     return _written(
-        random, taxi.ravel()[first], pickup.ravel()[first], seconds.ravel()[first], *chosen
+        random, driven.sort_values("dropoff", kind="stable", ignore_index=True)[:events]
     )
 
 
-def _places(random: np.random.Generator, taxis: int) -> Floats:
+def _driven(random: np.random.Generator, shape: tuple[int, int]) -> pd.DataFrame:
+    """All trips of each round and taxi, with times in seconds after the start."""
+    start, end = _places(random, shape), _places(random, shape)
+    end[random.random(shape) < OFF_THE_GRID] = PHILADELPHIA
+    miles = 0.2 + 1.3 * np.hypot(*np.moveaxis((end - start) * MILES, 2, 0))
+    seconds = np.rint(90 + miles * 230 * random.lognormal(0, 0.25, shape))
+    pickup = _pickups(random, seconds)
+    start[random.random(shape) < NO_POSITION] = 0.0
+    return pd.DataFrame(
+        {
+            "taxi": np.broadcast_to(np.arange(shape[1]), shape).ravel(),
+            "pickup": pickup.ravel(),
+            "dropoff": (pickup + seconds).ravel(),
+            "miles": miles.ravel(),
+            "start_longitude": start[..., 0].ravel(),
+            "start_latitude": start[..., 1].ravel(),
+            "end_longitude": end[..., 0].ravel(),
+            "end_latitude": end[..., 1].ravel(),
+        }
+    )
+
+
+def _places(random: np.random.Generator, shape: tuple[int, int]) -> Floats:
     """Longitude and latitude for each round and taxi: mostly near a busy place."""
-    shape = (ROUNDS, taxis)
     busy = PLACES[random.choice(len(PLACES), shape, p=WEIGHTS / WEIGHTS.sum())]
     near = busy + random.normal(0, 0.0015, (*shape, 2))
     anywhere = MIDTOWN + random.normal(0, 0.04, (*shape, 2))
@@ -78,7 +89,7 @@ def _places(random: np.random.Generator, taxis: int) -> Floats:
 
 
 def _pickups(random: np.random.Generator, seconds: Floats) -> Floats:
-    """When each trip begins, in seconds after the start: a while after the one before it ended."""
+    """When each trip begins: a while after the one before it ended."""
     now = random.uniform(0, 1800, seconds.shape[1])
     begun = np.empty_like(seconds)
     for number, lasting in enumerate(seconds):
@@ -89,31 +100,24 @@ def _pickups(random: np.random.Generator, seconds: Floats) -> Floats:
     return begun
 
 
-def _written(
-    random: np.random.Generator,
-    taxi: npt.NDArray[np.int64],
-    pickup: Floats,
-    seconds: Floats,
-    start: Floats,
-    end: Floats,
-    miles: Floats,
-) -> pd.DataFrame:
-    fare = 2.5 + np.ceil(miles * 5) / 2
-    by_card = random.random(len(taxi)) < 0.55
-    tip = np.where(by_card, (fare * random.uniform(0.1, 0.3, len(taxi))).round(2), 0.0)
-    tolls = np.where(miles > 9, 4.8, 0.0)
+def _written(random: np.random.Generator, driven: pd.DataFrame) -> pd.DataFrame:
+    """The trips in the columns of the challenge, paid for by the mile."""
+    fare = 2.5 + np.ceil(driven["miles"] * 5) / 2
+    by_card = random.random(len(driven)) < 0.55
+    tip = (fare * random.uniform(0.1, 0.3, len(driven))).round(2).where(by_card, 0.0)
+    tolls = np.where(driven["miles"] > 9, 4.8, 0.0)
     return pd.DataFrame(
         {
-            "medallion": _digests("taxi", taxi),
-            "hack_license": _digests("driver", taxi),
-            "pickup_datetime": _text(pickup),
-            "dropoff_datetime": _text(pickup + seconds),
-            "trip_time_in_secs": seconds.astype(np.int64),
-            "trip_distance": miles.round(2),
-            "pickup_longitude": start[:, 0].round(6),
-            "pickup_latitude": start[:, 1].round(6),
-            "dropoff_longitude": end[:, 0].round(6),
-            "dropoff_latitude": end[:, 1].round(6),
+            "medallion": _digests("taxi", driven["taxi"]),
+            "hack_license": _digests("driver", driven["taxi"]),
+            "pickup_datetime": _text(driven["pickup"]),
+            "dropoff_datetime": _text(driven["dropoff"]),
+            "trip_time_in_secs": (driven["dropoff"] - driven["pickup"]).astype(np.int64),
+            "trip_distance": driven["miles"].round(2),
+            "pickup_longitude": driven["start_longitude"].round(6),
+            "pickup_latitude": driven["start_latitude"].round(6),
+            "dropoff_longitude": driven["end_longitude"].round(6),
+            "dropoff_latitude": driven["end_latitude"].round(6),
             "payment_type": np.where(by_card, "CRD", "CSH"),
             "fare_amount": fare,
             "surcharge": 0.0,
@@ -125,16 +129,15 @@ def _written(
     )
 
 
-def _digests(kind: str, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.object_]:
+def _digests(kind: str, numbers: "pd.Series[int]") -> "pd.Series[str]":
     """Names made unreadable with MD5, as in the public data."""
-    highest = numbers.max(initial=-1)
-    made = [
-        hashlib.md5(f"{kind} {number}".encode(), usedforsecurity=False).hexdigest().upper()
-        for number in range(highest + 1)
-    ]
-    return np.array(made, dtype=object)[numbers]
+    made = {
+        number: hashlib.md5(f"{kind} {number}".encode(), usedforsecurity=False).hexdigest().upper()
+        for number in numbers.unique()
+    }
+    return numbers.map(made)
 
 
-def _text(seconds: Floats) -> list[str]:
-    written = np.datetime_as_string(START + seconds.astype("timedelta64[s]"))
-    return [time.replace("T", " ") for time in written.tolist()]
+def _text(seconds: "pd.Series[float]") -> list[str]:
+    times = START + seconds.to_numpy().astype("timedelta64[s]")
+    return [time.replace("T", " ") for time in np.datetime_as_string(times).tolist()]

@@ -113,16 +113,15 @@ def _first_too_old(trips: pd.DataFrame, window: int) -> Ints:
 
 
 def _standing(trips: pd.DataFrame, window: int) -> pd.DataFrame:
-    """From which trip to which a taxi stands in an area: until it is known to have left, or too old."""
+    """From which trip to which a taxi stands in an area: until a later trip of it is told."""
     until = _first_too_old(trips, window).tolist()
     times = list(zip(trips[ENDED], trips[BEGUN], strict=True))
     last: dict[str, int] = {}
     for number, taxi in enumerate(trips["medallion"]):
-        before = last.get(taxi, number)
-        if times[before] > times[number]:
-            until[number] = number  # it has been elsewhere since
+        if taxi in last:
+            earlier, last[taxi] = sorted((last[taxi], number), key=times.__getitem__)
+            until[earlier] = min(until[earlier], number)
         else:
-            until[before] = min(until[before], number) if before < number else until[before]
             last[taxi] = number
     return pd.DataFrame(
         {"key": trips["end"], "at": trips.index, "until": until, "cents": TAXI, "ended": 0}

@@ -19,8 +19,8 @@ from apps.taxi.empty_taxis import EmptyTaxis
 from apps.taxi.fares import AreasOf, Fares, started, started_or_ended
 from apps.taxi.grid import AREA_SIDE, OUTSIDE, names
 from apps.taxi.ranking import PLACES, Ranking
-from apps.taxi.recent import KEY, ORDER, Trip, kept_trips, microseconds, new_trips
 from apps.taxi.telling import TIMES, Change, Item, changes, places, times
+from apps.taxi.trips import KEY, ORDER, Trip, each, in_window, microseconds, new_trips
 
 AREAS = [
     f"profitable_cell_id_{n} string, empty_taxis_in_cell_id_{n} bigint, "
@@ -54,15 +54,15 @@ def _fold(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     areas = _Areas(EmptyTaxis(taxis), Fares(fares, areas_of))
     new = new_trips(rows, kept, AREA_SIDE)
-    found = changes(areas, kept=kept_trips(kept), new=new)
-    return _output(found), areas.taxis.trips.kept()
+    found = changes(areas, kept=each(kept), new=each(new))
+    return _output(found), in_window(kept, new, taxis)
 
 
 class _Areas:
     """The fares and the empty taxis of each area, and what it is worth to be there."""
 
     def __init__(self, taxis: EmptyTaxis, fares: Fares) -> None:
-        self.taxis = taxis
+        self._taxis = taxis
         self._fares = fares
         self._touched: set[int] = set()
         self._figures: dict[int, Item] = {}
@@ -70,7 +70,7 @@ class _Areas:
 
     def take(self, trip: Trip) -> None:
         """Count a trip, and no longer those that are too old by now."""
-        touched = self.taxis.take(trip)
+        touched = self._taxis.take(trip)
         if touched is not None:
             self._touched.update(touched, self._fares.take(trip))
 
@@ -83,7 +83,7 @@ class _Areas:
         return None if best is None else [self._figures[area] for area in best]
 
     def _rank(self, area: int) -> None:
-        empty, figures = self.taxis.in_area.get(area), self._fares.figures(area)
+        empty, figures = self._taxis.in_area.get(area), self._fares.figures(area)
         if empty and figures:
             twice_median, newest = figures
             self._figures[area] = (area, empty, twice_median)

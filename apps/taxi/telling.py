@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from apps.taxi.grid import OUTSIDE, IntArray
 from apps.taxi.ranking import PLACES
-from apps.taxi.recent import Trip
+from apps.taxi.trips import Trip
 
 Item: TypeAlias = tuple[int, ...]
 """What is told of one place in the list, beginning with a cell."""

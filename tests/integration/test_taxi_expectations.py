@@ -9,7 +9,7 @@ import pytest
 
 from apps.taxi import frequent_routes, generator, oracle, profitable_areas
 from apps.taxi.expectations import frequent_routes as of_routes, profitable_areas as of_areas
-from apps.taxi.recent import ORDER
+from apps.taxi.trips import ORDER
 
 pytestmark = pytest.mark.integration
 

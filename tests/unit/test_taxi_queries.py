@@ -15,7 +15,7 @@ import pytest
 from apps.flaws import Flaws
 from apps.folding import _read, _written
 from apps.taxi import frequent_routes, generator, oracle, profitable_areas
-from apps.taxi.recent import ORDER
+from apps.taxi.trips import ORDER
 
 START = pd.Timestamp("2013-01-14T08:00:00")
 PHILADELPHIA = (-75.16, 39.95)
@@ -297,7 +297,9 @@ def test_only_the_trips_of_the_window_are_kept(query: ModuleType) -> None:
 
 @pytest.mark.parametrize("query", [frequent_routes, profitable_areas])
 def test_an_epoch_without_a_trip_on_the_grid_tells_nothing(query: ModuleType) -> None:
-    rows = trips({"ended": 0, "start": A, "end": PHILADELPHIA})
+    outside = {"ended": 0, "start": A, "end": PHILADELPHIA}
+    rows = trips(outside, {**outside, "epoch": 1}, {"ended": 1, "start": A, "end": A, "epoch": 2})
     told, expected = by_fold(query, rows, {}), by_oracle(query, rows, {})
-    assert told[0].empty
-    assert list(told[0].columns) == list(expected[0].columns)
+    assert [len(frame) for frame in told.values()] == [0, 0, 1]
+    for epoch, frame in told.items():
+        pd.testing.assert_frame_equal(frame, expected[epoch], check_exact=True)
