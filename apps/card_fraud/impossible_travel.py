@@ -63,7 +63,7 @@ class _Journeys:
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Compare, and keep the newest of each card."""
         known = rows if kept is None else pd.concat([kept, self._in_time(rows, kept)])
-        card = pd.factorize(known["card"])[0]
+        card = known.groupby(["issuer", "card"], sort=False).ngroup().to_numpy(dtype=np.int64)
         by_card = np.argsort(card, kind="stable")
         known, card = known.iloc[by_card], card[by_card]
         newest = _newest_so_far(known, card)
