@@ -63,7 +63,7 @@ class _Journeys:
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Compare, and keep the newest of each card."""
         known = rows if kept is None else pd.concat([kept, self._in_time(rows, kept)])
-        card = pd.factorize(known["card"])[0]
+        card = known.groupby(["issuer", "card"], sort=False).ngroup().to_numpy()
         by_card = np.argsort(card, kind="stable")
         known, card = known.iloc[by_card], card[by_card]
         newest = _newest_so_far(known, card)
@@ -95,7 +95,7 @@ class _Journeys:
         return newest[newest["event_time"] >= now - anywhere - self.lateness]
 
 
-def _newest_so_far(known: pd.DataFrame, card: NDArray[np.int64]) -> NDArray[np.int64]:
+def _newest_so_far(known: pd.DataFrame, card: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     """Where the newest transaction of its card stands, up to each one."""
     times = known["event_time"]
     is_newest = times.to_numpy() == times.groupby(card).cummax().to_numpy()

@@ -43,7 +43,7 @@ def impossible_travel(
     present = rows.assign(at=at)[rows["present"].to_numpy(dtype=bool)]
     by_epoch = dict(iter(present.groupby("epoch")))
     newest: dict[Any, int] = {}
-    cards: dict[str, Any] = {}
+    cards: dict[Any, Any] = {}
     found = {}
     for epoch in range(last_epoch + 1):
         come = by_epoch.get(epoch, present.iloc[:0])
@@ -55,12 +55,12 @@ def impossible_travel(
     return found
 
 
-def _alarms(rows: pd.DataFrame, cards: dict[str, Any], params: Mapping[str, Any]) -> Iterator[Any]:
+def _alarms(rows: pd.DataFrame, cards: dict[Any, Any], params: Mapping[str, Any]) -> Iterator[Any]:
     """Walk through the transactions of an epoch; `cards` has the newest of each card."""
     fastest, near = params.get("max_kmh", 900), params.get("near_km", 10)
     row: Any
     for row in rows.sort_values(["at", "transaction_id"]).itertuples(index=False):
-        before = cards.setdefault(row.card, row)
+        before = cards.setdefault((row.issuer, row.card), row)
         metres = _metres(before.latitude, before.longitude, row.latitude, row.longitude)
         hours = abs(row.at - before.at) / 3_600_000_000
         if metres > near * 1000 and metres / 1000 > fastest * hours:
@@ -69,7 +69,7 @@ def _alarms(rows: pd.DataFrame, cards: dict[str, Any], params: Mapping[str, Any]
                 *(before.transaction_id, before.at, metres),
             )
         if row.at >= before.at:
-            cards[row.card] = row
+            cards[row.issuer, row.card] = row
 
 
 def _metres(north: float, east: float, north2: float, east2: float) -> int:

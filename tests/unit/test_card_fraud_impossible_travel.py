@@ -86,6 +86,11 @@ def test_cards_have_nothing_to_do_with_each_other() -> None:
     assert alarms(pd.concat(both)) == []
 
 
+def test_banks_may_give_the_same_number_to_different_cards() -> None:
+    both = [rows((0, 0, BERLIN)), rows((0, 0.1, PARIS)).assign(issuer="other")]
+    assert alarms(pd.concat(both)) == []
+
+
 def test_the_same_transaction_twice_is_one_place() -> None:
     one = rows((0, 0, BERLIN))
     assert alarms(pd.concat([one, one])) == []
