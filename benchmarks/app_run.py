@@ -135,7 +135,7 @@ def declare(query: Query, root: Path, folder: Path, *, epoch_rows: int) -> None:
     declaration = {
         **query.declaration,
         "source": {**source, "path": str(folder), "settle": 0.1, "poll": 0.1},
-        "epoch": {"rows": epoch_rows, "seconds": 0.3, "silence": 0.5},
+        "epoch": {"rows": epoch_rows, "seconds": 0.3, "silence": 2},
         "tier": "passive_replication",
     }
     streams = root / "configs" / "streams"
