@@ -16,7 +16,7 @@ COLUMNS = (
     "id bigint, timestamp bigint, value double, property int, "
     "plug_id int, household_id int, house_id int"
 )
-START = 1_377_986_400  # 2013-09-01, when the recording of the challenge begins
+START = 1_377_986_400  # midnight of 2013-09-01 in Germany, when the challenge's recording begins
 PERIOD = 60
 PLUGS_OF_HOUSES = ((5, 3), (4, 2), (3, 2), (3,), (2,))
 """For each house, how many plugs each of its households has."""

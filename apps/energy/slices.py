@@ -34,11 +34,9 @@ class Slices:
 
 def medians_doubled(values: Any) -> Any:
     """Twice the median of what is known in each row, or `UNKNOWN`."""
-    ordered = np.sort(values, axis=1)
-    known = (ordered != UNKNOWN).sum(axis=1)
-    unknown, rows = ordered.shape[1] - known, np.arange(len(ordered))
-    lower = ordered[rows, unknown + np.maximum(known - 1, 0) // 2 - (known == 0)]
-    upper = ordered[rows, unknown + known // 2 - (known == 0)]
+    ordered = np.sort(values, axis=1)  # what is unknown comes first
+    known, rows = (ordered != UNKNOWN).sum(axis=1), np.arange(len(ordered))
+    lower, upper = ordered[rows, -(known // 2 + 1)], ordered[rows, -((known + 1) // 2)]
     return np.where(known > 0, lower + upper, UNKNOWN)
 
 

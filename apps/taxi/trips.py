@@ -54,15 +54,15 @@ def new_trips(rows: pd.DataFrame, kept: pd.DataFrame | None, side: int) -> pd.Da
         }
     ).astype(TYPES)
     found = found[(found["start"] != OUTSIDE) & (found["end"] != OUTSIDE)]
-    everything = pd.concat([kept, found])
-    is_known = everything.duplicated(["dropoff", "pickup", "taxi"]).to_numpy()
-    return found[~is_known[len(everything) - len(found) :]]
+    is_known = pd.concat([kept, found]).duplicated(["dropoff", "pickup", "taxi"])
+    return found[~is_known.tail(len(found))]
 
 
 def in_window(kept: pd.DataFrame | None, new: pd.DataFrame, window: int) -> pd.DataFrame:
     """The trips that ended at most `window` before the last one did: all the state that there is."""
-    trips = pd.concat([kept, new], ignore_index=True)
-    recent = trips[trips["dropoff"] >= trips["dropoff"].max() - window]
+    trips = pd.concat([kept, new])
+    oldest = trips["dropoff"].max() - window
+    recent = trips[trips["dropoff"].ge(oldest)]
     return recent.sort_values("dropoff", kind="stable", ignore_index=True)
 
 
