@@ -147,7 +147,9 @@ def _plain(column: "pd.Series[Any]") -> "pd.Series[Any]":
         return column.astype("float64" if column.isna().any() else "int64")
     if pd.api.types.is_float_dtype(column):
         return column.astype("float64")
-    return column.astype(object).where(column.notna(), None)
+    plain = column.astype(object)
+    plain[column.isna()] = None
+    return plain
 
 
 def _few(epochs: Sequence[int]) -> str:
