@@ -80,8 +80,8 @@ def read(query: Query, path: Path) -> PlainFile:
 def _typed(values: "pd.Series[Any]", kind: str) -> "pd.Series[Any]":
     """A column as pandas has it; with nulls in it, whole numbers and truths need types of their own."""
     dtype = _DTYPES[kind]
-    nullable = values.isna().any() and dtype in _NULLABLE
-    return values.astype(_NULLABLE[dtype] if nullable else dtype)
+    with_nulls = _NULLABLE.get(dtype, dtype) if values.isna().any() else dtype
+    return values.astype(pd.api.types.pandas_dtype(with_nulls))
 
 
 def columns(query: Query) -> dict[str, str]:
