@@ -26,7 +26,7 @@ MOST_CPU = 0.6
 REPO = Path(__file__).parent.parent
 WIDTH = 220
 NOTES = (
-    f"A state of what came in about the last 50 s ({trial.PAYLOAD_BYTES} bytes a row), {trial.RATES['low']} and then "
+    f"The synthetic load (apps/synthetic) with a state of what came in about the last 50 s ({trial.PAYLOAD_BYTES} bytes a row), {trial.RATES['low']} and then "
     f"{trial.RATES['high']} rows a second in epochs of {trial.EPOCH_SECONDS} s; objective {trial.OBJECTIVE_SECONDS:g} s, "
     f"ranked by all_costs, snapshots and syncs every {trial.EVERY}. `auto` begins with nothing measured, so in "
     "active_replication. CPU seconds are of both replicas with their JVMs from the first epoch on, starts of new "

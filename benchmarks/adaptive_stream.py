@@ -89,8 +89,13 @@ def declaration(contender: str) -> dict[str, Any]:
     """The same stream for all contenders; they differ in who chooses the tier."""
     return {
         "name": NAME,
-        "app": "benchmarks.adaptive_query:build",
-        "params": {"payload_bytes": PAYLOAD_BYTES, "keep": KEEP, "window": WINDOW},
+        "app": "apps.synthetic.load:build",
+        "params": {
+            "payload_bytes": PAYLOAD_BYTES,
+            "cpu_rounds": 1,
+            "delay": KEEP,
+            "window": WINDOW,
+        },
         "source": {
             "kind": "rate",
             "seed": 3,
@@ -176,8 +181,8 @@ def _rows_that_differ(world: World) -> int:
     assert last is not None
     epoch = world.store.epochs.get(NAME, last.epoch)
     assert epoch is not None
-    found = table.to_pandas(columns=["offset", "events"])
-    times = np.bincount(found["offset"].to_numpy(), minlength=epoch.end["rows"])
+    found = table.to_pandas(columns=["entry", "events"])
+    times = np.bincount(found["entry"].to_numpy(), minlength=epoch.end["rows"])
     return int(np.abs(times - 1).sum() + (found["events"] != 1).sum())
 
 
