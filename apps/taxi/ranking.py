@@ -30,14 +30,13 @@ class Ranking:
 
     def put(self, rank: Rank) -> None:
         """Rank a key, whether it has a rank or not."""
-        if self._ranks.get(rank[2]) != rank:
-            self.drop(rank[2])
-            self._ranks[rank[2]] = rank
-            if rank <= self._last_place:
-                insort(self._best, rank)
-            else:
-                heappush(self._others, rank)
-        self._is_moved |= rank <= self._last_place
+        self.drop(rank[2])
+        self._ranks[rank[2]] = rank
+        if rank <= self._last_place:
+            insort(self._best, rank)
+            self._is_moved = True
+        else:
+            heappush(self._others, rank)
 
     def drop(self, key: int) -> None:
         """Rank a key no longer, if it is ranked."""
