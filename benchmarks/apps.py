@@ -14,17 +14,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from apps.catalogue import queries
 from benchmarks.harness import Benchmark
 
-EVENTS, EPOCHS = 200_000, 5
+EVENTS, EPOCHS = 300_000, 4
 CORES = (1, 2)
 MOST_GROWTH = 1.3
+WIDTH = 140
 THESIS = {"taxi": 12_000, "energy_outlier": 10_000}
 REPO = Path(__file__).parent.parent
 NOTES = (
     f"{EVENTS:,} generated events of each application in {EPOCHS} files, an epoch each, with late, missing, "
-    "doubled and malformed ones among them; events a second after two epochs to warm up, with the "
+    "doubled and malformed ones among them; events a second after the first one, with the "
     "epoch log, the ledger, the Delta table and the dead-letter table, without snapshots. `state_mb` is what a "
     "snapshot after the last epoch would hold, `growth` the state after the last epoch over the one after two thirds of them. "
     "With one core every row that was put out, and every record that was set aside, is held against the application's oracle. "
@@ -84,7 +87,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="queries whose names begin with this")
     only = parser.parse_args().only
-    benchmark = Benchmark("apps", "The applications", NOTES)
+    console = Console()
+    console.width = max(console.width, WIDTH)
+    benchmark = Benchmark("apps", "The applications", NOTES, console)
     found: dict[int, dict[str, dict[str, Any]]] = {}
     folder = Path(tempfile.mkdtemp(prefix="bench-apps-")).resolve()
     try:

@@ -20,7 +20,7 @@ from resources.vault.cut import cut
 from streaming.checkpoint import last_committed
 from streaming.spec import ReplicaSpec
 
-WARM_UP_EPOCHS = 2
+WARM_UP_EPOCHS = 1
 SEED = 1
 
 
@@ -94,8 +94,8 @@ def main() -> int:
     """Measure those that are asked for, one after the other."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cores", type=int, default=1)
-    parser.add_argument("--events", type=int, default=200_000)
-    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--events", type=int, default=300_000)
+    parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--prove", action="store_true", help="hold it against the oracle, too")
     parser.add_argument("--only", default="", help="names that begin with this")

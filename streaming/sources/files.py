@@ -9,6 +9,7 @@ import fnmatch
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import TypeVar
 
 import pyarrow as pa
 from pyarrow import fs
@@ -17,7 +18,9 @@ from configs.sources import FilesSource as FilesDeclaration
 from ft_policies.errors import PermanentError, TransientError
 from streaming.sources.base import Json, Split, Taken
 from streaming.sources.formats import count_rows, read_rows
-from streaming.sources.sifting import SetAside, Sieve
+from streaming.sources.sifting import SetAside, Sieve, Sifted
+
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,17 +31,17 @@ class Arrived:
     size_bytes: int
     changed_ns: int
     rows: int
-    aside: int
+    aside: tuple[int, ...]
 
     def assigned(self) -> Json:
         """What the epoch log keeps of it."""
-        aside = {"aside": self.aside} if self.aside else {}
+        aside = {"aside": list(self.aside)} if self.aside else {}
         return {"name": self.name, "size": self.size_bytes, "changed_ns": self.changed_ns, **aside}
 
 
 def records_aside(taken: Json) -> int:
     """How many records of an epoch are set aside."""
-    return sum(file.get("aside", 0) for file in taken.get("files", ()))
+    return sum(len(file.get("aside", ())) for file in taken.get("files", ()))
 
 
 @dataclass
@@ -54,7 +57,7 @@ class FilesSource:
     root: str
     assigned: Callable[[], set[str]]
     sieve: Sieve | None = None
-    _counted: dict[tuple[str, int, int], tuple[int, int]] = field(default_factory=dict)
+    _counted: dict[tuple[str, int, int], Sifted] = field(default_factory=dict)
     _arrived: list[fs.FileInfo] = field(default_factory=list)
     _listed_at: float = float("-inf")
 
@@ -83,31 +86,31 @@ class FilesSource:
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Read a file that must still be what it was when its epoch was decided."""
-        for one in self._unchanged(split.input):
-            if not isinstance(one, SetAside):
-                yield one
+        path, aside = self._path(split.input["name"]), split.input.get("aside", ())
+        rows = (
+            read_rows(self.declared, self.filesystem, path, self.schema)
+            if self.sieve is None
+            else self.sieve.read(self.filesystem, path, aside)
+        )
+        yield from self._unchanged(split.input, rows)
 
     def aside(self, taken: Json) -> Iterator[tuple[str, SetAside]]:
         """The records of an epoch that are set aside, each with the name of its file."""
         for file in taken["files"]:
-            if file.get("aside"):
-                found = self._unchanged(file)
-                yield from ((file["name"], one) for one in found if isinstance(one, SetAside))
+            if self.sieve is not None and "aside" in file:
+                path = self._path(file["name"])
+                found = self.sieve.reasons(self.filesystem, path, file["aside"])
+                yield from ((file["name"], one) for one in self._unchanged(file, found))
 
-    def _unchanged(self, file: Json) -> Iterator[pa.RecordBatch | SetAside]:
+    def _unchanged(self, file: Json, reading: Iterator[Read]) -> Iterator[Read]:
         self._demand_unchanged(file)
         try:
-            yield from self._sifted(self._path(file["name"]))
+            yield from reading
         except FileNotFoundError:
             pass  # told below, with what to do
         except OSError as error:
             raise _unreadable(file["name"], error) from error
         self._demand_unchanged(file)
-
-    def _sifted(self, path: str) -> Iterator[pa.RecordBatch | SetAside]:
-        if self.sieve is not None:
-            return self.sieve.sift(self.filesystem, path)
-        return read_rows(self.declared, self.filesystem, path, self.schema)
 
     def _waiting(self, now: float) -> Iterator[Arrived]:
         taken = self.assigned()
@@ -144,31 +147,25 @@ class FilesSource:
         key = (info.base_name, info.size, info.mtime_ns)
         if key not in self._counted:
             try:
-                self._counted[key] = self._count(info.path)
+                self._counted[key] = self._sifted(info.path)
             except FileNotFoundError:
                 return None
             except OSError as error:
                 raise _unreadable(info.path, error) from error
-        rows, aside = self._counted[key]
+        sifted = self._counted[key]
         return Arrived(
             name=info.base_name,
             size_bytes=info.size,
             changed_ns=self._changed_ns(info),
-            rows=rows,
-            aside=aside,
+            rows=sifted.rows,
+            aside=sifted.aside,
         )
 
-    def _count(self, path: str) -> tuple[int, int]:
-        """How many rows a file has, and how many records that are set aside."""
-        if self.sieve is None:
-            return count_rows(self.declared, self.filesystem, path, self.schema), 0
-        rows = aside = 0
-        for one in self._sifted(path):
-            if isinstance(one, SetAside):
-                aside += 1
-            else:
-                rows += one.num_rows
-        return rows, aside
+    def _sifted(self, path: str) -> Sifted:
+        if self.sieve is not None:
+            return self.sieve.sift(self.filesystem, path)
+        rows = count_rows(self.declared, self.filesystem, path, self.schema)
+        return Sifted(rows=rows, aside=())
 
     def _demand_unchanged(self, file: Json) -> None:
         try:

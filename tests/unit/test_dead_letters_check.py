@@ -25,7 +25,7 @@ def decide(worlds: SimulatedWorlds, *epochs: tuple[int, int]) -> None:
     """Epochs as (rows, records set aside)."""
     with worlds.open() as world:
         for number, (rows, aside) in enumerate(epochs):
-            files = {"files": [{"name": f"{number}.jsonl", "size": 1, "aside": aside}]}
+            files = {"files": [{"name": f"{number}.jsonl", "size": 1, "aside": list(range(aside))}]}
             proposal = replace(a_proposal(number, stream=CLICKS), rows=rows, input=files)
             world.store.epochs.propose(proposal)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from pyarrow import fs, parquet
 
 from configs.sources import FilesSource as FilesDeclaration
-from streaming.sources import sifting
+from streaming.sources import blocks
 from streaming.sources.sifting import SetAside, Sieve
 
 SCHEMA = pa.schema(
@@ -34,9 +34,15 @@ def sieve(kind: str, *, header: bool = False, rules: bool = False) -> Sieve:
 
 
 def sifted(path: Path, by: Sieve) -> tuple[list[int], list[SetAside]]:
-    found = list(by.sift(fs.LocalFileSystem(), str(path)))
-    rows = [row for one in found if isinstance(one, pa.RecordBatch) for row in one.to_pylist()]
-    return [row["id"] for row in rows], [one for one in found if isinstance(one, SetAside)]
+    """What is read, and what is set aside: decided first, and then read by that decision."""
+    files = fs.LocalFileSystem()
+    decided = by.sift(files, str(path))
+    batches = list(by.read(files, str(path), decided.aside))
+    ids = [row["id"] for batch in batches for row in batch.to_pylist()]
+    aside = list(by.reasons(files, str(path), decided.aside))
+    assert decided.rows == len(ids)
+    assert decided.aside == tuple(one.position for one in aside)
+    return ids, aside
 
 
 @pytest.mark.parametrize(
@@ -117,8 +123,8 @@ def test_whatever_stands_where_each_line_is_read_or_set_aside(
 
 
 def test_blocks_and_buffers_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sifting, "BLOCK_BYTES", 37)
-    monkeypatch.setattr(sifting, "BLOCK_LINES", 3)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 37)
+    monkeypatch.setattr(blocks, "BLOCK_LINES", 3)
     file = tmp_path / "a"
     file.write_text(
         "\n".join(GOOD["csv"].format(id=one) if one % 5 else "bad" for one in range(50))
@@ -126,3 +132,21 @@ def test_blocks_and_buffers_end_anywhere(tmp_path: Path, monkeypatch: pytest.Mon
     ids, aside = sifted(file, sieve("csv"))
     assert ids == [one for one in range(50) if one % 5]
     assert [one.position for one in aside] == list(range(1, 51, 5))
+
+
+def test_what_was_decided_stands_even_if_the_rules_have_changed(tmp_path: Path) -> None:
+    file, files = tmp_path / "a", fs.LocalFileSystem()
+    file.write_text("\n".join(GOOD["csv"].format(id=one) for one in (12, 13, 14)))
+    decided = sieve("csv", rules=True).sift(files, str(file))
+    lenient = sieve("csv")
+    [batch] = lenient.read(files, str(file), decided.aside)
+    assert batch.column("id").to_pylist() == [12, 14]
+    [aside] = lenient.reasons(files, str(file), decided.aside)
+    assert aside.reason == "it was set aside when its epoch was decided"
+
+
+def test_good_rows_stay_together_however_many_bad_ones_stand_between_them(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_text("\n".join(GOOD["jsonl"].format(id=n) if n % 3 else "{" for n in range(300)))
+    by, files = sieve("jsonl"), fs.LocalFileSystem()
+    assert len(list(by.read(files, str(file), by.sift(files, str(file)).aside))) == 1
