@@ -6,6 +6,7 @@ do. Lines that do not even look whole are tried first, one by one: most bad ones
 """
 
 import csv as plain_csv
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -188,10 +189,16 @@ def _csv(declared: FilesDeclaration, schema: pa.Schema, lines: Iterator[Line]) -
             pa.BufferReader(block), read_options=reading, convert_options=conversion
         )
 
-    def looks_whole(line: bytes) -> bool:
-        return b'"' in line or line.count(b",") == len(names) - 1
+    columns = {field.name: _usual(field.type) for field in schema}
+    usual = re.compile(b",".join(columns.get(name, b"[^,]*") for name in names) + b"\r?")
+    return Reading(parse, lambda line: b'"' in line or usual.fullmatch(line) is not None)
 
-    return Reading(parse, looks_whole)
+
+def _usual(kind: pa.DataType) -> bytes:
+    """What a value of this kind is mostly made of, for a first look."""
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return rb"[-+.\deE]*"
+    return rb"[-+:.\dTZ ]*" if pa.types.is_timestamp(kind) else rb"[^,]*"
 
 
 def _lines(opened: pa.NativeFile) -> Iterator[bytes]:

@@ -4,7 +4,7 @@ That is decided once, with the epoch that gets the file, and written into the ep
 later only leaves those records out: a replay reads the same rows, even if the rules have changed since.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -53,7 +53,8 @@ class Sieve:
         for block in blocks(self.declared, self.schema, filesystem, path):
             unreadable = block.unreadable()
             readable = [number for number in block.numbers if number not in unreadable]
-            refused = set(self._refused(block, readable))
+            objections = zip(readable, self._objections(block, readable), strict=True)
+            refused = {number for number, objection in objections if objection is not None}
             rows += len(readable) - len(refused)
             aside += sorted(unreadable | refused)
         return Sifted(rows=rows, aside=tuple(aside))
@@ -82,21 +83,21 @@ class Sieve:
         """What was set aside, each with the reason."""
         wanted = frozenset(aside)
         for block in blocks(self.declared, self.schema, filesystem, path):
-            for number in block.numbers:
-                if number in wanted:
-                    reason = block.fault(number) or self._objection(block, number)
-                    record = block.record(number)[:LONGEST_RECORD]
-                    yield SetAside(position=number, reason=reason, record=record)
+            faults = {number: block.fault(number) for number in block.numbers if number in wanted}
+            readable = [number for number, fault in faults.items() if fault is None]
+            faults |= zip(readable, self._objections(block, readable), strict=True)
+            for number, fault in faults.items():
+                yield SetAside(
+                    position=number,
+                    reason=fault or "it was set aside when its epoch was decided",
+                    record=block.record(number)[:LONGEST_RECORD],
+                )
 
-    def _refused(self, block: Block, readable: list[int]) -> Iterator[int]:
+    def _objections(self, block: Block, readable: Sequence[int]) -> Sequence[str | None]:
+        """What the rules say of each of these records."""
         if self.rules is None or not readable:
-            return
-        objections = self.rules(conformed(block.rows(set(readable)), self.schema))
-        if objections.null_count < len(objections):
-            kept = objections.is_null().to_pylist()
-            yield from (at for at, keeps in zip(readable, kept, strict=True) if not keeps)
-
-    def _objection(self, block: Block, number: int) -> str:
-        rows = conformed(block.rows({number}), self.schema)
-        reason = None if self.rules is None else self.rules(rows)[0].as_py()
-        return reason or "it was set aside when its epoch was decided"
+            return [None] * len(readable)
+        found: list[str | None] = self.rules(
+            conformed(block.rows(set(readable)), self.schema)
+        ).to_pylist()
+        return found
