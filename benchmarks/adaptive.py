@@ -28,8 +28,8 @@ WIDTH = 220
 NOTES = (
     f"The synthetic load (apps/synthetic) with a state of what came in about the last 50 s ({trial.PAYLOAD_BYTES} bytes a row), {trial.RATES['low']} and then "
     f"{trial.RATES['high']} rows a second in epochs of {trial.EPOCH_SECONDS} s; objective {trial.OBJECTIVE_SECONDS:g} s, "
-    f"ranked by all_costs, snapshots and syncs every {trial.EVERY}. `auto` begins with nothing measured, so in "
-    "active_replication. CPU seconds are of both replicas with their JVMs from the first epoch on, starts of new "
+    f"ranked by all_costs, snapshots and syncs every {trial.EVERY}. `auto` begins in active_replication, "
+    "since nothing is measured yet. CPU seconds are of both replicas with their JVMs from the first epoch on, starts of new "
     "secondaries and recoveries among them; Dagster, the same in both passes, is not. `back_after` is from kill -9 of "
     "the primary's driver until the stream was level. Every row put out is held against a batch."
 )

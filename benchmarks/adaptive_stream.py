@@ -25,12 +25,10 @@ from streaming.world import World
 NAME = "adaptive"
 OBJECTIVE_SECONDS = 20.0
 RATES = {"low": 100, "high": 400}
-STEP_AT, END_AT = 400.0, 900.0
-KILLS_AT = (
-    75.0,
-    250.0,
-    650.0,
-)  # before anything is known, and once in each load when the tier has settled
+# Long enough that what is saved outweighs the start of a new secondary after each kill.
+STEP_AT, END_AT = 600.0, 1500.0
+# Before anything is known, and once in each load when the tier has settled.
+KILLS_AT = (75.0, 400.0, 1000.0)
 PAYLOAD_BYTES, KEEP, WINDOW = 4096, "45 seconds", "15 seconds"
 EPOCH_SECONDS, EVERY = 1.2, "5s"
 ALWAYS_ACTIVE = "always active"
@@ -38,12 +36,13 @@ AUTO = "auto"
 MAY_BE_BEHIND = 2
 MODES: dict[str, dict[str, Any]] = {
     AUTO: {
+        "tier": Tier.ACTIVE_REPLICATION.value,
         "controller": {
             "mode": "auto",
             "cool_down": "20s",
             "dwell": "30s",
             "weigh_by": "all_costs",
-        }
+        },
     },
     ALWAYS_ACTIVE: {"tier": Tier.ACTIVE_REPLICATION.value, "controller": {"mode": "pinned"}},
 }

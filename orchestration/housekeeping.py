@@ -8,7 +8,7 @@ from pydantic import Field
 from assets import catalogue
 from assets.failures import explained
 from assets.keys import snapshots_key
-from assets.tables import drop_orphans, open_table
+from assets.tables import drop_orphans, table_at
 from assets.worlds import Worlds
 from configs.sinks import DeltaSink
 from ft_policies.retention import Verdict
@@ -57,11 +57,17 @@ def prune_snapshots() -> None:
 
 
 def prune_orphans_of(world: World, stream: str, *, dry_run: bool) -> list[str]:
-    """Drop what was staged for the stream's table and never committed."""
-    if not isinstance(world.project.stream(stream).sink, DeltaSink):
-        return []
-    table = open_table(world, stream)
-    return [] if table is None else drop_orphans(table, dry_run=dry_run)
+    """Drop what was staged for the stream's tables and never committed."""
+    project, dead_letters = world.project, world.project.dead_letters_path(stream)
+    is_table = isinstance(project.stream(stream).sink, DeltaSink)
+    paths = [project.table_path(stream)] if is_table else []
+    tables = [table_at(world, path) for path in (*paths, dead_letters) if path is not None]
+    return [
+        file
+        for table in tables
+        if table is not None
+        for file in drop_orphans(table, dry_run=dry_run)
+    ]
 
 
 def _report(

@@ -1,10 +1,10 @@
 """The expectations of the card fraud query hold for its alarms and for nothing else."""
 
-import great_expectations as gx
 import pandas as pd
 import pytest
 
 from apps.card_fraud.expectations import impossible_travel
+from tests.support.expectations import failed_kinds
 
 pytestmark = pytest.mark.integration
 
@@ -23,15 +23,7 @@ GOOD = pd.DataFrame(
 
 
 def failed(frame: pd.DataFrame) -> list[str]:
-    """The kinds of expectation that a frame does not meet."""
-    context = gx.get_context(mode="ephemeral")
-    asset = context.data_sources.add_pandas("frames").add_dataframe_asset("frame")
-    batch = asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
-    return sorted(
-        one.expectation_config.type.removeprefix("expect_")
-        for one in batch.validate(impossible_travel()).results
-        if not one.success and one.expectation_config
-    )
+    return failed_kinds(frame, impossible_travel())
 
 
 def test_good_output_meets_them_and_so_does_none() -> None:

@@ -1,10 +1,10 @@
 """The expectations of the energy queries hold for their output and for nothing else."""
 
-import great_expectations as gx
 import pandas as pd
 import pytest
 
 from apps.energy import expectations
+from tests.support.expectations import failed_kinds
 
 pytestmark = pytest.mark.integration
 
@@ -45,16 +45,7 @@ GOOD = {
 
 
 def failed(query: str, frame: pd.DataFrame) -> list[str]:
-    """The kinds of expectation that a frame does not meet."""
-    context = gx.get_context(mode="ephemeral")
-    asset = context.data_sources.add_pandas("frames").add_dataframe_asset("frame")
-    batch = asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
-    outcome = batch.validate(getattr(expectations, query)())
-    return sorted(
-        one.expectation_config.type.removeprefix("expect_")
-        for one in outcome.results
-        if not one.success and one.expectation_config
-    )
+    return failed_kinds(frame, getattr(expectations, query)())
 
 
 @pytest.mark.parametrize("query", GOOD)

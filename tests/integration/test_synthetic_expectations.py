@@ -1,10 +1,10 @@
 """The expectations of the synthetic load hold for its output and for nothing else."""
 
-import great_expectations as gx
 import pandas as pd
 import pytest
 
 from apps.synthetic.expectations import load
+from tests.support.expectations import failed_kinds
 
 pytestmark = pytest.mark.integration
 
@@ -21,15 +21,7 @@ GOOD = pd.DataFrame(
 
 
 def failed(frame: pd.DataFrame) -> list[str]:
-    """The kinds of expectation that a frame does not meet."""
-    context = gx.get_context(mode="ephemeral")
-    asset = context.data_sources.add_pandas("frames").add_dataframe_asset("frame")
-    batch = asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
-    return sorted(
-        one.expectation_config.type.removeprefix("expect_")
-        for one in batch.validate(load()).results
-        if not one.success and one.expectation_config
-    )
+    return failed_kinds(frame, load())
 
 
 def test_good_output_meets_them_and_so_does_none() -> None:

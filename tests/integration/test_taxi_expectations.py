@@ -10,6 +10,7 @@ import pytest
 from apps.taxi import frequent_routes, generator, oracle, profitable_areas
 from apps.taxi.expectations import frequent_routes as of_routes, profitable_areas as of_areas
 from apps.taxi.trips import ORDER
+from tests.support.expectations import failed_kinds
 
 pytestmark = pytest.mark.integration
 
@@ -28,16 +29,7 @@ ROUTES, AREAS = told_by(frequent_routes), told_by(profitable_areas)
 
 
 def failed(frame: pd.DataFrame, suite: Suite) -> list[str]:
-    """The kinds of expectation that a frame does not meet."""
-    context = gx.get_context(mode="ephemeral")
-    asset = context.data_sources.add_pandas("frames").add_dataframe_asset("frame")
-    batch = asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
-    outcome = batch.validate(suite())
-    return sorted(
-        one.expectation_config.type.removeprefix("expect_")
-        for one in outcome.results
-        if not one.success and one.expectation_config
-    )
+    return failed_kinds(frame, suite())
 
 
 @pytest.mark.parametrize(("good", "suite"), [(ROUTES, of_routes), (AREAS, of_areas)])

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from apps.word_count.expectations import lines, suite
+from tests.support.expectations import failed_kinds
 
 pytestmark = pytest.mark.integration
 
@@ -21,16 +22,7 @@ GOOD = pd.DataFrame(
 
 
 def failed(frame: pd.DataFrame, expected: Callable[[], gx.ExpectationSuite]) -> list[str]:
-    """The kinds of expectation that a frame does not meet."""
-    context = gx.get_context(mode="ephemeral")
-    asset = context.data_sources.add_pandas("frames").add_dataframe_asset("frame")
-    batch = asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
-    outcome = batch.validate(expected())
-    return sorted(
-        one.expectation_config.type.removeprefix("expect_")
-        for one in outcome.results
-        if not one.success and one.expectation_config
-    )
+    return failed_kinds(frame, expected())
 
 
 @pytest.mark.parametrize("expected", [suite, lines])
