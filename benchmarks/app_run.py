@@ -20,6 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from apps import plain_reading
 from apps.catalogue import Query
+from apps.plain_reading import PlainFile
 from assets.tables import table_at
 from orchestration.proof import Proof, prove
 from resources.control.records import Slot
@@ -36,6 +37,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 HDFS_BACKED = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 PATIENCE_SECONDS = 300.0
 LOOK_SECONDS = 0.05
+_READ: dict[tuple[str, Path], PlainFile] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class PlainSource:
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """The rows that are input."""
-        rows = plain_reading.read(self.query, self.folder / split.input["name"]).rows
+        rows = read_plainly(self.query, self.folder / split.input["name"]).rows
         yield from pa.Table.from_pandas(rows, preserve_index=False).to_batches()
 
 
@@ -123,9 +125,7 @@ class AppRun:
         """The same by the oracle."""
         files = [path for path in self.folder.iterdir() if not path.name.startswith(".")]
         return {
-            (path.name, number)
-            for path in files
-            for number in plain_reading.read(self.query, path).aside
+            (path.name, number) for path in files for number in read_plainly(self.query, path).aside
         }
 
 
@@ -165,6 +165,13 @@ def app_session(cores: int) -> SparkSession:
     spark.sparkContext.setLogLevel("ERROR")
     spark.dataSource.register(EpochSource)
     return spark
+
+
+def read_plainly(query: Query, path: Path) -> PlainFile:
+    """A file by the oracles' own reader; all queries of an application have the same input."""
+    if (query.app, path) not in _READ:
+        _READ[query.app, path] = plain_reading.read(query, path)
+    return _READ[query.app, path]
 
 
 def checkpoint_of(spec: ReplicaSpec) -> Path:
