@@ -28,12 +28,12 @@ from streaming.epoch_source import EpochSource
 from streaming.gate import Gate, GateState
 from streaming.launching import spec_of
 from streaming.query import open_sender, start_query
+from streaming.session import PROVIDER
 from streaming.sinks.ledgering import Ledgering
 from streaming.sources.base import Json, Split
 from streaming.spec import ReplicaSpec
 from streaming.world import World, open_world
 
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 HDFS_BACKED = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 PATIENCE_SECONDS = 300.0
 LOOK_SECONDS = 0.05

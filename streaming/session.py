@@ -4,6 +4,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +23,21 @@ END_SECONDS = 20.0
 LOGGING = Path(__file__).with_name("log4j2.properties")
 
 DEFAULTS = {
-    # A snapshot has a digest of every file, so Hadoop's checksum files beside them only cost time.
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     "spark.ui.enabled": "false",
     "spark.sql.streaming.pollingDelay": "25ms",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.shuffle.partitions": "2",
 }
+# A snapshot has a digest of every file, so Hadoop's checksum files beside them only cost time.
+RAW_FILES = {
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+}
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 # What a checkpoint depends on: kept with each snapshot, so that a restore can be judged.
 BINDING = (
     "spark.sql.shuffle.partitions",
-    "spark.sql.streaming.stateStore.providerClass",
+    PROVIDER,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
     "spark.sql.streaming.stateStore.checkpointFormatVersion",
 )
@@ -62,6 +66,7 @@ def _builder(spec: ReplicaSpec, archive: ClassArchive) -> SparkSession.Builder:
     theirs = wanted.spark_conf.get("spark.driver.extraJavaOptions", "")
     conf = {
         **DEFAULTS,
+        **files_conf(wanted.spark_conf),
         **(local if wanted.master.startswith("local") else {}),
         "spark.local.dir": str(spec.folder / "spark"),
         "spark.sql.warehouse.dir": str(spec.folder / "warehouse"),
@@ -74,6 +79,11 @@ def _builder(spec: ReplicaSpec, archive: ClassArchive) -> SparkSession.Builder:
     for key, value in conf.items():
         builder = builder.config(key, value)
     return builder
+
+
+def files_conf(spark_conf: Mapping[str, str]) -> Mapping[str, str]:
+    """How local files are written; RocksDB's state store insists on Hadoop's own way."""
+    return {} if "rocksdb" in spark_conf.get(PROVIDER, "").lower() else RAW_FILES
 
 
 def end_session(spark: SparkSession) -> None:
