@@ -1,6 +1,7 @@
 """Real checkpoints restored beside an earlier restore: a query goes on in either, and neither sees it."""
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,6 +51,9 @@ class Words:
         for _ in range(epochs):
             hidden = folder / f".{self.epochs:04d}"
             hidden.write_text("\n".join(f'{{"k": {k}}}' for k in range(self.epochs % 3, 12)))
+            os.utime(
+                hidden, (1_000_000_000 + self.epochs,) * 2
+            )  # Spark takes the oldest file first
             hidden.rename(folder / f"{self.epochs:04d}.json")
             self.epochs += 1
 
