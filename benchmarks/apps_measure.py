@@ -79,12 +79,14 @@ def _growth(spark: SparkSession, spec: ReplicaSpec, epochs: int) -> float:
 
 
 def _state(spark: SparkSession, spec: ReplicaSpec, epoch: int) -> int:
-    """Bytes that a fold keeps, or entries that Spark's own operators do."""
-    if not (checkpoint_of(spec) / "state").exists():
-        return 0
-    state = spark.read.format("statestore").option("batchId", epoch)
-    folded = "RocksDB" in str(spec.stream.resources.spark_conf)
-    if not folded:
+    """Bytes that the folds of a query keep, or entries that Spark's own operators do; of all operators."""
+    operators = (checkpoint_of(spec) / "state").glob("[0-9]*")
+    return sum(_state_of(spark, spec, epoch, int(one.name)) for one in operators)
+
+
+def _state_of(spark: SparkSession, spec: ReplicaSpec, epoch: int, operator: int) -> int:
+    state = spark.read.format("statestore").option("batchId", epoch).option("operatorId", operator)
+    if "RocksDB" not in str(spec.stream.resources.spark_conf):
         return state.load(str(checkpoint_of(spec))).count()
     kept = state.option("stateVarName", "kept").load(str(checkpoint_of(spec)))
     return int(kept.select(sf.sum(sf.length("value.kept"))).first()[0] or 0)  # type: ignore[index]
