@@ -1,8 +1,9 @@
 """Java's class archive: a JVM that maps Spark's classes from a file starts in about half the time.
 
 The first driver on a machine that is level writes the archive, and every later one uses it. Java stands
-still for some seconds meanwhile, once. It depends on the Java and the Spark that made it, so both are
-in its name, and a JVM that it does not fit starts without it. Nothing depends on it but speed.
+still for some seconds meanwhile, once. It depends on the Java and the Spark that made it, and on where
+they are installed, so all of it is in its name, and a JVM that it does not fit starts without it.
+Nothing depends on it but speed.
 """
 
 import hashlib
@@ -15,12 +16,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from resources.clock import SYSTEM_CLOCK
 
 STALE_SECONDS = 600.0
+# Java's own words go to its standard error: the standard output of a command is the command's.
+QUIET = "-Xlog:disable -Xlog:all=warning:stderr -Xlog:cds*=off:stderr"
 
 log = logging.getLogger(__name__)
 
@@ -37,14 +41,14 @@ class ClassArchive:
     def here(cls, replica: str) -> "ClassArchive":
         """The archive in this user's cache folder."""
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-        spark, java = metadata.version("pyspark"), _java_fingerprint()
-        return cls(cache / "holdfast" / f"spark-{spark}-java-{java}.jsa", replica)
+        name = f"spark-{metadata.version('pyspark')}-{_fingerprint(_java(), _spark_jars())}.jsa"
+        return cls(cache / "holdfast" / name, replica)
 
     def java_options(self) -> str:
         """Use the archive if there is one, else record what it takes to write it."""
         if self.path.exists():
-            return f'-Xshare:auto "-XX:SharedArchiveFile={self.path}" -Xlog:cds=off'
-        return "-XX:+RecordDynamicDumpInfo -Xlog:cds=off -Xlog:cds+dynamic=off"
+            return f'-Xshare:auto "-XX:SharedArchiveFile={self.path}" {QUIET}'
+        return f"-XX:+RecordDynamicDumpInfo {QUIET}"
 
     def discard(self) -> bool:
         """Remove an archive that may have kept a JVM from starting; whether there was one."""
@@ -115,9 +119,18 @@ def _diagnose(spark: SparkSession, command: str, *arguments: str) -> str:
     return str(invoke.invoke(server, array(jvm.Object, bean, command, given, signature)))
 
 
-def _java_fingerprint() -> str:
+def _java() -> Path:
     home = os.environ.get("JAVA_HOME")
     found = Path(home) / "bin" / "java" if home else Path(shutil.which("java") or "java")
-    java = found.resolve()
-    birth = java.stat().st_mtime_ns if java.exists() else 0
-    return hashlib.sha256(f"{java} {birth}".encode()).hexdigest()[:12]
+    return found.resolve()
+
+
+def _spark_jars() -> Path:
+    home = os.environ.get("SPARK_HOME")
+    return (Path(home) if home else Path(pyspark.__file__).parent).resolve() / "jars"
+
+
+def _fingerprint(*installed: Path) -> str:
+    """Where things are installed, and since when: one that is installed anew is another."""
+    births = [(str(one), one.stat().st_mtime_ns if one.exists() else 0) for one in installed]
+    return hashlib.sha256(repr(births).encode()).hexdigest()[:12]
