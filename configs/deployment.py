@@ -4,6 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from configs.notifying import Log, Told
 from configs.units import Duration, EnvironmentVariable, Section, Text, written_as
 
 
@@ -72,3 +73,4 @@ class Deployment(Section):
     object_store: Annotated[ObjectStore, Field(discriminator="kind")] = EmbeddedObjectStore()
     dagster: DagsterServer = DagsterServer()
     samples: Samples = Samples()
+    notify: tuple[Told, ...] = (Log(),)

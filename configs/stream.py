@@ -23,6 +23,7 @@ from configs.units import (
     written_as,
 )
 from ft_policies.checkpoints import CheckpointPolicy
+from ft_policies.drill import DisturbanceBudget
 from ft_policies.epochs import Pace
 from ft_policies.health import HealthPolicy
 from ft_policies.retention import RetentionPolicy
@@ -171,6 +172,17 @@ class Secondary(Section):
     spare_capacity: SpareCapacity | None = None
 
 
+class Drills(Section):
+    """How often the stream may be disturbed, by drills and real failures together; 0 is no drill."""
+
+    most: CountOrZero = 3
+    per: Duration = 86400.0
+
+    def budget(self) -> DisturbanceBudget:
+        """The policy that this section describes."""
+        return DisturbanceBudget(most=self.most, period_seconds=self.per)
+
+
 class Resources(Section):
     """What a replica runs on."""
 
@@ -213,6 +225,7 @@ class StreamDeclaration(Section):
     expectations: Reference | None = None
     tier: Tier = Tier.PASSIVE_REPLICATION
     secondary: Secondary = Secondary()
+    drills: Drills = Drills()
     controller: Controller = Controller()
 
     @model_validator(mode="before")

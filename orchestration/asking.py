@@ -1,18 +1,32 @@
 """What people ask for in words, understood or refused with what to do instead."""
 
 from difflib import get_close_matches
+from enum import StrEnum
+from typing import TypeVar
 
+from ft_policies.drill import Blow
 from ft_policies.errors import PermanentError
 from ft_policies.tiers import Tier
+
+Named = TypeVar("Named", bound=StrEnum)
 
 
 def tier_named(text: str) -> Tier:
     """The tier of this name."""
-    word = text.strip().lower().replace("-", "_")
-    if word in list(Tier):
-        return Tier(word)
-    near = get_close_matches(word, list(Tier), n=1)
-    meant = f"did you mean {near[0]}? " if near else ""
+    return _named(Tier, "tier", text)
+
+
+def blow_named(text: str) -> Blow:
+    """The blow of this name."""
+    return _named(Blow, "blow", text)
+
+
+def _named(kind: type[Named], word: str, text: str) -> Named:
+    meant = text.strip().lower().replace("-", "_")
+    if meant in list(kind):
+        return kind(meant)
+    near = get_close_matches(meant, list(kind), n=1)
+    perhaps = f"did you mean {near[0]}? " if near else ""
     raise PermanentError(
-        f"there is no tier {text!r}", hint=f"{meant}The tiers are {', '.join(Tier)}"
+        f"there is no {word} {text!r}", hint=f"{perhaps}The {word}s are {', '.join(kind)}"
     )

@@ -6,10 +6,11 @@ Loading reads the project's YAML and opens nothing: no database, no socket, no S
 import dagster as dg
 
 from assets import outputs, snapshots, streams, tiers
-from assets.reports import costs, decisions, model, what_if
+from assets.reports import costs, decisions, drills, incidents, journal, model, what_if
 from assets.worlds import ProjectWorlds, Worlds
 from configs.project import Project
-from orchestration.drills import prove_snapshot, restore_drills
+from orchestration.alerts import alerts
+from orchestration.drills import drill_stream, kill_drills, prove_snapshot, restore_drills
 from orchestration.housekeeping import prune_snapshots
 from orchestration.jobs import (
     ensure_object_store,
@@ -47,14 +48,22 @@ def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
             prune_snapshots,
             rehash_output,
             prove_snapshot,
+            drill_stream,
             ensure_object_store,
             *([AUDIT, REPORT_COSTS, REPORT_NOW] if declared else []),
         ],
-        sensors=[stream_observer, recovery_sensor, tier_review_sensor, object_store_sensor],
+        sensors=[
+            stream_observer,
+            recovery_sensor,
+            tier_review_sensor,
+            object_store_sensor,
+            alerts(project.deployment.notify),
+        ],
         schedules=[
             durable_snapshots,
             retention,
             restore_drills,
+            kill_drills,
             *([audits, daily_costs, hourly_reports] if declared else []),
         ],
         resources={"worlds": worlds},
@@ -68,6 +77,7 @@ def _reports(names: list[str]) -> list[dg.AssetsDefinition]:
         decisions.definition(names),
         model.definition(names),
         what_if.definition(names, ask_what_if),
+        *(one.definition(names) for one in (drills, incidents, journal)),
     ]
 
 

@@ -6,8 +6,11 @@ from pydantic import Field
 from assets.failures import explained
 from assets.keys import snapshots_key
 from assets.worlds import Worlds
-from ft_policies.errors import TransientError
+from ft_policies.drill import CUT_OFF_SECONDS, Blow, objection
+from ft_policies.errors import PermanentError, TransientError
+from orchestration.asking import blow_named
 from orchestration.jobs import StreamConfig
+from orchestration.playbooks.drill import Drill
 from orchestration.playbooks.restore_drill import newest_provable, provable, restore_drill
 from orchestration.reporting import (
     CAUSE_TAG,
@@ -15,8 +18,10 @@ from orchestration.reporting import (
     name_stream,
     playbook_tags,
     report,
+    show_plan,
     timeline_table,
 )
+from streaming.world import World
 
 
 class ProveConfig(StreamConfig):
@@ -54,6 +59,99 @@ def prove(
 def prove_snapshot() -> None:
     """Prove one snapshot."""
     prove()
+
+
+class DrillConfig(StreamConfig):
+    """Which stream to strike, and how."""
+
+    blow: str = Field(default=Blow.KILL.value, description=f"One of {', '.join(Blow)}.")
+    cut_off_seconds: float = Field(
+        default=CUT_OFF_SECONDS, ge=1.0, description="How long the blow cut_off lasts."
+    )
+    beyond_budget: bool = Field(
+        default=False, description="Even if the stream was disturbed often enough lately."
+    )
+    dry_run: bool = Field(
+        default=False, description="Show the plan with what each step does, and change nothing."
+    )
+
+
+@dg.op(description="Strike the primary of a live stream on purpose, and time its recovery.")
+def strike(
+    context: dg.OpExecutionContext, config: DrillConfig, worlds: dg.ResourceParam[Worlds]
+) -> None:
+    """Drill a stream; a recovery that misses the objective is a failure of the run."""
+    name_stream(context, config.stream)
+    with explained(), worlds.open() as world:
+        drill = Drill(
+            world=world,
+            stream=config.stream,
+            run=context.run_id,
+            blow=blow_named(config.blow),
+            cut_off_seconds=config.cut_off_seconds,
+            beyond_budget=config.beyond_budget,
+        )
+        world.project.stream(config.stream)
+        if config.dry_run:
+            context.add_output_metadata({"plan": show_plan(context, drill.plan())})
+            return
+        done = report(context, config.stream, drill.steps())
+        told = done[-1].found
+        context.add_output_metadata({"steps": timeline_table(done), "outcome": told["sentence"]})
+        if not told["held"]:
+            raise PermanentError(
+                f"{config.stream} was not back in time: {told['sentence']}",
+                hint="choose a stronger tier, or mode auto; the samples of this drill count already",
+            )
+
+
+@dg.job(
+    description="The drill: strikes the primary of a stream that is well, watches it come back, restores its "
+    "redundancy, and compares what it took with the prediction and the objective.",
+    tags=playbook_tags("drill", max_runtime_seconds=3600),
+    executor_def=dg.in_process_executor,
+)
+def drill_stream() -> None:
+    """Drill one stream."""
+    strike()
+
+
+@dg.schedule(
+    cron_schedule="41 3 * * 2",
+    job=drill_stream,
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.STOPPED,
+    description="A kill -9 of each stream's primary, once a week, where the stream is well and its budget of "
+    "disturbances allows it. It is off until somebody wants it.",
+)
+def kill_drills(
+    context: dg.ScheduleEvaluationContext, worlds: dg.ResourceParam[Worlds]
+) -> list[dg.RunRequest] | dg.SkipReason:
+    """Ask for one drill a stream that may be struck."""
+    try:
+        with worlds.open() as world:
+            objections = {name: _objection(world, name) for name in sorted(world.project.streams)}
+    except TransientError as error:
+        return dg.SkipReason(f"{error} ({error.hint})")
+    spared = [f"{name}: {reason}" for name, reason in objections.items() if reason is not None]
+    if spared:
+        context.log.info("spared: %s", "; ".join(spared))
+    at = context.scheduled_execution_time.isoformat()
+    return [
+        dg.RunRequest(
+            run_key=f"{name}-{at}",
+            run_config=dg.RunConfig(ops={"strike": DrillConfig(stream=name)}),
+            tags={STREAM_TAG: name, CAUSE_TAG: "schedule"},
+        )
+        for name, reason in objections.items()
+        if reason is None
+    ] or dg.SkipReason("; ".join(spared) or "no stream is declared")
+
+
+def _objection(world: World, stream: str) -> str | None:
+    if world.store.streams.get(stream) is None:
+        return "it was never started"
+    return objection(Drill(world=world, stream=stream, run="").observed())
 
 
 @dg.schedule(

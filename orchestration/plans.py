@@ -1,8 +1,9 @@
 """The steps of a plan in words: what each of them does, before it is done."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeAlias
 
+from ft_policies import drill
 from ft_policies.recovery import (
     AwaitEnd,
     AwaitLevel,
@@ -20,6 +21,12 @@ from ft_policies.recovery import (
 )
 from ft_policies.tiers import Switch
 
+AnyStep: TypeAlias = Step | drill.Step
+BLOWS = {
+    drill.Blow.KILL: "kills the driver of {}, with its JVM",
+    drill.Blow.PAUSE: "stops the processes of {} where they are (SIGSTOP)",
+    drill.Blow.CUT_OFF: "lets the object store not answer {} for a while",
+}
 TURNS = {
     (Switch.DEPLOY, True): "waits until the secondary's Spark is up and has rehearsed the plan",
     (Switch.DEPLOY, False): "asks the secondary to leave",
@@ -34,14 +41,16 @@ TURNS = {
 }
 
 
-def facts(step: Step) -> dict[str, Any]:
+def facts(step: AnyStep) -> dict[str, Any]:
     """A step of a plan for a program."""
     turn = str(turn_told(asdict(step)) or "")
     return {"step": type(step).__name__, "turn": turn, "does": does(step)}
 
 
-def does(step: Step) -> str:
+def does(step: AnyStep) -> str:
     """What a step will do, in a sentence."""
+    if isinstance(step, drill.Step):
+        return _does_in_drill(step)
     match step:
         case TurnSwitch():
             return TURNS[step.switch, step.on]
@@ -69,3 +78,21 @@ def _does_to_primary(step: Fence | Launch | AwaitTakeover | AwaitLevel | AwaitEn
             return "waits until the primary has worked off what was missed"
         case AwaitEnd():
             return f"waits until {step.primary} has left"
+
+
+def _does_in_drill(step: drill.Step) -> str:
+    match step:
+        case drill.Decline():
+            return f"leaves the stream alone: {step.reason}"
+        case drill.Strike():
+            seconds = step.predicted_seconds
+            said = "nothing is predicted yet" if seconds is None else f"predicted: {seconds:.1f} s"
+            return f"{BLOWS[step.blow].format(step.primary)}; in {step.tier}, {said}"
+        case drill.AwaitBack():
+            return "watches the stream come back by itself, and times it"
+        case drill.Recover():
+            return "brings back what is still missing, the secondary at least"
+        case drill.Release():
+            return f"lets {step.primary} go on: it finds that it has lost, and leaves"
+        case drill.Report():
+            return "tells what it took, beside the prediction and the objective"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from assets.keys import stream_key
-from ft_policies.recovery import Step, turn_told
+from ft_policies.recovery import turn_told
 from orchestration import plans
 from orchestration.playbooks.performing import Performed
 
@@ -79,7 +79,9 @@ def timeline_table(steps: Iterable[Performed[Any]]) -> dg.TableMetadataValue:
     return _table(rows, step="string", seconds="float", found="string")
 
 
-def show_plan(context: dg.OpExecutionContext, steps: Iterable[Step]) -> dg.TableMetadataValue:
+def show_plan(
+    context: dg.OpExecutionContext, steps: Iterable[plans.AnyStep]
+) -> dg.TableMetadataValue:
     """Log each step that would be taken, and give all of them as a table for the run's page."""
     rows = []
     for number, step in enumerate(steps, 1):

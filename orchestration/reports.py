@@ -5,11 +5,13 @@ from datetime import timedelta
 import dagster as dg
 
 from assets.keys import report_key
-from assets.reports import days, decisions, model, what_if
+from assets.reports import days, decisions, drills, incidents, journal, model, what_if
 from orchestration.reporting import CAUSE_TAG, by_the_clock, checking_job
 
 COST_REPORT = report_key(days.REPORT)
-REPORTS_OF_NOW = [report_key(one.REPORT) for one in (decisions, model, what_if)]
+REPORTS_OF_NOW = [
+    report_key(one.REPORT) for one in (decisions, model, what_if, drills, incidents, journal)
+]
 REPORT_KEYS = [COST_REPORT, *REPORTS_OF_NOW]
 
 REPORT_COSTS = checking_job(
@@ -22,8 +24,8 @@ REPORT_NOW = checking_job(
     "report_now",
     dg.AssetSelection.assets(*REPORTS_OF_NOW),
     playbook="report",
-    description="Reports decisions, predictions beside observations, and what other objectives "
-    "would cost, and checks the tables.",
+    description="Reports decisions, predictions beside observations, what other objectives would cost, "
+    "drills, incidents and what playbooks did, and checks the tables.",
 )
 
 

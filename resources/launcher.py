@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,16 +56,16 @@ class Launched:
 
     def kill(self) -> None:
         """End it and its children at once."""
+        psutil.wait_procs(self.send(signal.SIGKILL), timeout=5)
+
+    def send(self, number: signal.Signals) -> list[psutil.Process]:
+        """Send a signal to it and its children; who they are."""
         process = self._process()
-        if process is None:
-            return
-        family = [*process.children(recursive=True), process]
+        family = [] if process is None else [*process.children(recursive=True), process]
         for member in family:
-            try:
-                member.send_signal(signal.SIGKILL)
-            except psutil.NoSuchProcess:
-                continue
-        psutil.wait_procs(family, timeout=5)
+            with suppress(psutil.NoSuchProcess):
+                member.send_signal(number)
+        return family
 
     def _process(self) -> psutil.Process | None:
         try:

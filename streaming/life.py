@@ -22,6 +22,7 @@ from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
 from streaming.catching_up import last_decided
 from streaming.class_archive import ClassArchive
+from streaming.cutting_off import CuttableStore
 from streaming.gate import Gate, GateState
 from streaming.output import Output
 from streaming.promotion import promote
@@ -95,7 +96,8 @@ class Life:
     def _live(self, pulse: Pulse, gate: Gate) -> tuple[SparkSession, Ending]:
         name = self.spec.stream.name
         sampler = Sampler(self.store, name, self.spec.replica)
-        vault = SnapshotVault(S3ObjectStore(self.spec.connect), name)
+        way = CuttableStore(S3ObjectStore(self.spec.connect), self.spec.folder)
+        vault = SnapshotVault(way, name)
         is_primary = pulse.row.slot is Slot.PRIMARY
         spark, start = self._deploy(vault, sampler, read_snapshot=is_primary)
         reconciler = self._reconciler(pulse, gate, vault, sampler, spark, start)

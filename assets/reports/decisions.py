@@ -5,14 +5,10 @@ from contextlib import suppress
 
 import dagster as dg
 
-from assets.failures import explained
-from assets.keys import report_key, tiers_key
+from assets.keys import tiers_key
 from assets.reports import suites
-from assets.reports.checking import Materialized, expectations_of, judge
+from assets.reports.listing import Rows, listing
 from assets.reports.rows import finite
-from assets.reports.showing import table
-from assets.reports.storing import store
-from assets.worlds import Worlds
 from ft_policies.cost_report import Cell
 from ft_policies.decisions import Decision
 from ft_policies.errors import PermanentError
@@ -25,38 +21,18 @@ LINES_A_STREAM = 100
 
 def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
     """The report over these streams."""
-
-    @dg.asset(
-        key=report_key(REPORT),
+    return listing(
+        REPORT,
+        lambda world: decision_rows(world, streams),
+        suites.decisions,
         deps=[tiers_key(name) for name in streams],
-        group_name="reports",
-        kinds={"table"},
         description="What the controller decided about each stream and why, newest first: the tier "
         "that it had and the one that it should have, predicted recovery, money, and one sentence.",
-        check_specs=[
-            expectations_of(
-                REPORT,
-                "Every decision has a reason, a known tier and figures that are not negative.",
-            )
-        ],
+        expects="Every decision has a reason, a known tier and figures that are not negative.",
     )
-    def tier_decisions(worlds: dg.ResourceParam[Worlds]) -> Materialized:
-        with explained(), worlds.open() as world:
-            rows = decision_rows(world, streams)
-            file = store(world.project.home, REPORT, rows)
-        return dg.MaterializeResult(
-            metadata={
-                "decisions": table(rows),
-                "dagster/row_count": len(rows),
-                "file": dg.MetadataValue.path(file),
-            },
-            check_results=[judge(rows, suites.decisions)],
-        )
-
-    return tier_decisions
 
 
-def decision_rows(world: World, streams: Sequence[str]) -> list[dict[str, Cell]]:
+def decision_rows(world: World, streams: Sequence[str]) -> Rows:
     """The changes of mind about these streams, newest first; without those that cannot be read."""
     lines = [
         line

@@ -19,6 +19,7 @@ Judged: TypeAlias = "tuple[pd.DataFrame, ExpectationSuite]"
 COVERED_SHARE = 0.95
 SHARE_SLACK = 1e-6
 MONEY_DIGITS = 9
+LONG_OPEN_SECONDS = 3600.0
 AMOUNTS = (
     "money", "money_if_active", "money_if_passive",
     "unit_hours", "unit_hours_if_active", "unit_hours_if_passive",
@@ -66,6 +67,50 @@ def decisions(rows: Sequence[Row]) -> Judged:
         gxe.ExpectColumnValuesToBeInSet(column="tier", value_set=[tier.value for tier in Tier]),
         gxe.ExpectColumnValuesToBeBetween(column="predicted_seconds", min_value=0.0),
         gxe.ExpectColumnValuesToBeBetween(column="money_per_hour", min_value=0.0),
+    )
+
+
+def drills(rows: Sequence[Row]) -> Judged:
+    """The objective was held whenever it was tried."""
+    import pandas as pd
+    from great_expectations import expectations as gxe
+
+    return pd.DataFrame(list(rows)), _suite(
+        "drills",
+        gxe.ExpectColumnValuesToBeBetween(column="observed_seconds", min_value=0.0),
+        warnings=[gxe.ExpectColumnValuesToBeInSet(column="held", value_set=[True])],
+    )
+
+
+def incidents(rows: Sequence[Row]) -> Judged:
+    """What is closed says how it ended, and nothing stays open for long."""
+    import pandas as pd
+    from great_expectations import expectations as gxe
+
+    frame = pd.DataFrame(list(rows))
+    closed = frame["state"] == "closed"
+    frame["outcome_if_closed"] = frame["outcome"].fillna("").where(closed)
+    frame["open_seconds"] = frame["seconds"].where(~closed)
+    return frame, _suite(
+        "incidents",
+        gxe.ExpectColumnValueLengthsToBeBetween(column="outcome_if_closed", min_value=1),
+        warnings=[
+            gxe.ExpectColumnValuesToBeBetween(column="open_seconds", max_value=LONG_OPEN_SECONDS)
+        ],
+    )
+
+
+def journal(rows: Sequence[Row]) -> Judged:
+    """What ended took its time, and nothing failed."""
+    import pandas as pd
+    from great_expectations import expectations as gxe
+
+    frame = pd.DataFrame(list(rows))
+    frame["ended_seconds"] = frame["seconds"].fillna(-1.0).where(frame["phase"] != "intent")
+    return frame, _suite(
+        "playbook_journal",
+        gxe.ExpectColumnValuesToBeBetween(column="ended_seconds", min_value=0.0),
+        warnings=[gxe.ExpectColumnValuesToNotBeInSet(column="phase", value_set=["failed"])],
     )
 
 

@@ -15,6 +15,7 @@ from orchestration.cli.commands import (
     check,
     costs,
     demo,
+    drill,
     explain,
     incidents,
     logs,
@@ -93,6 +94,7 @@ switch.add_to(app)
 status.add_to(app)
 logs.add_to(app)
 incidents.add_to(app)
+drill.add_to(app)
 explain.add_to(app)
 what_if.add_to(app)
 costs.add_to(app)

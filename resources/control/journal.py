@@ -13,6 +13,15 @@ _OF = (
     .order_by(journal.c.id.desc())
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
+_SINCE = (
+    sa.select(journal)
+    .where(
+        journal.c.stream == sa.bindparam("of_stream"),
+        journal.c.playbook == sa.bindparam("of_playbook"),
+        journal.c.at >= sa.bindparam("since", type_=sa.Double),
+    )
+    .order_by(journal.c.id)
+)
 
 
 class Journal:
@@ -52,3 +61,8 @@ class Journal:
         query = _OF if run is None else _OF.where(journal.c.run == run)
         rows = self._database.fetch(query, {"of_stream": stream, "most": limit})
         return [JournalLine(**row) for row in reversed(rows)]
+
+    def since(self, stream: str, playbook: str, *, at: float) -> list[JournalLine]:
+        """All lines of one playbook from a time on, oldest first."""
+        values = {"of_stream": stream, "of_playbook": playbook, "since": at}
+        return [JournalLine(**row) for row in self._database.fetch(_SINCE, values)]

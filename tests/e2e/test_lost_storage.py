@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.live_stream import NAME, a_live_stream
+from ft_policies.drill import Blow
+from orchestration.playbooks.drill import Drill
+from tests.support.live_stream import NAME, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -66,6 +68,21 @@ def test_a_stream_goes_on_while_the_object_store_is_away_and_catches_up(tmp_path
             return newest is not None and newest.epoch >= reached
 
         stream.wait(caught_up, "snapshot that has caught up")
+        demand_that_a_drill_tells_as_much(stream)
         stream.stop()
         proof = stream.prove()
         assert proof.holds, proof
+
+
+def demand_that_a_drill_tells_as_much(stream: LiveStream) -> None:
+    """Cut off on purpose, the stream goes on, and ships again when the cut is over."""
+    primary = stream.primary()
+    drill = Drill(
+        world=stream.world, stream=NAME, run="drill", blow=Blow.CUT_OFF, cut_off_seconds=4.0
+    )
+    *done, report = drill.steps()
+    assert [one.name for one in done] == ["Strike", "AwaitBack"]
+    assert stream.primary().id == primary.id
+    assert "a drill has cut the way" in (Path(primary.folder) / "replica.log").read_text()
+    assert 0.0 < report.found["observed_seconds"] < report.found["objective_seconds"]
+    assert report.found["healed_seconds"] > 0.0

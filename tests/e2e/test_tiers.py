@@ -3,15 +3,17 @@
 What was measured by then is enough for the review to know what every tier takes and costs.
 """
 
-import signal
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ft_policies.drill import Blow
 from ft_policies.tiers import SECONDARY, Tier
+from orchestration.incidents import due_recoveries
 from orchestration.minding import due_switches
+from orchestration.playbooks.drill import Drill
 from orchestration.reviewing import decide_now, what_if
 from tests.chaos.blows import alive
 from tests.support.evidence import demand_exact_output
@@ -86,7 +88,7 @@ def test_in_every_tier_the_secondary_of_a_killed_primary_goes_on_by_itself(tmp_p
         stream.await_tier(WITH_A_SECONDARY[-1])
         _one_that_is_known_has_a_price_for_every_objective(stream)
         _a_change_never_weakens_what_there_is(stream)
-        _a_paused_primary_is_replaced_and_leaves(stream)
+        _a_drill_pauses_the_primary_and_is_timed(stream)
         demand_exact_output(stream, both_send=True)
 
 
@@ -112,9 +114,15 @@ def _a_change_never_weakens_what_there_is(stream: LiveStream) -> None:
         assert all(one.strength >= least for one in seen), (before, tier, seen)
 
 
-def _a_paused_primary_is_replaced_and_leaves(stream: LiveStream) -> None:
-    secondary, paused = stream.secondary(), stream.signal(signal.SIGSTOP)
-    stream.await_takeover(secondary)
-    stream.hit(paused, signal.SIGCONT)
-    stream.wait(lambda: not alive(paused), "end of the replaced driver", 30)
+def _a_drill_pauses_the_primary_and_is_timed(stream: LiveStream) -> None:
+    assert due_recoveries(stream.world) == [], "the sensor closes what nobody has to end"
+    paused, secondary = stream.primary(), stream.secondary()
+    drill = Drill(world=stream.world, stream=NAME, run="drill", blow=Blow.PAUSE, beyond_budget=True)
+    *done, report = drill.steps()
+    assert [one.name for one in done] == ["Strike", "AwaitBack", "Recover", "Release"]
+    assert not alive(paused)
+    assert stream.primary().id == secondary.id
+    assert report.found["predicted_seconds"] > 0.0
+    assert report.found["observed_seconds"] > report.found["detect_seconds"] > 0.0
+    assert stream.world.store.incidents.of(NAME) == []
     stream.await_epoch(stream.epoch() + 2)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ft_policies.tiers import OFF, PRIMARY
@@ -85,8 +86,11 @@ class SimulatedDrivers:
 
 
 def _lives(row: ReplicaRow) -> bool:
+    """Whether it does anything: one that is stopped where it is does not."""
     process = process_of(row)
-    return process is None or row.pid == os.getpid() or process.is_alive()
+    if process is None or row.pid == os.getpid():
+        return True
+    return process.is_alive() and psutil.Process(process.pid).status() != psutil.STATUS_STOPPED
 
 
 @contextmanager

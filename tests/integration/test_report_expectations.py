@@ -30,6 +30,9 @@ CURVE = [
     }
     for objective, money in ((0.0, 0.1), (5.0, 0.2), (10.0, 0.1))
 ]
+DRILL = {"observed_seconds": 3.5, "held": True}
+INCIDENT = {"state": "closed", "outcome": "recovered", "seconds": 9.0}
+STEP = {"phase": "done", "seconds": 0.5}
 DEARER = [*CURVE, {**CURVE[-1], "objective_seconds": 20.0, "money_per_hour": 1.0}]
 Rows = Sequence[Mapping[str, Any]]
 Suite = Callable[[Rows], Any]
@@ -51,6 +54,9 @@ ERROR, WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
         (CURVE, BY_MONEY),
         (DEARER, BY_UNITS),
         (DEARER, BY_INSTANCES),
+        ([DRILL, {**DRILL, "observed_seconds": None}], suites.drills),
+        ([INCIDENT, {**INCIDENT, "state": "open", "outcome": None}], suites.incidents),
+        ([STEP, {"phase": "intent", "seconds": None}], suites.journal),
         ([], suites.decisions),
     ],
 )
@@ -74,6 +80,12 @@ def test_tables_that_are_right_pass(rows: Rows, suite: Suite) -> None:
         ([*CURVE, {**CURVE[-1], "objective_seconds": 20.0, "units": 2.0}], BY_UNITS, WARN),
         ([{**CURVE[-1], "predicted_seconds": 11.0}], BY_MONEY, ERROR),
         ([{**COSTS, "memory_gb_hours": -0.1}], RAN, ERROR),
+        ([{**DRILL, "held": False}], suites.drills, WARN),
+        ([{**DRILL, "observed_seconds": -1.0}], suites.drills, ERROR),
+        ([{**INCIDENT, "outcome": None}], suites.incidents, ERROR),
+        ([{**INCIDENT, "state": "open", "seconds": 9e9}], suites.incidents, WARN),
+        ([{**STEP, "seconds": None}], suites.journal, ERROR),
+        ([{**STEP, "phase": "failed"}], suites.journal, WARN),
     ],
 )  # fmt: skip
 def test_tables_that_are_not_right_fail(

@@ -33,8 +33,12 @@ def test_everything_loads_and_nothing_is_opened(
 
 
 REPORTS = {
-    f"reports/{name}" for name in ("cost_report", "tier_decisions", "recovery_model", "what_if")
-}
+    f"reports/{name}"
+    for name in (
+        "cost_report", "tier_decisions", "recovery_model", "what_if",
+        "drills", "incidents", "playbook_journal",
+    )
+}  # fmt: skip
 
 
 def test_each_stream_has_four_assets_and_its_checks(definitions: dg.Definitions) -> None:
@@ -50,6 +54,9 @@ def test_each_stream_has_four_assets_and_its_checks(definitions: dg.Definitions)
         "outputs/alpha:ledger_complete",
         "outputs/beta:ledger_complete",
         "reports/cost_report:expectations",
+        "reports/drills:expectations",
+        "reports/incidents:expectations",
+        "reports/playbook_journal:expectations",
         "reports/recovery_model:expectations",
         "reports/tier_decisions:expectations",
         "reports/what_if:expectations",
@@ -88,6 +95,8 @@ def test_every_job_says_its_playbook_and_how_long_it_may_run(definitions: dg.Def
         "switch_tier",
         "recover_stream",
         "prune_snapshots",
+        "prove_snapshot",
+        "drill_stream",
         "ensure_object_store",
         "audit",
         "report_costs",

@@ -42,7 +42,15 @@ def test_reports_are_made_and_checked_also_when_there_is_nothing_to_say(
     evaluations = [one for result in results for one in result.get_asset_check_evaluations()]
     assert {one.asset_key: one.passed for one in evaluations} == {
         report_key(report): True
-        for report in ("cost_report", "tier_decisions", "recovery_model", "what_if")
+        for report in (
+            "cost_report",
+            "tier_decisions",
+            "recovery_model",
+            "what_if",
+            "drills",
+            "incidents",
+            "playbook_journal",
+        )
     }
     assert {one.description for one in evaluations} == {"there are no rows"}
     with worlds.open() as world:

@@ -1,0 +1,110 @@
+"""What the journal tells of drills: one that is not at its end yet, and those that have been reported."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ft_policies.drill import PLAYBOOK, AwaitBack, Blow, Report, Strike
+from ft_policies.tiers import Tier
+from resources.control.records import JournalLine, Phase
+from streaming.recovery_incidents import RECOVERY, is_of_primary
+from streaming.step_history import LONGEST_LOSS_SECONDS
+from streaming.world import World
+
+FORGOTTEN_SECONDS = 3600.0  # a drill that nobody finished in that time is none any more
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A drill that has not been reported: its lines, the strike first."""
+
+    lines: Sequence[JournalLine]
+
+    @property
+    def at(self) -> float:
+        """When it was begun."""
+        return self.lines[0].at
+
+    @property
+    def primary(self) -> str:
+        """Whom it strikes."""
+        return str(self._said["primary"])
+
+    @property
+    def blow(self) -> Blow:
+        """How."""
+        return Blow(self._said["blow"])
+
+    @property
+    def tier(self) -> Tier:
+        """The tier that was covered then."""
+        return Tier(self._said["tier"])
+
+    @property
+    def predicted_seconds(self) -> float | None:
+        """What the recovery should take."""
+        return self._said["predicted_seconds"]
+
+    def found(self, step: type) -> dict[str, Any] | None:
+        """What the last one found who did a step; `None` if nobody has."""
+        done = [one for one in self.lines if _is(one, step, Phase.DONE)]
+        return done[-1].detail if done else None
+
+    @property
+    def _said(self) -> dict[str, Any]:
+        return self.lines[0].detail
+
+
+def begun(lines: Sequence[JournalLine]) -> Begun | None:
+    """The last drill, unless it has been reported or its blow failed."""
+    current: list[JournalLine] = []
+    for line in lines:
+        if _is(line, Strike, Phase.INTENT) and not _continues(current, line):
+            current = [line]
+        elif _is(line, Report, Phase.DONE) or _is(line, Strike, Phase.FAILED):
+            current = []
+        elif current:
+            current.append(line)
+    return Begun(current) if current else None
+
+
+def unfinished(world: World, stream: str, *, at: float) -> Begun | None:
+    """The drill of a stream that somebody has to finish."""
+    since = at - FORGOTTEN_SECONDS
+    return begun(world.store.journal.since(stream, PLAYBOOK, at=since))
+
+
+def waited(drill: Begun) -> bool:
+    """Whether somebody has watched the stream come back, or not."""
+    return drill.found(AwaitBack) is not None
+
+
+def disturbed_at(world: World, stream: str, *, since_at: float) -> list[float]:
+    """When a stream was disturbed, by drills and by failures that were none."""
+    lines = world.store.journal.since(stream, PLAYBOOK, at=since_at)
+    drills = list(_strikes(lines))
+    real = [
+        one.opened_at
+        for one in world.store.incidents.of(stream, open_only=False)
+        if one.kind == RECOVERY and is_of_primary(one) and one.opened_at >= since_at
+    ]
+    of_drills = [(at, at + LONGEST_LOSS_SECONDS) for at in drills]
+    return drills + [at for at in real if not any(a <= at <= b for a, b in of_drills)]
+
+
+def _strikes(lines: Sequence[JournalLine]) -> Iterator[float]:
+    """When each replica that was struck was struck first."""
+    seen: set[str] = set()
+    for line in lines:
+        if _is(line, Strike, Phase.INTENT) and line.detail["primary"] not in seen:
+            seen.add(line.detail["primary"])
+            yield line.at
+
+
+def _continues(current: Sequence[JournalLine], strike: JournalLine) -> bool:
+    """Whether it is the same blow again, because the first one may not have landed."""
+    return bool(current) and current[0].detail["primary"] == strike.detail["primary"]
+
+
+def _is(line: JournalLine, step: type, phase: Phase) -> bool:
+    return line.step == step.__name__ and line.phase is phase

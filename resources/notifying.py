@@ -1,0 +1,96 @@
+"""Telling people that something failed."""
+
+import json
+import logging
+from dataclasses import asdict, dataclass
+from typing import Protocol
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from ft_policies.errors import PermanentError, TransientError
+from resources.clock import SYSTEM_CLOCK, Clock
+
+ANSWER_SECONDS = 10.0
+TRIES = 3
+PAUSE_SECONDS = 1.0
+SERVER_FAULT = 500
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """A run that failed, and what can be done about it."""
+
+    job: str
+    run: str
+    stream: str
+    error: str
+    hint: str
+
+    @property
+    def text(self) -> str:
+        """The alert in a line or two."""
+        about = f" of {self.stream}" if self.stream else ""
+        hint = f"\nhint: {self.hint}" if self.hint else ""
+        return f"{self.job}{about} failed: {self.error}{hint}"
+
+
+class Notifier(Protocol):
+    """Somebody who is told."""
+
+    def notify(self, alert: Alert) -> None:
+        """Tell them; raises if they cannot be reached."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LogNotifier:
+    """Writes alerts to the log."""
+
+    def notify(self, alert: Alert) -> None:
+        """Write it as an error."""
+        log.error("%s", alert.text, extra=asdict(alert))
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookNotifier:
+    """Posts alerts as JSON: `text` for chat programs, the facts beside it for others."""
+
+    url: str
+    clock: Clock = SYSTEM_CLOCK
+
+    def notify(self, alert: Alert) -> None:
+        """Post it, a few times if nobody answers."""
+        body = json.dumps({"text": alert.text, **asdict(alert)}).encode()
+        for left in reversed(range(TRIES)):
+            try:
+                self._post(body)
+            except TransientError:
+                if left == 0:
+                    raise
+                self.clock.sleep(PAUSE_SECONDS)
+            else:
+                return
+
+    def _post(self, body: bytes) -> None:
+        if not self.url.startswith(("http://", "https://")):
+            raise PermanentError(
+                "the webhook has no URL that begins with http:// or https://",
+                hint="notify in configs/holdfast.yaml names the environment variable that has it",
+            )
+        headers = {"Content-Type": "application/json"}
+        request = Request(self.url, data=body, headers=headers)  # noqa: S310 - looked at above
+        try:
+            with urlopen(request, timeout=ANSWER_SECONDS):  # noqa: S310
+                return
+        except HTTPError as error:
+            refused = f"the webhook answers {error.code} {error.reason}"
+            if error.code < SERVER_FAULT:
+                raise PermanentError(refused, hint="is its URL still right?") from error
+            raise TransientError(refused, hint="it is tried again with the next alert") from error
+        except OSError as error:
+            raise TransientError(
+                f"the webhook does not answer: {error}",
+                hint="it is tried again with the next alert",
+            ) from error

@@ -1,0 +1,70 @@
+"""A way to the object store that a drill can cut: that of one replica, and for a while only.
+
+The order is a file in the replica's folder, so it holds for a replica on this host, survives whoever
+gave it, and ends by itself.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from ft_policies.errors import TransientError
+from resources.clock import SYSTEM_CLOCK
+from resources.object_store import ObjectStore, StoredObject
+
+FILE = "cut_off_until"
+
+
+def cut_off(replica_folder: Path, *, seconds: float) -> float:
+    """Cut a replica's way for a while, from now on; until when."""
+    until = SYSTEM_CLOCK.now() + seconds
+    order = replica_folder / FILE
+    draft = order.with_suffix(".new")
+    draft.write_text(str(until))
+    draft.rename(order)
+    return until
+
+
+def cut_until(replica_folder: Path) -> float:
+    """Until when a replica's way is cut; 0 if it never was."""
+    order = replica_folder / FILE
+    return float(order.read_text()) if order.exists() else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CuttableStore:
+    """The object store as one replica reaches it."""
+
+    store: ObjectStore
+    replica_folder: Path
+
+    @property
+    def requests(self) -> int:
+        """How many requests were sent so far."""
+        return self.store.requests
+
+    def put(self, key: str, body: bytes | BinaryIO) -> None:
+        """Store an object with one request, in place of any that was there."""
+        self._way().put(key, body)
+
+    def get(self, key: str, *, start: int | None = None, length: int | None = None) -> bytes:
+        """Read an object or a range of it; fewer bytes come back if the object ends before."""
+        return self._way().get(key, start=start, length=length)
+
+    def list(self, prefix: str) -> list[StoredObject]:
+        """All objects whose key starts with the prefix, ordered by key."""
+        return self._way().list(prefix)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects; one that is not there counts as deleted."""
+        self._way().delete(keys)
+
+    def _way(self) -> ObjectStore:
+        left = cut_until(self.replica_folder) - SYSTEM_CLOCK.now()
+        if left > 0:
+            raise TransientError(
+                f"a drill has cut the way to the object store for another {left:.0f} s",
+                hint="the stream goes on; snapshots follow when the way is open again",
+            )
+        return self.store

@@ -1,0 +1,112 @@
+"""The reports on drills, incidents and playbooks, from what the control store knows."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from assets.reports.drills import drill_rows
+from assets.reports.incidents import incident_rows
+from assets.reports.journal import journal_rows
+from ft_policies.drill import PLAYBOOK, Report
+from orchestration.drills import kill_drills
+from resources.control.records import Phase
+from streaming.world import World
+from tests.fakes.worlds import (
+    CLICKS,
+    PATIENT,
+    SimulatedWorlds,
+    a_primary,
+    a_wanted_stream,
+    simulated_worlds,
+)
+from tests.support.control_builders import a_snapshot
+
+TOLD = {
+    "blow": "kill",
+    "primary": "p1",
+    "tier": "active_standby",
+    "objective_seconds": 10.0,
+    "predicted_seconds": 4.0,
+    "observed_seconds": 3.5,
+    "held": True,
+}
+
+
+@pytest.fixture
+def worlds(tmp_path: Path) -> SimulatedWorlds:
+    return simulated_worlds(tmp_path, CLICKS, "beta", supervision=PATIENT)
+
+
+def a_line(world: World, step: str, phase: Phase, **changes: object) -> None:
+    line = {"stream": CLICKS, "playbook": "recover", "run": "run-1", "seconds": 0.25}
+    world.store.journal.write(**{**line, "step": step, "phase": phase, **changes})  # type: ignore[arg-type]
+
+
+def test_drills_are_listed_with_the_last_proven_snapshot(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        for detail in (TOLD, {**TOLD, "held": False}):
+            a_line(world, Report.__name__, Phase.DONE, playbook=PLAYBOOK, detail=detail)
+        a_line(world, Report.__name__, Phase.FAILED, playbook=PLAYBOOK, detail={})
+        for name in ("s1", "s2"):
+            world.store.snapshots.record(a_snapshot(name, 1, stream="beta"))
+            world.store.snapshots.proven("beta", name, 12.5)
+        rows = drill_rows(world, [CLICKS, "beta"])
+    assert [(row["drill"], row["held"]) for row in rows if row["stream"] == CLICKS] == [
+        ("kill", False),
+        ("kill", True),
+    ]
+    [proof] = [row for row in rows if row["stream"] == "beta"]
+    assert (proof["drill"], proof["about"], proof["observed_seconds"]) == ("restore", "s2", 12.5)
+
+
+def test_an_incident_is_told_with_its_timeline(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        detail = {"reason": "its process is gone"}
+        one = world.store.incidents.open(stream=CLICKS, key="k", kind="recovery", detail=detail)
+        a_line(world, "Fence", Phase.INTENT, incident=one.id)
+        a_line(world, "Fence", Phase.DONE, incident=one.id, detail={"primary": "p1"})
+        failed = {"error": "no room"}
+        a_line(world, "Launch", Phase.FAILED, incident=one.id, detail=failed)
+        a_line(world, "Launch", Phase.DONE)
+        world.store.incidents.close(one.id, "recovered")
+        [row] = incident_rows(world, [CLICKS, "beta"])
+    assert (row["reason"], row["state"], row["outcome"]) == (
+        "its process is gone",
+        "closed",
+        "recovered",
+    )
+    timeline = str(row["timeline"])
+    assert "Fence p1 0.25 s; " in timeline
+    assert "Launch 0.25 s failed: no room; " in timeline
+    assert timeline.endswith("s closed")
+    assert timeline.count(";") == 2, "what was done for no incident is not its"
+
+
+def test_the_journal_is_listed_newest_first(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_line(world, "Fence", Phase.INTENT, seconds=None)
+        a_line(world, "Fence", Phase.DONE, detail={"primary": "p1"})
+        rows = journal_rows(world, [CLICKS, "beta"])
+    assert [(row["phase"], row["about"]) for row in rows] == [("done", "p1"), ("intent", "")]
+
+
+def on_tuesday(worlds: SimulatedWorlds) -> object:
+    context = dg.build_schedule_context(
+        scheduled_execution_time=datetime(2026, 1, 6, 3, 41, tzinfo=UTC)
+    )
+    return kill_drills(context, worlds=worlds)
+
+
+def test_only_streams_that_are_well_are_drilled_by_the_clock(worlds: SimulatedWorlds) -> None:
+    skipped = on_tuesday(worlds)
+    assert isinstance(skipped, dg.SkipReason)
+    assert skipped.skip_message == "beta: it was never started; clicks: it was never started"
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "p1")
+    requests = on_tuesday(worlds)
+    assert isinstance(requests, list)
+    [request] = requests
+    assert request.run_config["ops"]["strike"]["config"]["stream"] == CLICKS

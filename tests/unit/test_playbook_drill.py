@@ -1,0 +1,150 @@
+"""Drills on a stream whose drivers are simulated: their processes are real, and are really struck."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from assets.reports.drills import drill_rows
+from ft_policies.drill import Blow
+from ft_policies.errors import PermanentError
+from orchestration.playbooks import drill as playbook
+from orchestration.playbooks.drill import Drill
+from resources.control.records import ReplicaRow, Sample
+from streaming.cutting_off import cut_until
+from streaming.observing import observe
+from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
+from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorld, a_wanted_stream, simulated_worlds
+from tests.support.control_builders import a_snapshot
+from tests.support.playbooks import recovered
+
+STANDBY = {"tier": "active_standby"}
+
+
+@contextmanager
+def a_live_world(
+    root: Path, patch: pytest.MonkeyPatch, **changes: object
+) -> Iterator[tuple[SimulatedWorld, SimulatedDrivers]]:
+    """A stream whose replicas were all launched, so that nobody strikes the test itself."""
+    with (
+        simulated_worlds(root, supervision=PATIENT, **changes).open() as world,
+        simulated_drivers(world, patch) as drivers,
+    ):
+        a_wanted_stream(world)
+        recovered(drivers)
+        yield world, drivers
+
+
+def primary_of(world: SimulatedWorld) -> ReplicaRow:
+    row = observe(world, CLICKS).primary
+    assert row is not None
+    return row
+
+
+def drilled(drivers: SimulatedDrivers, run: str = "r", **how: object) -> Drill:
+    return Drill(world=drivers.world, stream=CLICKS, run=run, beat=measuring(drivers), **how)  # type: ignore[arg-type]
+
+
+def measuring(drivers: SimulatedDrivers) -> Callable[[], None]:
+    """A replica that has taken over tells how long it took."""
+    store, first = drivers.world.store, primary_of(drivers.world).id
+    told = set()
+
+    def beat() -> None:
+        drivers.act()
+        seen = observe(drivers.world, CLICKS).primary
+        if seen is not None and seen.id not in {first, *told}:
+            told.add(seen.id)
+            took = {"t_detect_seconds": 0.5, "recovery_seconds": 1.5}
+            store.samples.write(
+                [Sample(stream=CLICKS, replica=seen.id, name=n, value=v) for n, v in took.items()]
+            )
+
+    return beat
+
+
+def names(drill: Drill) -> list[str]:
+    return [one.name for one in drill.steps()]
+
+
+def test_a_killed_primary_is_followed_by_its_secondary_and_the_report_has_the_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_live_world(tmp_path, monkeypatch, **STANDBY) as (world, drivers):
+        struck = primary_of(world)
+        assert names(drilled(drivers)) == ["Strike", "AwaitBack", "Recover", "Report"]
+        assert primary_of(world).id != struck.id
+        assert observe(world, CLICKS).covers_its_tier
+        [row] = drill_rows(world, [CLICKS])
+        assert (row["drill"], row["about"], row["tier"]) == ("kill", struck.id, "active_standby")
+        assert (row["observed_seconds"], row["objective_seconds"], row["held"]) == (1.5, 10.0, True)
+
+
+def test_a_paused_primary_is_let_go_and_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_live_world(tmp_path, monkeypatch, **STANDBY) as (world, drivers):
+        struck = primary_of(world)
+        assert struck.pid is not None
+        process = psutil.Process(struck.pid)
+        steps = drilled(drivers, blow=Blow.PAUSE).steps()
+        assert next(steps).name == "Strike"
+        assert process.status() == psutil.STATUS_STOPPED
+        assert [one.name for one in steps] == ["AwaitBack", "Recover", "Release", "Report"]
+        assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+def test_without_a_secondary_the_drill_itself_brings_the_stream_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(playbook, "BY_ITSELF_SECONDS", 0.1 - 2 * 60.0)
+    with a_live_world(tmp_path, monkeypatch) as (_, drivers):
+        done = list(drilled(drivers).steps())
+    assert [one.name for one in done] == ["Strike", "AwaitBack", "Recover", "Report"]
+    assert done[1].found == {"by_itself": False}
+    assert done[2].found["did"].startswith("Fence")
+
+
+def test_a_drill_that_was_cut_short_is_finished_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_live_world(tmp_path, monkeypatch, **STANDBY) as (world, drivers):
+        struck = primary_of(world)
+        steps = drilled(drivers, "first").steps()
+        assert next(steps).name == "Strike"
+        steps.close()  # type: ignore[attr-defined]
+        assert names(drilled(drivers, "second")) == ["AwaitBack", "Recover", "Report"]
+        [row] = drill_rows(world, [CLICKS])
+        assert (row["about"], row["run"]) == (struck.id, "second")
+
+
+def test_a_stream_is_not_struck_more_often_than_it_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drills = {"most": 1, "per": "1h"}
+    with a_live_world(tmp_path, monkeypatch, **STANDBY, drills=drills) as (world, drivers):
+        names(drilled(drivers, "first"))
+        struck = primary_of(world)
+        with pytest.raises(PermanentError, match="disturbed 1 times in the last 1 h"):
+            names(drilled(drivers, "second"))
+        assert primary_of(world).id == struck.id
+        assert "Strike" in names(drilled(drivers, "third", beyond_budget=True))
+
+
+def test_a_cut_ends_by_itself_and_the_drill_waits_for_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_live_world(tmp_path, monkeypatch) as (world, drivers):
+        struck = primary_of(world)
+        steps = drilled(drivers, blow=Blow.CUT_OFF, cut_off_seconds=0.2).steps()
+        assert next(steps).name == "Strike"
+        until = cut_until(Path(struck.folder))
+        assert until > 0.0
+        row = a_snapshot("s1", 1, stream=CLICKS, created_at=until + 0.5)
+        world.store.snapshots.record(row)
+        [back, told] = list(steps)
+        assert (back.name, told.name) == ("AwaitBack", "Report")
+        assert told.found["healed_seconds"] == pytest.approx(0.5)
+        assert primary_of(world).id == struck.id
