@@ -50,7 +50,7 @@ def alert_of(context: dg.RunFailureSensorContext) -> Alert:
             error = told.description or error
             hint = str(told.metadata["hint"].value) if "hint" in told.metadata else ""
         elif failure.error is not None:
-            error = failure.error.message.strip()
+            error = (failure.error.cause or failure.error).message.strip()
     stream = run.tags.get(STREAM_TAG, "")
     return Alert(job=run.job_name, run=run.run_id, stream=stream, error=error, hint=hint)
 

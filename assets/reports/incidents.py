@@ -8,6 +8,7 @@ from assets.changes import about
 from assets.keys import stream_key
 from assets.reports import suites
 from assets.reports.listing import Rows, listing
+from ft_policies.cost_report import Cell
 from resources.control.records import Incident, IncidentState, JournalLine, Phase
 from streaming.world import World
 
@@ -30,32 +31,35 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
 
 def incident_rows(world: World, streams: Sequence[str]) -> Rows:
     """The incidents of these streams with their timelines, newest first."""
-    now, rows = world.store.now(), []
+    now, found = world.store.now(), []
     for name in streams:
         lines = world.store.journal.of(name, limit=MOST_LINES)
-        for one in world.store.incidents.of(name, open_only=False):
-            ended = now if one.closed_at is None else one.closed_at
-            rows.append(
-                {
-                    "at": one.opened_at,
-                    "stream": name,
-                    "kind": one.kind,
-                    "state": one.state.value,
-                    "seconds": ended - one.opened_at,
-                    "reason": str(one.detail.get("reason", "")),
-                    "attempts": one.attempts,
-                    "timeline": timeline(one, lines),
-                    "outcome": one.outcome or None,
-                    "id": one.id,
-                }
-            )
-    return sorted(rows, key=lambda row: row["at"], reverse=True)
+        known = world.store.incidents.of(name, open_only=False)
+        found += [(one, timeline(one, lines)) for one in known]
+    newest_first = sorted(found, key=lambda pair: pair[0].opened_at, reverse=True)
+    return [_row(one, told, now) for one, told in newest_first]
+
+
+def _row(incident: Incident, told: str, now: float) -> dict[str, Cell]:
+    ended = now if incident.closed_at is None else incident.closed_at
+    return {
+        "at": incident.opened_at,
+        "stream": incident.stream,
+        "kind": incident.kind,
+        "state": incident.state.value,
+        "seconds": ended - incident.opened_at,
+        "reason": str(incident.detail.get("reason", "")),
+        "attempts": incident.attempts,
+        "timeline": told,
+        "outcome": incident.outcome or None,
+        "id": incident.id,
+    }
 
 
 def timeline(incident: Incident, lines: Iterable[JournalLine]) -> str:
     """`+2.1 s Fence 0.01 s; +2.2 s Launch 0.30 s`: what was done, counted from when it was seen."""
     done = [
-        f"+{line.at - (line.seconds or 0.0) - incident.opened_at:.1f} s {told(line)}"
+        f"+{line.at - (line.seconds or 0.0) - incident.opened_at:.1f} s {step_told(line)}"
         for line in lines
         if line.incident == incident.id and line.phase is not Phase.INTENT
     ]
@@ -64,7 +68,7 @@ def timeline(incident: Incident, lines: Iterable[JournalLine]) -> str:
     return "; ".join(done)
 
 
-def told(line: JournalLine) -> str:
+def step_told(line: JournalLine) -> str:
     """A step that was done or failed, with what it was about and its seconds."""
     name = " ".join(word for word in (line.step, about(line.detail)) if word)
     failed = f" failed: {line.detail.get('error', '')}" if line.phase is Phase.FAILED else ""

@@ -43,7 +43,8 @@ class Begun:
     @property
     def predicted_seconds(self) -> float | None:
         """What the recovery should take."""
-        return self._said["predicted_seconds"]
+        seconds = self._said["predicted_seconds"]
+        return None if seconds is None else float(seconds)
 
     def found(self, step: type) -> dict[str, Any] | None:
         """What the last one found who did a step; `None` if nobody has."""

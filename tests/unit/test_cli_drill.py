@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from streaming.launching import declare
 from streaming.world import World
 from tests.fakes.declared import a_project, written
 from tests.support.cli import facts, holdfast
@@ -43,6 +44,9 @@ def test_nobody_is_struck_without_consent(tmp_path: Path, world: World) -> None:
 
 
 def test_a_stream_that_does_not_run_is_left_alone(tmp_path: Path, world: World) -> None:
+    told = facts(tmp_path, "drill", STREAM, "--yes", code=1)
+    assert told["error"]["message"].startswith("clicks was never started")
+    declare(world.project, world.store, STREAM)
     told = facts(tmp_path, "drill", STREAM, "--yes", code=1)
     assert told["error"]["message"].startswith("clicks is left alone: it is stopped")
     assert told["outcome"] is None
