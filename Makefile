@@ -8,7 +8,8 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 WITH_JAVA := JAVA_HOME="$$(scripts/find-java)"
 PYTEST := $(BIN)/python -m pytest
-SUITES := $(wildcard tests/unit tests/integration tests/e2e)
+# Files side by side on two cores; what kills and times drivers needs both cores for itself.
+TWO_AT_ONCE := -n 2 --dist loadfile
 # A benchmark is a script; modules that the scripts share have no __main__. `apps_measure` is a process of `apps`.
 BENCHMARKS := $(filter-out render apps_measure,$(basename $(notdir $(shell grep -ls __main__ benchmarks/*.py))))
 
@@ -36,16 +37,17 @@ lint: venv ## format and rules (ruff), layers (import-linter), types (mypy)
 	$(BIN)/mypy
 
 unit: venv ## the tests that take seconds
-	$(PYTEST) tests/unit --timeout=20
+	$(PYTEST) tests/unit $(TWO_AT_ONCE) --timeout=20
 
 integration: venv java ## the tests with a real S3 endpoint, real databases and Spark
-	$(WITH_JAVA) $(PYTEST) tests/integration --timeout=300
+	$(WITH_JAVA) $(PYTEST) tests/integration $(TWO_AT_ONCE) --timeout=300
 
 e2e: venv java ## the tests that kill and hang real drivers
 	$(WITH_JAVA) $(PYTEST) tests/e2e --timeout=900
 
 test: lint java ## lint and all tests, the cheapest first
-	$(WITH_JAVA) $(PYTEST) $(SUITES) --timeout=900
+	$(WITH_JAVA) $(PYTEST) tests/unit tests/integration $(TWO_AT_ONCE) --timeout=300
+	$(WITH_JAVA) $(PYTEST) tests/e2e --timeout=900
 
 chaos: venv java ## about 70 minutes: kills in every tier, a walk over all 30 changes of tier (CHAOS="--seed 8 …")
 	$(WITH_JAVA) $(BIN)/python -m tests.chaos.walk $(CHAOS)

@@ -28,7 +28,7 @@ from tests.support.app_driver import DATA
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
-EVENTS, FILES = 200_000, 6
+EVENTS, FILES = 200_000, 4
 SNAPSHOT_EPOCH, KILL_EPOCH = 0, 1
 QUERIES = [query.stream for query in queries()]
 
