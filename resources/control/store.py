@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from resources.control.database import Database
 from resources.control.decisions import Decisions
 from resources.control.epochs import Epochs
+from resources.control.forks import Forks
 from resources.control.histories import Histories
 from resources.control.incidents import Incidents
 from resources.control.journal import Journal
@@ -45,6 +46,7 @@ class ControlStore:
         self.epochs = Epochs(database)
         self.ledger = Ledger(database)
         self.histories = Histories(database)
+        self.forks = Forks(database)
         self.snapshots = Snapshots(database)
         self.samples = Samples(database)
         self.lately = Lately(database)

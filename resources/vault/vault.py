@@ -16,8 +16,10 @@ from ft_policies.retention import RetentionPolicy, Verdict
 from resources.clock import SYSTEM_CLOCK
 from resources.object_store import ObjectStore
 from resources.s3_errors import MissingObjectError
+from resources.vault.copying import copied, read_object
 from resources.vault.cut import cut
 from resources.vault.linking import Base
+from resources.vault.listing import SUFFIX, Listing, Mark, read_listing
 from resources.vault.manifest import (
     Manifest,
     PackedFile,
@@ -46,7 +48,6 @@ from resources.vault.records import (
 from resources.vault.restoring import restore_files, wrong_digests
 
 _CUT_ATTEMPTS = 3
-_SUFFIX = ".json.gz"
 Progress: TypeAlias = Callable[[int, int], None]
 Problems: TypeAlias = list[str]
 
@@ -68,19 +69,32 @@ class SnapshotVault:
         self._packs = f"{stream}/packs/"
 
     def list(self) -> "list[SnapshotRecord]":
-        """All snapshots, newest first, with one request."""
-        records = [
-            SnapshotRecord(
-                SnapshotName.parse(_stem(found.key)), found.modified_at, found.size_bytes
-            )
-            for found in self._store.list(self._manifests)
-            if found.key.endswith(_SUFFIX) and SnapshotName.is_id(_stem(found.key))
-        ]
-        return sorted(records, key=lambda record: record.name, reverse=True)
+        """All snapshots that count, newest first, with one request."""
+        return self.listing().snapshots
+
+    def listing(self) -> Listing:
+        """Those that count, and those that a restore has superseded, with one request."""
+        return read_listing(self._store, self._manifests)
+
+    def mark(self, history: int, *, after_epoch: int) -> None:
+        """Begin a history: what older ones have shipped, or ship yet, beyond the epoch counts no more."""
+        mark = Mark(history, after_epoch)
+        self._store.put(self._manifests + mark.file, mark.encode())
+
+    def adopt(self, manifest: Manifest, source: "SnapshotVault") -> Manifest:
+        """Copy a snapshot of another vault, every byte verified; as ever the manifest comes last."""
+        read, stream = source.read_pack, self._stream
+        copy = copied(self._store, self._packs, manifest, read, stream=stream)
+        self._store.put(self.manifest_key(copy.id), copy.encode())
+        return copy
+
+    def read_pack(self, name: str, size_bytes: int) -> Iterator[bytes]:
+        """One pack in parts."""
+        return read_object(self._store, self._packs + name, size_bytes)
 
     def manifest_key(self, snapshot_id: str) -> str:
         """Where the manifest of a snapshot is."""
-        return f"{self._manifests}{snapshot_id}{_SUFFIX}"
+        return f"{self._manifests}{snapshot_id}{SUFFIX}"
 
     def manifest(self, snapshot_id: str) -> Manifest:
         """Read one manifest."""
@@ -104,6 +118,7 @@ class SnapshotVault:
         conf: Mapping[str, str],
         created_at: float,
         scratch: Path,
+        history: int = 0,
     ) -> Shipped:
         """Store what the checkpoint needs after `epoch`: one pack of what is new, then the manifest.
 
@@ -111,7 +126,7 @@ class SnapshotVault:
         same path and length is taken to be the same file.
         """
         began = SYSTEM_CLOCK.monotonic()
-        name = SnapshotName(epoch, token, replica)
+        name = SnapshotName(epoch, token, replica, history)
         self._check_parent(parent, name)
         if parent is not None and parent.name == name:
             return Shipped(parent, 0, 0, 0, 0, SYSTEM_CLOCK.monotonic() - began)
@@ -214,7 +229,7 @@ class SnapshotVault:
         grace_seconds: float = 3600.0,
     ) -> Pruned:
         """Drop what the policy does not keep; a dry run only says what would go."""
-        verdicts = judge(policy, self.list(), now=now, grace_seconds=grace_seconds)
+        verdicts = judge(policy, self.listing(), now=now, grace_seconds=grace_seconds)
         dropped = [verdict.snapshot.id for verdict in verdicts if not verdict.keep]
         packs = self._store.list(self._packs)
         named, unreadable = self._named([v for v in verdicts if v.keep])
@@ -280,10 +295,6 @@ class SnapshotVault:
 def _made(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     yield
-
-
-def _stem(key: str) -> str:
-    return key.rsplit("/", 1)[1].removesuffix(_SUFFIX)
 
 
 def _new_bytes(manifest: Manifest, parent: Manifest | None) -> int:
