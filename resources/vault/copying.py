@@ -27,7 +27,7 @@ def copied(
 ) -> Manifest:
     """Copy the packs of a snapshot and verify them; the manifest of the copy, which is yet to be stored.
 
-    It is the first snapshot of a stream that was never restored.
+    In another stream it is the first snapshot of one that was never restored.
     """
     for name, size in manifest.packs.items():
         _put_parts(store, packs + name, read_pack(name, size))
@@ -37,7 +37,9 @@ def copied(
             f"the copy of snapshot {manifest.id} of {manifest.stream} is damaged: {problems[0]}",
             hint="restore another snapshot; `holdfast snapshots verify` tells which are whole",
         )
-    return replace(manifest, stream=stream, name=replace(manifest.name, history=0), parent=None)
+    history = manifest.history if manifest.stream == stream else 0
+    name = replace(manifest.name, history=history)
+    return replace(manifest, stream=stream, name=name, parent=None)
 
 
 def _put_parts(store: ObjectStore, key: str, parts: Iterable[bytes]) -> None:

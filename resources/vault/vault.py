@@ -32,6 +32,7 @@ from resources.vault.packing import (
     LocalPack,
     OutdatedCutError,
     disk_errors,
+    new_bytes,
     pack,
     packs_in_use,
     reusable,
@@ -45,7 +46,7 @@ from resources.vault.records import (
     Shipped,
     SnapshotRecord,
 )
-from resources.vault.restoring import restore_files, wrong_digests
+from resources.vault.restoring import restore_files, wrong_digests, wrong_packs
 
 _CUT_ATTEMPTS = 3
 Progress: TypeAlias = Callable[[int, int], None]
@@ -151,7 +152,7 @@ class SnapshotVault:
             sent = self._send(manifest, packs)
         return Shipped(
             manifest=manifest,
-            new_bytes=_new_bytes(manifest, parent),
+            new_bytes=new_bytes(manifest, parent),
             pack_bytes=sum(local.size_bytes for local in packs),
             manifest_bytes=sent,
             requests=len(packs) + 1,
@@ -207,18 +208,13 @@ class SnapshotVault:
             manifest = self.manifest(snapshot_id)
         except UnusableSnapshotError as error:
             return [str(error)]
-        sizes = {
-            o.key.removeprefix(self._packs): o.size_bytes for o in self._store.list(self._packs)
-        }
-        problems = [
-            f"pack {name} is missing"
-            if name not in sizes
-            else f"pack {name} has {sizes[name]} bytes, not {size}"
-            for name, size in manifest.packs.items()
-            if sizes.get(name) != size
-        ]
+        sizes = self._pack_sizes()
         present = [file for file in manifest.files if file.pack in sizes]
-        return problems + wrong_digests(self._store, self._packs, present)
+        return wrong_packs(manifest, sizes) + wrong_digests(self._store, self._packs, present)
+
+    def wrong_packs(self, manifest: Manifest) -> Problems:
+        """What is wrong with a snapshot as far as a listing of its packs tells."""
+        return wrong_packs(manifest, self._pack_sizes())
 
     def prune(
         self,
@@ -244,6 +240,11 @@ class SnapshotVault:
             bytes_freed=sum(found.size_bytes for found in gone),
             note=f"no pack was deleted: {unreadable}" if unreadable else "",
         )
+
+    def _pack_sizes(self) -> dict[str, int]:
+        return {
+            o.key.removeprefix(self._packs): o.size_bytes for o in self._store.list(self._packs)
+        }
 
     def _check_parent(self, parent: Manifest | None, name: SnapshotName) -> None:
         if parent is not None and (parent.stream != self._stream or parent.epoch > name.epoch):
@@ -295,8 +296,3 @@ class SnapshotVault:
 def _made(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     yield
-
-
-def _new_bytes(manifest: Manifest, parent: Manifest | None) -> int:
-    known = {(f.path, f.size_bytes) for f in parent.files} if parent is not None else set()
-    return sum(f.size_bytes for f in manifest.files if (f.path, f.size_bytes) not in known)
