@@ -10,6 +10,13 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
+class FetchSnapshot:
+    """Copy a snapshot from elsewhere to the stream's own, every byte verified."""
+
+    snapshot: str
+
+
+@dataclass(frozen=True, slots=True)
 class StopStream:
     """Want the stream not to run, and see its replicas off."""
 
@@ -50,18 +57,30 @@ class StartStream:
     """Start the stream, and wait until it has computed again what was undone."""
 
 
-Step: TypeAlias = StopStream | BeginHistory | MarkSnapshots | RollOutput | EndRestore | StartStream
+Step: TypeAlias = (
+    FetchSnapshot
+    | StopStream
+    | BeginHistory
+    | MarkSnapshots
+    | RollOutput
+    | EndRestore
+    | StartStream
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """A restore that was asked for, and how far the world has come with it."""
+    """A restore that was asked for, and how far the world has come with it.
+
+    `fetch` is a snapshot that is yet to come from elsewhere.
+    """
 
     history: int
     epoch: int
     was_running: bool
     wanted: bool
     lives: bool
+    fetch: str | None = None
     begun: bool = False
     marked: bool = False
     rolled: bool = False
@@ -75,6 +94,8 @@ def next_step(seen: Observed) -> Step | None:
     match seen:
         case Observed(finished=True):
             return StartStream() if seen.wanted and not seen.level else None
+        case Observed(fetch=str(snapshot)):
+            return FetchSnapshot(snapshot)
         case Observed(wanted=True) | Observed(lives=True):
             return StopStream()
         case Observed(begun=False):
@@ -98,6 +119,8 @@ def foreseen(seen: Observed) -> list[Step]:
 
 def _after(seen: Observed, step: Step) -> Observed:
     match step:
+        case FetchSnapshot():
+            return replace(seen, fetch=None)
         case StopStream():
             return replace(seen, wanted=False, lives=False)
         case BeginHistory():

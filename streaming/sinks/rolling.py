@@ -64,14 +64,16 @@ class Rolling:
 
     def is_rolled(self, name: str) -> bool:
         """Whether the table is open for a writer of this name."""
-        table = self._found()
-        return table is not None and table.transaction_version(name) is not None
+        with translated(self.path):
+            table = self._found()
+            return table is not None and table.transaction_version(name) is not None
 
     def version(self, stream: str, epoch: int) -> int:
         """The version to go back to, which can be read, with all its files; an error says why not."""
-        table = self._needed()
-        version = version_after(table, stream, epoch)
-        self._demand_files(table, version)
+        with translated(self.path):
+            table = self._needed()
+            version = version_after(table, stream, epoch)
+            self._demand_files(table, version)
         return version
 
     def roll(self, turn: Turn) -> int:
