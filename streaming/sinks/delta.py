@@ -14,7 +14,6 @@ from uuid import uuid4
 from deltalake import (
     CommitProperties,
     DeltaTable,
-    PostCommitHookProperties,
     Schema,
     Transaction,
 )
@@ -28,7 +27,14 @@ from configs.sinks import DeltaSink as DeltaDeclaration
 from ft_policies.errors import PermanentError, TransientError
 from resources.clock import SYSTEM_CLOCK
 from streaming.connections import delta_options, filesystem
-from streaming.sinks.delta_table import committer, demand_fit, find_table, make_table, translated
+from streaming.sinks.delta_table import (
+    WITHOUT_CLEANUP,
+    committer,
+    demand_fit,
+    find_table,
+    make_table,
+    translated,
+)
 from streaming.sinks.ledgering import Ledgering
 from streaming.sinks.lineage import CLOSED, DIGEST, EPOCH, HISTORY, STREAM, writer
 from streaming.sinks.staging import Staged, run_epoch
@@ -176,8 +182,7 @@ class DeltaSink:
                     DIGEST: staged.digest,
                 },
             ),
-            # Looking for old log files with each commit takes longer with each commit.
-            post_commithook_properties=PostCommitHookProperties(cleanup_expired_logs=False),
+            post_commithook_properties=WITHOUT_CLEANUP,
         )
 
     def _newest(self, *, update: bool = False) -> int:

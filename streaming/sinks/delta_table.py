@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
-from deltalake import DeltaTable, Schema
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema
 from deltalake.exceptions import (
     CommitFailedError,
     DeltaError,
@@ -18,6 +18,8 @@ from streaming.sinks.lineage import EPOCH, HISTORY, STREAM
 
 OTHER_COMMITS = 20
 MOST_COMMITS = 1000
+# Looking for old log files with each commit takes longer with each commit.
+WITHOUT_CLEANUP = PostCommitHookProperties(cleanup_expired_logs=False)
 DEAD_LETTERS = pa.schema(
     [
         ("epoch", pa.int64()),
@@ -58,6 +60,18 @@ def make_table(
 def make_dead_letters(path: str, options: dict[str, str]) -> DeltaTable:
     """The table of a stream's dead letters, made if there is none."""
     return make_table(path, options, schema=Schema.from_arrow(DEAD_LETTERS), partition_by=())
+
+
+def commit_nothing(table: DeltaTable, commit: CommitProperties) -> None:
+    """Commit what the properties say, and no change of rows."""
+    table.create_write_transaction(
+        [],
+        "append",
+        table.schema(),
+        partition_by=table.metadata().partition_columns,
+        commit_properties=commit,
+        post_commithook_properties=WITHOUT_CLEANUP,
+    )
 
 
 def demand_fit(table: DeltaTable, path: str, schema: Schema, partition_by: tuple[str, ...]) -> None:

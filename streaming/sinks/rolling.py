@@ -9,14 +9,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from pyarrow import fs
 
 from ft_policies.errors import PermanentError, TransientError
 from resources.s3_connection import S3Connection
 from streaming.connections import delta_options, filesystem
-from streaming.sinks.delta_table import find_table, make_dead_letters, translated
+from streaming.sinks.delta_table import (
+    WITHOUT_CLEANUP,
+    commit_nothing,
+    find_table,
+    make_dead_letters,
+    translated,
+)
 from streaming.sinks.lineage import (
     CLOSED,
     HISTORY,
@@ -144,10 +150,12 @@ class Rolling:
 def _restore(table: DeltaTable, turn: Turn) -> int:
     version = version_after(table, turn.stream, turn.epoch)
     if version == table.version():
-        _shut(table, turn.commit(writer))
+        commit_nothing(table, turn.commit(writer))
     else:
         table.restore(
-            version, commit_properties=turn.commit(writer), post_commithook_properties=_AFTER
+            version,
+            commit_properties=turn.commit(writer),
+            post_commithook_properties=WITHOUT_CLEANUP,
         )
     return version
 
@@ -155,28 +163,16 @@ def _restore(table: DeltaTable, turn: Turn) -> int:
 def _delete_later(table: DeltaTable, turn: Turn) -> int:
     version, commit = table.version(), turn.commit(dead_letter_writer)
     table.delete(
-        f"epoch > {turn.epoch}", commit_properties=commit, post_commithook_properties=_AFTER
+        f"epoch > {turn.epoch}",
+        commit_properties=commit,
+        post_commithook_properties=WITHOUT_CLEANUP,
     )
     table.update_incremental()
-    if table.version() == version:  # Delta commits nothing if there is nothing to delete
-        _shut(table, commit)
+    # Delta commits nothing if there is nothing to delete.
+    if table.transaction_version(dead_letter_writer(turn.stream, turn.history)) is None:
+        commit_nothing(table, commit)
     return version
-
-
-def _shut(table: DeltaTable, commit: CommitProperties) -> None:
-    """Shut the table for the older history, and change nothing else."""
-    table.create_write_transaction(
-        [],
-        "append",
-        table.schema(),
-        partition_by=table.metadata().partition_columns,
-        commit_properties=commit,
-        post_commithook_properties=_AFTER,
-    )
 
 
 def _files(table: DeltaTable) -> set[str]:
     return set(pa.table(table.get_add_actions(flatten=True)).column("path").to_pylist())
-
-
-_AFTER = PostCommitHookProperties(cleanup_expired_logs=False)
