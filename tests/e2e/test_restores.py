@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 from apps.word_count.oracle import expected
 from assets.outputs import audit
 from assets.tables import open_table
+from ft_policies.errors import TransientError
 from orchestration.playbooks.recover import start
 from orchestration.playbooks.restore import restore
 from orchestration.playbooks.restore_point import Asked
@@ -56,11 +57,16 @@ def test_a_stream_goes_back_beside_a_zombie_and_on_and_its_fork_goes_another_way
 @contextmanager
 def a_zombie(stream: LiveStream) -> Iterator[ReplicaRow]:
     """A primary on another host, as far as anybody can tell, that is paused and wakes up later."""
-    paused = stream.signal(signal.SIGSTOP)
+    paused = stream.primary()
     process = process_of(paused)
     assert process is not None
     elsewhere = replicas.update().where(replicas.c.id == paused.id).values(host="elsewhere")
-    stream.world.store._database.execute(elsewhere)
+    for _ in range(5):
+        stream.hit(paused, signal.SIGSTOP)
+        with suppress(TransientError):  # it may have been stopped in the middle of a write
+            stream.world.store._database.execute(elsewhere)
+            break
+        stream.hit(paused, signal.SIGCONT)
     yield paused
     assert process.is_alive()
     psutil.Process(process.pid).send_signal(signal.SIGCONT)
