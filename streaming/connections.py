@@ -46,18 +46,19 @@ def elsewhere(url: str, connect: Callable[[], S3Connection]) -> Callable[[], S3C
             hint=f"s3://bucket/prefix, if need be with ?{'&'.join(f'{n}=…' for n in sorted(known))}",
         )
     folder = parsed.path.strip("/")
-    place = {"bucket": parsed.netloc, "prefix": f"{folder}/" if folder else ""}
-    for name in ("endpoint_url", "region"):
-        if name in asked:
-            place[name] = asked[name]
 
     def connection() -> S3Connection:
-        keys = {
-            name: _secret(asked[f"{name}_env"])
-            for name in ("access_key_id", "secret_access_key")
-            if f"{name}_env" in asked
-        }
-        return replace(connect(), **place, **keys)
+        here = connect()
+        key, secret = (asked.get(f"{name}_env") for name in ("access_key_id", "secret_access_key"))
+        return replace(
+            here,
+            bucket=parsed.netloc,
+            prefix=f"{folder}/" if folder else "",
+            endpoint_url=asked.get("endpoint_url", here.endpoint_url),
+            region=asked.get("region", here.region),
+            access_key_id=here.access_key_id if key is None else _secret(key),
+            secret_access_key=here.secret_access_key if secret is None else _secret(secret),
+        )
 
     return connection
 
@@ -110,6 +111,6 @@ def _secret(variable: str | None) -> str | None:
     if variable not in os.environ:
         raise PermanentError(
             f"the environment variable {variable} is not set",
-            hint="configs/holdfast.yaml names it as the place of an object store credential",
+            hint="it is named as the place of an object store credential",
         )
     return os.environ[variable]

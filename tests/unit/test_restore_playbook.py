@@ -5,14 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from ft_policies.errors import PermanentError
 from orchestration.playbooks.recover import start
 from orchestration.playbooks.restore import restore, restore_plan
 from orchestration.playbooks.restore_point import Asked, moment
-from resources.control.records import DesiredState, Slot
+from resources.control.records import DesiredState, EpochProposal, Slot
+from resources.control.schema import epochs
 from streaming.launching import launch_primary
-from streaming.sinks.lineage import CLOSED
+from streaming.sinks.lineage import CLOSED, dead_letter_writer
 from streaming.spec import ReplicaSpec
 from streaming.world import World
 from tests.fakes.drivers import simulated_drivers
@@ -22,6 +24,7 @@ from tests.fakes.worlds import (
     PATIENT,
     SimulatedWorld,
     a_primary,
+    committed,
     simulated_worlds,
 )
 from tests.support.restorable import (
@@ -210,8 +213,6 @@ def test_an_epoch_log_that_lacks_what_is_to_be_computed_is_told(world: Simulated
 
 
 def _without_epoch_0() -> Any:
-    from resources.control.schema import epochs
-
     return epochs.delete().where(epochs.c.epoch == 0)
 
 
@@ -227,8 +228,6 @@ def test_a_sink_of_ones_own_is_kept_only_if_people_say_so(tmp_path: Path) -> Non
     sink = {"kind": "callable", "function": "json:dumps"}
     objective = {"recovery_time": "10s", "guarantee": "rollback"}
     with simulated_worlds(tmp_path / "other", sink=sink, objective=objective).open() as world:
-        from tests.fakes.worlds import committed
-
         committed(world, 8)
         with pytest.raises(PermanentError, match="cannot take it back") as refused:
             restored(world)
@@ -241,3 +240,61 @@ def test_times_are_read_with_a_zone_or_as_utc() -> None:
     assert moment("1970-01-01T00:01:00") == moment("1970-01-01T01:01:00+01:00") == 60.0
     with pytest.raises(PermanentError, match="is not a time"):
         moment("yesterday")
+
+
+@pytest.fixture
+def with_files(tmp_path: Path) -> Iterator[SimulatedWorld]:
+    """A stream of files that sets bad records aside; its epochs were decided with a file each."""
+    root = tmp_path / "other"
+    source = {
+        "kind": "files",
+        "path": "input",
+        "format": "jsonl",
+        "schema": "id bigint",
+        "dead_letters": {},
+    }
+    worlds = simulated_worlds(root, source=source)
+    (root / "input").mkdir()
+    with worlds.open() as world:
+        for epoch in range(8):
+            decide_a_file(world, root / "input" / f"{epoch}.jsonl", epoch)
+        a_past(world)
+        yield world
+
+
+def decide_a_file(world: World, file: Path, epoch: int) -> None:
+    file.write_text('{"id": 1}\n')
+    told = file.stat()
+    assigned = {"name": file.name, "size": told.st_size, "changed_ns": told.st_mtime_ns}
+    world.store.epochs.propose(
+        EpochProposal(
+            stream=CLICKS,
+            epoch=epoch,
+            start={"files": epoch},
+            end={"files": epoch + 1},
+            input={"files": [assigned]},
+            rows=1,
+            token=1,
+            proposer="r1",
+        )
+    )
+
+
+def test_input_that_is_gone_is_told_before_anything_is_touched(with_files: World) -> None:
+    (with_files.project.root / "input" / "6.jsonl").unlink()
+    with pytest.raises(PermanentError, match=r"1 input files .* the first is 6.jsonl"):
+        restored(with_files)
+    assert with_files.store.histories.newest(CLICKS) is None
+
+
+def test_input_that_the_snapshot_covers_may_be_gone(with_files: World) -> None:
+    (with_files.project.root / "input" / "3.jsonl").unlink()
+    assert restored(with_files) == STEPS
+
+
+def test_dead_letters_are_taken_back_with_the_output(with_files: World) -> None:
+    restored(with_files)
+    path = with_files.project.dead_letters_path(CLICKS)
+    assert path is not None
+    assert DeltaTable(path).transaction_version(dead_letter_writer(CLICKS, 1)) == 5
+    demand_back_at_5(with_files)

@@ -11,7 +11,15 @@ from ft_policies.errors import PermanentError
 from orchestration.cli import words
 from orchestration.cli.stepping import Playbook, Told, carry_out
 from orchestration.cli.storage import storage
-from orchestration.cli.terminal import DONE, NOTE, JsonOption, Stream, Terminal, terminal
+from orchestration.cli.terminal import (
+    DONE,
+    INTERRUPTED,
+    NOTE,
+    JsonOption,
+    Stream,
+    Terminal,
+    terminal,
+)
 
 if TYPE_CHECKING:
     from orchestration.playbooks.performing import Performed
@@ -159,12 +167,25 @@ class _Planned:
                 patience_seconds=patience_seconds,
             )
 
-        told = _told(self._tell, self._world, self._stream, steps, as_json=self._as_json)
+        try:
+            told = _told(self._tell, self._world, self._stream, steps, as_json=self._as_json)
+        except KeyboardInterrupt as error:
+            self._tell.err.print(self._interrupted(), soft_wrap=True)
+            raise typer.Exit(INTERRUPTED) from error
         if told.error is None and not self._as_json:
             self._tell.out.print(
                 f"{DONE} {escape(self._stream)}  is back at epoch {self._plan.epoch}"
             )
         raise typer.Exit(0 if told.error is None else 1)
+
+    def _interrupted(self) -> str:
+        newest = self._world.store.histories.newest(self._stream)
+        name = escape(self._stream)
+        if newest is None or not newest.begun:
+            return f"interrupted before anything was undone; {name} may have been stopped"
+        if newest.finished:
+            return f"interrupted: {name} is restored, and `holdfast start {name}` starts it"
+        return f"interrupted: {name} is half restored, and `holdfast restore {name}` finishes it"
 
 
 def _fork(
