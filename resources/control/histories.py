@@ -150,11 +150,12 @@ class Histories:
         """
         key = {"of_stream": wanted.stream, "number": wanted.history}
         with self._database.write() as connection:
+            # The stream's row first, as takeovers do.
+            desired = connection.execute(_LOCKED_DESIRED, {"of_stream": wanted.stream}).scalar()
             if not self._database.is_sqlite:  # whose transactions wait for each other anyway
                 # An entry that is on its way was allowed by the older history: wait for it.
                 locked = "LOCK TABLE ledger, replicas IN SHARE ROW EXCLUSIVE MODE"
                 connection.exec_driver_sql(locked)
-            desired = connection.execute(_LOCKED_DESIRED, {"of_stream": wanted.stream}).scalar()
             lives = connection.execute(_LIVE, {"of_stream": wanted.stream}).first() is not None
             known = _newest(connection, wanted.stream)
             if lives or desired is DesiredState.RUNNING or known is None:

@@ -7,7 +7,10 @@ from resources.s3_connection import S3Connection
 from streaming.connections import elsewhere
 
 HERE = S3Connection(
-    bucket="ours", endpoint_url="http://here:9000", access_key_id="k", secret_access_key="s"
+    bucket="ours",
+    endpoint_url="http://here:9000",
+    access_key_id="k",
+    secret_access_key="s",  # noqa: S106
 )
 
 
