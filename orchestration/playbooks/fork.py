@@ -18,7 +18,6 @@ from ft_policies.fork import (
     next_step,
 )
 from orchestration.playbooks.performing import Journaled, Performed, perform
-from orchestration.playbooks.restore import output_of
 from orchestration.playbooks.restore_point import (
     Asked,
     Point,
@@ -26,6 +25,7 @@ from orchestration.playbooks.restore_point import (
     find_point,
     vault_of,
 )
+from orchestration.playbooks.restore_tables import tables_of
 from resources.vault.vault import SnapshotVault
 from streaming.connections import connector
 from streaming.sinks.copying import TableCopy
@@ -90,9 +90,12 @@ class Fork:
                 return {"file": step.file}
 
     def _copy_output(self) -> Mapping[str, Any]:
-        output = output_of(self.world, self.point.stream)
+        output = tables_of(self.world, self.point.stream).output
         assert output is not None, "others cannot be forked"  # noqa: S101
-        found = {"files": self._table.copy(output.version(self.point.stream, self.point.epoch))}
+        found: dict[str, int] = {}
+        if not self._table.is_done():
+            version = output.version(self.point.stream, self.point.epoch)
+            found["files"] = self._table.copy(version)
         if (aside := self._dead_letters) is not None and not aside.is_done():
             found["dead_letters"] = aside.copy_dead_letters()
         return found
@@ -168,7 +171,7 @@ class Fork:
                 f"there is a stream {self.name} already", hint="fork under another name"
             )
         self._table.demand_copyable()
-        output = output_of(self.world, point.stream)
+        output = tables_of(self.world, point.stream).output
         if output is not None:
             output.version(point.stream, point.epoch)
         demand_source(self.world, point.stream, point.first_computed, point.epoch)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from assets import catalogue
-from configs.sinks import DeltaSink
 from ft_policies.errors import PermanentError
 from ft_policies.restore import (
     BeginHistory,
@@ -31,13 +30,12 @@ from orchestration.playbooks.restore_point import (
     find_point,
     vault_of,
 )
+from orchestration.playbooks.restore_tables import Tables, tables_of
 from orchestration.playbooks.stop import stop
 from resources.control.records import DesiredState, History
 from resources.vault.vault import SnapshotVault
-from streaming.connections import connector
 from streaming.observing import observe
-from streaming.sinks.lineage import dead_letter_writer, writer
-from streaming.sinks.rolling import Rolling, Turn
+from streaming.sinks.rolling import Turn
 from streaming.world import World
 
 PLAYBOOK = "restore"
@@ -85,7 +83,7 @@ class Restore:
             fetch=None if now.begun or self._is_fetched() else self._fetched_id,
             begun=now.begun,
             marked=now.begun and (now.finished or self._is_marked()),
-            rolled=now.begun and (now.finished or self._is_rolled()),
+            rolled=now.begun and (now.finished or self._tables.is_rolled(now.history)),
             finished=now.finished,
             level=now.finished and wanted and observe(self.world, wish.stream).needs_nothing,
         )
@@ -105,7 +103,8 @@ class Restore:
                 vault.mark(step.history, after_epoch=step.epoch)
                 return {"superseded": len(vault.listing().superseded)}
             case RollOutput():
-                return self._roll(Turn(stream=self.stream, history=step.history, epoch=step.epoch))
+                turn = Turn(stream=self.stream, history=step.history, epoch=step.epoch)
+                return self._tables.roll(turn)
             case EndRestore():
                 self.world.store.histories.finish(self.restore)
                 return {}
@@ -125,14 +124,9 @@ class Restore:
         source = self.fetch[1]
         return catalogue.adopt(self.world, self.stream, source.manifest(snapshot), source)
 
-    def _roll(self, turn: Turn) -> Mapping[str, Any]:
-        found: dict[str, Any] = {}
-        output, dead_letters = self._output(), self._dead_letters()
-        if output is not None:
-            found["table_version"] = output.roll(turn)
-        if dead_letters is not None:
-            dead_letters.roll_dead_letters(turn)
-        return found
+    @property
+    def _tables(self) -> Tables:
+        return tables_of(self.world, self.stream)
 
     @property
     def _fetched_id(self) -> str | None:
@@ -146,21 +140,6 @@ class Restore:
     def _is_marked(self) -> bool:
         marks = self.world.vault(self.stream).listing().marks
         return any(mark.history == self.restore.history for mark in marks)
-
-    def _is_rolled(self) -> bool:
-        """Whether both tables are open for the new history: each is shut for the older one with it."""
-        name, history = self.stream, self.restore.history
-        output, dead_letters = self._output(), self._dead_letters()
-        return (output is None or output.is_rolled(writer(name, history))) and (
-            dead_letters is None or dead_letters.is_rolled(dead_letter_writer(name, history))
-        )
-
-    def _output(self) -> Rolling | None:
-        return output_of(self.world, self.stream)
-
-    def _dead_letters(self) -> Rolling | None:
-        path = self.world.project.dead_letters_path(self.stream)
-        return None if path is None else rolling_at(self.world, path)
 
 
 def restore(
@@ -212,6 +191,7 @@ def restore_plan(world: World, stream: str, asked: Asked, *, keep_output: bool =
         seen = Restore(world=world, restore=left, run="").observed()
         return Plan(epoch=left.epoch, point=None, steps=foreseen(seen))
     point = preflight(world, stream, asked, keep_output=keep_output)
+    tables = tables_of(world, stream)
     newest, row = world.store.histories.newest(stream), world.store.streams.get(stream)
     wanted = row is not None and row.desired is DesiredState.RUNNING
     seen = Observed(
@@ -221,7 +201,7 @@ def restore_plan(world: World, stream: str, asked: Asked, *, keep_output: bool =
         wanted=wanted,
         lives=bool(world.store.replicas.of(stream)),
         fetch=None if asked.place is None else point.snapshot_id,
-        rolled=output_of(world, stream) is None,
+        rolled=tables.output is None and tables.dead_letters is None,
     )
     return Plan(epoch=point.epoch, point=point, steps=foreseen(seen))
 
@@ -251,7 +231,12 @@ def preflight(world: World, stream: str, asked: Asked, *, keep_output: bool) -> 
     """The point, if nothing stands in the way; an error says what does, before anything is touched."""
     point = find_point(world, stream, asked)
     demand_source(world, stream, point.first_computed, point.last_decided)
-    output = output_of(world, stream)
+    output = tables_of(world, stream).output
+    if output is not None and keep_output:
+        raise PermanentError(
+            f"the output of {stream} is a table: it goes back with the state, or they would not agree",
+            hint="leave --keep-output out; it is for sinks of your own",
+        )
     if output is not None:
         output.version(stream, point.epoch)
     elif not keep_output:
@@ -261,16 +246,3 @@ def preflight(world: World, stream: str, asked: Asked, *, keep_output: bool) -> 
             f"epoch after {point.epoch}: take back yourself what must not be there twice",
         )
     return point
-
-
-def output_of(world: World, stream: str) -> Rolling | None:
-    """The output table of a stream; `None` if it writes none."""
-    declared = world.project.stream(stream)
-    if not isinstance(declared.sink, DeltaSink):
-        return None
-    return rolling_at(world, world.project.table_path(declared))
-
-
-def rolling_at(world: World, path: str) -> Rolling:
-    """A table of the project."""
-    return Rolling(path, connector(world.project.deployment.object_store, world.project.home))

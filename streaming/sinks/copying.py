@@ -120,6 +120,9 @@ class TableCopy:
             configuration=metadata.configuration,
             storage_options=delta_options(self.target, self.connect),
         )
+        table.update_incremental()
+        if table.transaction_version(self.writer) is not None:
+            return  # somebody else has copied it just now
         table.create_write_transaction(
             [_added(file) for file in files],
             "append",

@@ -236,6 +236,11 @@ def test_a_sink_of_ones_own_is_kept_only_if_people_say_so(tmp_path: Path) -> Non
         assert entries(world) == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_table_is_never_kept(world: World) -> None:
+    with pytest.raises(PermanentError, match="is a table"):
+        restored(world, keep_output=True)
+
+
 def test_times_are_read_with_a_zone_or_as_utc() -> None:
     assert moment("1970-01-01T00:01:00") == moment("1970-01-01T01:01:00+01:00") == 60.0
     with pytest.raises(PermanentError, match="is not a time"):

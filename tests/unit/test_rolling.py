@@ -265,6 +265,14 @@ def test_a_copy_has_the_rows_up_to_the_epoch_in_one_commit(world: SinkWorld) -> 
         version_after(table, "trial", 1)
 
 
+def test_copied_twice_is_copied_once(world: SinkWorld) -> None:
+    commit(world, 0, 1, 2)
+    copy = a_copy(world.folder / "table", world.folder / "trial", writer("trial", 0))
+    copy.copy(3)
+    copy.copy(3)
+    assert sorted(DeltaTable(copy.target).to_pandas()["n"]) == [0, 1, 2]
+
+
 def test_a_table_of_somebody_else_is_not_copied_over(world: SinkWorld) -> None:
     commit(world, 0, 1, 2)
     target = world.folder / "trial"
