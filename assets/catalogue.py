@@ -1,7 +1,13 @@
 """Acting on a stream's snapshots: the vault has them, the catalogue is told what became of them."""
 
-from resources.control.records import SnapshotState
+from collections.abc import Mapping
+from typing import Any
+
+from resources.clock import SYSTEM_CLOCK
+from resources.control.records import SnapshotRow, SnapshotState
+from resources.vault.manifest import Manifest
 from resources.vault.records import Pruned
+from resources.vault.vault import SnapshotVault
 from streaming.world import World
 
 
@@ -26,3 +32,30 @@ def prune(world: World, stream: str, *, dry_run: bool) -> Pruned:
         for dropped in pruned.dropped:
             world.store.snapshots.mark(stream, dropped, SnapshotState.DROPPED, reasons[dropped])
     return pruned
+
+
+def adopt(
+    world: World, stream: str, manifest: Manifest, source: SnapshotVault
+) -> Mapping[str, Any]:
+    """Copy a snapshot from another vault to the stream's own; how much that was."""
+    began, vault = SYSTEM_CLOCK.monotonic(), world.vault(stream)
+    copy = vault.adopt(manifest, source)
+    pack_bytes = sum(copy.packs.values())
+    world.store.snapshots.record(
+        SnapshotRow(
+            stream=stream,
+            id=copy.id,
+            epoch=copy.epoch,
+            token=copy.token,
+            replica=copy.replica,
+            manifest_key=vault.manifest_key(copy.id),
+            files=len(copy.files),
+            total_bytes=copy.state_bytes,
+            new_bytes=copy.state_bytes,
+            requests=len(copy.packs) + 1,
+            seconds=SYSTEM_CLOCK.monotonic() - began,
+            created_at=copy.created_at,
+            history=copy.history,
+        )
+    )
+    return {"packs": len(copy.packs), "bytes": pack_bytes}

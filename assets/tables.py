@@ -11,6 +11,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from ft_policies.errors import TransientError
 from streaming.connections import connector, delta_options
+from streaming.sinks.lineage import epoch_commits
 from streaming.world import World
 
 if TYPE_CHECKING:
@@ -23,17 +24,19 @@ ORPHAN_HOURS = 7 * 24
 class TableEpochs:
     """How often each epoch is in the table's history, and with which digest.
 
-    A history that does not reach back to the table's creation says nothing of epochs before `first`.
+    A history that does not reach back to the table's creation says nothing of epochs before `first`;
+    nor does that of a fork, which has the epochs up to `copied_through` in one commit.
     """
 
     counts: Mapping[int, int]
     digests: Mapping[int, str]
     whole: bool
+    copied_through: int = -1
 
     @property
     def first(self) -> int | None:
         """The oldest epoch that the history can answer for."""
-        return 0 if self.whole else min(self.counts, default=None)
+        return self.copied_through + 1 if self.whole else min(self.counts, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +64,16 @@ def table_at(world: World, path: str) -> DeltaTable | None:
 
 
 def table_epochs(table: DeltaTable, stream: str, *, limit: int | None = None) -> TableEpochs:
-    """The epochs of a stream among the newest commits, or among all."""
+    """The epochs of a stream among the newest commits, or among all; none that a restore has undone."""
     with _reachable(table.table_uri):
         history = table.history(limit)
-    ours = [line for line in history if line.get("holdfast.stream") == stream]
+    commits = list(epoch_commits(history, stream))
+    epochs = [one for one in commits if not one.whole_past]
     return TableEpochs(
-        counts=Counter(int(line["holdfast.epoch"]) for line in ours),
-        digests={int(line["holdfast.epoch"]): line.get("holdfast.digest", "") for line in ours},
+        counts=Counter(one.epoch for one in epochs),
+        digests={one.epoch: one.digest for one in epochs},
         whole=any(line["version"] == 0 for line in history),
+        copied_through=max((one.epoch for one in commits if one.whole_past), default=-1),
     )
 
 

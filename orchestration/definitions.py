@@ -23,6 +23,7 @@ from orchestration.observer import stream_observer
 from orchestration.recovering import recover_stream
 from orchestration.rehashing import rehash_output
 from orchestration.reports import REPORT_COSTS, REPORT_NOW, daily_costs, hourly_reports
+from orchestration.restores import restore_stream
 from orchestration.reviewing import what_if as ask_what_if
 from orchestration.schedules import AUDIT, audits, durable_snapshots, retention
 from orchestration.sensors import object_store_sensor, recovery_sensor, tier_review_sensor
@@ -45,6 +46,7 @@ def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
             snapshot_stream,
             switch_tier,
             recover_stream,
+            restore_stream,
             prune_snapshots,
             rehash_output,
             prove_snapshot,

@@ -13,6 +13,7 @@ from assets.worlds import Worlds
 from configs.sinks import DeltaSink
 from ft_policies.retention import Verdict
 from orchestration.reporting import playbook_tags
+from resources.vault.pruning import SUPERSEDED_SECONDS
 from resources.vault.records import Pruned
 from streaming.world import World
 
@@ -40,7 +41,10 @@ def prune(
             orphans = prune_orphans_of(world, name, dry_run=config.dry_run)
             _report(context, name, pruned, orphans)
         keep = world.project.deployment.samples.keep
-        samples = 0 if config.dry_run else world.store.samples.prune(world.store.now() - keep)
+        now = world.store.now()
+        samples = 0 if config.dry_run else world.store.samples.prune(now - keep)
+        if not config.dry_run:
+            world.store.histories.forget_entries(before=now - SUPERSEDED_SECONDS)
     context.add_output_metadata({"samples_pruned": samples, "dry_run": config.dry_run})
 
 

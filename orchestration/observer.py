@@ -19,7 +19,7 @@ from assets.tiers import TIER_IS_HELD, holding_metadata, tier_metadata
 from assets.worlds import Worlds
 from ft_policies.errors import TransientError
 from orchestration.sensors import TICK_SECONDS
-from resources.control.records import SnapshotRow, TierChange
+from resources.control.records import History, SnapshotRow, TierChange
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
@@ -35,10 +35,18 @@ class StreamMark(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     epoch: int = -1
+    history: int = 0
     reported_at: float = 0.0
     health: str = ""
     snapshot: str = ""
     tier: str = ""
+
+    def in_history_of(self, restore: History | None) -> "StreamMark":
+        """The mark of a stream that was restored since: what it had reported beyond that is undone."""
+        if restore is None or not restore.begun or restore.history == self.history:
+            return self
+        undone = {"epoch": min(self.epoch, restore.epoch), "history": restore.history}
+        return self.model_copy(update=undone)
 
 
 class Marks(BaseModel):
@@ -107,6 +115,7 @@ class _Look:
         committed = self.seen.committed
         return StreamMark(
             epoch=committed.epoch if self.advanced and committed else self.mark.epoch,
+            history=self.mark.history,
             reported_at=self.seen.at if self.advanced else self.mark.reported_at,
             health=self.seen.verdict.health.value,
             snapshot=self.newest.id if self.newest is not None else self.mark.snapshot,
@@ -197,5 +206,7 @@ def _look(world: World, name: str, marks: Marks) -> _Look:
         newest=newest,
         holding=holding(seen),
         asked=history[-1] if history else None,
-        mark=marks.streams.get(name, StreamMark()),
+        mark=marks.streams.get(name, StreamMark()).in_history_of(
+            world.store.histories.newest(name)
+        ),
     )

@@ -84,7 +84,9 @@ def prove(world: World, stream: str, oracle: Oracle, *, source: Readable | None 
     expected = pd.concat(must.values(), ignore_index=True) if must else pd.DataFrame()
     table = open_table(world, stream)
     output = pd.DataFrame() if table is None else table.to_pandas()
-    commits = {} if table is None else table_epochs(table, stream).counts
+    there = None if table is None else table_epochs(table, stream)
+    commits = {} if there is None else there.counts
+    copied_through = -1 if there is None else there.copied_through
     audit = world.store.ledger.audit(stream)
     return Proof(
         stream=stream,
@@ -96,7 +98,11 @@ def prove(world: World, stream: str, oracle: Oracle, *, source: Readable | None 
         digest_expected=digest(expected),
         missing=_missing(log, entries, last_epoch),
         twice=sorted(epoch for epoch, times in commits.items() if times > 1),
-        unwritten=[e.epoch for e in entries if e.rows and e.epoch not in commits],
+        unwritten=[
+            e.epoch
+            for e in entries
+            if e.rows and e.epoch not in commits and e.epoch > copied_through
+        ],
         differing=[e.epoch for e in entries if e.rows != len(must.get(e.epoch, ()))],
         disputed=[found.epoch for found in audit.disagreements],
     )

@@ -83,9 +83,16 @@ def show_plan(
     context: dg.OpExecutionContext, steps: Iterable[plans.AnyStep]
 ) -> dg.TableMetadataValue:
     """Log each step that would be taken, and give all of them as a table for the run's page."""
+    named = [(step_told(type(step).__name__, asdict(step)), plans.does(step)) for step in steps]
+    return show_plan_of(context, named)
+
+
+def show_plan_of(
+    context: dg.OpExecutionContext, steps: Iterable[tuple[str, str]]
+) -> dg.TableMetadataValue:
+    """The same for steps of any playbook: each with its name and what it does."""
     rows = []
-    for number, step in enumerate(steps, 1):
-        name, does = step_told(type(step).__name__, asdict(step)), plans.does(step)
+    for number, (name, does) in enumerate(steps, 1):
         context.log.info("%s. %s: %s", number, name, does)
         rows.append(dg.TableRecord({"step": name, "does": does}))
     return _table(rows, step="string", does="string")

@@ -6,8 +6,9 @@ which takes half a second to import, is left to those who need it.
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from urllib.parse import urlparse
+from urllib.parse import parse_qsl, urlparse
 
 from pyarrow import fs
 
@@ -30,6 +31,36 @@ def connector(declared: ObjectStore, home: Path) -> Callable[[], S3Connection]:
                 access_key_id=_secret(declared.access_key_id_env),
                 secret_access_key=_secret(declared.secret_access_key_env),
             )
+
+
+def elsewhere(url: str, connect: Callable[[], S3Connection]) -> Callable[[], S3Connection]:
+    """The way to `s3://bucket/prefix`, at the same endpoint unless `?endpoint_url=…` names another.
+
+    There the keys are those in the variables that `access_key_id_env` and `secret_access_key_env` name.
+    """
+    parsed, asked = urlparse(url), dict(parse_qsl(urlparse(url).query))
+    known = {"endpoint_url", "region", "access_key_id_env", "secret_access_key_env"}
+    if parsed.scheme != "s3" or not parsed.netloc or not asked.keys() <= known:
+        raise PermanentError(
+            f"{url!r} is not the address of snapshots",
+            hint=f"s3://bucket/prefix, if need be with ?{'&'.join(f'{n}=…' for n in sorted(known))}",
+        )
+    folder = parsed.path.strip("/")
+
+    def connection() -> S3Connection:
+        here = connect()
+        key, secret = (asked.get(f"{name}_env") for name in ("access_key_id", "secret_access_key"))
+        return replace(
+            here,
+            bucket=parsed.netloc,
+            prefix=f"{folder}/" if folder else "",
+            endpoint_url=asked.get("endpoint_url", here.endpoint_url),
+            region=asked.get("region", here.region),
+            access_key_id=here.access_key_id if key is None else _secret(key),
+            secret_access_key=here.secret_access_key if secret is None else _secret(secret),
+        )
+
+    return connection
 
 
 def filesystem(path: str, connect: Callable[[], S3Connection]) -> tuple[fs.FileSystem, str]:
@@ -80,6 +111,6 @@ def _secret(variable: str | None) -> str | None:
     if variable not in os.environ:
         raise PermanentError(
             f"the environment variable {variable} is not set",
-            hint="configs/holdfast.yaml names it as the place of an object store credential",
+            hint="it is named as the place of an object store credential",
         )
     return os.environ[variable]

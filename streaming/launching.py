@@ -11,7 +11,7 @@ from configs.project import Project
 from configs.sinks import DeltaSink
 from configs.sources import FilesSource
 from configs.stream import StreamDeclaration
-from ft_policies.errors import TransientError
+from ft_policies.errors import PermanentError, TransientError
 from ft_policies.health import Process
 from ft_policies.tiers import PRIMARY, Switches
 from resources.control.records import DesiredState, ReplicaRow, ReplicaState, Slot
@@ -34,6 +34,7 @@ def launch_primary(project: Project, store: ControlStore, name: str) -> ReplicaR
 
     Only whoever has the slot declares: what a live primary goes by is not changed under it.
     """
+    demand_whole(store, name)
     stream = located(project, project.stream(name))
     row = _registered(project, store, name, Slot.PRIMARY, PRIMARY)
     if row is not None:
@@ -56,6 +57,16 @@ def launch_secondary(project: Project, store: ControlStore, name: str) -> Replic
     if row is not None:
         _start(project, store, stream, row)
     return row
+
+
+def demand_whole(store: ControlStore, name: str) -> None:
+    """Refuse a stream that is half restored: its state and its output do not agree yet."""
+    restore = store.histories.newest(name)
+    if restore is not None and restore.half_done:
+        raise PermanentError(
+            f"{name} is being restored to epoch {restore.epoch}, and that is half done",
+            hint=f"`holdfast restore {name} --epoch {restore.epoch}` finishes it",
+        )
 
 
 def _registered(
@@ -86,7 +97,9 @@ def _start(
     try:
         _sweep(store, row.stream)
         folder.mkdir(parents=True)
-        spec_of(project, stream, row.slot, row.id, folder).save()
+        # The row is there: a restore that begins after it waits for this replica to end.
+        history = store.histories.current(row.stream)
+        spec_of(project, stream, row.slot, row.id, folder, history=history).save()
         started = _started(project, folder)
     except OSError as error:
         store.replicas.end(row.id, ReplicaState.DEAD, f"could not be started: {error}")
@@ -130,13 +143,20 @@ def located(project: Project, stream: StreamDeclaration) -> StreamDeclaration:
 
 
 def spec_of(
-    project: Project, stream: StreamDeclaration, slot: Slot, replica: str, folder: Path
+    project: Project,
+    stream: StreamDeclaration,
+    slot: Slot,
+    replica: str,
+    folder: Path,
+    *,
+    history: int = 0,
 ) -> ReplicaSpec:
     """What the processes of a replica have to know."""
     return ReplicaSpec(
         replica=replica,
         slot=slot,
         stream=stream,
+        history=history,
         control_url=project.control_url,
         home=project.home,
         folder=folder,

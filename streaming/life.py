@@ -122,7 +122,7 @@ class Life:
         def token() -> int:
             return pulse.token() or watch.token()
 
-        ledgering = Ledgering(store, spec.stream.name, spec.replica, token)
+        ledgering = Ledgering(store, spec.stream.name, spec.replica, token, spec.history)
         sender = open_sender(spec, ledgering, sending=False)
         return Reconciler(
             spec=spec,

@@ -143,6 +143,7 @@ class Shipper(TryingThread):
             conf=self._conf,
             created_at=self._store.now(),
             scratch=self._spec.folder / "scratch",
+            history=self._spec.history,
         )
         self._reached = _Reached(shipped.manifest, self._clock.monotonic())
         self._catalogue(shipped)
@@ -174,6 +175,7 @@ class Shipper(TryingThread):
             requests=shipped.requests,
             seconds=shipped.seconds,
             created_at=manifest.created_at,
+            history=manifest.history,
         )
         try:
             self._store.snapshots.record(row)

@@ -13,7 +13,7 @@ from resources.control.store import ControlStore
 from resources.embedded_s3 import EmbeddedS3
 from resources.object_store import S3ObjectStore
 from resources.vault.vault import SnapshotVault
-from streaming.connections import connector
+from streaming.connections import connector, elsewhere
 
 if TYPE_CHECKING:
     from ft_policies.costs import Prices
@@ -30,6 +30,11 @@ class World:
         """The snapshots of one stream."""
         connect = connector(self.project.deployment.object_store, self.project.home)
         return SnapshotVault(S3ObjectStore(connect), stream)
+
+    def vault_elsewhere(self, url: str, stream: str) -> SnapshotVault:
+        """The snapshots of a stream in another bucket, or under another prefix."""
+        connect = connector(self.project.deployment.object_store, self.project.home)
+        return SnapshotVault(S3ObjectStore(elsewhere(url, connect)), stream)
 
     def prices(self, stream: StreamDeclaration) -> "Prices":
         """What the stream is priced by."""

@@ -8,6 +8,8 @@ from resources.vault.records import SnapshotRecord
 from resources.vault.vault import SnapshotVault
 from streaming.world import World
 
+SUPERSEDED, BY_RESTORE = "superseded", "by a restore"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
@@ -33,14 +35,20 @@ class Listed:
 def listed(world: World, stream: str) -> list[Listed]:
     """All snapshots, newest first, and those that the catalogue has and the store has not."""
     rows = {row.id: row for row in world.store.snapshots.of(stream, available_only=False)}
-    records = world.vault(stream).list()
+    listing = world.vault(stream).listing()
     present = [
         _from_row(row, state=row.state.value, reason=row.reason)
         if (row := rows.get(record.id)) is not None
         else _from_record(record)
-        for record in records
+        for record in listing.snapshots
     ]
-    known = {record.id for record in records}
+    present += [
+        _from_row(row, state=SUPERSEDED, reason=BY_RESTORE)
+        if (row := rows.get(record.id)) is not None
+        else _from_record(record, state=SUPERSEDED, reason=BY_RESTORE)
+        for record in listing.superseded
+    ]
+    known = {record.id for record in (*listing.snapshots, *listing.superseded)}
     lost = [
         _from_row(row, state="missing", reason="the object store does not have it")
         for row in rows.values()
@@ -77,7 +85,9 @@ def described(vault: SnapshotVault, snapshot_id: str) -> dict[str, Any]:
     }
 
 
-def _from_record(record: SnapshotRecord) -> Listed:
+def _from_record(
+    record: SnapshotRecord, *, state: str = "not in the catalogue", reason: str = ""
+) -> Listed:
     return Listed(
         id=record.id,
         epoch=record.epoch,
@@ -89,8 +99,8 @@ def _from_record(record: SnapshotRecord) -> Listed:
         new_bytes=None,
         requests=None,
         seconds=None,
-        state="not in the catalogue",
-        reason="",
+        state=state,
+        reason=reason,
         verified_at=None,
         proven_at=None,
         proven_seconds=None,

@@ -30,7 +30,7 @@ from orchestration.playbooks.performing import Journaled, Performed, perform
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import NOT_DUE, Watch
 from resources.control.records import DesiredState, ReplicaState
-from streaming.launching import declare, launch_primary
+from streaming.launching import declare, demand_whole, launch_primary
 from streaming.observing import StreamSeen
 from streaming.world import World
 
@@ -182,6 +182,7 @@ def _act_on_secondary(
 
 def start(world: World, stream: str, run: str) -> Iterator[Performed[Step]]:
     """Declare a stream, want it to run, and bring it up."""
+    demand_whole(world.store, stream)
     world.ensure_object_store()
     if not world.store.replicas.of(stream):
         # While it runs, its replicas go by what was declared when it started: both by the same.

@@ -15,6 +15,7 @@ from ft_policies.tiers import Tier
 from resources.control.database import Database
 from resources.control.records import ReplicaState, Sample, Slot, SnapshotState
 from resources.control.schema import epochs, replicas, samples, snapshots, streams, tier_changes
+from resources.control.snapshots import IS_SUPERSEDED
 from resources.control.sql import store_now
 
 EPOCHS = 40
@@ -126,7 +127,7 @@ def _shipments() -> sa.Select[tuple[object, ...]]:
             "stream", "epoch", "total_bytes", "new_bytes", "requests", "seconds", "created_at"
         )
     )  # fmt: skip
-    kept = snapshots.c.state == SnapshotState.AVAILABLE
+    kept = sa.and_(snapshots.c.state == SnapshotState.AVAILABLE, ~IS_SUPERSEDED)
     return (
         sa.select(*columns, kept.label("kept"))
         .select_from(heads.outerjoin(snapshots, recent))

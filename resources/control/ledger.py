@@ -3,6 +3,8 @@
 The first commit of an epoch stands. Every replica's own rows and digest are kept beside it; a copy
 that ever differed stays on record, because it means a job that is not deterministic or a broken
 machine.
+
+Only replicas of the stream's current history enter anything: see `histories`.
 """
 
 from dataclasses import asdict
@@ -10,19 +12,28 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ft_policies.errors import PermanentError
 from resources.control.database import Database
+from resources.control.histories import current_history
 from resources.control.records import Committed, Disagreement, LedgerAudit, LedgerEntry
 from resources.control.schema import epochs, ledger, ledger_copies
 from resources.control.sql import store_now
 
 _OF_STREAM = ledger.c.stream == sa.bindparam("of_stream")
 _GET = sa.select(ledger).where(_OF_STREAM, ledger.c.epoch == sa.bindparam("number"))
+_now = sa.select(
+    current_history(sa.bindparam("of_stream", type_=sa.Text)).label("current")
+).subquery()
+_ENTERED = sa.select(_now.c.current, *ledger.c).select_from(
+    _now.outerjoin(ledger, sa.and_(_OF_STREAM, ledger.c.epoch == sa.bindparam("number")))
+)
 _LAST = sa.select(ledger).where(_OF_STREAM).order_by(ledger.c.epoch.desc()).limit(1)
 _BETWEEN = (
     sa.select(ledger)
     .where(_OF_STREAM, ledger.c.epoch.between(sa.bindparam("first"), sa.bindparam("last")))
     .order_by(ledger.c.epoch)
 )
+_UP_TO = _LAST.where(ledger.c.committed_at <= sa.bindparam("moment"))
 _LAST_EPOCH = sa.func.coalesce(
     sa.select(sa.func.max(ledger.c.epoch)).where(_OF_STREAM).scalar_subquery(), -1
 )
@@ -66,12 +77,16 @@ class Ledger:
     def __init__(self, database: Database) -> None:
         self._database = database
         named: dict[str, sa.BindParameter[Any]] = {
-            name: sa.bindparam(name)
+            name: sa.bindparam(name, type_=ledger.c[name].type)
             for name in ("stream", "epoch", "replica", "rows", "digest", "token")
         }
+        of_history = sa.bindparam("of_history", type_=sa.BigInteger)
+        entry = sa.select(*named.values(), store_now()).where(
+            of_history == current_history(named["stream"])
+        )
         self._enter = (
             database.insert(ledger)
-            .values(**named, committed_at=store_now())
+            .from_select([*named, "committed_at"], entry)
             .on_conflict_do_nothing()
         )
         copy = database.insert(ledger_copies).values(**named, seen_at=store_now())
@@ -86,14 +101,19 @@ class Ledger:
             where=ledger_copies.c.digest == sa.bindparam("first_digest"),
         )
 
-    def commit(self, entry: LedgerEntry) -> Committed:
-        """Enter an epoch's output; the first entry stands, and says whether this one agrees."""
+    def commit(self, entry: LedgerEntry, *, history: int = 0) -> Committed:
+        """Enter an epoch's output; the first entry stands, and says whether this one agrees.
+
+        `history` is the one that the replica belongs to: one that has ended enters nothing.
+        """
         values = asdict(entry)
         del values["committed_at"]
         key = {"of_stream": entry.stream, "number": entry.epoch}
         with self._database.write() as connection:
-            connection.execute(self._enter, values)
-            first = LedgerEntry(**connection.execute(_GET, key).mappings().one())
+            connection.execute(self._enter, {**values, "of_history": history})
+            found = dict(connection.execute(_ENTERED, key).mappings().one())
+            _demand_current(found.pop("current"), history, entry)
+            first = LedgerEntry(**found)
             connection.execute(self._copy, {**values, "first_digest": first.digest})
         return Committed(
             entry=first,
@@ -109,6 +129,11 @@ class Ledger:
     def last(self, stream: str) -> LedgerEntry | None:
         """The entry of the newest committed epoch."""
         rows = self._database.fetch(_LAST, {"of_stream": stream})
+        return LedgerEntry(**rows[0]) if rows else None
+
+    def last_up_to(self, stream: str, moment: float) -> LedgerEntry | None:
+        """The entry of the newest epoch that was committed up to a time of the store's clock."""
+        rows = self._database.fetch(_UP_TO, {"of_stream": stream, "moment": moment})
         return LedgerEntry(**rows[0]) if rows else None
 
     def between(self, stream: str, first: int, last: int) -> list[LedgerEntry]:
@@ -130,4 +155,13 @@ class Ledger:
             holes=[row["epoch"] for row in self._database.fetch(_HOLES, of)],
             uncommitted=[row["epoch"] for row in self._database.fetch(_UNCOMMITTED, of)],
             disagreements=list(found.values()),
+        )
+
+
+def _demand_current(current: int, history: int, entry: LedgerEntry) -> None:
+    if current != history:
+        raise PermanentError(
+            f"{entry.stream} was restored: {entry.replica} is of its history {history}, "
+            f"which has ended, and the current one is {current}",
+            hint="nothing is to be done: a replica of the current history goes on",
         )

@@ -221,6 +221,40 @@ class LedgerAudit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """A restore in place: from `epoch` on the stream goes another way than it went before.
+
+    It is asked for, then begun (what was made of later epochs counts no more), then finished.
+    """
+
+    stream: str
+    history: int
+    epoch: int
+    snapshot: str | None
+    why: str
+    run: str
+    was_running: bool
+    asked_at: float
+    begun_at: float | None = None
+    finished_at: float | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether what was made of later epochs counts no more."""
+        return self.begun_at is not None
+
+    @property
+    def finished(self) -> bool:
+        """Whether state and output are back at the epoch."""
+        return self.finished_at is not None
+
+    @property
+    def half_done(self) -> bool:
+        """Whether the stream is neither what it was nor what it should be."""
+        return self.begun and not self.finished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRow:
     """A snapshot in the object store, as the catalogue knows it."""
 
@@ -244,6 +278,7 @@ class SnapshotRow:
     proven_at: float | None = None
     """When the stream's query went on from it last, and came to what was committed."""
     proven_seconds: float | None = None
+    history: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

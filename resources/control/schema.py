@@ -18,7 +18,7 @@ from resources.control.records import (
 )
 from resources.control.sql import EnumText, SwitchesJson
 
-HEAD = "0004"
+HEAD = "0005"
 """The revision this code is written for: the newest migration."""
 
 metadata = sa.MetaData()
@@ -157,6 +157,34 @@ ledger_copies = sa.Table(
     sa.ForeignKeyConstraint(["stream", "epoch"], ["ledger.stream", "ledger.epoch"]),
 )
 
+histories = sa.Table(
+    "histories",
+    metadata,
+    sa.Column("stream", sa.Text, primary_key=True),
+    sa.Column("history", sa.BigInteger, primary_key=True, autoincrement=False),
+    _needed("epoch", sa.BigInteger),
+    sa.Column("snapshot", sa.Text),
+    _needed("why", sa.Text),
+    _needed("run", sa.Text),
+    _needed("was_running", sa.Boolean),
+    _needed("asked_at", sa.Double),
+    sa.Column("begun_at", sa.Double),
+    sa.Column("finished_at", sa.Double),
+)
+
+ledger_superseded = sa.Table(
+    "ledger_superseded",
+    metadata,
+    sa.Column("stream", sa.Text, primary_key=True),
+    sa.Column("history", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("epoch", sa.BigInteger, primary_key=True, autoincrement=False),
+    _needed("replica", sa.Text),
+    _needed("token", sa.BigInteger),
+    _needed("rows", sa.BigInteger),
+    _needed("digest", sa.Text),
+    _needed("committed_at", sa.Double),
+)
+
 snapshots = sa.Table(
     "snapshots",
     metadata,
@@ -178,6 +206,7 @@ snapshots = sa.Table(
     sa.Column("verified_at", sa.Double),
     sa.Column("proven_at", sa.Double),
     sa.Column("proven_seconds", sa.Double),
+    _needed("history", sa.BigInteger),
     sa.Index("snapshots_by_epoch", "stream", "epoch"),
 )
 

@@ -1,7 +1,8 @@
 # ruff: noqa: A002 (an id is an id, also as an argument)
 """The catalogue of snapshots: an index for people and playbooks.
 
-The manifest in the object store is the commit; a row here only says where it is and how it fares.
+The manifest in the object store is the commit; a row here only says where it is and how it fares. What
+an older history has shipped beyond its end is not available, whenever it was recorded.
 """
 
 from dataclasses import asdict
@@ -11,7 +12,7 @@ import sqlalchemy as sa
 
 from resources.control.database import Database
 from resources.control.records import SnapshotRow, SnapshotState
-from resources.control.schema import snapshots
+from resources.control.schema import histories, snapshots
 from resources.control.sql import store_now
 
 _KEY = (snapshots.c.stream, snapshots.c.id)
@@ -23,7 +24,13 @@ _OF = (
     .where(snapshots.c.stream == sa.bindparam("of_stream"))
     .order_by(snapshots.c.epoch.desc(), snapshots.c.created_at.desc(), snapshots.c.id)
 )
-_AVAILABLE = _OF.where(snapshots.c.state == SnapshotState.AVAILABLE)
+IS_SUPERSEDED = sa.exists().where(
+    histories.c.stream == snapshots.c.stream,
+    histories.c.history > snapshots.c.history,
+    histories.c.epoch < snapshots.c.epoch,
+    histories.c.begun_at.is_not(None),
+)
+_AVAILABLE = _OF.where(snapshots.c.state == SnapshotState.AVAILABLE, ~IS_SUPERSEDED)
 _NEWEST = _AVAILABLE.limit(1)
 _MARK = (
     sa.update(snapshots)

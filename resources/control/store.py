@@ -8,6 +8,8 @@ import sqlalchemy as sa
 from resources.control.database import Database
 from resources.control.decisions import Decisions
 from resources.control.epochs import Epochs
+from resources.control.forks import Forks
+from resources.control.histories import Histories
 from resources.control.incidents import Incidents
 from resources.control.journal import Journal
 from resources.control.lately import Lately
@@ -43,6 +45,8 @@ class ControlStore:
         self.takeovers = Takeovers(database)
         self.epochs = Epochs(database)
         self.ledger = Ledger(database)
+        self.histories = Histories(database)
+        self.forks = Forks(database)
         self.snapshots = Snapshots(database)
         self.samples = Samples(database)
         self.lately = Lately(database)

@@ -18,7 +18,7 @@ from ft_policies.errors import PermanentError
 FORMAT = 1
 _MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError)
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_NAME = re.compile(rf"(\d{{12}})-(\d+)-({_SAFE.pattern})")
+_NAME = re.compile(rf"(\d{{12}})-(\d+)(?:\.(\d+))?-({_SAFE.pattern})")
 
 
 class UnusableSnapshotError(PermanentError):
@@ -27,11 +27,15 @@ class UnusableSnapshotError(PermanentError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class SnapshotName:
-    """Epoch, lease token and replica: together the identity of a snapshot, and its age order."""
+    """Epoch, lease token and replica: together the identity of a snapshot, and its age order.
+
+    A stream that was restored in place has a history; the name tells it, so that a listing does.
+    """
 
     epoch: int
     token: int
     replica: str
+    history: int = 0
 
     def __post_init__(self) -> None:
         if not _SAFE.fullmatch(self.replica):
@@ -43,7 +47,8 @@ class SnapshotName:
     @property
     def id(self) -> str:
         """The stem of the snapshot's objects."""
-        return f"{self.epoch:012d}-{self.token}-{self.replica}"
+        history = f".{self.history}" if self.history else ""
+        return f"{self.epoch:012d}-{self.token}{history}-{self.replica}"
 
     @staticmethod
     def is_id(text: str) -> bool:
@@ -59,7 +64,7 @@ class SnapshotName:
                 f"{snapshot_id!r} is not the id of a snapshot",
                 hint="`holdfast snapshots list` shows the ids",
             )
-        return cls(int(match[1]), int(match[2]), match[3])
+        return cls(int(match[1]), int(match[2]), match[4], int(match[3] or 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,11 @@ class NamedSnapshot:
     def replica(self) -> str:
         """The replica that shipped it."""
         return self.name.replica
+
+    @property
+    def history(self) -> int:
+        """The history of the stream that it belongs to."""
+        return self.name.history
 
 
 @dataclass(frozen=True, slots=True)

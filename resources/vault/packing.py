@@ -128,3 +128,9 @@ def packs_in_use(files: Sequence[PackedFile], sizes: Mapping[str, int]) -> dict[
     """The packs that hold at least one of the files, with their full lengths."""
     used = {file.pack for file in files}
     return {pack: size for pack, size in sizes.items() if pack in used}
+
+
+def new_bytes(manifest: Manifest, parent: Manifest | None) -> int:
+    """How much of a snapshot its parent does not have."""
+    known = {(f.path, f.size_bytes) for f in parent.files} if parent is not None else set()
+    return sum(f.size_bytes for f in manifest.files if (f.path, f.size_bytes) not in known)

@@ -3,7 +3,8 @@
 Manifests go first, so a crash in between leaves garbage and never a snapshot without its packs. Two
 things protect a ship that is under way elsewhere: a pack younger than the grace is left alone, since
 its manifest may be about to come, and each replica's newest snapshot is kept for the grace, since
-the next one may build on its packs.
+the next one may build on its packs. What a restore has superseded is kept for a while, for whoever wants
+to look into it.
 """
 
 from collections.abc import Sequence
@@ -11,23 +12,23 @@ from dataclasses import replace
 
 from ft_policies.retention import RetentionPolicy, SnapshotFacts, Verdict
 from resources.object_store import StoredObject
+from resources.vault.listing import Listing
 from resources.vault.records import SnapshotRecord
+
+SUPERSEDED_SECONDS = 7 * 86400.0
 
 
 def judge(
-    policy: RetentionPolicy,
-    snapshots: Sequence[SnapshotRecord],
-    *,
-    now: float,
-    grace_seconds: float,
+    policy: RetentionPolicy, listed: Listing, *, now: float, grace_seconds: float
 ) -> list[Verdict]:
     """What the policy says, except that nobody's fresh foundation is dropped."""
-    facts = [SnapshotFacts(s.id, s.epoch, s.created_at) for s in snapshots]
+    snapshots = listed.snapshots
+    facts = [_facts(snapshot) for snapshot in snapshots]
     foundations: dict[str, SnapshotRecord] = {}
     for snapshot in sorted(snapshots, key=lambda s: s.name):
         foundations[snapshot.replica] = snapshot
     fresh = {s.id: s for s in foundations.values() if now - s.created_at < grace_seconds}
-    return [
+    judged = [
         verdict
         if verdict.keep or verdict.snapshot.id not in fresh
         else replace(
@@ -37,6 +38,17 @@ def judge(
         )
         for verdict in policy.decide(facts, now=now)
     ]
+    return judged + [_of_superseded(listed, one, now) for one in listed.superseded]
+
+
+def _of_superseded(listed: Listing, snapshot: SnapshotRecord, now: float) -> Verdict:
+    keep = now - listed.superseded_at(snapshot) < SUPERSEDED_SECONDS
+    since = "superseded by a restore" + ("" if keep else " long ago")
+    return Verdict(_facts(snapshot), keep=keep, reasons=(since,))
+
+
+def _facts(snapshot: SnapshotRecord) -> SnapshotFacts:
+    return SnapshotFacts(snapshot.id, snapshot.epoch, snapshot.created_at)
 
 
 def garbage(

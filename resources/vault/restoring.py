@@ -7,7 +7,7 @@ and on the disk; so a target that exists is complete.
 import hashlib
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +87,17 @@ def fault(file: PackedFile, size_bytes: int, digest: bytes) -> str | None:
     if digest != file.sha256:
         return f"{file.path}: wrong digest in pack {file.pack}"
     return None
+
+
+def wrong_packs(manifest: Manifest, sizes: Mapping[str, int]) -> list[str]:
+    """The packs of a snapshot that are missing or not as long as they should be."""
+    return [
+        f"pack {name} is missing"
+        if name not in sizes
+        else f"pack {name} has {sizes[name]} bytes, not {size}"
+        for name, size in manifest.packs.items()
+        if sizes.get(name) != size
+    ]
 
 
 def wrong_digests(store: ObjectStore, prefix: str, files: Iterable[PackedFile]) -> list[str]:

@@ -16,8 +16,10 @@ from ft_policies.retention import RetentionPolicy, Verdict
 from resources.clock import SYSTEM_CLOCK
 from resources.object_store import ObjectStore
 from resources.s3_errors import MissingObjectError
+from resources.vault.copying import copied, read_object
 from resources.vault.cut import cut
 from resources.vault.linking import Base
+from resources.vault.listing import SUFFIX, Listing, Mark, read_listing
 from resources.vault.manifest import (
     Manifest,
     PackedFile,
@@ -30,6 +32,7 @@ from resources.vault.packing import (
     LocalPack,
     OutdatedCutError,
     disk_errors,
+    new_bytes,
     pack,
     packs_in_use,
     reusable,
@@ -43,10 +46,9 @@ from resources.vault.records import (
     Shipped,
     SnapshotRecord,
 )
-from resources.vault.restoring import restore_files, wrong_digests
+from resources.vault.restoring import restore_files, wrong_digests, wrong_packs
 
 _CUT_ATTEMPTS = 3
-_SUFFIX = ".json.gz"
 Progress: TypeAlias = Callable[[int, int], None]
 Problems: TypeAlias = list[str]
 
@@ -68,19 +70,32 @@ class SnapshotVault:
         self._packs = f"{stream}/packs/"
 
     def list(self) -> "list[SnapshotRecord]":
-        """All snapshots, newest first, with one request."""
-        records = [
-            SnapshotRecord(
-                SnapshotName.parse(_stem(found.key)), found.modified_at, found.size_bytes
-            )
-            for found in self._store.list(self._manifests)
-            if found.key.endswith(_SUFFIX) and SnapshotName.is_id(_stem(found.key))
-        ]
-        return sorted(records, key=lambda record: record.name, reverse=True)
+        """All snapshots that count, newest first, with one request."""
+        return self.listing().snapshots
+
+    def listing(self) -> Listing:
+        """Those that count, and those that a restore has superseded, with one request."""
+        return read_listing(self._store, self._manifests)
+
+    def mark(self, history: int, *, after_epoch: int) -> None:
+        """Begin a history: what older ones have shipped, or ship yet, beyond the epoch counts no more."""
+        mark = Mark(history, after_epoch)
+        self._store.put(self._manifests + mark.file, mark.encode())
+
+    def adopt(self, manifest: Manifest, source: "SnapshotVault") -> Manifest:
+        """Copy a snapshot of another vault, every byte verified; as ever the manifest comes last."""
+        read, stream = source.read_pack, self._stream
+        copy = copied(self._store, self._packs, manifest, read, stream=stream)
+        self._store.put(self.manifest_key(copy.id), copy.encode())
+        return copy
+
+    def read_pack(self, name: str, size_bytes: int) -> Iterator[bytes]:
+        """One pack in parts."""
+        return read_object(self._store, self._packs + name, size_bytes)
 
     def manifest_key(self, snapshot_id: str) -> str:
         """Where the manifest of a snapshot is."""
-        return f"{self._manifests}{snapshot_id}{_SUFFIX}"
+        return f"{self._manifests}{snapshot_id}{SUFFIX}"
 
     def manifest(self, snapshot_id: str) -> Manifest:
         """Read one manifest."""
@@ -104,6 +119,7 @@ class SnapshotVault:
         conf: Mapping[str, str],
         created_at: float,
         scratch: Path,
+        history: int = 0,
     ) -> Shipped:
         """Store what the checkpoint needs after `epoch`: one pack of what is new, then the manifest.
 
@@ -111,7 +127,7 @@ class SnapshotVault:
         same path and length is taken to be the same file.
         """
         began = SYSTEM_CLOCK.monotonic()
-        name = SnapshotName(epoch, token, replica)
+        name = SnapshotName(epoch, token, replica, history)
         self._check_parent(parent, name)
         if parent is not None and parent.name == name:
             return Shipped(parent, 0, 0, 0, 0, SYSTEM_CLOCK.monotonic() - began)
@@ -136,7 +152,7 @@ class SnapshotVault:
             sent = self._send(manifest, packs)
         return Shipped(
             manifest=manifest,
-            new_bytes=_new_bytes(manifest, parent),
+            new_bytes=new_bytes(manifest, parent),
             pack_bytes=sum(local.size_bytes for local in packs),
             manifest_bytes=sent,
             requests=len(packs) + 1,
@@ -192,18 +208,13 @@ class SnapshotVault:
             manifest = self.manifest(snapshot_id)
         except UnusableSnapshotError as error:
             return [str(error)]
-        sizes = {
-            o.key.removeprefix(self._packs): o.size_bytes for o in self._store.list(self._packs)
-        }
-        problems = [
-            f"pack {name} is missing"
-            if name not in sizes
-            else f"pack {name} has {sizes[name]} bytes, not {size}"
-            for name, size in manifest.packs.items()
-            if sizes.get(name) != size
-        ]
+        sizes = self._pack_sizes()
         present = [file for file in manifest.files if file.pack in sizes]
-        return problems + wrong_digests(self._store, self._packs, present)
+        return wrong_packs(manifest, sizes) + wrong_digests(self._store, self._packs, present)
+
+    def wrong_packs(self, manifest: Manifest) -> Problems:
+        """What is wrong with a snapshot as far as a listing of its packs tells."""
+        return wrong_packs(manifest, self._pack_sizes())
 
     def prune(
         self,
@@ -214,7 +225,7 @@ class SnapshotVault:
         grace_seconds: float = 3600.0,
     ) -> Pruned:
         """Drop what the policy does not keep; a dry run only says what would go."""
-        verdicts = judge(policy, self.list(), now=now, grace_seconds=grace_seconds)
+        verdicts = judge(policy, self.listing(), now=now, grace_seconds=grace_seconds)
         dropped = [verdict.snapshot.id for verdict in verdicts if not verdict.keep]
         packs = self._store.list(self._packs)
         named, unreadable = self._named([v for v in verdicts if v.keep])
@@ -229,6 +240,11 @@ class SnapshotVault:
             bytes_freed=sum(found.size_bytes for found in gone),
             note=f"no pack was deleted: {unreadable}" if unreadable else "",
         )
+
+    def _pack_sizes(self) -> dict[str, int]:
+        return {
+            o.key.removeprefix(self._packs): o.size_bytes for o in self._store.list(self._packs)
+        }
 
     def _check_parent(self, parent: Manifest | None, name: SnapshotName) -> None:
         if parent is not None and (parent.stream != self._stream or parent.epoch > name.epoch):
@@ -280,12 +296,3 @@ class SnapshotVault:
 def _made(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     yield
-
-
-def _stem(key: str) -> str:
-    return key.rsplit("/", 1)[1].removesuffix(_SUFFIX)
-
-
-def _new_bytes(manifest: Manifest, parent: Manifest | None) -> int:
-    known = {(f.path, f.size_bytes) for f in parent.files} if parent is not None else set()
-    return sum(f.size_bytes for f in manifest.files if (f.path, f.size_bytes) not in known)

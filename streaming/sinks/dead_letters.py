@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from ft_policies.errors import TransientError
@@ -17,22 +17,14 @@ from resources.control.records import Sample
 from resources.control.store import ControlStore
 from resources.patience import patiently
 from streaming.connections import delta_options
-from streaming.sinks.delta_table import make_table, translated
+from streaming.sinks.delta_table import DEAD_LETTERS, make_dead_letters, translated
+from streaming.sinks.lineage import dead_letter_writer
 from streaming.sources.files import FilesSource, records_aside
 from streaming.sources.opening import arrow_columns, open_source
 from streaming.sources.sifting import SetAside
 from streaming.spec import ReplicaSpec
 
 SAMPLE = "dead_letters"
-COLUMNS = pa.schema(
-    [
-        ("epoch", pa.int64()),
-        ("file", pa.string()),
-        ("position", pa.int64()),
-        ("reason", pa.string()),
-        ("record", pa.string()),
-    ]
-)
 COMMIT_TRIES = 5
 
 log = logging.getLogger(__name__)
@@ -107,14 +99,12 @@ class DeadLetterTable:
     def _opened_table(self) -> DeltaTable:
         if self._table is None:
             path = self.spec.dead_letters
-            options = delta_options(path, self.spec.connect)
-            columns = Schema.from_arrow(COLUMNS)
-            self._table = make_table(path, options, schema=columns, partition_by=())
+            self._table = make_dead_letters(path, delta_options(path, self.spec.connect))
         return self._table
 
     @property
     def _app_id(self) -> str:
-        return f"holdfast/{self.spec.stream.name}/dead_letters"
+        return dead_letter_writer(self.spec.stream.name, self.spec.history)
 
 
 def _rows(epoch: int, aside: Iterable[tuple[str, SetAside]]) -> pa.Table:
@@ -129,5 +119,5 @@ def _rows(epoch: int, aside: Iterable[tuple[str, SetAside]]) -> pa.Table:
             }
             for file, one in aside
         ],
-        schema=COLUMNS,
+        schema=DEAD_LETTERS,
     )

@@ -2,7 +2,8 @@
 
 The epoch is the version of Delta's application transaction. Before the commit the table is asked
 whether it has that version; between the question and the commit another replica may be faster, and
-then Delta refuses the commit. Either way the epoch is there once.
+then Delta refuses the commit. Either way the epoch is there once. A table that was rolled to an
+earlier epoch meanwhile is shut for a replica of the history before that.
 """
 
 import json
@@ -13,7 +14,6 @@ from uuid import uuid4
 from deltalake import (
     CommitProperties,
     DeltaTable,
-    PostCommitHookProperties,
     Schema,
     Transaction,
 )
@@ -27,8 +27,16 @@ from configs.sinks import DeltaSink as DeltaDeclaration
 from ft_policies.errors import PermanentError, TransientError
 from resources.clock import SYSTEM_CLOCK
 from streaming.connections import delta_options, filesystem
-from streaming.sinks.delta_table import committer, demand_fit, find_table, make_table, translated
+from streaming.sinks.delta_table import (
+    WITHOUT_CLEANUP,
+    committer,
+    demand_fit,
+    find_table,
+    make_table,
+    translated,
+)
 from streaming.sinks.ledgering import Ledgering
+from streaming.sinks.lineage import CLOSED, DIGEST, EPOCH, HISTORY, STREAM, writer
 from streaming.sinks.staging import Staged, run_epoch
 from streaming.sinks.staging_task import Staging
 from streaming.spec import ReplicaSpec
@@ -130,7 +138,8 @@ class DeltaSink:
 
     def _is_anothers(self, epoch: int) -> bool:
         table, newest = self._table(), self._newest()
-        by = committer(table, self.spec.stream.name, epoch, newest=newest)
+        name, history = self.spec.stream.name, self.spec.history
+        by = committer(table, name, epoch, history=history, newest=newest)
         return by is not None and by != self.spec.replica
 
     def _add(self, staged: Staged, epoch: int) -> bool:
@@ -165,15 +174,15 @@ class DeltaSink:
             commit_properties=CommitProperties(
                 app_transactions=[Transaction(self._app_id, epoch)],
                 custom_metadata={
-                    "holdfast.stream": self.spec.stream.name,
-                    "holdfast.epoch": str(epoch),
+                    STREAM: self.spec.stream.name,
+                    EPOCH: str(epoch),
+                    HISTORY: str(self.spec.history),
                     "holdfast.replica": self.spec.replica,
                     "holdfast.token": str(self.ledgering.token()),
-                    "holdfast.digest": staged.digest,
+                    DIGEST: staged.digest,
                 },
             ),
-            # Looking for old log files with each commit takes longer with each commit.
-            post_commithook_properties=PostCommitHookProperties(cleanup_expired_logs=False),
+            post_commithook_properties=WITHOUT_CLEANUP,
         )
 
     def _newest(self, *, update: bool = False) -> int:
@@ -184,6 +193,12 @@ class DeltaSink:
             if update:
                 self._opened.update_incremental()
             version = self._opened.transaction_version(self._app_id)
+        if version == CLOSED:
+            raise PermanentError(
+                f"the table {self.spec.table} was rolled to an earlier epoch: "
+                f"the history {self.spec.history} of {self.spec.stream.name} has ended",
+                hint="nothing is to be done: a replica of the current history goes on",
+            )
         return -1 if version is None else version
 
     def _table(self) -> DeltaTable:
@@ -192,7 +207,7 @@ class DeltaSink:
 
     @property
     def _app_id(self) -> str:
-        return f"holdfast/{self.spec.stream.name}"
+        return writer(self.spec.stream.name, self.spec.history)
 
 
 def _columns(schema: StructType) -> Schema:

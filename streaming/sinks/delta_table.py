@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from deltalake import DeltaTable, Schema
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema
 from deltalake.exceptions import (
     CommitFailedError,
     DeltaError,
@@ -13,9 +14,21 @@ from deltalake.exceptions import (
 )
 
 from ft_policies.errors import PermanentError, TransientError
+from streaming.sinks.lineage import EPOCH, HISTORY, STREAM
 
 OTHER_COMMITS = 20
 MOST_COMMITS = 1000
+# Looking for old log files with each commit takes longer with each commit.
+WITHOUT_CLEANUP = PostCommitHookProperties(cleanup_expired_logs=False)
+DEAD_LETTERS = pa.schema(
+    [
+        ("epoch", pa.int64()),
+        ("file", pa.string()),
+        ("position", pa.int64()),
+        ("reason", pa.string()),
+        ("record", pa.string()),
+    ]
+)
 
 
 def find_table(path: str, options: dict[str, str]) -> DeltaTable | None:
@@ -44,6 +57,23 @@ def make_table(
             return DeltaTable(path, storage_options=options)
 
 
+def make_dead_letters(path: str, options: dict[str, str]) -> DeltaTable:
+    """The table of a stream's dead letters, made if there is none."""
+    return make_table(path, options, schema=Schema.from_arrow(DEAD_LETTERS), partition_by=())
+
+
+def commit_nothing(table: DeltaTable, commit: CommitProperties) -> None:
+    """Commit what the properties say, and no change of rows."""
+    table.create_write_transaction(
+        [],
+        "append",
+        table.schema(),
+        partition_by=table.metadata().partition_columns,
+        commit_properties=commit,
+        post_commithook_properties=WITHOUT_CLEANUP,
+    )
+
+
 def demand_fit(table: DeltaTable, path: str, schema: Schema, partition_by: tuple[str, ...]) -> None:
     """Refuse a table with other columns or partitions than the stream's output."""
     has = {field.name: str(field.type) for field in table.schema().fields}
@@ -62,7 +92,9 @@ def demand_fit(table: DeltaTable, path: str, schema: Schema, partition_by: tuple
         )
 
 
-def committer(table: DeltaTable, stream: str, epoch: int, *, newest: int) -> str | None:
+def committer(
+    table: DeltaTable, stream: str, epoch: int, *, history: int, newest: int
+) -> str | None:
     """The replica whose commit of an epoch the table's history shows; None if it does not say.
 
     `newest` is the newest epoch in the table: so many commits, and a few of other programs, have
@@ -70,8 +102,8 @@ def committer(table: DeltaTable, stream: str, epoch: int, *, newest: int) -> str
     """
     limit = min(newest - epoch + 1 + OTHER_COMMITS, MOST_COMMITS)
     for commit in table.history(limit):
-        is_it = commit.get("holdfast.epoch") == str(epoch)
-        if is_it and commit.get("holdfast.stream") == stream:
+        is_it = commit.get(EPOCH) == str(epoch) and commit.get(STREAM) == stream
+        if is_it and commit.get(HISTORY, "0") == str(history):
             return commit.get("holdfast.replica")
     return None
 

@@ -25,6 +25,7 @@ class Ledgering:
     stream: str
     replica: str
     token: Callable[[], int]
+    history: int = 0
 
     def entry(self, epoch: int) -> LedgerEntry | None:
         """What was committed for an epoch, by whomever."""
@@ -44,7 +45,8 @@ class Ledgering:
                     token=self.token(),
                     rows=rows,
                     digest=digest,
-                )
+                ),
+                history=self.history,
             ),
             what=f"writing epoch {epoch} into the ledger",
         )

@@ -5,15 +5,13 @@ division into tasks matters: two replicas that computed the same rows have the s
 """
 
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from streaming.sinks.partitions import partition_values
 from streaming.sinks.staging_task import COLUMNS, HASH, Staging, StagingTask
-
-NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +24,7 @@ class StagedFile:
 
     def partition_values(self) -> dict[str, str | None]:
         """Read the values of the partition columns off the path."""
-        pairs = [part.split("=", 1) for part in self.path.split("/") if "=" in part]
-        return {
-            unquote(name): None if value == NULL_PARTITION else unquote(value)
-            for name, value in pairs
-        }
+        return partition_values(self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ error, never other data.
 """
 
 import fnmatch
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TypeVar
@@ -102,6 +102,20 @@ class FilesSource:
                 found = self.sieve.reasons(self.filesystem, path, file["aside"])
                 yield from ((file["name"], one) for one in self._unchanged(file, found))
 
+    def lacking(self, inputs: Iterable[Json]) -> list[str]:
+        """The files of these epochs that are gone or have changed, by one listing."""
+        there = {
+            info.base_name: (info.size, self._changed_ns(info))
+            for info in self._listed()
+            if info.is_file
+        }
+        return [
+            file["name"]
+            for taken in inputs
+            for file in taken["files"]
+            if there.get(file["name"]) != (file["size"], file["changed_ns"])
+        ]
+
     def _unchanged(self, file: Json, reading: Iterator[Read]) -> Iterator[Read]:
         self._demand_unchanged(file)
         try:
@@ -121,9 +135,9 @@ class FilesSource:
             if info.base_name not in taken and (file := self._measured(info)) is not None:
                 yield file
 
-    def _settled(self, now: float, taken: set[str]) -> list[fs.FileInfo]:
+    def _listed(self) -> list[fs.FileInfo]:
         try:
-            listed = self.filesystem.get_file_info(
+            listed: list[fs.FileInfo] = self.filesystem.get_file_info(
                 fs.FileSelector(self.root, recursive=False, allow_not_found=True)
             )
         except OSError as error:
@@ -131,9 +145,12 @@ class FilesSource:
                 f"cannot list {self.declared.path}: {error}",
                 hint="the stream waits and goes on when the folder can be read",
             ) from error
+        return listed
+
+    def _settled(self, now: float, taken: set[str]) -> list[fs.FileInfo]:
         fresh = [
             info
-            for info in listed
+            for info in self._listed()
             if info.is_file and info.base_name not in taken and self._is_input(info.base_name)
         ]
         settled = [info for info in fresh if now - info.mtime_ns / 1e9 >= self.declared.settle]

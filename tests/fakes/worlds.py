@@ -37,9 +37,13 @@ class SimulatedWorld(World):
 
     objects: InMemoryObjectStore
     object_store_serves: bool
+    elsewhere: dict[str, InMemoryObjectStore] = field(default_factory=dict)
 
     def vault(self, stream: str) -> SnapshotVault:
         return SnapshotVault(self.objects, stream)
+
+    def vault_elsewhere(self, url: str, stream: str) -> SnapshotVault:
+        return SnapshotVault(self.elsewhere[url], stream)
 
     def embedded_s3(self) -> EmbeddedS3 | None:
         """None, as with an S3 endpoint elsewhere, or one that was never started."""

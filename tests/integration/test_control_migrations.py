@@ -18,6 +18,7 @@ from resources.control.database import Database
 from resources.control.migrate import MIGRATIONS
 from resources.control.schema import HEAD, metadata
 from resources.control.store import ControlStore
+from tests.support.control_builders import an_entry
 from tests.support.postgres import fresh_database
 
 pytestmark = pytest.mark.integration
@@ -117,12 +118,13 @@ def test_a_store_of_the_first_schema_keeps_its_rows(database: Database) -> None:
         [change] = store.tiers.history("words")
         assert store.streams.declare("words", {"kept": True}, "deployed") == row
     [change_row] = after.pop("tier_changes")
-    assert after.pop("decisions") == []
+    assert after.pop("decisions") == after.pop("histories") == after.pop("ledger_superseded") == []
     stream = after["streams"][0]
     assert stream.pop("declared_tier") == "deployed"
     assert stream.pop("snapshot_every") is stream.pop("sync_every") is None
     snapshot = after["snapshots"][0]
     assert snapshot.pop("proven_at") is snapshot.pop("proven_seconds") is None
+    assert snapshot.pop("history") == 0
     assert after == before
     assert row.tier is row.declared_tier is change.tier_to is Tier.DEPLOYED
     assert (change.tier_from, change.why, change.reached_at) == (None, "declared", row.declared_at)
@@ -138,6 +140,27 @@ def test_a_store_of_the_first_schema_can_be_switched(database: Database) -> None
         store.streams.declare("words", {}, "deployed")
         assert store.tiers.desire("words", "active_standby", why="asked", run="r") is not None
         assert len(store.tiers.history("words")) == 2
+
+
+def test_a_store_from_before_restores_is_of_the_first_history(database: Database) -> None:
+    config = alembic_config()
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0004")
+        fill_all_tables(connection)
+        known = {"stream": "words", "epoch": 7, "state": "available"}
+        connection.execute(
+            sa.text("UPDATE snapshots SET stream = :stream, epoch = :epoch, state = :state"), known
+        )
+        connection.execute(sa.text("UPDATE leases SET stream = 'words'"))
+    with opened(database) as store:
+        assert store.histories.current("words") == 0
+        [snapshot] = store.snapshots.of("words")
+        assert (snapshot.epoch, snapshot.history) == (7, 0)
+        store.ledger.commit(an_entry(5), history=0)
+        wish = store.histories.want("words", epoch=5, snapshot=None, why="", run="")
+        assert store.histories.begin(wish) == 0
+        assert store.snapshots.of("words") == []
 
 
 def test_a_store_of_a_newer_holdfast_is_refused(database: Database) -> None:

@@ -17,6 +17,7 @@ from resources.control.store import ControlStore  # noqa: E402
 from tests.support import (  # noqa: E402
     control_choices,
     control_decisions,
+    control_histories,
     control_lately,
     control_registers,
     control_takeovers,
@@ -40,6 +41,12 @@ class TestEpochs(control_decisions.EpochContract): ...
 
 
 class TestLedger(control_decisions.LedgerContract): ...
+
+
+class TestHistories(control_histories.HistoryContract): ...
+
+
+class TestForks(control_histories.ForkContract): ...
 
 
 class TestStreams(control_registers.StreamContract): ...

@@ -74,6 +74,13 @@ def test_each_epoch_is_committed_by_one_replica(racers: Racers, url: str) -> Non
         assert store.ledger.audit("words").disagreements == []
 
 
+def test_no_entry_of_an_ended_history_comes_after_its_end(racers: Racers, url: str) -> None:
+    racers.race(racing.commit_beside_a_restore, url)
+    with ControlStore.open(url) as store:
+        assert store.histories.current("words") == 1
+        assert store.ledger.between("words", 0, 10_000) == []
+
+
 def test_one_failure_seen_by_many_is_one_incident_with_one_owner(racers: Racers, url: str) -> None:
     seen = list(racers.race(racing.report_and_claim, url).values())
     assert len({incident for incident, _ in seen}) == 1

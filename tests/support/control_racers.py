@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from multiprocessing.synchronize import Barrier
 from typing import Any, TypeVar
 
+from ft_policies.errors import PermanentError
 from resources.control.records import Slot
 from resources.control.store import ControlStore
 from tests.support.control_builders import a_proposal, an_entry, register
@@ -102,6 +103,22 @@ def commit_ten_epochs(url: str, name: str) -> list[tuple[bool, Any]]:
     with at_once(url) as store:
         done = [store.ledger.commit(an_entry(epoch, replica=name)) for epoch in range(10)]
         return [(one.first, one.entry) for one in done]
+
+
+def commit_beside_a_restore(url: str, name: str) -> int:
+    """One restores to epoch 2 while the others go on committing for as long as they may."""
+    with at_once(url) as store:
+        if name == "p0":
+            wish = store.histories.want("words", epoch=2, snapshot=None, why="", run="")
+            while (last := store.ledger.last("words")) is None or last.epoch < 20:
+                continue
+            return store.histories.begin(wish) or 0
+        for epoch in range(3, 10_000):
+            try:
+                store.ledger.commit(an_entry(epoch, replica=name))
+            except PermanentError:
+                return epoch
+    raise AssertionError("the restore was not noticed")
 
 
 def report_and_claim(url: str, name: str) -> tuple[str, bool]:

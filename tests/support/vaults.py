@@ -26,7 +26,7 @@ class ShippedStream:
     def vault(self) -> SnapshotVault:
         return SnapshotVault(self.store, "words", pack_limit_bytes=self.pack_limit_bytes)
 
-    def ship(self, epochs: int = 1, token: int = 1) -> Shipped:
+    def ship(self, epochs: int = 1, token: int = 1, *, history: int = 0) -> Shipped:
         """Commit epochs, ship the last, and keep what the restored folder must look like."""
         epoch = self.checkpoint.commit(epochs)
         shipped = self.vault.ship(
@@ -38,6 +38,7 @@ class ShippedStream:
             conf={"spark.sql.shuffle.partitions": "2"},
             created_at=self.store.now,
             scratch=self.folder / "scratch",
+            history=history,
         )
         self.parent = shipped.manifest
         self.contents[shipped.manifest.id] = {

@@ -8,7 +8,7 @@ import pytest
 from ft_policies.errors import TransientError
 from ft_policies.tiers import SECONDARY, Tier
 from orchestration.observer import Marks, StreamMark, stream_observer
-from resources.control.records import ReplicaState, Sample
+from resources.control.records import DesiredState, LedgerEntry, ReplicaState, Sample
 from tests.fakes.worlds import (
     CLICKS,
     SimulatedWorlds,
@@ -98,6 +98,23 @@ def test_only_what_is_new_counts(worlds: SimulatedWorlds) -> None:
     result = tick(worlds, aged(cursor))
     assert value(result.asset_events[1], "epochs_since_last_report") == 2
     assert value(result.asset_events[1], "epoch") == 4
+
+
+def test_a_stream_that_was_restored_shows_what_it_commits_again(worlds: SimulatedWorlds) -> None:
+    a_running_stream(worlds, epochs=5)
+    cursor = tick(worlds, None).cursor
+    with worlds.open() as world:
+        store = world.store
+        wish = store.histories.want(CLICKS, epoch=1, snapshot=None, why="", run="")
+        store.replicas.end("r1", ReplicaState.STOPPED, "told to")
+        store.streams.desire(CLICKS, DesiredState.STOPPED)
+        assert store.histories.begin(wish) == 3
+        entry = LedgerEntry(stream=CLICKS, epoch=2, replica="r2", token=2, rows=4, digest="mended")
+        store.ledger.commit(entry, history=1)
+    result = tick(worlds, aged(cursor))
+    assert value(result.asset_events[0], "epoch") == 2
+    assert value(result.asset_events[1], "rows_since_last_report") == 4
+    assert shown(tick(worlds, aged(result.cursor))) == []
 
 
 def test_progress_is_shown_at_most_now_and_then(worlds: SimulatedWorlds) -> None:

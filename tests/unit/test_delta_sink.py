@@ -2,99 +2,19 @@
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
-from pyspark.sql.types import LongType, StructField, StructType
 
-from configs.deployment import EmbeddedObjectStore
-from configs.sinks import DeltaSink as DeltaDeclaration
-from configs.stream import StreamDeclaration
 from ft_policies.errors import TransientError
 from resources.control.store import ControlStore
 from streaming.sinks.delta import DeltaSink
-from streaming.sinks.ledgering import Ledgering
 from streaming.sinks.sending import Sender
-from streaming.sinks.staging import Staged, StagedFile
-from streaming.spec import ReplicaSpec
 from tests.support.control_registers import wait_for_the_clock
-from tests.support.queries import RATE
-
-NAME = "words"
-SCHEMA = StructType([StructField("n", LongType())])
-
-
-@dataclass
-class Rows:
-    """The output of an epoch, where Spark would have a DataFrame."""
-
-    numbers: list[int]
-    schema: StructType = SCHEMA
-
-
-class PlainDeltaSink(DeltaSink):
-    """Stages without Spark; `answers` are the errors that the store gives after a commit."""
-
-    answers: list[Exception]
-
-    def stage(self, df: Any, epoch: int, *, write: bool) -> Staged:
-        staged = Staged(files=(), rows=len(df.numbers), digest=f"{sum(df.numbers):016x}")
-        if not write or not df.numbers:
-            return staged
-        folder = f"data/{epoch:012d}-{self.spec.replica}"
-        path = Path(self.spec.table) / folder / "part-0.parquet"
-        path.parent.mkdir(parents=True)
-        pq.write_table(pa.table({"n": df.numbers}), path)
-        file = StagedFile(
-            path=f"{folder}/part-0.parquet", size_bytes=path.stat().st_size, rows=len(df.numbers)
-        )
-        return Staged(files=(file,), rows=staged.rows, digest=staged.digest, folder=folder)
-
-    def _write(self, table: DeltaTable, staged: Staged, epoch: int) -> None:
-        super()._write(table, staged, epoch)
-        if self.answers:
-            raise self.answers.pop()
-
-
-@dataclass
-class World:
-    """A table and a control store."""
-
-    folder: Path
-    store: ControlStore
-
-    def sink(self, replica: str, *answers: Exception) -> PlainDeltaSink:
-        spec = ReplicaSpec(
-            replica=replica,
-            stream=StreamDeclaration.model_validate(
-                {"name": NAME, "app": "a.b:c", "source": RATE, "objective": {"recovery_time": 30}}
-            ),
-            control_url=self.store.url,
-            home=self.folder,
-            folder=self.folder / replica,
-            table=str(self.folder / "table"),
-            object_store=EmbeddedObjectStore(),
-        )
-        ledgering = Ledgering(self.store, NAME, replica, lambda: 1)
-        sink = PlainDeltaSink(spec, DeltaDeclaration(), ledgering)
-        sink.answers = list(answers)
-        return sink
-
-    def sender(self, replica: str, *answers: Exception, sending: bool = True) -> Sender:
-        sink = self.sink(replica, *answers)
-        return Sender(sink, sink.ledgering, sending=sending)
-
-    def folders(self) -> list[str]:
-        return sorted(path.name[11:] for path in (self.folder / "table/data").iterdir())
-
-    def output(self) -> list[int]:
-        return sorted(DeltaTable(str(self.folder / "table")).to_pandas()["n"])
+from tests.support.delta_sinks import NAME, SCHEMA, PlainDeltaSink, Rows, SinkWorld as World
 
 
 @pytest.fixture

@@ -155,3 +155,14 @@ def test_an_empty_file_is_no_rows(tmp_path: Path) -> None:
     taken = folder.source.take(None, 10, now=NOW)
     assert [file["name"] for file in taken.input["files"]] == ["a.jsonl", "b.jsonl"]
     assert ids(folder.source, dict(taken.input)) == [1]
+
+
+def test_files_of_decided_epochs_that_are_gone_or_have_changed_are_named(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    for name in ("a.jsonl", "b.jsonl", "c.jsonl"):
+        folder.lines(name, 1)
+    taken = folder.source.take(None, 3, now=NOW)
+    assert folder.source.lacking([taken.input]) == []
+    (tmp_path / "a.jsonl").unlink()
+    folder.lines("c.jsonl", 1, 2)
+    assert folder.source.lacking([taken.input]) == ["a.jsonl", "c.jsonl"]

@@ -1,0 +1,208 @@
+"""The histories of streams: each restore in place ends one after an epoch and begins the next.
+
+The row is the wish, written before anything is touched, so that whoever comes next finishes what a
+dead run has left. From the moment that it is begun, no replica of an older history can enter anything
+into the ledger.
+"""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from ft_policies.errors import PermanentError
+from resources.control.database import Database
+from resources.control.records import DesiredState, History
+from resources.control.schema import (
+    histories,
+    leases,
+    ledger,
+    ledger_copies,
+    ledger_superseded,
+    replicas,
+    streams,
+)
+from resources.control.sql import store_now
+
+_OF_STREAM = histories.c.stream == sa.bindparam("of_stream")
+_IS_IT = sa.and_(_OF_STREAM, histories.c.history == sa.bindparam("number"))
+_OF = sa.select(histories).where(_OF_STREAM).order_by(histories.c.history.desc())
+_NEWEST = _OF.limit(1)
+_LOCKED_DESIRED = (
+    sa.select(streams.c.desired)
+    .where(streams.c.name == sa.bindparam("of_stream"))
+    .with_for_update()
+)
+_WANT_INSTEAD = (
+    sa.update(histories)
+    .where(_IS_IT)
+    .values(
+        epoch=sa.bindparam("new_epoch"),
+        snapshot=sa.bindparam("new_snapshot", type_=sa.Text),
+        why=sa.bindparam("new_why"),
+        run=sa.bindparam("new_run"),
+        was_running=sa.bindparam("new_was_running"),
+        asked_at=store_now(),
+    )
+)
+_BEGIN = sa.update(histories).where(_IS_IT).values(begun_at=store_now())
+_FINISH = (
+    sa.update(histories)
+    .where(_IS_IT, histories.c.begun_at.is_not(None), histories.c.finished_at.is_(None))
+    .values(finished_at=store_now())
+    .returning(histories.c.was_running)
+)
+_RUN_AGAIN = (
+    sa.update(streams)
+    .where(streams.c.name == sa.bindparam("of_stream"))
+    .values(desired=DesiredState.RUNNING, changed_at=store_now())
+)
+_LIVE = sa.select(replicas.c.id).where(
+    replicas.c.stream == sa.bindparam("of_stream"), replicas.c.ended_at.is_(None)
+)
+_FENCE = (
+    sa.update(leases)
+    .where(leases.c.stream == sa.bindparam("of_stream"))
+    .values(holder=None, token=leases.c.token + 1, expires_at=store_now())
+)
+_ENTRY = ("epoch", "replica", "token", "rows", "digest", "committed_at")
+_KEEP = sa.insert(ledger_superseded).from_select(
+    ["stream", "history", *_ENTRY],
+    sa.select(
+        ledger.c.stream,
+        sa.bindparam("number", type_=sa.BigInteger),
+        *(ledger.c[name] for name in _ENTRY),
+    ).where(
+        ledger.c.stream == sa.bindparam("of_stream"), ledger.c.epoch > sa.bindparam("last_epoch")
+    ),
+)
+_FORGET = sa.delete(ledger_superseded).where(
+    sa.exists().where(
+        histories.c.stream == ledger_superseded.c.stream,
+        histories.c.history == ledger_superseded.c.history,
+        histories.c.finished_at < sa.bindparam("before"),
+    )
+)
+
+
+def _later_in(table: sa.Table) -> sa.Delete:
+    return sa.delete(table).where(
+        table.c.stream == sa.bindparam("of_stream"), table.c.epoch > sa.bindparam("last_epoch")
+    )
+
+
+_DROP_COPIES, _DROP_ENTRIES = _later_in(ledger_copies), _later_in(ledger)
+
+
+def current_history(stream: sa.ColumnElement[str]) -> sa.ScalarSelect[int]:
+    """The newest history that has begun; 0 if the stream was never restored in place."""
+    newest = sa.func.coalesce(sa.func.max(histories.c.history), 0)
+    begun = sa.and_(histories.c.stream == stream, histories.c.begun_at.is_not(None))
+    return sa.select(newest).where(begun).scalar_subquery()
+
+
+_CURRENT = sa.select(current_history(sa.bindparam("of_stream", type_=sa.Text)).label("current"))
+
+
+class Histories:
+    """The table of restores in place of all streams."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def current(self, stream: str) -> int:
+        """The history that a replica that starts now belongs to."""
+        return int(self._database.fetch(_CURRENT, {"of_stream": stream})[0]["current"])
+
+    def of(self, stream: str) -> list[History]:
+        """All restores of a stream, newest first."""
+        return [History(**row) for row in self._database.fetch(_OF, {"of_stream": stream})]
+
+    def newest(self, stream: str) -> History | None:
+        """The last restore that was asked for."""
+        rows = self._database.fetch(_NEWEST, {"of_stream": stream})
+        return History(**rows[0]) if rows else None
+
+    def want(self, stream: str, *, epoch: int, snapshot: str | None, why: str, run: str) -> History:
+        """Write the wish down, in place of one that has not begun; one that has is finished first."""
+        with self._database.write() as connection:
+            desired = connection.execute(_LOCKED_DESIRED, {"of_stream": stream}).scalar()
+            known = _newest(connection, stream)
+            if known is not None and known.half_done:
+                return _the_same(known, epoch)
+            facts = {"epoch": epoch, "snapshot": snapshot, "why": why, "run": run}
+            running = desired is DesiredState.RUNNING
+            if known is not None and not known.begun:
+                _want_instead(connection, known, running=running, facts=facts)
+            else:
+                number = 1 if known is None else known.history + 1
+                values = {**facts, "stream": stream, "history": number, "was_running": running}
+                insert = sa.insert(histories).values(**values, asked_at=store_now())
+                connection.execute(insert)
+            wanted = _newest(connection, stream)
+        assert wanted is not None, "it was written just now"  # noqa: S101
+        return wanted
+
+    def begin(self, wanted: History) -> int | None:
+        """End the older history: its later entries count no more, nor do those it may still bring.
+
+        The value is how many entries that were; `None` if a replica lives or is wanted, and so
+        nothing was changed.
+        """
+        key = {"of_stream": wanted.stream, "number": wanted.history}
+        with self._database.write() as connection:
+            # The stream's row first, as takeovers do.
+            desired = connection.execute(_LOCKED_DESIRED, {"of_stream": wanted.stream}).scalar()
+            if not self._database.is_sqlite:  # whose transactions wait for each other anyway
+                # An entry that is on its way was allowed by the older history: wait for it.
+                locked = "LOCK TABLE ledger, replicas IN SHARE ROW EXCLUSIVE MODE"
+                connection.exec_driver_sql(locked)
+            lives = connection.execute(_LIVE, {"of_stream": wanted.stream}).first() is not None
+            known = _newest(connection, wanted.stream)
+            if lives or desired is DesiredState.RUNNING or known is None:
+                return None
+            if known.begun or known.history != wanted.history:
+                return 0
+            later = {"of_stream": known.stream, "last_epoch": known.epoch}
+            connection.execute(_KEEP, {**later, "number": known.history})
+            connection.execute(_DROP_COPIES, later)
+            moved = connection.execute(_DROP_ENTRIES, later).rowcount
+            connection.execute(_FENCE, {"of_stream": known.stream})
+            connection.execute(_BEGIN, key)
+        return moved
+
+    def finish(self, begun: History) -> None:
+        """Note that state and output are back, and want the stream to run if it ran before."""
+        key = {"of_stream": begun.stream, "number": begun.history}
+        with self._database.write() as connection:
+            was_running = connection.execute(_FINISH, key).scalar()
+            if was_running:
+                connection.execute(_RUN_AGAIN, {"of_stream": begun.stream})
+
+    def forget_entries(self, *, before: float) -> int:
+        """Delete the entries that were superseded by restores finished before this time."""
+        with self._database.write() as connection:
+            return connection.execute(_FORGET, {"before": before}).rowcount
+
+
+def _newest(connection: sa.Connection, stream: str) -> History | None:
+    row = connection.execute(_NEWEST, {"of_stream": stream}).mappings().first()
+    return None if row is None else History(**row)
+
+
+def _the_same(known: History, epoch: int) -> History:
+    if known.epoch == epoch:
+        return known
+    raise PermanentError(
+        f"{known.stream} is being restored to epoch {known.epoch}, and is half done",
+        hint=f"`holdfast restore {known.stream} --epoch {known.epoch}` finishes that; then restore again",
+    )
+
+
+def _want_instead(
+    connection: sa.Connection, known: History, *, running: bool, facts: dict[str, Any]
+) -> None:
+    values = {f"new_{name}": value for name, value in facts.items()}
+    # Whoever wrote the first wish may have stopped the stream for it already.
+    was_running = known.was_running or running
+    key = {"of_stream": known.stream, "number": known.history}
+    connection.execute(_WANT_INSTEAD, {**key, **values, "new_was_running": was_running})

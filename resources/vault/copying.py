@@ -1,0 +1,52 @@
+"""Copying a snapshot into the vault of a stream: from another stream's, or from another object store."""
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from resources.object_store import ObjectStore
+from resources.vault.manifest import Manifest, UnusableSnapshotError
+from resources.vault.packing import disk_errors
+from resources.vault.restoring import wrong_digests
+
+ReadPack: TypeAlias = Callable[[str, int], Iterator[bytes]]
+
+_PART_BYTES = 16 << 20
+
+
+def read_object(store: ObjectStore, key: str, size_bytes: int) -> Iterator[bytes]:
+    """An object in parts, so that memory stays bounded."""
+    for start in range(0, size_bytes, _PART_BYTES):
+        yield store.get(key, start=start, length=min(_PART_BYTES, size_bytes - start))
+
+
+def copied(
+    store: ObjectStore, packs: str, manifest: Manifest, read_pack: ReadPack, *, stream: str
+) -> Manifest:
+    """Copy the packs of a snapshot and verify them; the manifest of the copy, which is yet to be stored.
+
+    In another stream it is the first snapshot of one that was never restored.
+    """
+    for name, size in manifest.packs.items():
+        _put_parts(store, packs + name, read_pack(name, size))
+    problems = wrong_digests(store, packs, manifest.files)
+    if problems:
+        raise UnusableSnapshotError(
+            f"the copy of snapshot {manifest.id} of {manifest.stream} is damaged: {problems[0]}",
+            hint="restore another snapshot; `holdfast snapshots verify` tells which are whole",
+        )
+    history = manifest.history if manifest.stream == stream else 0
+    name = replace(manifest.name, history=history)
+    return replace(manifest, stream=stream, name=name, parent=None)
+
+
+def _put_parts(store: ObjectStore, key: str, parts: Iterable[bytes]) -> None:
+    """Store an object that comes in parts, with one request."""
+    folder = Path(tempfile.gettempdir())
+    with disk_errors("copying a pack", folder), tempfile.TemporaryFile(dir=folder) as scratch:
+        for part in parts:
+            scratch.write(part)
+        scratch.seek(0)
+        store.put(key, scratch)

@@ -1,0 +1,90 @@
+"""Which commits of a stream's table count, by the table's own history.
+
+Each epoch is a commit. A restore in place takes the table back to what it was after an epoch, and says
+so in its own commit: the commits of later epochs before it count no more. A fork begins with one commit
+that has the epochs of another stream up to one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deltalake import DeltaTable
+
+from ft_policies.errors import PermanentError
+
+STREAM = "holdfast.stream"
+EPOCH = "holdfast.epoch"
+HISTORY = "holdfast.history"
+DIGEST = "holdfast.digest"
+RESTORED_TO = "holdfast.restored_to"
+COPIED_THROUGH = "holdfast.copied_through"
+CLOSED = 2**62
+"""The version of an application transaction that nothing can follow: its history has ended."""
+FIRST_LOOK = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochCommit:
+    """A commit that counts; a `whole_past` has all epochs up to this one."""
+
+    version: int
+    epoch: int
+    digest: str
+    whole_past: bool = False
+
+
+def writer(stream: str, history: int) -> str:
+    """The application id under which a history of a stream commits its epochs."""
+    return f"holdfast/{stream}@{history}" if history else f"holdfast/{stream}"
+
+
+def dead_letter_writer(stream: str, history: int) -> str:
+    """The same for its dead letters."""
+    return f"{writer(stream, history)}/dead_letters"
+
+
+def epoch_commits(lines: Sequence[Mapping[str, Any]], stream: str) -> Iterator[EpochCommit]:
+    """The commits of a stream that count, newest first; `lines` are the table's history as Delta tells it."""
+    through = CLOSED
+    for line in lines:
+        if line.get(STREAM) != stream:
+            continue
+        if RESTORED_TO in line:
+            through = min(through, int(line[RESTORED_TO]))
+        whole_past = COPIED_THROUGH in line
+        told = line.get(COPIED_THROUGH if whole_past else EPOCH)
+        if told is not None and int(told) <= through:
+            yield EpochCommit(
+                version=int(line["version"]),
+                epoch=int(told),
+                digest=str(line.get(DIGEST, "")),
+                whole_past=whole_past,
+            )
+
+
+def version_after(table: DeltaTable, stream: str, epoch: int) -> int:
+    """The newest version of a table that has no epoch after this one; an error if its log is too short.
+
+    The table has to be up to date: that is what Delta counts the versions of its history from.
+    """
+    limit = FIRST_LOOK
+    while True:
+        lines = table.history(limit)
+        commits = list(epoch_commits(lines, stream))
+        reached = any(one.epoch <= epoch for one in commits)
+        if reached or len(lines) < limit:
+            break
+        limit *= 4
+    later = [one for one in commits if one.epoch > epoch]
+    if not later:
+        return table.version()
+    first = min(later, key=lambda one: one.version)
+    whole = bool(lines) and lines[-1]["version"] == 0
+    if first.whole_past or not (reached or whole):
+        raise PermanentError(
+            f"the history of the table {table.table_uri} does not reach back to epoch {epoch}: "
+            f"the oldest epoch in it is {first.epoch}",
+            hint="restore to a later epoch, or give the stream a new table and start it from epoch 0",
+        )
+    return first.version - 1

@@ -1,0 +1,138 @@
+"""A live stream that is taken back to a past epoch beside a zombie, and forked; both go on exactly."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from apps.word_count.oracle import expected
+from assets.outputs import audit
+from assets.tables import open_table
+from ft_policies.errors import TransientError
+from orchestration.playbooks.recover import start
+from orchestration.playbooks.restore import restore
+from orchestration.playbooks.restore_point import Asked
+from orchestration.playbooks.stop import stop
+from orchestration.proof import prove
+from resources.control.records import ReplicaRow
+from resources.control.schema import replicas
+from streaming.launching import process_of
+from streaming.sinks.lineage import EPOCH, HISTORY, RESTORED_TO
+from streaming.world import World, open_world
+from tests.support.evidence import demand_exact_output
+from tests.support.live_stream import NAME, LiveStream, a_live_stream
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+FORK = "trial"
+
+
+def test_a_stream_goes_back_beside_a_zombie_and_on_and_its_fork_goes_another_way(
+    tmp_path: Path,
+) -> None:
+    with a_live_stream(tmp_path) as stream:
+        stream.start()
+        stream.await_epoch(10)
+        point = stream.epoch() - 5
+        with a_zombie(stream) as zombie:
+            steps = restored(stream, point)
+            assert steps == [
+                "StopStream", "BeginHistory", "MarkSnapshots", "RollOutput", "EndRestore", "StartStream"
+            ]  # fmt: skip
+            assert stream.epoch() > point
+        stream.await_epoch(stream.epoch() + 4)
+        assert writers_since_the_restore(stream) == {"1"}
+        assert stream.primary().id != zombie.id
+        demand_exact_output(stream)
+        demand_fork(stream)
+
+
+@contextmanager
+def a_zombie(stream: LiveStream) -> Iterator[ReplicaRow]:
+    """A primary on another host, as far as anybody can tell, that is paused and wakes up later."""
+    paused = stream.primary()
+    process = process_of(paused)
+    assert process is not None
+    elsewhere = replicas.update().where(replicas.c.id == paused.id).values(host="elsewhere")
+    for _ in range(5):
+        stream.hit(paused, signal.SIGSTOP)
+        with suppress(TransientError):  # it may have been stopped in the middle of a write
+            stream.world.store._database.execute(elsewhere)
+            break
+        stream.hit(paused, signal.SIGCONT)
+    yield paused
+    assert process.is_alive()
+    psutil.Process(process.pid).send_signal(signal.SIGCONT)
+    stream.wait(lambda: not process.is_alive(), "end of the zombie", 30)
+
+
+def restored(stream: LiveStream, epoch: int) -> list[str]:
+    asked, impatient = Asked(epoch=epoch), 1.0
+    steps = restore(stream.world, NAME, asked, "test", why="a test", patience_seconds=impatient)
+    names = [one.name for one in steps]
+    stream._note()
+    return names
+
+
+def writers_since_the_restore(stream: LiveStream) -> set[str]:
+    """The histories of those who have committed to the table since it was rolled."""
+    table = open_table(stream.world, NAME)
+    assert table is not None
+    since = takewhile(lambda line: RESTORED_TO not in line, table.history())
+    return {line[HISTORY] for line in since if EPOCH in line}
+
+
+def demand_fork(stream: LiveStream) -> None:
+    """Fork the stopped stream by the command line, run the fork, and hold both against the oracle."""
+    before, point = whole(stream), stream.epoch() - 3
+    command = [Path(sys.executable).with_name("holdfast"), "--project", stream.root]
+    told = subprocess.run(
+        [*command, "restore", NAME, "--epoch", str(point), "--as", FORK, "--json"],
+        capture_output=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    steps = [step["step"] for step in json.loads(told.stdout)["steps"]]
+    assert steps == ["CopySnapshot", "CopyOutput", "CopyEpochs", "WriteDeclaration"]
+    with open_world(stream.root) as world:
+        list(start(world, FORK, "test"))
+        stream.wait(lambda: committed(world) >= point + 4, "epochs of the fork", 60)
+        list(stop(world, FORK, "test"))
+        proof = prove(world, FORK, expected)
+        assert proof.holds, proof.faults()
+        assert audit(world, FORK).passed
+    assert whole(stream) == before
+    embedded = stream.world.embedded_s3()
+    assert embedded is not None
+    embedded.stop()
+    stream.wait(lambda: not stream.left(), "end of all processes", 30)
+
+
+def committed(world: World) -> int:
+    last = world.store.ledger.last(FORK)
+    return -1 if last is None else last.epoch
+
+
+def whole(stream: LiveStream) -> dict[str, Any]:
+    """Everything that there is of the original: rows, objects and table."""
+    stream.world.ensure_object_store()
+    store, vault = stream.world.store, stream.world.vault(NAME)
+    table = open_table(stream.world, NAME)
+    assert table is not None
+    return {
+        "epochs": store.epochs.between(NAME, 0, 10_000),
+        "ledger": store.ledger.between(NAME, 0, 10_000),
+        "histories": store.histories.of(NAME),
+        "snapshots": vault.listing(),
+        "manifests": [vault.manifest(one.id).encode() for one in vault.list()],
+        "version": table.version(),
+        "files": sorted(table.file_uris()),
+        "replicas": store.replicas.of(NAME, live=False),
+    }

@@ -1,0 +1,174 @@
+"""`holdfast restore` and the job `restore_stream` on a real S3 endpoint and a real table."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from typer.testing import CliRunner
+
+from assets.worlds import ProjectWorlds
+from configs.project import Project
+from orchestration.cli.main import app
+from orchestration.definitions import definitions_of
+from streaming.world import World
+from tests.support.cli import facts, holdfast
+from tests.support.cli_world import STREAM, a_world
+from tests.support.restorable import a_past, entries, output, ship, snapshots
+
+pytestmark = pytest.mark.integration
+STEPS = ["BeginHistory", "MarkSnapshots", "RollOutput", "EndRestore"]
+COPIES = "s3://copies/of/snapshots"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A stopped stream with eight epochs, and snapshots after 1, 4 and 6."""
+    with a_world(tmp_path / "project") as opened:
+        opened.ensure_object_store()
+        a_past(opened)
+        yield opened
+        embedded = opened.embedded_s3()
+        assert embedded is not None
+        embedded.stop()
+
+
+def steps_of(told: dict[str, Any]) -> list[str]:
+    return [step["step"] for step in told["steps"]]
+
+
+def demand_untouched(world: World) -> None:
+    assert output(world) == entries(world) == list(range(8))
+    assert world.store.histories.of(STREAM) == []
+
+
+def test_a_dry_run_tells_what_is_undone_and_changes_nothing(world: World) -> None:
+    root = world.project.root
+    told = facts(root, "restore", STREAM, "--epoch", "5", "--dry-run")
+    assert steps_of(told) == STEPS
+    assert all(step["does"] for step in told["steps"])
+    assert (told["undone_epochs"], told["undone_rows"]) == (2, 2)
+    assert (told["computed_epochs"], told["snapshot"]) == (3, "000000000004-1-r1")
+    shown = holdfast(root, "restore", STREAM, "--epoch", "5", "--dry-run").output
+    assert "clicks → epoch 5" in shown
+    assert "undoes 2 epochs" in shown
+    assert "3.  RollOutput" in shown
+    demand_untouched(world)
+
+
+def test_a_restore_shows_its_steps_and_what_it_has_superseded(world: World) -> None:
+    root = world.project.root
+    result = holdfast(root, "restore", STREAM, "--epoch", "5", "--yes", "--why", "bad app")
+    assert result.exit_code == 0, result.output
+    assert [name for name in STEPS if f"✔ clicks  {name}" in result.output] == STEPS
+    assert "✔ clicks  is back at epoch 5" in result.output
+    assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
+    listed = facts(root, "snapshots", "list", STREAM)["snapshots"]
+    assert [(one["epoch"], one["state"]) for one in listed] == [
+        (6, "superseded"),
+        (4, "not in the catalogue"),
+        (1, "not in the catalogue"),
+    ]
+    again = holdfast(root, "restore", STREAM, "--epoch", "5", "--yes")
+    assert (again.exit_code, len(world.store.histories.of(STREAM))) == (0, 1)
+
+
+def test_it_asks_before_it_undoes_anything(world: World) -> None:
+    arguments = ["--project", str(world.project.root), "restore", STREAM, "--epoch", "5"]
+    result = CliRunner().invoke(app, arguments, input="n\n")
+    assert result.exit_code == 1
+    assert "Undo 2 epochs of clicks?" in result.output
+    demand_untouched(world)
+    assert CliRunner().invoke(app, arguments, input="y\n").exit_code == 0
+    assert output(world) == [0, 1, 2, 3, 4, 5]
+
+
+def test_what_stands_in_the_way_is_told_in_two_lines(world: World) -> None:
+    result = holdfast(world.project.root, "restore", STREAM, "--epoch", "9", "--yes")
+    assert result.exit_code == 1
+    assert "error: epoch 9 of clicks is not committed: the last one is 7" in result.output
+    assert "hint: name an epoch up to 7" in result.output
+    demand_untouched(world)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--epoch", "5", "--at", "2026-01-01"), "give one of --epoch, --at and --snapshot"),
+        (("--at", "soon"), "is not a time"),
+        (("--epoch", "5", "--output", "there"), "only a fork"),
+        (("--epoch", "5", "--json"), "add --yes"),
+    ],
+)
+def test_wrong_usage_is_told(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+    with a_world(tmp_path):
+        result = holdfast(tmp_path, "restore", STREAM, *arguments)
+    assert result.exit_code == 2
+    assert told in " ".join(result.output.replace("│", " ").split())
+
+
+def test_a_fork_is_a_stream_of_its_own(world: World) -> None:
+    root = world.project.root
+    told = facts(root, "restore", STREAM, "--epoch", "5", "--as", "trial")
+    assert steps_of(told) == ["CopySnapshot", "CopyOutput", "CopyEpochs", "WriteDeclaration"]
+    demand_untouched(world)
+    assert snapshots(world) == [6, 4, 1]
+    forked = World(Project.load(root), world.store)
+    assert output(forked, "trial") == entries(forked, "trial") == [0, 1, 2, 3, 4, 5]
+    assert facts(root, "snapshots", "verify", "trial")["snapshots"][0]["problems"] == []
+    refused = holdfast(root, "restore", STREAM, "--epoch", "5", "--as", "trial")
+    assert refused.exit_code == 1
+    assert "there is a stream trial already" in refused.output
+
+
+def test_a_snapshot_comes_from_another_bucket_of_the_same_endpoint(world: World) -> None:
+    ship(world.vault_elsewhere(COPIES, STREAM), world.project.home / "copies")
+    keys = [found.key for found in _objects(world).list("")]
+    _objects(world).delete(keys)
+    assert snapshots(world) == []
+    told = facts(world.project.root, "restore", STREAM, "--epoch", "5", "--from", COPIES, "--yes")
+    assert steps_of(told) == ["FetchSnapshot", *STEPS]
+    assert snapshots(world) == [4]
+
+
+def _objects(world: World) -> Any:
+    from resources.object_store import S3ObjectStore
+    from streaming.connections import connector
+
+    connect = connector(world.project.deployment.object_store, world.project.home)
+    return S3ObjectStore(connect)
+
+
+def ran(world: World, **config: object) -> dg.ExecuteInProcessResult:
+    project = world.project
+    job = definitions_of(project, ProjectWorlds(project.root)).resolve_job_def("restore_stream")
+    run_config = {"ops": {"restore": {"config": {"stream": STREAM, **config}}}}
+    return job.execute_in_process(run_config=run_config, raise_on_error=False)
+
+
+def shown_by(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
+    [event] = [e for e in result.all_events if e.event_type_value == "STEP_OUTPUT"]
+    return dict(event.step_output_data.metadata)
+
+
+def test_the_job_shows_the_plan_and_then_the_steps(world: World) -> None:
+    planned = ran(world, epoch=5, dry_run=True)
+    assert planned.success
+    plan = shown_by(planned)
+    assert [row.data["step"] for row in plan["plan"].records] == STEPS
+    assert plan["undone_epochs"].value == 2
+    demand_untouched(world)
+    done = ran(world, epoch=5, why="bad app")
+    assert done.success
+    assert [row.data["step"] for row in shown_by(done)["steps"].records] == STEPS
+    assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_job_forks_and_refuses(world: World) -> None:
+    assert ran(world, snapshot="000000000004-1-r1", fork="trial").success
+    forked = World(Project.load(world.project.root), world.store)
+    assert output(forked, "trial") == [0, 1, 2, 3, 4]
+    refused = ran(world, epoch=9)
+    assert not refused.success
+    demand_untouched(world)

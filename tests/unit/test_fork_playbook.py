@@ -1,0 +1,167 @@
+"""The fork playbook: a stream of its own with another's past, and the other as it was."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from deltalake import DeltaTable
+
+from assets.outputs import audit
+from configs.project import Project
+from ft_policies.errors import PermanentError
+from orchestration.playbooks.fork import fork, fork_plan
+from orchestration.playbooks.restore_point import Asked
+from streaming.sinks.lineage import writer
+from tests.fakes.worlds import CLICKS, SimulatedWorld, decided, simulated_worlds
+from tests.support.restorable import a_past, entries, output, snapshots
+from tests.support.vaults import tree
+
+STEPS = ["CopySnapshot", "CopyOutput", "CopyEpochs", "WriteDeclaration"]
+AT_5 = Asked(epoch=5)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
+    with simulated_worlds(tmp_path).open() as world:
+        a_past(world)
+        yield world
+
+
+def forked(world: SimulatedWorld, asked: Asked = AT_5, **options: Any) -> list[str]:
+    given = {"name": "trial", **options}
+    return [one.name for one in fork(world, CLICKS, asked, "run", **given)]
+
+
+def original(world: SimulatedWorld) -> dict[str, Any]:
+    """Everything that there is of the original."""
+    store = world.store
+    return {
+        "epochs": store.epochs.between(CLICKS, 0, 99),
+        "ledger": store.ledger.between(CLICKS, 0, 99),
+        "snapshots": store.snapshots.of(CLICKS, available_only=False),
+        "histories": store.histories.of(CLICKS),
+        "stream": store.streams.get(CLICKS),
+        "journal": store.journal.of(CLICKS),
+        "objects": {k: o for k, o in world.objects.objects.items() if k.startswith("clicks/")},
+        "table": tree(Path(world.project.table_path(CLICKS))),
+        "file": (world.project.root / "configs/streams/clicks.yaml").read_text(),
+    }
+
+
+def as_declared(world: SimulatedWorld) -> SimulatedWorld:
+    """The world as whoever opens it next sees it."""
+    project = Project.load(world.project.root)
+    return SimulatedWorld(project, world.store, world.objects, object_store_serves=True)
+
+
+def demand_fork(world: SimulatedWorld) -> None:
+    again = as_declared(world)
+    assert output(again, "trial") == entries(again, "trial") == [0, 1, 2, 3, 4, 5]
+    assert snapshots(again, "trial") == [4]
+    assert [row.id for row in again.store.snapshots.of("trial")] == ["000000000004-1-r1"]
+    assert again.vault("trial").verify("000000000004-1-r1") == []
+    table = DeltaTable(again.project.table_path("trial"))
+    assert table.transaction_version(writer("trial", 0)) == 5
+    assert audit(again, "trial").passed
+
+
+def test_a_fork_has_the_past_of_the_original_which_stays_as_it_was(world: SimulatedWorld) -> None:
+    before = original(world)
+    assert forked(world) == STEPS
+    demand_fork(world)
+    assert original(world) == before
+
+
+@pytest.mark.parametrize("done", range(1, 4))
+def test_a_fork_that_was_cut_short_is_finished_by_the_next(
+    world: SimulatedWorld, done: int
+) -> None:
+    steps = fork(world, CLICKS, AT_5, "run", name="trial")
+    assert [next(steps).name for _ in range(done)] == STEPS[:done]
+    assert "trial" not in as_declared(world).project.streams
+    assert forked(world) == STEPS[done:]
+    demand_fork(world)
+
+
+def test_a_fork_goes_its_own_way(world: SimulatedWorld) -> None:
+    forked(world)
+    decided(world, 6, name="trial")
+    assert world.store.epochs.get("trial", 6) is not None
+    assert len(world.store.epochs.between("trial", 0, 99)) == 7
+    assert len(world.store.epochs.between(CLICKS, 0, 99)) == 8
+
+
+def test_the_declaration_is_the_originals_but_for_name_and_output(world: SimulatedWorld) -> None:
+    forked(world, output="elsewhere/trial")
+    folder = world.project.root / "configs/streams"
+    theirs, ours = (yaml.safe_load((folder / f"{n}.yaml").read_text()) for n in (CLICKS, "trial"))
+    assert ours.pop("name") == "trial"
+    assert ours.pop("sink") == {"kind": "delta", "path": "elsewhere/trial"}
+    assert ours == {key: value for key, value in theirs.items() if key not in ("name", "sink")}
+    again = as_declared(world)
+    assert again.project.table_path("trial") == str(world.project.root / "elsewhere/trial")
+    assert output(again, "trial") == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_fork_of_a_fork_keeps_what_came_in_one_commit(world: SimulatedWorld) -> None:
+    forked(world)
+    again = as_declared(world)
+    names = [one.name for one in fork(again, "trial", Asked(epoch=5), "run", name="another")]
+    assert names == STEPS
+    last = as_declared(world)
+    assert output(last, "another") == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(PermanentError, match="does not reach back to epoch 4"):
+        fork(again, "trial", Asked(epoch=4), "run", name="a_third")
+
+
+def test_a_plan_tells_the_steps_and_changes_nothing(world: SimulatedWorld) -> None:
+    before = original(world)
+    point, steps = fork_plan(world, CLICKS, AT_5, name="trial")
+    assert [type(step).__name__ for step in steps] == STEPS
+    assert point.epoch == 5
+    assert not Path(world.project.home / "tables" / "trial").exists()
+    assert original(world) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"name": CLICKS}, "there is a stream clicks already|would write to"),
+        ({"name": "Not A Name"}, "the fork cannot be declared: name"),
+        ({"output": "PATH OF THE ORIGINAL"}, "as the original does"),
+    ],
+)
+def test_what_cannot_be_forked_is_told(
+    world: SimulatedWorld, options: dict[str, str], told: str
+) -> None:
+    if "output" in options:
+        options = {"output": world.project.table_path(CLICKS)}
+    with pytest.raises(PermanentError, match=told):
+        forked(world, **options)
+
+
+def test_the_name_of_a_stream_that_once_was_is_taken(world: SimulatedWorld) -> None:
+    decided(world, 0, name="trial")
+    with pytest.raises(PermanentError, match="there are epochs of a stream trial already"):
+        forked(world)
+
+
+def test_snapshots_of_a_stream_that_once_was_are_not_taken_for_the_forks(
+    world: SimulatedWorld,
+) -> None:
+    manifest = world.vault(CLICKS).manifest("000000000006-1-r1")
+    world.vault("trial").adopt(manifest, world.vault(CLICKS))
+    with pytest.raises(PermanentError, match="there are snapshots of a stream trial already"):
+        forked(world)
+
+
+def test_a_sink_of_ones_own_is_not_forked(tmp_path: Path) -> None:
+    sink = {"kind": "callable", "function": "json:dumps"}
+    objective = {"recovery_time": "10s", "guarantee": "rollback"}
+    with (
+        simulated_worlds(tmp_path / "other", sink=sink, objective=objective).open() as world,
+        pytest.raises(PermanentError, match="would write to where the original writes"),
+    ):
+        forked(world)

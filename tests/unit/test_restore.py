@@ -1,0 +1,105 @@
+"""A restore in place and a fork, decided step by step; dying anywhere and beginning again ends the same."""
+
+from contextlib import suppress
+
+from hypothesis import given, strategies as st
+
+from ft_policies import fork
+from ft_policies.restore import (
+    BeginHistory,
+    EndRestore,
+    FetchSnapshot,
+    MarkSnapshots,
+    Observed,
+    RollOutput,
+    StartStream,
+    StopStream,
+    foreseen,
+    next_step,
+)
+from tests.fakes.restores import LAST, SimulatedFork, SimulatedRestore
+from tests.fakes.stream import Crash
+
+ALL = [
+    StopStream(),
+    BeginHistory(1, 5),
+    MarkSnapshots(1, 5),
+    RollOutput(1, 5),
+    EndRestore(1),
+    StartStream(),
+]
+FATES = st.lists(st.sampled_from(["lives", "before", "after"]), max_size=14)
+
+
+def seen(*, running: bool = True, **changes: object) -> Observed:
+    facts = {"history": 1, "epoch": 5, "was_running": running, "wanted": running, "lives": running}
+    return Observed(**{**facts, **changes})  # type: ignore[arg-type]
+
+
+def test_a_running_stream_is_stopped_taken_back_and_started() -> None:
+    assert foreseen(seen()) == ALL
+
+
+def test_a_stopped_stream_is_taken_back_and_stays_stopped() -> None:
+    assert foreseen(seen(running=False)) == ALL[1:-1]
+
+
+def test_output_that_cannot_be_rolled_is_left() -> None:
+    assert RollOutput(1, 5) not in foreseen(seen(rolled=True))
+
+
+def test_a_snapshot_comes_from_elsewhere_before_anything_is_stopped() -> None:
+    assert foreseen(seen(fetch="s1")) == [FetchSnapshot("s1"), *ALL]
+
+
+def test_a_replica_that_lives_is_seen_off_even_if_the_history_has_begun() -> None:
+    late = seen(running=False, begun=True, marked=True, lives=True)
+    assert next_step(late) == StopStream()
+
+
+def test_what_is_done_is_not_done_again() -> None:
+    done = seen(begun=True, marked=True, rolled=True, finished=True)
+    assert next_step(done) == StartStream()
+    level = seen(begun=True, marked=True, rolled=True, finished=True, level=True)
+    assert next_step(level) is None
+
+
+@given(
+    epoch=st.integers(0, LAST),
+    was_running=st.booleans(),
+    fates=FATES,
+    zombie_acts=st.lists(st.booleans(), max_size=30),
+)
+def test_a_restore_survives_dying_at_any_step_beside_a_zombie(
+    *, epoch: int, was_running: bool, fates: list[str], zombie_acts: list[bool]
+) -> None:
+    stream = SimulatedRestore(
+        epoch, was_running=was_running, fates=list(fates), zombie_acts=list(zombie_acts)
+    )
+    for _ in range(len(fates) + 1):
+        with suppress(Crash):
+            list(stream.perform())
+    stream.zombie()
+    assert list(stream.ledger) == list(stream.table) == list(range(epoch + 1))
+    assert max((one for one, _ in stream.countable()), default=-1) <= epoch
+    assert stream.finished
+    assert stream.wanted == stream.lives == stream.level == was_running
+
+
+@given(st.sampled_from([None, "s1"]), FATES)
+def test_a_fork_survives_dying_at_any_step_and_is_declared_last(
+    snapshot: str | None, fates: list[str]
+) -> None:
+    made = SimulatedFork(snapshot, list(fates))
+    for _ in range(len(fates) + 1):
+        with suppress(Crash):
+            list(made.perform())
+        pieces = made.made - {fork.WriteDeclaration}
+        whole = {fork.CopyOutput, fork.CopyEpochs} | ({fork.CopySnapshot} if snapshot else set())
+        assert (fork.WriteDeclaration not in made.made) or pieces == whole
+    assert fork.WriteDeclaration in made.made
+
+
+def test_a_fork_without_a_snapshot_copies_the_rest() -> None:
+    steps = fork.foreseen(fork.Observed(epoch=5, snapshot=None, file="f.yaml"))
+    assert steps == [fork.CopyOutput(5), fork.CopyEpochs(5), fork.WriteDeclaration("f.yaml")]

@@ -1,0 +1,305 @@
+"""The restore playbook on a real control store and a real table, with snapshots in memory."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from ft_policies.errors import PermanentError
+from orchestration.playbooks.recover import start
+from orchestration.playbooks.restore import restore, restore_plan
+from orchestration.playbooks.restore_point import Asked, moment
+from resources.control.records import DesiredState, EpochProposal, Slot
+from resources.control.schema import epochs
+from streaming.launching import launch_primary
+from streaming.sinks.lineage import CLOSED, dead_letter_writer
+from streaming.spec import ReplicaSpec
+from streaming.world import World
+from tests.fakes.drivers import simulated_drivers
+from tests.fakes.object_store import InMemoryObjectStore
+from tests.fakes.worlds import (
+    CLICKS,
+    PATIENT,
+    SimulatedWorld,
+    a_primary,
+    committed,
+    simulated_worlds,
+)
+from tests.support.restorable import (
+    a_past,
+    entries,
+    open_for,
+    output,
+    ship,
+    snapshots,
+)
+
+STEPS = ["BeginHistory", "MarkSnapshots", "RollOutput", "EndRestore"]
+ELSEWHERE = "s3://elsewhere/copies"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
+    with simulated_worlds(tmp_path, supervision=PATIENT).open() as world:
+        a_past(world)
+        yield world
+
+
+def restored(world: World, asked: Asked = Asked(epoch=5), **options: Any) -> list[str]:  # noqa: B008
+    return [one.name for one in restore(world, CLICKS, asked, "run", why="bad app", **options)]
+
+
+def demand_back_at_5(world: World, history: int = 1) -> None:
+    assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
+    assert snapshots(world) == [4, 1]
+    assert (open_for(world, history - 1), open_for(world, history)) == (CLOSED, 5)
+    newest = world.store.histories.newest(CLICKS)
+    assert newest is not None
+    assert (newest.history, newest.epoch, newest.finished) == (history, 5, True)
+    assert len(world.store.epochs.between(CLICKS, 0, 99)) == 8
+
+
+def test_state_output_and_ledger_are_back_at_the_epoch(world: World) -> None:
+    assert restored(world) == STEPS
+    demand_back_at_5(world)
+
+
+def test_the_newest_snapshot_up_to_the_epoch_is_noted_with_why(world: World) -> None:
+    restored(world)
+    newest = world.store.histories.newest(CLICKS)
+    assert newest is not None
+    assert (newest.snapshot, newest.why) == ("000000000004-1-r1", "bad app")
+
+
+@pytest.mark.parametrize("done", range(1, 5))
+def test_a_restore_that_was_cut_short_is_finished_by_the_next(world: World, done: int) -> None:
+    steps = restore(world, CLICKS, Asked(epoch=5), "run", why="")
+    assert [next(steps).name for _ in range(done)] == STEPS[:done]
+    assert restored(world) == STEPS[done:]
+    demand_back_at_5(world)
+
+
+def test_one_that_is_half_done_is_finished_without_naming_the_point(world: World) -> None:
+    next(restore(world, CLICKS, Asked(epoch=5), "run", why=""))
+    assert restored(world, Asked()) == STEPS[1:]
+    demand_back_at_5(world)
+
+
+def test_one_that_is_half_done_gives_way_to_no_other_and_lets_nobody_start(world: World) -> None:
+    next(restore(world, CLICKS, Asked(epoch=5), "run", why=""))
+    with pytest.raises(PermanentError, match="being restored to epoch 5"):
+        restored(world, Asked(epoch=3))
+    with pytest.raises(PermanentError, match="being restored to epoch 5") as refused:
+        list(start(world, CLICKS, "run"))
+    assert "holdfast restore clicks --epoch 5" in refused.value.hint
+    world.store.streams.desire(CLICKS, DesiredState.RUNNING)
+    with pytest.raises(PermanentError, match="half done"):
+        launch_primary(world.project, world.store, CLICKS)
+    assert world.store.replicas.of(CLICKS) == []
+
+
+def test_a_second_restore_goes_on_from_the_first(world: World) -> None:
+    restored(world, Asked(epoch=6))
+    assert restored(world) == STEPS
+    demand_back_at_5(world, history=2)
+
+
+def test_a_restore_to_where_the_stream_is_already_does_nothing(world: World) -> None:
+    restored(world)
+    assert restored(world) == []
+    assert restored(world, Asked(snapshot="000000000004-1-r1")) == STEPS
+
+
+def test_a_stream_that_ran_is_stopped_and_started_in_the_new_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: World
+) -> None:
+    world.store.streams.desire(CLICKS, DesiredState.RUNNING)
+    a_primary(world, "p1", alive=False)
+    with simulated_drivers(world, monkeypatch) as drivers:
+        names = restored(world, beat=drivers.act)
+        primary = world.store.replicas.live(CLICKS, Slot.PRIMARY)
+    assert names == ["StopStream", *STEPS, "StartStream"]
+    assert primary is not None
+    assert ReplicaSpec.load(Path(primary.folder)).history == 1
+    demand_back_at_5(world)
+
+
+def test_the_newest_epoch_by_a_time_is_meant(world: World) -> None:
+    entry = world.store.ledger.get(CLICKS, 5)
+    assert entry is not None
+    assert restored(world, Asked(at=entry.committed_at)) == STEPS
+    demand_back_at_5(world)
+
+
+def test_the_epoch_of_a_snapshot_is_meant(world: World) -> None:
+    restored(world, Asked(snapshot="000000000004-1-r1"))
+    assert output(world) == entries(world) == [0, 1, 2, 3, 4]
+
+
+def test_a_damaged_snapshot_is_passed_over(world: SimulatedWorld) -> None:
+    manifest = world.vault(CLICKS).manifest("000000000004-1-r1")
+    (pack,) = set(manifest.packs) - set(world.vault(CLICKS).manifest("000000000001-1-r1").packs)
+    world.objects.truncate(f"clicks/packs/{pack}", to=1)
+    restored(world)
+    newest = world.store.histories.newest(CLICKS)
+    assert newest is not None
+    assert newest.snapshot == "000000000001-1-r1"
+
+
+def test_a_snapshot_comes_from_another_bucket(world: SimulatedWorld) -> None:
+    world.objects.objects.clear()
+    world.elsewhere[ELSEWHERE] = InMemoryObjectStore()
+    ship(world.vault_elsewhere(ELSEWHERE, CLICKS), world.project.home / "copies")
+    assert restored(world, Asked(epoch=5, place=ELSEWHERE)) == ["FetchSnapshot", *STEPS]
+    assert snapshots(world) == [4]
+    assert world.vault(CLICKS).verify("000000000004-1-r1") == []
+    newest = world.store.snapshots.newest(CLICKS)
+    assert newest is not None
+    assert newest.id == "000000000004-1-r1"
+
+
+def test_a_bucket_without_a_snapshot_is_told(world: SimulatedWorld) -> None:
+    world.elsewhere[ELSEWHERE] = InMemoryObjectStore()
+    with pytest.raises(PermanentError, match="no snapshot of clicks up to epoch 5 in s3://"):
+        restored(world, Asked(epoch=5, place=ELSEWHERE))
+
+
+def test_a_plan_tells_what_is_undone_and_changes_nothing(world: World) -> None:
+    plan = restore_plan(world, CLICKS, Asked(epoch=5))
+    assert [type(step).__name__ for step in plan.steps] == STEPS
+    assert plan.point is not None
+    assert (plan.point.undone_epochs, plan.point.undone_rows) == (2, 2)
+    assert (plan.point.first_computed, plan.point.computed_rows) == (5, 30)
+    assert world.store.histories.newest(CLICKS) is None
+    assert output(world) == entries(world) == list(range(8))
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (Asked(epoch=9), "epoch 9 of clicks is not committed: the last one is 7"),
+        (Asked(at=1.0), "had committed nothing by 1970-01-01T00:00:01"),
+        (Asked(snapshot="000000000002-1-r1"), "there is no snapshot 000000000002-1-r1"),
+        (Asked(), "nobody says where to go back to"),
+    ],
+)
+def test_a_point_that_is_not_there_is_told(world: World, asked: Asked, told: str) -> None:
+    with pytest.raises(PermanentError, match=told) as refused:
+        restored(world, asked)
+    assert refused.value.hint
+    assert world.store.histories.newest(CLICKS) is None
+
+
+def test_a_snapshot_that_a_restore_has_superseded_is_no_point(world: World) -> None:
+    restored(world)
+    with pytest.raises(PermanentError, match="was superseded by a restore"):
+        restored(world, Asked(snapshot="000000000006-1-r1"))
+
+
+def test_without_a_snapshot_all_is_computed_from_epoch_0(world: SimulatedWorld) -> None:
+    world.objects.objects.clear()
+    plan = restore_plan(world, CLICKS, Asked(epoch=5))
+    assert plan.point is not None
+    assert (plan.point.snapshot, plan.point.first_computed) == (None, 0)
+
+
+def test_an_epoch_log_that_lacks_what_is_to_be_computed_is_told(world: SimulatedWorld) -> None:
+    world.objects.objects.clear()
+    world.store._database.execute(_without_epoch_0())
+    with pytest.raises(PermanentError, match="lacks epoch 0, and all is computed from epoch 0"):
+        restored(world)
+
+
+def _without_epoch_0() -> Any:
+    return epochs.delete().where(epochs.c.epoch == 0)
+
+
+def test_a_stream_that_has_committed_nothing_has_nothing_to_go_back_to(tmp_path: Path) -> None:
+    with (
+        simulated_worlds(tmp_path / "other").open() as world,
+        pytest.raises(PermanentError, match="has committed nothing yet"),
+    ):
+        restored(world)
+
+
+def test_a_sink_of_ones_own_is_kept_only_if_people_say_so(tmp_path: Path) -> None:
+    sink = {"kind": "callable", "function": "json:dumps"}
+    objective = {"recovery_time": "10s", "guarantee": "rollback"}
+    with simulated_worlds(tmp_path / "other", sink=sink, objective=objective).open() as world:
+        committed(world, 8)
+        with pytest.raises(PermanentError, match="cannot take it back") as refused:
+            restored(world)
+        assert "--keep-output" in refused.value.hint
+        assert restored(world, keep_output=True) == ["BeginHistory", "MarkSnapshots", "EndRestore"]
+        assert entries(world) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_table_is_never_kept(world: World) -> None:
+    with pytest.raises(PermanentError, match="is a table"):
+        restored(world, keep_output=True)
+
+
+def test_times_are_read_with_a_zone_or_as_utc() -> None:
+    assert moment("1970-01-01T00:01:00") == moment("1970-01-01T01:01:00+01:00") == 60.0
+    with pytest.raises(PermanentError, match="is not a time"):
+        moment("yesterday")
+
+
+@pytest.fixture
+def with_files(tmp_path: Path) -> Iterator[SimulatedWorld]:
+    """A stream of files that sets bad records aside; its epochs were decided with a file each."""
+    root = tmp_path / "other"
+    source = {
+        "kind": "files",
+        "path": "input",
+        "format": "jsonl",
+        "schema": "id bigint",
+        "dead_letters": {},
+    }
+    worlds = simulated_worlds(root, source=source)
+    (root / "input").mkdir()
+    with worlds.open() as world:
+        for epoch in range(8):
+            decide_a_file(world, root / "input" / f"{epoch}.jsonl", epoch)
+        a_past(world)
+        yield world
+
+
+def decide_a_file(world: World, file: Path, epoch: int) -> None:
+    file.write_text('{"id": 1}\n')
+    told = file.stat()
+    assigned = {"name": file.name, "size": told.st_size, "changed_ns": told.st_mtime_ns}
+    world.store.epochs.propose(
+        EpochProposal(
+            stream=CLICKS,
+            epoch=epoch,
+            start={"files": epoch},
+            end={"files": epoch + 1},
+            input={"files": [assigned]},
+            rows=1,
+            token=1,
+            proposer="r1",
+        )
+    )
+
+
+def test_input_that_is_gone_is_told_before_anything_is_touched(with_files: World) -> None:
+    (with_files.project.root / "input" / "6.jsonl").unlink()
+    with pytest.raises(PermanentError, match=r"1 input files .* the first is 6.jsonl"):
+        restored(with_files)
+    assert with_files.store.histories.newest(CLICKS) is None
+
+
+def test_input_that_the_snapshot_covers_may_be_gone(with_files: World) -> None:
+    (with_files.project.root / "input" / "3.jsonl").unlink()
+    assert restored(with_files) == STEPS
+
+
+def test_dead_letters_are_taken_back_with_the_output(with_files: World) -> None:
+    restored(with_files)
+    path = with_files.project.dead_letters_path(CLICKS)
+    assert path is not None
+    assert DeltaTable(path).transaction_version(dead_letter_writer(CLICKS, 1)) == 5
+    demand_back_at_5(with_files)

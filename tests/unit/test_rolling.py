@@ -1,0 +1,297 @@
+"""Tables that are rolled to an earlier epoch: what they have then, and who may still write to them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from assets.tables import table_epochs
+from ft_policies.errors import PermanentError
+from resources.control.store import ControlStore
+from resources.s3_connection import S3Connection
+from streaming.sinks.copying import TableCopy
+from streaming.sinks.delta_table import DEAD_LETTERS
+from streaming.sinks.lineage import dead_letter_writer, version_after, writer
+from streaming.sinks.rolling import Rolling, Turn
+from tests.support.delta_sinks import NAME, SCHEMA, Rows, SinkWorld
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[SinkWorld]:
+    with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
+        yield SinkWorld(tmp_path, store)
+
+
+def nowhere() -> S3Connection:
+    raise AssertionError("the tables are on a disk")
+
+
+def output_of(world: SinkWorld) -> Rolling:
+    return Rolling(str(world.folder / "table"), nowhere)
+
+
+def commit(world: SinkWorld, *epochs: int, replica: str = "a", history: int = 0) -> None:
+    """Commit epochs; every fourth has no rows."""
+    sender = world.sender(replica, history=history)
+    for epoch in epochs:
+        sender(Rows([] if epoch % 4 == 3 else [100 * history + epoch]), epoch)
+
+
+def begin(world: SinkWorld, epoch: int) -> Turn:
+    """Begin another history in the control store."""
+    store = world.store
+    wish = store.histories.want(NAME, epoch=epoch, snapshot=None, why="", run="")
+    assert store.histories.begin(wish) is not None
+    store.histories.finish(wish)
+    return Turn(stream=NAME, history=wish.history, epoch=epoch)
+
+
+def restored(world: SinkWorld, epoch: int) -> None:
+    output_of(world).roll(begin(world, epoch))
+
+
+def test_a_rolled_table_is_what_it_was_after_the_epoch(world: SinkWorld) -> None:
+    commit(world, 0, 1, 2)
+    then = world.output()
+    commit(world, 3, 4, 5, replica="b")
+    restored(world, 2)
+    assert world.output() == then == [0, 1, 2]
+
+
+def test_an_epoch_without_rows_is_a_point_like_any_other(world: SinkWorld) -> None:
+    commit(world, 0, 1, 2, 3, 4, 5)
+    restored(world, 3)
+    assert world.output() == [0, 1, 2]
+    commit(world, 4, 5, replica="b", history=1)
+    assert world.output() == [0, 1, 2, 104, 105]
+
+
+def test_a_point_before_any_rows_leaves_an_empty_table(world: SinkWorld) -> None:
+    sender = world.sender("a")
+    for epoch, rows in enumerate([[], [], [2], [3]]):
+        sender(Rows(rows), epoch)
+    restored(world, 1)
+    assert world.output() == []
+
+
+def test_a_restore_to_the_last_epoch_changes_no_row_and_shuts_the_table_all_the_same(
+    world: SinkWorld,
+) -> None:
+    commit(world, 0, 1, 2)
+    zombie = world.sink("zombie")
+    zombie.prepare(SCHEMA)
+    restored(world, 2)
+    assert world.output() == [0, 1, 2]
+    with pytest.raises(PermanentError, match="the history 0 of words has ended"):
+        zombie.commit(zombie.stage(Rows([4]), 4, write=True), 4)
+    assert world.output() == [0, 1, 2]
+
+
+def test_a_zombie_that_had_staged_can_neither_commit_nor_enter(world: SinkWorld) -> None:
+    commit(world, 0, 1, 2)
+    zombie = world.sink("zombie")
+    zombie.prepare(SCHEMA)
+    assert not zombie.is_done(4)
+    staged = zombie.stage(Rows([4]), 4, write=True)
+    restored(world, 1)
+    with pytest.raises(PermanentError, match="was rolled to an earlier epoch"):
+        zombie.commit(staged, 4)
+    with pytest.raises(PermanentError, match="history 0, which has ended"):
+        zombie.ledgering.write(4, rows=1, digest="bad")
+    assert world.output() == [0, 1]
+    assert [entry.epoch for entry in world.store.ledger.between(NAME, 0, 99)] == [0, 1]
+    commit(world, 2, 3, 4, replica="b", history=1)
+    assert world.output() == [0, 1, 102, 104]
+
+
+def test_a_zombie_that_is_asked_for_its_next_epoch_leaves(world: SinkWorld) -> None:
+    commit(world, 0, 1, 2)
+    zombie = world.sender("zombie")
+    restored(world, 1)
+    with pytest.raises(PermanentError, match="was rolled to an earlier epoch"):
+        zombie(Rows([2]), 2)
+    assert world.store.incidents.of(NAME) == []
+
+
+def test_what_a_zombie_commits_before_the_roll_is_rolled_with_the_rest(world: SinkWorld) -> None:
+    commit(world, 0, 1, 2)
+    zombie = world.sink("zombie")
+    zombie.prepare(SCHEMA)
+    turn = begin(world, 1)
+    zombie.commit(zombie.stage(Rows([4]), 4, write=True), 4)
+    output_of(world).roll(turn)
+    assert world.output() == [0, 1]
+
+
+def test_a_roll_that_is_repeated_leaves_what_came_after_it(world: SinkWorld) -> None:
+    commit(world, 0, 1, 2)
+    turn = begin(world, 1)
+    output = output_of(world)
+    assert not output.is_rolled(writer(NAME, 1))
+    output.roll(turn)
+    assert output.is_rolled(writer(NAME, 1))
+    commit(world, 2, replica="b", history=1)
+    output.roll(turn)
+    assert world.output() == [0, 1, 102]
+
+
+def test_only_commits_of_the_way_that_the_stream_went_count(world: SinkWorld) -> None:
+    commit(world, *range(10))
+    restored(world, 5)
+    commit(world, 6, 7, 8, replica="b", history=1)
+    restored(world, 1)
+    commit(world, 2, 3, 4, replica="c", history=2)
+    table = DeltaTable(str(world.folder / "table"))
+    found = table_epochs(table, NAME)
+    assert found.counts == {0: 1, 1: 1, 2: 1, 4: 1}
+    assert found.digests[4] == f"{204:016x}"
+    assert (found.whole, found.first) == (True, 0)
+    assert sorted(table.to_pandas()["n"]) == [0, 1, 202, 204]
+
+
+def test_a_second_restore_goes_back_on_the_way_that_the_stream_went(world: SinkWorld) -> None:
+    commit(world, *range(10))
+    restored(world, 5)
+    commit(world, 6, 7, 8, replica="b", history=1)
+    restored(world, 6)
+    assert world.output() == [0, 1, 2, 4, 5, 106]
+    restored(world, 5)
+    assert world.output() == [0, 1, 2, 4, 5]
+
+
+def test_what_others_did_to_the_table_up_to_the_point_stays(world: SinkWorld) -> None:
+    commit(world, 0, 1, 2)
+    DeltaTable(str(world.folder / "table")).delete("n = 1")
+    commit(world, 4, 5, replica="b")
+    restored(world, 2)
+    assert world.output() == [0, 2]
+
+
+def test_a_log_that_is_too_short_is_told_before_anything_is_touched(world: SinkWorld) -> None:
+    commit(world, *range(8))
+    table = DeltaTable(str(world.folder / "table"))
+    table.create_checkpoint()
+    for old in sorted((world.folder / "table/_delta_log").glob("*.json"))[:4]:
+        old.unlink()
+    with pytest.raises(PermanentError, match="does not reach back to epoch 0") as refused:
+        output_of(world).version(NAME, 0)
+    assert "later epoch" in refused.value.hint
+
+
+def test_files_that_were_vacuumed_are_told_before_anything_is_touched(world: SinkWorld) -> None:
+    commit(world, 0, 1, 2)
+    commit(world, 4, replica="b")
+    table = DeltaTable(str(world.folder / "table"))
+    table.delete("n <= 2")
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+    with pytest.raises(PermanentError, match="were vacuumed"):
+        output_of(world).version(NAME, 2)
+
+
+def test_without_a_table_there_is_nothing_to_roll(world: SinkWorld) -> None:
+    with pytest.raises(PermanentError, match="there is no table"):
+        output_of(world).version(NAME, 2)
+
+
+def dead_letters(path: Path, *epochs: int, history: int = 0) -> None:
+    for epoch in epochs:
+        row = {"epoch": epoch, "file": "f", "position": 0, "reason": "r", "record": "x"}
+        written = Transaction(dead_letter_writer(NAME, history), epoch)
+        write_deltalake(
+            str(path),
+            pa.Table.from_pylist([row], schema=DEAD_LETTERS),
+            mode="append",
+            commit_properties=CommitProperties(app_transactions=[written]),
+        )
+
+
+def epochs_in(path: Path) -> list[int]:
+    return sorted(DeltaTable(str(path)).to_pandas()["epoch"])
+
+
+@pytest.mark.parametrize(("epoch", "left"), [(1, [0, 1]), (2, [0, 1, 2]), (0, [0])])
+def test_dead_letters_of_later_epochs_go_and_the_table_is_shut(
+    tmp_path: Path, epoch: int, left: list[int]
+) -> None:
+    path = tmp_path / "aside"
+    dead_letters(path, 0, 1, 2)
+    rolling = Rolling(str(path), nowhere)
+    rolling.roll_dead_letters(Turn(stream=NAME, history=1, epoch=epoch))
+    assert epochs_in(path) == left
+    assert rolling.is_rolled(dead_letter_writer(NAME, 1))
+    newest = DeltaTable(str(path)).transaction_version(dead_letter_writer(NAME, 0))
+    assert newest is not None
+    assert newest > 10**9
+
+
+def test_a_table_of_dead_letters_that_is_not_there_yet_is_made_and_shut(tmp_path: Path) -> None:
+    path = tmp_path / "aside"
+    Rolling(str(path), nowhere).roll_dead_letters(Turn(stream=NAME, history=1, epoch=4))
+    table = DeltaTable(str(path))
+    assert table.transaction_version(dead_letter_writer(NAME, 0)) is not None
+    assert table.transaction_version(dead_letter_writer(NAME, 1)) == 4
+
+
+def a_copy(source: Path, target: Path, name: str) -> TableCopy:
+    return TableCopy(
+        source=str(source),
+        target=str(target),
+        stream="trial",
+        writer=name,
+        epoch=2,
+        connect=nowhere,
+    )
+
+
+def test_a_copy_has_the_rows_up_to_the_epoch_in_one_commit(world: SinkWorld) -> None:
+    commit(world, 0, 1, 2, 4, 5)
+    source, target = world.folder / "table", world.folder / "trial"
+    copy = a_copy(source, target, writer("trial", 0))
+    before = DeltaTable(str(source)).version()
+    assert not copy.is_done()
+    copy.demand_copyable()
+    version = version_after(DeltaTable(str(source)), NAME, 2)
+    assert copy.copy(version) == 3
+    assert copy.is_done()
+    table = DeltaTable(str(target))
+    assert sorted(table.to_pandas()["n"]) == [0, 1, 2]
+    assert table.transaction_version(writer("trial", 0)) == 2
+    found = table_epochs(table, "trial")
+    assert (found.counts, found.copied_through, found.first) == ({}, 2, 3)
+    assert DeltaTable(str(source)).version() == before
+    with pytest.raises(PermanentError, match="does not reach back to epoch 1"):
+        version_after(table, "trial", 1)
+
+
+def test_copied_twice_is_copied_once(world: SinkWorld) -> None:
+    commit(world, 0, 1, 2)
+    copy = a_copy(world.folder / "table", world.folder / "trial", writer("trial", 0))
+    copy.copy(3)
+    copy.copy(3)
+    assert sorted(DeltaTable(copy.target).to_pandas()["n"]) == [0, 1, 2]
+
+
+def test_a_table_of_somebody_else_is_not_copied_over(world: SinkWorld) -> None:
+    commit(world, 0, 1, 2)
+    target = world.folder / "trial"
+    write_deltalake(str(target), pa.table({"n": [1]}))
+    write_deltalake(str(target), pa.table({"n": [2]}), mode="append")
+    with pytest.raises(PermanentError, match="there is a table"):
+        a_copy(world.folder / "table", target, writer("trial", 0)).is_done()
+
+
+def test_dead_letters_are_copied_up_to_the_epoch(tmp_path: Path) -> None:
+    source, target = tmp_path / "aside", tmp_path / "trial"
+    dead_letters(source, 0, 2, 5)
+    copy = a_copy(source, target, dead_letter_writer("trial", 0))
+    assert copy.copy_dead_letters() == 2
+    assert epochs_in(target) == [0, 2]
+    assert copy.is_done()
+
+
+def test_a_stream_without_dead_letters_so_far_gives_its_fork_an_empty_table(tmp_path: Path) -> None:
+    copy = a_copy(tmp_path / "aside", tmp_path / "trial", dead_letter_writer("trial", 0))
+    assert copy.copy_dead_letters() == 0
+    assert copy.is_done()
