@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ft_policies.doctor.facts import Examined, TableCommit
-from ft_policies.doctor.findings import Finding, FindingKind, RepairKind
+from ft_policies.doctor.findings import Finding, FindingKind, RepairKind, epochs_told
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,22 @@ class EnterEpochs:
 
     commits: tuple[TableCommit, ...]
 
+    @property
+    def does(self) -> str:
+        """It in a sentence."""
+        return f"enters {epochs_told([one.epoch for one in self.commits])} into the ledger"
+
 
 @dataclass(frozen=True, slots=True)
 class EndPrimary:
     """Take lease and slot from a primary whose checkpoint is damaged; it leaves when it reads so."""
 
     primary: str
+
+    @property
+    def does(self) -> str:
+        """It in a sentence."""
+        return f"takes lease and slot from {self.primary}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +43,22 @@ class SetAsideSnapshots:
 
     snapshots: tuple[str, ...]
 
+    @property
+    def does(self) -> str:
+        """It in a sentence."""
+        return f"sets aside snapshot {', '.join(self.snapshots)}"
+
 
 @dataclass(frozen=True, slots=True)
 class EnterSnapshots:
     """Enter snapshots into the catalogue, from their manifests."""
 
     snapshots: tuple[str, ...]
+
+    @property
+    def does(self) -> str:
+        """It in a sentence."""
+        return f"enters snapshot {', '.join(self.snapshots)} into the catalogue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +67,11 @@ class MarkSnapshots:
 
     snapshots: tuple[str, ...]
 
+    @property
+    def does(self) -> str:
+        """It in a sentence."""
+        return f"marks snapshot {', '.join(self.snapshots)} as damaged in the catalogue"
+
 
 @dataclass(frozen=True, slots=True)
 class SetAsideLeftovers:
@@ -54,15 +79,30 @@ class SetAsideLeftovers:
 
     paths: tuple[str, ...]
 
+    @property
+    def does(self) -> str:
+        """It in a sentence."""
+        return f"sets aside {', '.join(self.paths)}"
+
 
 @dataclass(frozen=True, slots=True)
 class BringBack:
     """Have the recover playbook bring the stream back."""
 
+    @property
+    def does(self) -> str:
+        """It in a sentence."""
+        return "brings the stream back from the newest good snapshot, as `holdfast recover` does"
+
 
 @dataclass(frozen=True, slots=True)
 class ShipSnapshot:
     """Have the live primary ship a snapshot now, and wait for it."""
+
+    @property
+    def does(self) -> str:
+        """It in a sentence."""
+        return "has the primary ship a snapshot, and waits for it"
 
 
 Step: TypeAlias = (
@@ -100,27 +140,12 @@ def due_repairs(findings: Sequence[Finding], chosen: RepairKind | None) -> Due:
     return due
 
 
-def does(step: Step) -> str:
-    """What a step does, in a sentence."""
-    match step:
-        case EnterEpochs():
-            return f"enters {len(step.commits)} epochs into the ledger, as the table tells them"
-        case EndPrimary():
-            return f"takes lease and slot from {step.primary}"
-        case SetAsideSnapshots():
-            return f"sets aside {', '.join(step.snapshots)}"
-        case EnterSnapshots():
-            return f"enters {', '.join(step.snapshots)} into the catalogue"
-        case MarkSnapshots():
-            return f"marks {', '.join(step.snapshots)} as damaged in the catalogue"
-        case SetAsideLeftovers():
-            return f"sets aside {', '.join(step.paths)}"
-        case BringBack():
-            return (
-                "brings the stream back from the newest good snapshot, as `holdfast recover` does"
-            )
-        case ShipSnapshot():
-            return "has the primary ship a snapshot now"
+def plan(seen: Examined, findings: Sequence[Finding], chosen: RepairKind | None) -> list[Step]:
+    """The steps from here on, as far as one look can tell."""
+    due = due_repairs(findings, chosen)
+    steps = [step for decide in _IN_ORDER if (step := decide(seen, due)) is not None]
+    ends = any(isinstance(step, EndPrimary) for step in steps)
+    return [*steps, BringBack()] if ends and seen.wanted else steps
 
 
 def _enter_epochs(seen: Examined, due: Due) -> Step | None:

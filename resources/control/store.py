@@ -5,6 +5,7 @@ from typing import Self
 
 import sqlalchemy as sa
 
+from resources.control.auditing import Auditing
 from resources.control.database import Database
 from resources.control.decisions import Decisions
 from resources.control.epochs import Epochs
@@ -43,6 +44,7 @@ class ControlStore:
         self.takeovers = Takeovers(database)
         self.epochs = Epochs(database)
         self.ledger = Ledger(database)
+        self.auditing = Auditing(database)
         self.snapshots = Snapshots(database)
         self.samples = Samples(database)
         self.lately = Lately(database)

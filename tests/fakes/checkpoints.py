@@ -80,9 +80,9 @@ class SyntheticCheckpoint:
         """A new table each version; now and then all of them are compacted into one."""
         tables = [] if whole_number(version, self.snapshot_every) else self._tables.get(folder, [])
         name = f"{version:06d}-{self._random.randbytes(8).hex()}.sst"
-        size = self.snapshot_bytes if not tables else self.delta_bytes
-        self._write(f"{folder}/SSTs/{name}", self._bytes(size))
-        self._tables[folder] = [*tables, (name, size)]
+        body = self._bytes(self.snapshot_bytes if not tables else self.delta_bytes)
+        self._write(f"{folder}/SSTs/{name}", body)
+        self._tables[folder] = [*tables, (name, len(body))]
         named = [
             {"localFileName": n[:6] + ".sst", "dfsSstFileName": n, "sizeBytes": s}
             for n, s in self._tables[folder]

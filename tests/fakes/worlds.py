@@ -20,7 +20,6 @@ from resources.control.records import (
 from resources.control.store import ControlStore
 from resources.embedded_s3 import EmbeddedS3
 from resources.launcher import Launched
-from resources.vault.vault import SnapshotVault
 from streaming.launching import HOST, declare
 from streaming.world import World
 from tests.fakes.declared import a_project, written
@@ -38,8 +37,8 @@ class SimulatedWorld(World):
     objects: InMemoryObjectStore
     object_store_serves: bool
 
-    def vault(self, stream: str) -> SnapshotVault:
-        return SnapshotVault(self.objects, stream)
+    def object_store(self) -> InMemoryObjectStore:
+        return self.objects
 
     def embedded_s3(self) -> EmbeddedS3 | None:
         """None, as with an S3 endpoint elsewhere, or one that was never started."""
