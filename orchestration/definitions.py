@@ -21,6 +21,7 @@ from orchestration.jobs import (
 from orchestration.observer import stream_observer
 from orchestration.recovering import recover_stream
 from orchestration.rehashing import rehash_output
+from orchestration.repairs import repair_stream
 from orchestration.reports import REPORT_COSTS, REPORT_NOW, daily_costs, hourly_reports
 from orchestration.reviewing import what_if as ask_what_if
 from orchestration.schedules import AUDIT, audits, durable_snapshots, retention
@@ -47,6 +48,7 @@ def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
             prune_snapshots,
             rehash_output,
             prove_snapshot,
+            repair_stream,
             ensure_object_store,
             *([AUDIT, REPORT_COSTS, REPORT_NOW] if declared else []),
         ],

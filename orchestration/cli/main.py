@@ -15,6 +15,7 @@ from orchestration.cli.commands import (
     check,
     costs,
     demo,
+    doctor,
     explain,
     incidents,
     logs,
@@ -93,6 +94,7 @@ switch.add_to(app)
 status.add_to(app)
 logs.add_to(app)
 incidents.add_to(app)
+doctor.add_to(app)
 explain.add_to(app)
 what_if.add_to(app)
 costs.add_to(app)
@@ -102,5 +104,5 @@ demo.add_to(app)
 
 
 def main() -> None:
-    """Run the command line; leaves with 0 (done), 1 (failed) or 2 (wrong usage)."""
+    """Run the command line; leaves with 0 (done), 1 (failed) or 2 (wrong usage), `doctor` also with 3 or 4."""
     app()

@@ -34,7 +34,7 @@ def list_snapshots(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = 
     from orchestration.cli.stored import listed
 
     tell = terminal(ctx)
-    with _storage(tell, stream) as world:
+    with storage(tell, stream) as world:
         found = listed(world, stream)
         now = world.store.now()
     if as_json:
@@ -75,7 +75,7 @@ def show(
     from orchestration.cli.stored import described
 
     tell = terminal(ctx)
-    with _storage(tell, stream) as world:
+    with storage(tell, stream) as world:
         facts = described(world.vault(stream), snapshot or newest_id(world, stream))
     if as_json:
         tell.json(facts)
@@ -98,7 +98,7 @@ def verify(
     from assets.catalogue import verify as verify_snapshot
 
     tell = terminal(ctx)
-    with _storage(tell, stream) as world:
+    with storage(tell, stream) as world:
         if every:
             ids = [record.id for record in world.vault(stream).list()]
         else:
@@ -132,7 +132,7 @@ def prove(
     from orchestration.playbooks.restore_drill import restore_drill
 
     tell = terminal(ctx)
-    with _storage(tell, stream) as world:
+    with storage(tell, stream) as world:
         [told] = carry_out(
             world,
             [stream],
@@ -161,7 +161,7 @@ def restore(
     if snapshot is not None and epoch is not None:
         raise typer.BadParameter("give a snapshot's ID or --epoch, not both")
     tell = terminal(ctx)
-    with _storage(tell, stream) as world:
+    with storage(tell, stream) as world:
         vault = world.vault(stream)
         manifest = vault.manifest(snapshot or newest_id(world, stream, at_most_epoch=epoch))
         with _bar(tell, DownloadColumn(), quiet=as_json) as (bar, task):
@@ -191,7 +191,7 @@ def prune(
     from assets.catalogue import prune as prune_snapshots
 
     tell = terminal(ctx)
-    with _storage(tell, stream) as world:
+    with storage(tell, stream) as world:
         outcome = prune_snapshots(world, stream, dry_run=dry_run)
     if as_json:
         tell.json({"stream": stream, "dry_run": dry_run, "pruned": outcome})
@@ -223,7 +223,7 @@ def newest_id(world: "World", stream: str, *, at_most_epoch: int | None = None) 
 
 
 @contextmanager
-def _storage(tell: Terminal, stream: str) -> "Iterator[World]":
+def storage(tell: Terminal, stream: str) -> "Iterator[World]":
     """The world with its object store reachable, if need be only while the command runs."""
     from resources.control.records import DesiredState
 
