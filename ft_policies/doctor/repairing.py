@@ -201,9 +201,8 @@ def _set_aside_leftovers(seen: Examined, due: Due) -> Step | None:
 
 
 def _bring_back(seen: Examined, due: Due) -> Step | None:
-    gone = seen.wanted and seen.primary is None
-    asked = seen.ended_by_doctor or RepairKind.REBUILD_STATE in due
-    return BringBack() if gone and asked else None
+    """Only what a repair has ended: a stream that failed by itself is the recovery sensor's."""
+    return BringBack() if seen.wanted and seen.ended_by_doctor else None
 
 
 def _ship_snapshot(seen: Examined, due: Due) -> Step | None:

@@ -108,7 +108,7 @@ def _without_snapshot(seen: Examined, *, readable: bool) -> tuple[Repair, ...]:
     rebuild = Repair(
         kind=RepairKind.REBUILD_STATE,
         does="sets the unusable snapshots aside and rebuilds the state from the epoch log alone: the "
-        "next replica replays every epoch, and puts none out twice",
+        "next start replays every epoch, and puts none out twice",
         cost=replay_from(seen, None),
         undo=UNDO,
     )
