@@ -6,6 +6,7 @@ repeated.
 """
 
 import json
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -102,8 +103,9 @@ class Aside:
     def _let_go(self, record: Record) -> None:
         for target in record.folders.values():
             files, path = self._filesystem(target)
-            if files.get_file_info(path).type is not fs.FileType.NotFound:
+            if _is_there(files, path):
                 files.delete_dir(path)
+        shutil.rmtree(self._local, ignore_errors=True)
         objects = self.world.object_store()
         kept = [one.key for one in objects.list(self._prefix) if one.key != self._record]
         objects.delete(kept)
@@ -134,7 +136,7 @@ class Aside:
     def _move(self, origin: str, target: str) -> bool:
         files, source = self._filesystem(origin)
         _, goal = self._filesystem(target)
-        if files.get_file_info(source).type is fs.FileType.NotFound:
+        if _is_there(files, goal) or not _is_there(files, source):
             return False
         if isinstance(files, fs.LocalFileSystem):
             Path(goal).parent.mkdir(parents=True, exist_ok=True)
@@ -152,7 +154,11 @@ class Aside:
             table = project.table_path(self.stream)
             if path.startswith(f"{table}/"):
                 return f"{table}/_aside/{self.run}/{path.removeprefix(f'{table}/')}"
-        return str(project.home / "aside" / self.run / Path(path).relative_to(project.home))
+        return str(self._local / Path(path).relative_to(project.home))
+
+    @property
+    def _local(self) -> Path:
+        return self.world.project.home / "aside" / self.run
 
     def _filesystem(self, path: str) -> tuple[fs.FileSystem, str]:
         project = self.world.project
@@ -188,6 +194,10 @@ def told(record: Record) -> Mapping[str, int]:
 
 def _all(stream: str) -> str:
     return f"{stream}/aside/"
+
+
+def _is_there(files: fs.FileSystem, path: str) -> bool:
+    return files.get_file_info(path).type is not fs.FileType.NotFound
 
 
 def _size(objects: ObjectStore, key: str) -> int | None:

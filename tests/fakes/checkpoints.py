@@ -3,6 +3,7 @@
 import io
 import json
 import random
+import struct
 import zipfile
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -111,3 +112,9 @@ class SyntheticCheckpoint:
 def whole_number(version: int, every: int) -> bool:
     """Whether this version is one at which everything is written anew."""
     return version % every == 0
+
+
+def lz4(*blocks: bytes) -> bytes:
+    """Bytes as Spark compresses its state, but stored plain: blocks, and an empty one at the end."""
+    parts = [struct.pack("<8sBiii", b"LZ4Block", 0x10, len(b), len(b), 0) + b for b in blocks]
+    return b"".join(parts) + struct.pack("<8sBiii", b"LZ4Block", 0x10, 0, 0, 0)
