@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.live_stream import NAME, a_live_stream
+from assets.examination.examining import diagnosed
+from ft_policies.doctor.findings import FindingKind
+from tests.support.live_stream import NAME, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -37,9 +39,28 @@ def test_a_stream_comes_back_from_the_object_store_alone_past_a_damaged_snapshot
             newest.id
         ]
         stream.await_epoch(stream.epoch() + 3)
+        demand_that_the_doctor_mends(stream, newest.id)
         stream.stop()
         proof = stream.prove()
         assert proof.holds, proof
+
+
+def demand_that_the_doctor_mends(stream: LiveStream, damaged: str) -> None:
+    """While the stream runs: the damaged snapshot is set aside, a damaged checkpoint replaced."""
+    (found,) = diagnosed(stream.world, NAME).findings
+    assert (found.kind, found.where) == (FindingKind.PACK_DAMAGED, f"snapshot {damaged}")
+    assert stream.repair() == ["SetAsideSnapshots"]
+    assert diagnosed(stream.world, NAME, deep=True).findings == []
+
+    before = stream.primary()
+    (checkpoint,) = (Path(before.folder) / "checkpoints").iterdir()
+    (checkpoint / "metadata").unlink()
+    (found,) = diagnosed(stream.world, NAME).findings
+    assert found.kind is FindingKind.MISSING_METADATA
+    assert stream.repair() == ["EndPrimary", "BringBack"]
+    assert stream.primary().id != before.id
+    assert diagnosed(stream.world, NAME).findings == []
+    stream.await_epoch(stream.epoch() + 3)
 
 
 def test_a_stream_goes_on_while_the_object_store_is_away_and_catches_up(tmp_path: Path) -> None:

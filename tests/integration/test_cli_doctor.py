@@ -52,9 +52,9 @@ def _ship(world: World, folder: Path) -> None:
         world.store.snapshots.record(row_of(vault, STREAM, parent.id))
 
 
-def newest_pack(world: World) -> Path:
-    (pack,) = (world.project.home / "objects").rglob(f"{EPOCHS[-1]:012d}-1-{REPLICA}*.pack")
-    return pack
+def packs(world: World) -> list[str]:
+    """The keys of all packs, oldest first."""
+    return [one.key for one in world.object_store().list(f"{STREAM}/packs/")]
 
 
 def test_a_well_stream_is_said_to_be_so(world: World) -> None:
@@ -66,7 +66,7 @@ def test_a_well_stream_is_said_to_be_so(world: World) -> None:
 
 def test_a_lost_pack_is_told_planned_mended_undone_and_confirmed(world: World) -> None:
     root = world.project.root
-    newest_pack(world).unlink()
+    world.object_store().delete(packs(world)[-1:])
 
     told = holdfast(root, "doctor", STREAM)
     assert told.exit_code == 3, told.output
@@ -91,7 +91,7 @@ def test_a_lost_pack_is_told_planned_mended_undone_and_confirmed(world: World) -
     assert f"--undo {mended['run']}" in holdfast(root, "doctor", STREAM).output
 
     undone = facts(root, "doctor", STREAM, "--undo", mended["run"])
-    assert (undone["undone"], undone["objects"]) == (True, 2)
+    assert (undone["undone"], undone["objects"]) == (True, 2), "its manifest and its lost pack"
     assert facts(root, "doctor", STREAM, code=3)["aside"] == []
 
     again = facts(root, "doctor", STREAM, "--repair", "all", "--yes")
@@ -101,8 +101,7 @@ def test_a_lost_pack_is_told_planned_mended_undone_and_confirmed(world: World) -
 
 
 def test_no_snapshot_left_is_critical(world: World) -> None:
-    for pack in (world.project.home / "objects").rglob("*.pack"):
-        pack.unlink()
+    world.object_store().delete(packs(world))
     told = holdfast(world.project.root, "doctor", STREAM)
     assert told.exit_code == 4, told.output
     assert "→ rebuild_state" in told.output
