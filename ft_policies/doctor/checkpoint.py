@@ -74,19 +74,17 @@ def _finding(
     *,
     fatal: bool = True,
 ) -> Finding:
+    severity = Severity.CRITICAL if fatal else Severity.WARNING
     if not facts.live:
-        told = f"{evidence}; nobody reads it again: the next replica restores a snapshot"
-        severity, repairs = Severity.NOTE, ()
-    else:
-        told, severity = evidence, Severity.CRITICAL if fatal else Severity.WARNING
-        repairs = (_restart(seen, facts),)
+        evidence += "; nobody reads it again: the next replica restores a snapshot"
+        severity = Severity.NOTE
     return Finding(
         kind=kind,
         severity=severity,
         where=facts.where,
-        evidence=told,
+        evidence=evidence,
         epochs=tuple(epochs),
-        repairs=repairs,
+        repairs=(_restart(seen, facts),) if facts.live else (),
     )
 
 

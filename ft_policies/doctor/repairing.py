@@ -155,8 +155,9 @@ def _enter_epochs(seen: Examined, due: Due) -> Step | None:
 
 
 def _end_primary(seen: Examined, due: Due) -> Step | None:
-    restart = RepairKind.RESTART_PRIMARY in due and seen.primary is not None
-    return EndPrimary(seen.primary) if restart and seen.primary else None
+    if seen.primary is None or RepairKind.RESTART_PRIMARY not in due:
+        return None
+    return EndPrimary(seen.primary)
 
 
 def _set_aside_snapshots(seen: Examined, due: Due) -> Step | None:

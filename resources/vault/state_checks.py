@@ -56,7 +56,7 @@ def _store_faults(checkpoint: Path, store: str, version: int, codec: str) -> Ite
     try:
         found = chain(names, version, store=store)
     except PermanentError as error:
-        yield Fault(store, str(error))
+        yield Fault(store, str(error).removeprefix(f"{store} "))
         return
     for name in found.names:
         reason = fault_of(home / name, codec=codec)
