@@ -6,7 +6,7 @@ from assets import dead_letters
 from assets.expectations import validate
 from assets.failures import explained
 from assets.keys import output_key, stream_key
-from assets.tables import TableEpochs, newest_rows, open_table, table_epochs
+from assets.tables import AUDITED_EPOCHS, TableEpochs, newest_rows, open_table, table_epochs
 from assets.worlds import Worlds
 from configs.sinks import DeltaSink
 from configs.stream import StreamDeclaration
@@ -14,7 +14,6 @@ from resources.control.records import LedgerEntry
 from streaming.references import load
 from streaming.world import World
 
-AUDITED_EPOCHS = 5_000
 VALIDATED_ROWS = 100_000
 SHOWN_PROBLEMS = 20
 

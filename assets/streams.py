@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import dagster as dg
 
+from assets import doctor
 from assets.failures import explained
 from assets.keys import stream_key
 from assets.worlds import Worlds
@@ -60,7 +61,7 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
             description=seen.verdict.reason,
         )
 
-    return [healthy]
+    return [healthy, *doctor.checks(declared)]
 
 
 def verdict_metadata(verdict: Verdict) -> dict[str, str]:

@@ -17,6 +17,7 @@ from streaming.world import World
 if TYPE_CHECKING:
     import pandas as pd
 
+AUDITED_EPOCHS = 5_000
 ORPHAN_HOURS = 7 * 24
 
 
@@ -57,7 +58,7 @@ def table_at(world: World, path: str) -> DeltaTable | None:
     """A Delta table as it is now; `None` if there is none."""
     connect = connector(world.project.deployment.object_store, world.project.home)
     try:
-        with _reachable(path):
+        with reachable(path):
             return DeltaTable(path, storage_options=delta_options(path, connect))
     except TableNotFoundError:
         return None
@@ -65,7 +66,7 @@ def table_at(world: World, path: str) -> DeltaTable | None:
 
 def table_epochs(table: DeltaTable, stream: str, *, limit: int | None = None) -> TableEpochs:
     """The epochs of a stream among the newest commits, or among all; none that a restore has undone."""
-    with _reachable(table.table_uri):
+    with reachable(table.table_uri):
         history = table.history(limit)
     commits = list(epoch_commits(history, stream))
     epochs = [one for one in commits if not one.whole_past]
@@ -82,7 +83,7 @@ def newest_rows(table: DeltaTable, *, at_least: int) -> NewestRows:
 
     The sink names files by epoch, so the order of names is the order of epochs.
     """
-    with _reachable(table.table_uri):
+    with reachable(table.table_uri):
         dataset = table.to_pyarrow_dataset()
         fragments = sorted(dataset.get_fragments(), key=lambda one: one.path, reverse=True)
         chosen, rows = 0, 0
@@ -102,7 +103,7 @@ def drop_orphans(table: DeltaTable, *, dry_run: bool = False) -> list[str]:
 
     Vacuum writes to the table's log even if it finds nothing, so it is asked first.
     """
-    with _reachable(table.table_uri):
+    with reachable(table.table_uri):
         if not dry_run:
             table.cleanup_metadata()
         found = table.vacuum(ORPHAN_HOURS, dry_run=True, full=True)
@@ -118,7 +119,8 @@ def _joined(parts: "list[pd.DataFrame]") -> "pd.DataFrame":
 
 
 @contextmanager
-def _reachable(path: str) -> Iterator[None]:
+def reachable(path: str) -> Iterator[None]:
+    """Storage that cannot be read now may be later."""
     try:
         yield
     except TableNotFoundError:

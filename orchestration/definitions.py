@@ -22,6 +22,7 @@ from orchestration.jobs import (
 from orchestration.observer import stream_observer
 from orchestration.recovering import recover_stream
 from orchestration.rehashing import rehash_output
+from orchestration.repairs import repair_stream
 from orchestration.reports import REPORT_COSTS, REPORT_NOW, daily_costs, hourly_reports
 from orchestration.restores import restore_stream
 from orchestration.reviewing import what_if as ask_what_if
@@ -51,6 +52,7 @@ def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
             rehash_output,
             prove_snapshot,
             drill_stream,
+            repair_stream,
             ensure_object_store,
             *([AUDIT, REPORT_COSTS, REPORT_NOW] if declared else []),
         ],

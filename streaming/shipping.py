@@ -12,7 +12,7 @@ from pathlib import Path
 from ft_policies.checkpoints import CheckpointPolicy, Ship
 from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK, Clock
-from resources.control.records import SnapshotRow
+from resources.control.records import SnapshotRow, SnapshotState
 from resources.control.store import ControlStore
 from resources.vault.cut import cut
 from resources.vault.manifest import Manifest
@@ -152,12 +152,19 @@ class Shipper(TryingThread):
         """What a snapshot may build on: only one that is kept keeps its packs.
 
         Our own last one is. What a secondary once started from may be dropped by the time it is
-        promoted, because it ships nothing until then.
+        promoted, because it ships nothing until then. On one that was found damaged nothing is
+        built: the next snapshot is whole.
         """
         parent = self._reached.manifest
-        if parent is None or parent.replica == self._spec.replica:
+        if parent is None or self._is_damaged(parent):
+            return None
+        if parent.replica == self._spec.replica:
             return parent
         return parent if any(one.id == parent.id for one in self._vault.list()) else None
+
+    def _is_damaged(self, parent: Manifest) -> bool:
+        row = self._store.snapshots.get(self._spec.stream.name, parent.id)
+        return row is not None and row.state is SnapshotState.DAMAGED
 
     def _catalogue(self, shipped: Shipped) -> None:
         manifest = shipped.manifest

@@ -11,7 +11,7 @@ from configs.project import Project
 from configs.stream import StreamDeclaration
 from resources.control.store import ControlStore
 from resources.embedded_s3 import EmbeddedS3
-from resources.object_store import S3ObjectStore
+from resources.object_store import ObjectStore, S3ObjectStore
 from resources.vault.vault import SnapshotVault
 from streaming.connections import connector, elsewhere
 
@@ -26,10 +26,14 @@ class World:
     project: Project
     store: ControlStore
 
+    def object_store(self) -> ObjectStore:
+        """What holds the snapshots of all streams."""
+        connect = connector(self.project.deployment.object_store, self.project.home)
+        return S3ObjectStore(connect)
+
     def vault(self, stream: str) -> SnapshotVault:
         """The snapshots of one stream."""
-        connect = connector(self.project.deployment.object_store, self.project.home)
-        return SnapshotVault(S3ObjectStore(connect), stream)
+        return SnapshotVault(self.object_store(), stream)
 
     def vault_elsewhere(self, url: str, stream: str) -> SnapshotVault:
         """The snapshots of a stream in another bucket, or under another prefix."""

@@ -15,6 +15,7 @@ from orchestration.cli.commands import (
     check,
     costs,
     demo,
+    doctor,
     drill,
     explain,
     incidents,
@@ -97,6 +98,7 @@ status.add_to(app)
 logs.add_to(app)
 incidents.add_to(app)
 drill.add_to(app)
+doctor.add_to(app)
 explain.add_to(app)
 what_if.add_to(app)
 costs.add_to(app)
@@ -106,5 +108,5 @@ demo.add_to(app)
 
 
 def main() -> None:
-    """Run the command line; leaves with 0 (done), 1 (failed) or 2 (wrong usage)."""
+    """Run the command line; leaves with 0 (done), 1 (failed) or 2 (wrong usage), `doctor` also with 3 or 4."""
     app()

@@ -24,6 +24,8 @@ _OF = (
     .where(snapshots.c.stream == sa.bindparam("of_stream"))
     .order_by(snapshots.c.epoch.desc(), snapshots.c.created_at.desc(), snapshots.c.id)
 )
+_GET = sa.select(snapshots).where(_IS_IT)
+_FORGET = sa.delete(snapshots).where(_IS_IT)
 IS_SUPERSEDED = sa.exists().where(
     histories.c.stream == snapshots.c.stream,
     histories.c.history > snapshots.c.history,
@@ -73,6 +75,11 @@ class Snapshots:
         query = _AVAILABLE if available_only else _OF
         return [SnapshotRow(**row) for row in self._database.fetch(query, {"of_stream": stream})]
 
+    def get(self, stream: str, id: str) -> SnapshotRow | None:
+        """What the catalogue knows of one snapshot."""
+        rows = self._database.fetch(_GET, {"of_stream": stream, "of_id": id})
+        return SnapshotRow(**rows[0]) if rows else None
+
     def newest(self, stream: str) -> SnapshotRow | None:
         """The available snapshot of the newest epoch."""
         rows = self._database.fetch(_NEWEST, {"of_stream": stream})
@@ -91,3 +98,7 @@ class Snapshots:
         """Note that the stream went on from a snapshot just now, and how long it took to see that."""
         values = {"of_stream": stream, "of_id": id, "took_seconds": seconds}
         self._database.execute(_PROVEN, values)
+
+    def forget(self, stream: str, id: str) -> None:
+        """Take a row out; the snapshot itself is not touched."""
+        self._database.execute(_FORGET, {"of_stream": stream, "of_id": id})

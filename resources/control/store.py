@@ -5,6 +5,7 @@ from typing import Self
 
 import sqlalchemy as sa
 
+from resources.control.auditing import Auditing
 from resources.control.database import Database
 from resources.control.decisions import Decisions
 from resources.control.epochs import Epochs
@@ -47,6 +48,7 @@ class ControlStore:
         self.ledger = Ledger(database)
         self.histories = Histories(database)
         self.forks = Forks(database)
+        self.auditing = Auditing(database)
         self.snapshots = Snapshots(database)
         self.samples = Samples(database)
         self.lately = Lately(database)

@@ -40,7 +40,7 @@ def cut(checkpoint: Path, epoch: int) -> list[CutFile]:
             hint="the checkpoint is damaged: restore a snapshot",
         )
     paths = ["metadata", *_log_entries(checkpoint, epoch), *_visible(checkpoint, "sources")]
-    for operator in _numbered_folders(checkpoint / "state"):
+    for operator in numbered_folders(checkpoint / "state"):
         paths.extend(_operator(checkpoint, f"state/{operator}", epoch))
     return [CutFile(path, (checkpoint / path).stat().st_size) for path in sorted(set(paths))]
 
@@ -64,15 +64,15 @@ def _operator(checkpoint: Path, operator: str, epoch: int) -> Iterator[str]:
         *_visible(checkpoint, f"{operator}/_stateSchema"),
     ]
     yield from (path for path in described if _written_by(path) <= epoch)
-    for partition in _numbered_folders(checkpoint / operator):
+    for partition in numbered_folders(checkpoint / operator):
         yield from _visible(checkpoint, f"{operator}/{partition}/_metadata")
-    for store in _stores(checkpoint, operator, epoch):
+    for store in stores(checkpoint, operator, epoch):
         yield from _visible(checkpoint, f"{store}/_metadata")
         yield from _store(checkpoint, store, epoch + 1)
 
 
 def _store(checkpoint: Path, store: str, version: int) -> Iterator[str]:
-    names = [entry.name for entry in _entries(checkpoint / store) if entry.is_file()]
+    names = [entry.name for entry in entries(checkpoint / store) if entry.is_file()]
     found = chain(names, version, store=store)
     yield from (f"{store}/{name}" for name in found.names)
     if found.whole is not None and found.whole.endswith(".zip"):
@@ -90,7 +90,7 @@ def _shared(checkpoint: Path, store: str, archive: str) -> Iterator[str]:
         yield f"{store}/{name}"
 
 
-def _stores(checkpoint: Path, operator: str, epoch: int) -> list[str]:
+def stores(checkpoint: Path, operator: str, epoch: int) -> list[str]:
     """Every store that the operator's own description names, in every partition."""
     for source in _descriptions(checkpoint / operator / "_metadata", epoch):
         described = json.loads(source.read_text().split("\n", 1)[1])
@@ -109,7 +109,7 @@ def _stores(checkpoint: Path, operator: str, epoch: int) -> list[str]:
 
 def _descriptions(folder: Path, epoch: int) -> list[Path]:
     """What describes an operator, the newest first: one file, or one a change since Spark 4."""
-    numbered = [n for n in _numbers(folder / "v2") if n <= epoch]
+    numbered = [n for n in numbers(folder / "v2") if n <= epoch]
     single = folder / "metadata"
     return [folder / "v2" / str(n) for n in sorted(numbered, reverse=True)] or (
         [single] if single.is_file() else []
@@ -123,14 +123,15 @@ def _written_by(path: str) -> int:
 
 
 def _visible(checkpoint: Path, folder: str) -> Iterator[str]:
-    for entry in _entries(checkpoint / folder):
+    for entry in entries(checkpoint / folder):
         if entry.is_dir():
             yield from _visible(checkpoint, f"{folder}/{entry.name}")
         else:
             yield f"{folder}/{entry.name}"
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
+def entries(folder: Path) -> list[os.DirEntry[str]]:
+    """What belongs to a checkpoint in one of its folders; nothing if there is no such folder."""
     if not folder.is_dir():
         return []
     with os.scandir(folder) as found:
@@ -141,9 +142,11 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         ]
 
 
-def _numbers(folder: Path) -> list[int]:
-    return [int(entry.name) for entry in _entries(folder) if entry.name.isdigit()]
+def numbers(folder: Path) -> list[int]:
+    """The entries of a log."""
+    return [int(entry.name) for entry in entries(folder) if entry.name.isdigit()]
 
 
-def _numbered_folders(folder: Path) -> list[int]:
-    return sorted(int(e.name) for e in _entries(folder) if e.name.isdigit() and e.is_dir())
+def numbered_folders(folder: Path) -> list[int]:
+    """Operators or partitions, in order."""
+    return sorted(int(e.name) for e in entries(folder) if e.name.isdigit() and e.is_dir())

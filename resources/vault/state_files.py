@@ -66,6 +66,11 @@ def chain(names: Iterable[str], version: int, *, store: str) -> Chain:
 
 def shared_files(archive: Path) -> list[str]:
     """The files beside a RocksDB `V.zip` that it needs, relative to the store's folder."""
+    return list(shared_sizes(archive))
+
+
+def shared_sizes(archive: Path) -> dict[str, int]:
+    """The same with the length of each."""
     try:
         with zipfile.ZipFile(archive) as opened:
             text = opened.read("metadata").decode()
@@ -75,6 +80,7 @@ def shared_files(archive: Path) -> list[str]:
             f"{archive} is not a RocksDB checkpoint that Spark 4 wrote: {error}",
             hint="the checkpoint is damaged: restore a snapshot",
         ) from error
-    tables = [f"SSTs/{named['dfsSstFileName']}" for named in described.get("sstFiles", [])]
-    logs = [f"logs/{named['dfsLogFileName']}" for named in described.get("logFiles") or []]
-    return tables + logs
+    tables, logs = described.get("sstFiles", []), described.get("logFiles") or []
+    return {f"SSTs/{one['dfsSstFileName']}": one["sizeBytes"] for one in tables} | {
+        f"logs/{one['dfsLogFileName']}": one["sizeBytes"] for one in logs
+    }

@@ -184,21 +184,28 @@ class FilesSource:
         rows = count_rows(self.declared, self.filesystem, path, self.schema)
         return Sifted(rows=rows, aside=())
 
-    def _demand_unchanged(self, file: Json) -> None:
+    def fault(self, file: Json) -> str | None:
+        """Why the file of an epoch cannot be read again as it was; `None` if it can."""
         try:
             info = self.filesystem.get_file_info(self._path(file["name"]))
         except OSError as error:
             raise _unreadable(file["name"], error) from error
-        hint = "put the original file back: its epoch was decided with it, and is replayed from it"
         if not info.is_file:
-            raise PermanentError(
-                f"input file {file['name']} is gone from {self.declared.path}", hint=hint
-            )
+            return f"is gone from {self.declared.path}"
         if (info.size, self._changed_ns(info)) != (file["size"], file["changed_ns"]):
+            return (
+                f"in {self.declared.path} has changed since it was "
+                f"assigned to an epoch ({file['size']} bytes then, {info.size} now)"
+            )
+        return None
+
+    def _demand_unchanged(self, file: Json) -> None:
+        fault = self.fault(file)
+        if fault is not None:
             raise PermanentError(
-                f"input file {file['name']} in {self.declared.path} has changed since it was "
-                f"assigned to an epoch ({file['size']} bytes then, {info.size} now)",
-                hint=hint,
+                f"input file {file['name']} {fault}",
+                hint="put the original file back: its epoch was decided with it, and is replayed "
+                "from it",
             )
 
     def _changed_ns(self, info: fs.FileInfo) -> int:

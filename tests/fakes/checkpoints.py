@@ -3,6 +3,7 @@
 import io
 import json
 import random
+import struct
 import zipfile
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -80,9 +81,9 @@ class SyntheticCheckpoint:
         """A new table each version; now and then all of them are compacted into one."""
         tables = [] if whole_number(version, self.snapshot_every) else self._tables.get(folder, [])
         name = f"{version:06d}-{self._random.randbytes(8).hex()}.sst"
-        size = self.snapshot_bytes if not tables else self.delta_bytes
-        self._write(f"{folder}/SSTs/{name}", self._bytes(size))
-        self._tables[folder] = [*tables, (name, size)]
+        body = self._bytes(self.snapshot_bytes if not tables else self.delta_bytes)
+        self._write(f"{folder}/SSTs/{name}", body)
+        self._tables[folder] = [*tables, (name, len(body))]
         named = [
             {"localFileName": n[:6] + ".sst", "dfsSstFileName": n, "sizeBytes": s}
             for n, s in self._tables[folder]
@@ -111,3 +112,9 @@ class SyntheticCheckpoint:
 def whole_number(version: int, every: int) -> bool:
     """Whether this version is one at which everything is written anew."""
     return version % every == 0
+
+
+def lz4(*blocks: bytes) -> bytes:
+    """Bytes as Spark compresses its state, but stored plain: blocks, and an empty one at the end."""
+    parts = [struct.pack("<8sBiii", b"LZ4Block", 0x10, len(b), len(b), 0) + b for b in blocks]
+    return b"".join(parts) + struct.pack("<8sBiii", b"LZ4Block", 0x10, 0, 0, 0)

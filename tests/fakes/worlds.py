@@ -20,7 +20,6 @@ from resources.control.records import (
 from resources.control.store import ControlStore
 from resources.embedded_s3 import EmbeddedS3
 from resources.launcher import Launched
-from resources.vault.vault import SnapshotVault
 from streaming.launching import HOST, declare
 from streaming.world import World
 from tests.fakes.declared import a_project, written
@@ -39,8 +38,8 @@ class SimulatedWorld(World):
     object_store_serves: bool
     elsewhere: dict[str, InMemoryObjectStore] = field(default_factory=dict)
 
-    def vault(self, stream: str) -> SnapshotVault:
-        return SnapshotVault(self.objects, stream)
+    def object_store(self) -> InMemoryObjectStore:
+        return self.objects
 
     def vault_elsewhere(self, url: str, stream: str) -> SnapshotVault:
         return SnapshotVault(self.elsewhere[url], stream)

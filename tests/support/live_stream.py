@@ -18,6 +18,7 @@ from ft_policies.recovery import Step
 from ft_policies.tiers import Tier
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.recover import Recovery, start
+from orchestration.playbooks.repair import Repairing
 from orchestration.playbooks.stop import stop
 from orchestration.playbooks.switch import switch
 from orchestration.proof import Proof, prove
@@ -80,6 +81,13 @@ class LiveStream:
 
     def switch(self, tier: Tier) -> list[Performed[Step]]:
         steps = list(switch(self.world, NAME, tier, "test", why="a test"))
+        self._note()
+        return steps
+
+    def repair(self) -> list[str]:
+        """The steps of the best repair for whatever the doctor finds."""
+        repairing = Repairing(world=self.world, stream=NAME, run="test", chosen=None)
+        steps = [performed.name for performed in repairing.steps()]
         self._note()
         return steps
 

@@ -113,4 +113,4 @@ class World:
 
 def checkpoint_of(spec: ReplicaSpec) -> Path:
     """The one checkpoint that a replica has in these tests."""
-    return spec.folder / "checkpoint"
+    return spec.checkpoints / "one"

@@ -25,6 +25,11 @@ def with_maps(df: DataFrame, params: dict[str, Any]) -> DataFrame:
     )
 
 
+def counted(df: DataFrame, params: dict[str, Any]) -> DataFrame:
+    """How often each key was seen: what comes out depends on all that went in."""
+    return df.groupBy("key").count()
+
+
 def write_lines(df: DataFrame, epoch: int) -> None:
     """A user's own sink: one JSON line a call."""
     with Path(os.environ[WRITES]).open("a") as lines:

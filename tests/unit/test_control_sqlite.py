@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 pytest.register_assert_rewrite(
+    "tests.support.control_auditing",
     "tests.support.control_choices",
     "tests.support.control_decisions",
     "tests.support.control_lately",
@@ -16,6 +17,7 @@ pytest.register_assert_rewrite(
 
 from resources.control.store import ControlStore  # noqa: E402
 from tests.support import (  # noqa: E402
+    control_auditing,
     control_choices,
     control_decisions,
     control_histories,
@@ -45,6 +47,9 @@ class TestHistories(control_histories.HistoryContract): ...
 
 
 class TestForks(control_histories.ForkContract): ...
+
+
+class TestAuditing(control_auditing.AuditingContract): ...
 
 
 class TestStreams(control_registers.StreamContract): ...

@@ -66,7 +66,14 @@ def ran(worlds: SimulatedWorlds, job: str = "audit") -> dict[str, dg.AssetCheckE
 
 def test_a_stream_that_is_stopped_and_empty_passes_all_checks(worlds: SimulatedWorlds) -> None:
     found = ran(worlds)
-    assert sorted(found) == ["healthy", "ledger_complete", "recent", "restorable", "tier_is_held"]
+    assert sorted(found) == [
+        "doctor",
+        "healthy",
+        "ledger_complete",
+        "recent",
+        "restorable",
+        "tier_is_held",
+    ]
     assert all(one.passed for one in found.values())
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ft_policies.errors import TransientError
+from resources.control.records import SnapshotState
 from resources.control.store import ControlStore
 from tests.support.shipping import Shipping, a_shipping
 from tests.support.standbys import until
@@ -61,3 +62,16 @@ def test_an_object_store_that_is_away_does_not_hold_the_end_back(
     shipping.shipper.finish()
     assert shipped(store) == []
     assert "the last snapshot was not shipped" in caplog.text
+
+
+def test_on_a_snapshot_that_was_found_damaged_nothing_is_built(
+    shipping: Shipping, store: ControlStore
+) -> None:
+    assert shipping.after(12.0) == 1
+    first = store.snapshots.of("words")[0]
+    assert shipping.after(12.0) == 2
+    assert shipping.stream.vault.manifest(store.snapshots.of("words")[0].id).parent == first.id
+    store.snapshots.mark("words", store.snapshots.of("words")[0].id, SnapshotState.DAMAGED, "lost")
+    shipping.after(12.0)
+    whole = shipping.stream.vault.manifest(store.snapshots.of("words")[0].id)
+    assert (whole.epoch, whole.parent, len(whole.packs)) == (2, None, 1)

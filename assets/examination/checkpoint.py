@@ -1,0 +1,75 @@
+"""Reading the local checkpoint of a stream's primary, or of its last one."""
+
+from pathlib import Path
+
+from configs.stream import StreamDeclaration
+from ft_policies.doctor.facts import CheckpointFacts, Fault
+from resources.control.records import ReplicaRow
+from resources.vault.cut import numbers
+from resources.vault.manifest import Manifest
+from resources.vault.soundness import LZ4
+from resources.vault.state_checks import state_faults, unlike
+from streaming.launching import HOST
+from streaming.observing import StreamSeen
+
+CODEC = "spark.sql.streaming.stateStore.compression.codec"
+
+
+def examine_checkpoint(
+    seen: StreamSeen, declared: StreamDeclaration, shipped: Manifest | None, *, deep: bool
+) -> CheckpointFacts | None:
+    """What is in it; `None` if there is none on this host. `shipped` is its own last snapshot."""
+    row = seen.primary or seen.last_primary
+    folder = None if row is None or row.host != HOST else current_checkpoint(row)
+    if row is None or folder is None:
+        return None
+    # An epoch is planned before it is committed: commits that are read first are never ahead.
+    commits, offsets = _log(folder / "commits"), _log(folder / "offsets")
+    has_metadata = (folder / "metadata").is_file()
+    if not (commits or offsets or has_metadata):
+        return None
+    codec = declared.resources.spark_conf.get(CODEC, LZ4)
+    faults: list[Fault] = []
+    if commits:
+        faults += state_faults(folder, commits[-1], codec=codec)
+    if shipped is not None:
+        known = {fault.path for fault in faults}
+        faults += [one for one in unlike(folder, shipped, deep=deep) if one.path not in known]
+    return CheckpointFacts(
+        where=str(folder),
+        replica=row.id,
+        live=seen.primary is not None,
+        has_metadata=has_metadata,
+        offsets=offsets,
+        commits=commits,
+        state_faults=tuple(faults),
+    )
+
+
+def current_checkpoint(row: ReplicaRow) -> Path | None:
+    """The checkpoint that a replica wrote to last: a secondary that took over has older ones, too."""
+    root = Path(row.folder) / "checkpoints"
+    found = [one for one in root.iterdir() if one.is_dir()] if root.is_dir() else []
+    shown = [one for one in found if not one.name.startswith(".")]
+    return max(shown, key=_written_at, default=None)
+
+
+def _written_at(checkpoint: Path) -> float:
+    try:
+        parts = (checkpoint, checkpoint / "offsets", checkpoint / "commits")
+        return max(part.stat().st_mtime for part in parts if part.exists())
+    except (FileNotFoundError, ValueError):
+        return 0.0
+
+
+def _log(folder: Path) -> tuple[int, ...]:
+    return tuple(sorted(n for n in numbers(folder) if _is_entry(folder / str(n))))
+
+
+def _is_entry(file: Path) -> bool:
+    """Whether it begins with a version, as all that Spark writes there does."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(1) == b"v"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,83 @@
+"""Reading everything that a stream needs to be whole; nothing is written, and a live stream may run on."""
+
+from dataclasses import dataclass
+
+from assets.examination.checkpoint import examine_checkpoint
+from assets.examination.leftovers import examine_leftovers
+from assets.examination.records import examine_records
+from assets.examination.snapshots import examine_snapshots
+from assets.examination.sources import examine_source
+from ft_policies.doctor.diagnosing import diagnose
+from ft_policies.doctor.facts import NOTHING, Examined
+from ft_policies.doctor.findings import Finding, confirmed
+from resources.clock import SYSTEM_CLOCK
+from resources.control.records import ReplicaState
+from streaming.measuring import CAPACITY_SAMPLE
+from streaming.observing import StreamSeen, observe
+from streaming.world import World
+
+AGAIN_SECONDS = 1.0
+ENDED = "ended by the doctor"  # how the reason of a primary begins that a repair has ended
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What was read of a stream, and what is wrong with it, the worst first."""
+
+    examined: Examined
+    findings: list[Finding]
+
+
+def diagnosed(world: World, stream: str, *, deep: bool = False) -> Diagnosis:
+    """Look at a stream; what seems wrong with a live one is looked at again before it is claimed."""
+    seen = examine(world, stream, deep=deep)
+    findings = diagnose(seen)
+    if findings and world.store.replicas.of(stream):
+        SYSTEM_CLOCK.sleep(AGAIN_SECONDS)
+        seen = examine(world, stream, deep=deep)
+        findings = confirmed(findings, diagnose(seen))
+    return Diagnosis(seen, findings)
+
+
+def examine(world: World, stream: str, *, deep: bool = False) -> Examined:
+    """One look at a stream; `deep` reads all bytes of its snapshots."""
+    declared = world.project.stream(stream)
+    seen = observe(world, stream)
+    records = examine_records(world, stream)
+    last = records.last_decided
+    vaulted = examine_snapshots(world, stream, last_decided=last, deep=deep)
+    good = [one.epoch for one in vaulted.snapshots if one.good]
+    first = max(good, default=NOTHING) + 1
+    primary = None if seen.primary is None else seen.primary.id
+    shipped = vaulted.newest_of(_latest_primary(seen))
+    return Examined(
+        stream=stream,
+        guarantee=declared.objective.guarantee,
+        wanted=seen.wanted,
+        primary=primary,
+        ended_by_doctor=primary is None and _ended_by_doctor(seen),
+        checkpoint=examine_checkpoint(seen, declared, shipped, deep=deep),
+        snapshots=vaulted.snapshots,
+        without_manifest=vaulted.without_manifest,
+        records=records,
+        rows_in_all=world.store.epochs.rows_between(stream, 0, last),
+        rows_per_second=_capacity(world, stream),
+        lost_input=examine_source(world, declared, first=first, last=last),
+        leftovers=examine_leftovers(world, stream),
+    )
+
+
+def _latest_primary(seen: StreamSeen) -> str | None:
+    row = seen.primary or seen.last_primary
+    return None if row is None else row.id
+
+
+def _ended_by_doctor(seen: StreamSeen) -> bool:
+    last = seen.last_primary
+    return last is not None and last.state is ReplicaState.FENCED and last.reason.startswith(ENDED)
+
+
+def _capacity(world: World, stream: str) -> float | None:
+    """The most rows a second that the stream was seen to process."""
+    samples = world.store.samples.series(stream, CAPACITY_SAMPLE, limit=1000)
+    return max((sample.value for sample in samples), default=0.0) or None

@@ -1,0 +1,105 @@
+"""Looking for what nobody needs any more: staged files, folders of replicas and drills."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyarrow import fs
+
+from assets.examination.table import examine_table
+from assets.tables import reachable
+from configs.sinks import DeltaSink
+from ft_policies.doctor.facts import Leftover
+from resources.clock import SYSTEM_CLOCK
+from resources.control.records import ReplicaRow
+from streaming.connections import connector, filesystem
+from streaming.launching import HOST, process_of
+from streaming.world import World
+
+DRILL_SECONDS = 3600.0  # no drill takes longer
+_STAGED = re.compile(r"(\d{12})-(.+)-[0-9a-f]{8}")
+_RUN = r"(cli-[0-9a-f]{8}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+
+
+def examine_leftovers(world: World, stream: str) -> tuple[Leftover, ...]:
+    """All of them."""
+    rows = {row.id: row for row in world.store.replicas.of(stream, live=False)}
+    return (
+        *_staged(world, stream, rows),
+        *_replicas(world, stream, rows),
+        *_drills(world, stream),
+    )
+
+
+def _staged(world: World, stream: str, rows: dict[str, ReplicaRow]) -> Iterator[Leftover]:
+    """Folders under `data/` that no commit names, of replicas that have ended.
+
+    One whose epoch the same replica has committed may be named by an older version of the table: it
+    is left over only if the table still names the other one.
+    """
+    if not isinstance(world.project.stream(stream).sink, DeltaSink):
+        return
+    folders = _data_folders(world, stream)
+    written = examine_table(world, stream) if folders else None
+    if written is None:
+        return
+    committed = {folder[:-9] for folder in written.folders}
+    for folder, path in folders.items():
+        match = _STAGED.fullmatch(folder)
+        row = None if match is None else rows.get(match[2])
+        if match is None or row is None or folder in written.folders or not _is_gone(row):
+            continue
+        epoch = int(match[1])
+        if (epoch, row.id) in written.undone:
+            continue  # an older version of the table names it, and a restore may go back to that
+        commit = written.commits.get(epoch)
+        anothers = epoch >= written.first and (commit is None or commit.replica != row.id)
+        if anothers or folder[:-9] in committed:
+            yield Leftover(path=path, of=f"epoch {epoch} of {row.id}", staging=True)
+
+
+def _data_folders(world: World, stream: str) -> dict[str, str]:
+    """The folders under `data/` by name, each with its path as the table's is written."""
+    table = world.project.table_path(stream)
+    connect = connector(world.project.deployment.object_store, world.project.home)
+    files, root = filesystem(table, connect)
+    chosen = fs.FileSelector(f"{root}/data", recursive=False, allow_not_found=True)
+    with reachable(table):
+        found = files.get_file_info(chosen)
+    return {
+        info.base_name: f"{table}/data/{info.base_name}"
+        for info in found
+        if info.type is fs.FileType.Directory
+    }
+
+
+def _replicas(world: World, stream: str, rows: dict[str, ReplicaRow]) -> Iterator[Leftover]:
+    """What the last start should have swept away, and folders that no replica ever had."""
+    started_at = max((row.registered_at for row in rows.values()), default=0.0)
+    for folder in _named(world.project.home / "replicas", rf"{re.escape(stream)}-[0-9a-f]{{8}}"):
+        row = rows.get(folder.name)
+        if row is None:
+            yield Leftover(path=str(folder), of="a replica that the control store does not know")
+        elif _is_gone(row) and row.ended_at is not None and row.ended_at < started_at:
+            for entry in sorted(folder.iterdir()):
+                if entry.is_dir():
+                    yield Leftover(path=str(entry), of=f"{row.id}, which is {row.state}")
+
+
+def _drills(world: World, stream: str) -> Iterator[Leftover]:
+    for folder in _named(world.project.home / "drills", rf"{re.escape(stream)}-{_RUN}"):
+        age = SYSTEM_CLOCK.now() - folder.stat().st_mtime
+        if age > DRILL_SECONDS:
+            yield Leftover(path=str(folder), of="a drill that was cut short")
+
+
+def _named(root: Path, pattern: str) -> list[Path]:
+    found = sorted(root.iterdir()) if root.is_dir() else []
+    return [one for one in found if one.is_dir() and re.fullmatch(pattern, one.name)]
+
+
+def _is_gone(row: ReplicaRow) -> bool:
+    """Whether a replica has ended and its process on this host, where it has one, is gone."""
+    process = process_of(row)
+    alive = process is not None and process.is_alive()
+    return row.state.ended and row.host == HOST and not alive

@@ -1,0 +1,106 @@
+"""Reading a stream's snapshots: manifests, packs and what the catalogue has of them.
+
+Packs are listed after the manifests that name them, and what is gone from a second listing was
+dropped while one looked.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ft_policies.doctor.facts import Fault, SnapshotFacts
+from resources.object_store import ObjectStore
+from resources.vault.manifest import Manifest, PackedFile, SnapshotName, UnusableSnapshotError
+from resources.vault.restoring import wrong_digests
+from streaming.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vaulted:
+    """The snapshots of a stream, newest first, and the manifests of those that have one."""
+
+    snapshots: tuple[SnapshotFacts, ...]
+    without_manifest: tuple[str, ...]
+    manifests: Mapping[str, Manifest]
+
+    def newest_of(self, replica: str | None) -> Manifest | None:
+        """The newest snapshot that a replica has shipped."""
+        found = (self.manifests.get(one.id) for one in self.snapshots if one.replica == replica)
+        return next((one for one in found if one is not None), None)
+
+
+def packs_of(stream: str) -> str:
+    """The prefix of a stream's packs in the object store."""
+    return f"{stream}/packs/"
+
+
+def examine_snapshots(world: World, stream: str, *, last_decided: int, deep: bool) -> Vaulted:
+    """Read every manifest and list every pack; `deep` reads the packs, too."""
+    objects, vault, packs = world.object_store(), world.vault(stream), packs_of(stream)
+    manifests: dict[str, Manifest] = {}
+    unreadable: dict[str, str] = {}
+    for record in vault.list():
+        try:
+            manifests[record.id] = vault.manifest(record.id)
+        except UnusableSnapshotError as error:
+            unreadable[record.id] = str(error)
+    sizes = {one.key.removeprefix(packs): one.size_bytes for one in objects.list(packs)}
+    wrong = _wrong_files(objects, packs, manifests.values(), sizes) if deep else {}
+    rows = {row.id for row in world.store.snapshots.of(stream, available_only=False)}
+    there = [record.name for record in vault.list()]
+
+    def facts(name: SnapshotName) -> SnapshotFacts:
+        manifest = manifests.get(name.id)
+        rows_after = world.store.epochs.rows_between(stream, name.epoch + 1, last_decided)
+        return SnapshotFacts(
+            id=name.id,
+            epoch=name.epoch,
+            replica=name.replica,
+            rows_after=rows_after,
+            unreadable=unreadable.get(name.id, ""),
+            lost_packs=() if manifest is None else _lost(manifest, sizes),
+            pack_faults=() if manifest is None else _faults(manifest, sizes, wrong),
+            catalogued=name.id in rows,
+        )
+
+    known = {name.id for name in there}
+    return Vaulted(
+        snapshots=tuple(facts(n) for n in there if n.id in manifests or n.id in unreadable),
+        without_manifest=tuple(
+            row.id for row in world.store.snapshots.of(stream) if row.id not in known
+        ),
+        manifests=manifests,
+    )
+
+
+def _lost(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(pack for pack in manifest.packs if pack not in sizes)
+
+
+def _faults(
+    manifest: Manifest, sizes: Mapping[str, int], wrong: Mapping[PackedFile, str]
+) -> tuple[Fault, ...]:
+    lengths = [
+        Fault(f"pack {pack}", f"it has {sizes[pack]} bytes, not {size}")
+        for pack, size in manifest.packs.items()
+        if sizes.get(pack, size) != size
+    ]
+    digests = [Fault(f"pack {f.pack}", wrong[f]) for f in manifest.files if f in wrong]
+    return tuple(lengths + digests)
+
+
+def _wrong_files(
+    objects: ObjectStore, packs: str, manifests: Iterable[Manifest], sizes: Mapping[str, int]
+) -> dict[PackedFile, str]:
+    """The packed files that are not as they were; many manifests name one pack, it is read once."""
+    by_pack: dict[str, set[PackedFile]] = defaultdict(set)
+    for manifest in manifests:
+        for file in manifest.files:
+            if file.pack in sizes:
+                by_pack[file.pack].add(file)
+    wrong: dict[PackedFile, str] = {}
+    for files in by_pack.values():
+        if wrong_digests(objects, packs, files):
+            told = {file: wrong_digests(objects, packs, [file]) for file in files}
+            wrong |= {file: problems[0] for file, problems in told.items() if problems}
+    return wrong

@@ -1,0 +1,29 @@
+"""Whether the source still has what a recovery would read again."""
+
+import pyarrow as pa
+
+from configs.sources import FilesSource as FilesDeclaration
+from configs.stream import StreamDeclaration
+from ft_policies.doctor.facts import LostInput
+from streaming.connections import connector, filesystem
+from streaming.launching import located
+from streaming.sources.files import FilesSource
+from streaming.world import World
+
+
+def examine_source(
+    world: World, declared: StreamDeclaration, *, first: int, last: int
+) -> tuple[LostInput, ...]:
+    """The files of these epochs that are gone or changed; a source that computes has everything."""
+    source = located(world.project, declared).source
+    if not isinstance(source, FilesDeclaration) or first > last:
+        return ()
+    connect = connector(world.project.deployment.object_store, world.project.home)
+    files, root = filesystem(source.path, connect)
+    reader = FilesSource(source, pa.schema([]), files, root, set)
+    return tuple(
+        LostInput(epoch=epoch.epoch, rows=epoch.rows, file=file["name"], reason=reason)
+        for epoch in world.store.epochs.between(declared.name, first, last)
+        for file in epoch.input["files"]
+        if (reason := reader.fault(file)) is not None
+    )

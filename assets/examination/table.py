@@ -1,0 +1,85 @@
+"""Reading the output table: which epochs it has, by whom, and how many rows of each."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from assets.tables import AUDITED_EPOCHS, open_table, reachable
+from configs.sinks import DeltaSink
+from ft_policies.doctor.facts import NOTHING, TableCommit
+from streaming.sinks.lineage import EPOCH, STREAM, epoch_commits, writer
+from streaming.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """The newest epochs in the output table; of those before `first` its history tells nothing.
+
+    `folders` are those that the table names in `data/`: the sink makes one for each epoch. `undone` are
+    the epochs that a restore has taken back, each with the replica that had committed it.
+    """
+
+    newest: int = NOTHING
+    first: int = 0
+    commits: Mapping[int, TableCommit]
+    folders: frozenset[str] = frozenset()
+    undone: frozenset[tuple[int, str]] = frozenset()
+
+
+def examine_table(world: World, stream: str) -> Written | None:
+    """What is written; `None` if the stream's sink is no table."""
+    if not isinstance(world.project.stream(stream).sink, DeltaSink):
+        return None
+    table = open_table(world, stream)
+    if table is None:
+        return Written(commits={})
+    with reachable(table.table_uri):
+        history = table.history(2 * AUDITED_EPOCHS)
+        version = table.transaction_version(writer(stream, world.store.histories.current(stream)))
+        rows = _rows_by_folder(table)
+    newest = NOTHING if version is None else version
+    lines = {int(line["version"]): line for line in history}
+    commits = list(epoch_commits(history, stream))
+    ours = {one.epoch: lines[one.version] for one in commits if not one.whole_past}
+    copied = max((one.epoch for one in commits if one.whole_past), default=-1)
+    whole = any(line["version"] == 0 for line in history)
+    counted = {one.version for one in commits}
+    return Written(
+        newest=newest,
+        first=copied + 1 if whole else min(ours, default=newest + 1),
+        undone=frozenset(
+            (int(line[EPOCH]), str(line.get("holdfast.replica")))
+            for number, line in lines.items()
+            if number not in counted and line.get(STREAM) == stream and EPOCH in line
+        ),
+        commits={
+            epoch: TableCommit(
+                epoch=epoch,
+                replica=line.get("holdfast.replica", ""),
+                token=int(line.get("holdfast.token", 0)),
+                rows=_rows(rows, epoch),
+                digest=line.get("holdfast.digest", ""),
+            )
+            for epoch, line in ours.items()
+        },
+        folders=frozenset(rows),
+    )
+
+
+def _rows_by_folder(table: DeltaTable) -> dict[str, int]:
+    found: dict[str, int] = defaultdict(int)
+    files = pa.table(table.get_add_actions(flatten=True)).select(["path", "num_records"])
+    for file in files.to_pylist():
+        parts = file["path"].split("/")
+        if parts[0] == "data" and len(parts) > 2:
+            found[parts[1]] += file["num_records"] or 0
+    return dict(found)
+
+
+def _rows(rows: Mapping[str, int], epoch: int) -> int | None:
+    """The rows of one epoch; `None` if its files were merged with others'."""
+    found = [count for folder, count in rows.items() if folder.startswith(f"{epoch:012d}-")]
+    return sum(found) if found else None

@@ -1,0 +1,41 @@
+"""What is left over and only costs room."""
+
+from collections.abc import Iterator
+
+from ft_policies.doctor.facts import Examined
+from ft_policies.doctor.findings import Finding, FindingKind, Repair, RepairKind, Severity
+from ft_policies.doctor.snapshots import UNDO
+
+SHOWN_FOLDERS = 3
+
+
+def leftover_findings(seen: Examined) -> Iterator[Finding]:
+    """Staged files as one finding, each other folder as one of its own."""
+    staged = [one for one in seen.leftovers if one.staging]
+    if staged:
+        shown = ", ".join(one.path.rsplit("/", 1)[1] for one in staged[:SHOWN_FOLDERS])
+        rest = f" and {len(staged) - SHOWN_FOLDERS} more" if len(staged) > SHOWN_FOLDERS else ""
+        yield _finding(
+            FindingKind.LEFTOVER_STAGING,
+            staged[0].path.rsplit("/", 1)[0],
+            f"no commit names {shown}{rest}, and their replicas have ended",
+        )
+    for one in seen.leftovers:
+        if not one.staging:
+            yield _finding(FindingKind.LEFTOVER_FOLDER, one.path, f"left over from {one.of}")
+
+
+def _finding(kind: FindingKind, where: str, evidence: str) -> Finding:
+    return Finding(
+        kind=kind,
+        severity=Severity.NOTE,
+        where=where,
+        evidence=evidence,
+        repairs=(
+            Repair(
+                kind=RepairKind.SET_ASIDE_LEFTOVERS,
+                does="sets the folder aside",
+                undo=UNDO,
+            ),
+        ),
+    )

@@ -1,0 +1,132 @@
+"""Where epoch log, ledger, output table and source do not agree."""
+
+from collections.abc import Iterator
+
+from ft_policies.doctor.costing import replay_from
+from ft_policies.doctor.facts import Examined
+from ft_policies.doctor.findings import (
+    Finding,
+    FindingKind,
+    Repair,
+    RepairKind,
+    Severity,
+    epochs_told,
+)
+from ft_policies.doctor.snapshots import UNDO, ship_snapshot
+from ft_policies.tiers import Guarantee
+
+SHOWN_FILES = 5
+NO_REPAIR = "no repair is known: restore the control store from a backup"
+
+
+def record_findings(seen: Examined) -> Iterator[Finding]:
+    """All that is wrong between epoch log, ledger and table."""
+    records = seen.records
+    if records.undecided:
+        yield _broken(FindingKind.HOLE_IN_EPOCH_LOG, "epoch log", NO_REPAIR, records.undecided)
+    if records.unknown:
+        told = f"in the ledger and not in the epoch log; {NO_REPAIR}"
+        yield _broken(FindingKind.ENTRY_WITHOUT_EPOCH, "ledger", told, records.unknown)
+    if records.missing:
+        told = f"the ledger goes up to epoch {records.last_entered}; {NO_REPAIR}"
+        yield _broken(FindingKind.HOLE_IN_LEDGER, "ledger", told, records.missing)
+    yield from _not_entered(seen)
+    if records.unwritten:
+        yield _not_written(seen)
+
+
+def source_findings(seen: Examined) -> Iterator[Finding]:
+    """Input that a recovery would read again and cannot."""
+    if not seen.lost_input:
+        return
+    epochs = sorted({one.epoch for one in seen.lost_input})
+    rows = sum({one.epoch: one.rows for one in seen.lost_input}.values())
+    files = [f"{one.file} {one.reason}" for one in seen.lost_input[:SHOWN_FILES]]
+    more = len(seen.lost_input) - len(files)
+    told = "; ".join(files) + (f"; and {more} more" if more else "")
+    covered = seen.primary is not None and seen.records.last_entered >= epochs[-1]
+    yield Finding(
+        kind=FindingKind.SOURCE_EXPIRED,
+        severity=Severity.CRITICAL,
+        where="source",
+        evidence=f"{told}. {_loss(seen, rows)}",
+        epochs=tuple(epochs),
+        repairs=(ship_snapshot(),) if covered else (),
+    )
+
+
+def _loss(seen: Examined, rows: int) -> str:
+    told = f"{rows} rows of these epochs cannot be computed again from the newest good snapshot"
+    if seen.guarantee is Guarantee.GAP:
+        return (
+            f"{told}; the stream's guarantee `gap` allows to skip them, but no repair does that yet"
+        )
+    return f"{told}; put the files back as they were"
+
+
+def _broken(kind: FindingKind, where: str, told: str, epochs: tuple[int, ...]) -> Finding:
+    return Finding(kind=kind, severity=Severity.CRITICAL, where=where, evidence=told, epochs=epochs)
+
+
+def _not_entered(seen: Examined) -> Iterator[Finding]:
+    """The newest epoch of a replica that died between table and ledger is entered by the next one."""
+    records = seen.records
+    heals = {records.newest_written} if records.newest_written > records.last_entered else set()
+    mendable = [one for one in records.unentered if one.rows is not None]
+    lost = [one for one in records.unentered if one.rows is None]
+    known = tuple(one.epoch for one in mendable)
+    if known:
+        healing = heals.issuperset(known)
+        told = "the table has them with digest, replica and rows, the ledger does not"
+        yield Finding(
+            kind=FindingKind.WRITTEN_NOT_ENTERED,
+            severity=Severity.NOTE if healing else Severity.CRITICAL,
+            where="ledger",
+            evidence=f"{told}; the next replica enters it by itself" if healing else told,
+            epochs=known,
+            repairs=(_enter(known),),
+        )
+    if lost:
+        told = f"the table's files were merged, so their rows are not known; {NO_REPAIR}"
+        epochs = tuple(one.epoch for one in lost)
+        yield _broken(FindingKind.WRITTEN_NOT_ENTERED, "merged table", told, epochs)
+
+
+def _enter(epochs: tuple[int, ...]) -> Repair:
+    return Repair(
+        kind=RepairKind.ENTER_EPOCHS,
+        does=f"enters {epochs_told(epochs)} into the ledger as the table's own commits tell",
+        undo="--undo withdraws the entries",
+    )
+
+
+def _not_written(seen: Examined) -> Finding:
+    """A replay writes them if they are all after what the table has."""
+    records, first = seen.records, min(seen.records.unwritten)
+    told = f"the table ends at epoch {records.newest_written}"
+    repairs: tuple[Repair, ...] = ()
+    if first <= records.newest_written:
+        told += "; epochs in its middle cannot be added: restore the table from a backup"
+    elif seen.wanted or seen.primary is not None:
+        told += f"; `holdfast stop {seen.stream}`, and a repair is offered"
+    else:
+        repairs = (_replay_output(seen, first),)
+    return Finding(
+        kind=FindingKind.ENTERED_NOT_WRITTEN,
+        severity=Severity.CRITICAL,
+        where="output table",
+        evidence=told,
+        epochs=records.unwritten,
+        repairs=repairs,
+    )
+
+
+def _replay_output(seen: Examined, first: int) -> Repair:
+    start = next((one for one in seen.snapshots if one.good and one.epoch < first), None)
+    return Repair(
+        kind=RepairKind.REPLAY_OUTPUT,
+        does=f"sets aside the snapshots from epoch {first} on, so that the next start computes "
+        "these epochs again and writes them",
+        cost=replay_from(seen, start),
+        undo=UNDO,
+    )

@@ -1,0 +1,222 @@
+"""The repair playbook: from what is seen and what was chosen to the one step that is safe now.
+
+There is no program counter: what is mended is no longer found, so whoever looks next goes on from
+there. The ledger comes first, because a replica refuses to go on past what is missing in it, and
+the stream last, because it then starts from what is left.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ft_policies.doctor.facts import Examined, TableCommit
+from ft_policies.doctor.findings import Finding, FindingKind, RepairKind, epochs_told
+
+
+@dataclass(frozen=True, slots=True)
+class EnterEpochs:
+    """Enter epochs into the ledger, as the table's own commits tell."""
+
+    commits: tuple[TableCommit, ...]
+
+    @property
+    def does(self) -> str:
+        """It in a sentence."""
+        return f"enters {epochs_told([one.epoch for one in self.commits])} into the ledger"
+
+
+@dataclass(frozen=True, slots=True)
+class EndPrimary:
+    """Take lease and slot from a primary whose checkpoint is damaged; it leaves when it reads so."""
+
+    primary: str
+
+    @property
+    def does(self) -> str:
+        """It in a sentence."""
+        return f"takes lease and slot from {self.primary}"
+
+
+@dataclass(frozen=True, slots=True)
+class SetAsideSnapshots:
+    """Move manifests, and the packs that nobody else names, to where nobody restores them."""
+
+    snapshots: tuple[str, ...]
+
+    @property
+    def does(self) -> str:
+        """It in a sentence."""
+        return f"sets aside snapshot {', '.join(self.snapshots)}"
+
+
+@dataclass(frozen=True, slots=True)
+class EnterSnapshots:
+    """Enter snapshots into the catalogue, from their manifests."""
+
+    snapshots: tuple[str, ...]
+
+    @property
+    def does(self) -> str:
+        """It in a sentence."""
+        return f"enters snapshot {', '.join(self.snapshots)} into the catalogue"
+
+
+@dataclass(frozen=True, slots=True)
+class MarkSnapshots:
+    """Mark snapshots as damaged in the catalogue: their manifests are gone."""
+
+    snapshots: tuple[str, ...]
+
+    @property
+    def does(self) -> str:
+        """It in a sentence."""
+        return f"marks snapshot {', '.join(self.snapshots)} as damaged in the catalogue"
+
+
+@dataclass(frozen=True, slots=True)
+class SetAsideLeftovers:
+    """Move folders that nobody needs to where nobody stumbles over them."""
+
+    paths: tuple[str, ...]
+
+    @property
+    def does(self) -> str:
+        """It in a sentence."""
+        return f"sets aside {', '.join(self.paths)}"
+
+
+@dataclass(frozen=True, slots=True)
+class BringBack:
+    """Have the recover playbook bring the stream back."""
+
+    @property
+    def does(self) -> str:
+        """It in a sentence."""
+        return "brings the stream back from the newest good snapshot, as `holdfast recover` does"
+
+
+@dataclass(frozen=True, slots=True)
+class ShipSnapshot:
+    """Have the live primary ship a snapshot now, and wait for it."""
+
+    @property
+    def does(self) -> str:
+        """It in a sentence."""
+        return "has the primary ship a snapshot, and waits for it"
+
+
+Step: TypeAlias = (
+    EnterEpochs
+    | EndPrimary
+    | SetAsideSnapshots
+    | EnterSnapshots
+    | MarkSnapshots
+    | SetAsideLeftovers
+    | BringBack
+    | ShipSnapshot
+)
+Due: TypeAlias = dict[RepairKind, list[Finding]]
+
+
+def next_step(
+    seen: Examined, findings: Sequence[Finding], chosen: RepairKind | None
+) -> Step | None:
+    """What comes next; `None` when what was chosen, or the best repair of each finding, is done."""
+    due = due_repairs(findings, chosen)
+    for decide in _IN_ORDER:
+        step = decide(seen, due)
+        if step is not None:
+            return step
+    return None
+
+
+def due_repairs(findings: Sequence[Finding], chosen: RepairKind | None) -> Due:
+    """The findings that each repair is for; without a choice each finding gets its best."""
+    due: Due = {}
+    for finding in findings:
+        offered = [repair.kind for repair in finding.repairs]
+        for kind in offered[:1] if chosen is None else [k for k in offered if k is chosen]:
+            due.setdefault(kind, []).append(finding)
+    return due
+
+
+def plan(seen: Examined, findings: Sequence[Finding], chosen: RepairKind | None) -> list[Step]:
+    """The steps from here on, as far as one look can tell."""
+    due = due_repairs(findings, chosen)
+    steps = [step for decide in _IN_ORDER if (step := decide(seen, due)) is not None]
+    ends = any(isinstance(step, EndPrimary) for step in steps)
+    return [*steps, BringBack()] if ends and seen.wanted else steps
+
+
+def _enter_epochs(seen: Examined, due: Due) -> Step | None:
+    epochs = {epoch for one in due.get(RepairKind.ENTER_EPOCHS, ()) for epoch in one.epochs}
+    commits = tuple(one for one in seen.records.unentered if one.epoch in epochs)
+    return EnterEpochs(commits) if commits else None
+
+
+def _end_primary(seen: Examined, due: Due) -> Step | None:
+    if seen.primary is None or RepairKind.RESTART_PRIMARY not in due:
+        return None
+    return EndPrimary(seen.primary)
+
+
+def _set_aside_snapshots(seen: Examined, due: Due) -> Step | None:
+    """The unusable ones; those that hide what has to be written again; a shipper's own foundations."""
+    unusable = [one for one in seen.snapshots if not one.good]
+    going: set[str] = set()
+    if RepairKind.REBUILD_STATE in due:
+        going |= {one.id for one in unusable}
+    if RepairKind.SHIP_SNAPSHOT in due:
+        going |= {one.id for one in unusable if one.replica == seen.primary}
+    found = {one.where for one in due.get(RepairKind.SET_ASIDE_SNAPSHOTS, ())}
+    going |= {one.id for one in unusable if f"snapshot {one.id}" in found}
+    if RepairKind.REPLAY_OUTPUT in due:
+        first = min(seen.records.unwritten, default=seen.records.last_decided + 1)
+        going |= {one.id for one in seen.snapshots if one.epoch >= first}
+    ordered = tuple(one.id for one in seen.snapshots if one.id in going)
+    return SetAsideSnapshots(ordered) if ordered else None
+
+
+def _enter_snapshots(seen: Examined, due: Due) -> Step | None:
+    ids = _snapshots_of(due, RepairKind.ENTER_SNAPSHOTS)
+    return EnterSnapshots(ids) if ids else None
+
+
+def _mark_snapshots(seen: Examined, due: Due) -> Step | None:
+    ids = _snapshots_of(due, RepairKind.MARK_SNAPSHOTS)
+    return MarkSnapshots(ids) if ids else None
+
+
+def _snapshots_of(due: Due, kind: RepairKind) -> tuple[str, ...]:
+    return tuple(one.where.removeprefix("snapshot ") for one in due.get(kind, ()))
+
+
+def _set_aside_leftovers(seen: Examined, due: Due) -> Step | None:
+    found = due.get(RepairKind.SET_ASIDE_LEFTOVERS, ())
+    staged = any(one.kind is FindingKind.LEFTOVER_STAGING for one in found)
+    folders = {one.where for one in found}
+    paths = tuple(
+        one.path for one in seen.leftovers if (staged if one.staging else one.path in folders)
+    )
+    return SetAsideLeftovers(paths) if paths else None
+
+
+def _bring_back(seen: Examined, due: Due) -> Step | None:
+    """Only what a repair has ended: a stream that failed by itself is the recovery sensor's."""
+    return BringBack() if seen.wanted and seen.ended_by_doctor else None
+
+
+def _ship_snapshot(seen: Examined, due: Due) -> Step | None:
+    return ShipSnapshot() if RepairKind.SHIP_SNAPSHOT in due else None
+
+
+_IN_ORDER: tuple[Callable[[Examined, Due], Step | None], ...] = (
+    _enter_epochs,
+    _end_primary,
+    _set_aside_snapshots,
+    _enter_snapshots,
+    _mark_snapshots,
+    _set_aside_leftovers,
+    _bring_back,
+    _ship_snapshot,
+)

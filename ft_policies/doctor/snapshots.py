@@ -1,0 +1,124 @@
+"""What is wrong with a stream's snapshots, and with what the catalogue says of them."""
+
+from collections.abc import Iterator
+
+from ft_policies.doctor.costing import extra_replay, replay_from
+from ft_policies.doctor.facts import Examined, SnapshotFacts
+from ft_policies.doctor.findings import Finding, FindingKind, Repair, RepairKind, Severity
+
+SHOWN_FAULTS = 3
+UNDO = "--undo puts them back, until --confirm deletes them"
+
+
+def snapshot_findings(seen: Examined) -> Iterator[Finding]:
+    """All that is wrong with manifests, packs and catalogue."""
+    for one in seen.snapshots:
+        if not one.good:
+            yield _unusable(seen, one)
+        elif not one.catalogued:
+            yield _without_row(one)
+    for snapshot in seen.without_manifest:
+        yield _without_manifest(snapshot)
+    if seen.newest_good is None and (seen.snapshots or seen.without_manifest):
+        yield _no_snapshot(seen)
+
+
+def _unusable(seen: Examined, one: SnapshotFacts) -> Finding:
+    kind, evidence = _fault(one)
+    none_left = seen.newest_good is None
+    return Finding(
+        kind=kind,
+        severity=Severity.CRITICAL if none_left else Severity.WARNING,
+        where=f"snapshot {one.id}",
+        evidence=evidence,
+        repairs=(_set_aside(seen, one),),
+    )
+
+
+def _fault(one: SnapshotFacts) -> tuple[FindingKind, str]:
+    if one.unreadable:
+        return FindingKind.MANIFEST_UNREADABLE, one.unreadable
+    if one.lost_packs:
+        return FindingKind.PACK_GONE, "not in the object store: " + ", ".join(one.lost_packs)
+    told = [f"{fault.path}: {fault.reason}" for fault in one.pack_faults[:SHOWN_FAULTS]]
+    more = len(one.pack_faults) - len(told)
+    return FindingKind.PACK_DAMAGED, "; ".join(told) + (f"; and {more} more" if more else "")
+
+
+def _set_aside(seen: Examined, one: SnapshotFacts) -> Repair:
+    does = "sets it aside, so that a restore takes the one before at once"
+    if one.replica == seen.primary:
+        does += "; the next one that the primary ships is whole again"
+    return Repair(
+        kind=RepairKind.SET_ASIDE_SNAPSHOTS, does=does, cost=extra_replay(seen, one), undo=UNDO
+    )
+
+
+def _without_row(one: SnapshotFacts) -> Finding:
+    return Finding(
+        kind=FindingKind.MANIFEST_WITHOUT_ROW,
+        severity=Severity.NOTE,
+        where=f"snapshot {one.id}",
+        evidence="its manifest can be read, and the catalogue has no row of it",
+        repairs=(
+            Repair(
+                kind=RepairKind.ENTER_SNAPSHOTS,
+                does="enters it into the catalogue, from its manifest",
+                undo="--undo removes the row",
+            ),
+        ),
+    )
+
+
+def _without_manifest(snapshot: str) -> Finding:
+    return Finding(
+        kind=FindingKind.ROW_WITHOUT_MANIFEST,
+        severity=Severity.WARNING,
+        where=f"snapshot {snapshot}",
+        evidence="the catalogue has it as available, and there is no such manifest",
+        repairs=(
+            Repair(
+                kind=RepairKind.MARK_SNAPSHOTS,
+                does="marks it as damaged in the catalogue",
+                undo="--undo marks it as it was",
+            ),
+        ),
+    )
+
+
+def _no_snapshot(seen: Examined) -> Finding:
+    readable = not seen.lost_input
+    told = "the source still has all of their input" if readable else "and input of them is lost"
+    return Finding(
+        kind=FindingKind.NO_SNAPSHOT,
+        severity=Severity.WARNING if readable else Severity.CRITICAL,
+        where="object store",
+        evidence=f"{seen.records.last_decided + 1} epochs with {seen.rows_in_all} rows would be "
+        f"replayed; {told}",
+        repairs=_without_snapshot(seen, readable=readable),
+    )
+
+
+def _without_snapshot(seen: Examined, *, readable: bool) -> tuple[Repair, ...]:
+    """A live primary still has the state; without one the epoch log has it, if the source has."""
+    if seen.primary is not None:
+        return (ship_snapshot(),)
+    if not readable:
+        return ()
+    rebuild = Repair(
+        kind=RepairKind.REBUILD_STATE,
+        does="sets the unusable snapshots aside and rebuilds the state from the epoch log alone: the "
+        "next start replays every epoch, and puts none out twice",
+        cost=replay_from(seen, None),
+        undo=UNDO,
+    )
+    return (rebuild,)
+
+
+def ship_snapshot() -> Repair:
+    """What helps while a primary still has the state."""
+    return Repair(
+        kind=RepairKind.SHIP_SNAPSHOT,
+        does="has the live primary ship a snapshot now: then nothing before it is read again",
+        undo="nothing to undo: a snapshot more does no harm",
+    )

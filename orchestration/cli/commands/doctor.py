@@ -1,0 +1,211 @@
+"""`holdfast doctor`: what is wrong with a stream's snapshots, records, source and checkpoint, and its repair."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ft_policies.doctor.findings import RepairKind, Severity, worst
+from orchestration.asking import ALL, repair_named
+from orchestration.cli import words
+from orchestration.cli.findings import findings_table
+from orchestration.cli.stepping import Told, carry_out
+from orchestration.cli.storage import storage
+from orchestration.cli.terminal import DONE, NOTE, JsonOption, Stream, Terminal, terminal
+
+if TYPE_CHECKING:
+    from assets.examination.examining import Diagnosis
+    from orchestration.playbooks.performing import Performed
+    from streaming.world import World
+
+EXIT_CODES = {None: 0, Severity.NOTE: 0, Severity.WARNING: 3, Severity.CRITICAL: 4}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the command line this command."""
+    app.command(
+        epilog="Examples:  holdfast doctor word_count --deep  ·  "
+        "holdfast doctor word_count --repair all --dry-run  ·  "
+        "holdfast doctor word_count --undo cli-1f0c9a2e"
+    )(doctor)
+
+
+def doctor(
+    ctx: typer.Context,
+    *,
+    stream: Stream,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Read all bytes of all snapshots, too.")
+    ] = False,
+    repair: Annotated[
+        str | None,
+        typer.Option(
+            "--repair",
+            metavar="KIND",
+            show_default=False,
+            help=f"Apply a repair: {ALL} (the best of each finding), {', '.join(RepairKind)}.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what --repair would do.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a repair.")] = False,
+    confirm: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", show_default=False, help="Delete what a repair has set aside."),
+    ] = None,
+    undo: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", show_default=False, help="Take a repair back."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look for what is wrong with a stream, with evidence, and mend it without deleting anything by hand.
+
+    It reads checkpoint, snapshots, epoch log, ledger, output table and source, also while the stream
+    runs. Leaves with 0 if all is well or only worth a note, with 3 if there are warnings and with 4 if
+    something is critical; with 1 if it failed. What a repair removes is kept until --confirm.
+    """
+    if sum(one is not None for one in (repair, confirm, undo)) > 1:
+        raise typer.BadParameter("give one of --repair, --confirm and --undo")
+    if repair is None and (dry_run or yes):
+        raise typer.BadParameter("--dry-run and --yes go with --repair")
+    if repair is not None and as_json and not (dry_run or yes):
+        raise typer.BadParameter("with --json nobody is asked: give --yes or --dry-run")
+    tell = terminal(ctx)
+    with storage(tell, stream) as world:
+        if confirm is not None or undo is not None:
+            _settle(tell, world, stream, confirm, undo, as_json=as_json)
+        elif repair is None:
+            _examine(tell, world, stream, deep=deep, as_json=as_json)
+        else:
+            kind = repair_named(repair)
+            found = _diagnosed(tell, world, stream, deep=deep)
+            if dry_run:
+                _show_plan(tell, found, kind, as_json=as_json)
+            else:
+                _demand_consent(tell, found, kind, yes=yes)
+                _repair(tell, world, stream, kind, deep=deep, as_json=as_json)
+
+
+def _examine(tell: Terminal, world: "World", stream: str, *, deep: bool, as_json: bool) -> None:
+    found = _diagnosed(tell, world, stream, deep=deep)
+    if as_json:
+        tell.json(_facts(world, found))
+    else:
+        _show(tell, world, found)
+    raise typer.Exit(EXIT_CODES[worst(found.findings)])
+
+
+def _diagnosed(tell: Terminal, world: "World", stream: str, *, deep: bool) -> "Diagnosis":
+    from assets.examination.examining import diagnosed
+
+    with tell.working(f"examining {stream}"):
+        return diagnosed(world, stream, deep=deep)
+
+
+def _facts(world: "World", found: "Diagnosis") -> dict[str, Any]:
+    from orchestration.playbooks.aside import runs_aside
+
+    stream, severity = found.examined.stream, worst(found.findings)
+    return {
+        "stream": stream,
+        "severity": severity,
+        "findings": [{**asdict(one), "told": one.kind.told} for one in found.findings],
+        "aside": runs_aside(world, stream),
+    }
+
+
+def _show(tell: Terminal, world: "World", found: "Diagnosis") -> None:
+    from orchestration.playbooks.aside import runs_aside
+
+    stream = found.examined.stream
+    if found.findings:
+        tell.out.print(findings_table(found.findings))
+        tell.out.print(f"{NOTE} {words.plural(len(found.findings), 'finding')}")
+    else:
+        tell.out.print(f"{DONE} {escape(stream)}: all well")
+    for run in runs_aside(world, stream):
+        tell.out.print(
+            f"{NOTE} {run} has set something aside: --confirm {run} deletes it, --undo {run} puts it back"
+        )
+
+
+def _show_plan(
+    tell: Terminal, found: "Diagnosis", kind: RepairKind | None, *, as_json: bool
+) -> None:
+    from orchestration.playbooks.repair import repair_plan
+
+    steps = [{"step": type(step).__name__, "does": step.does} for step in repair_plan(found, kind)]
+    if as_json:
+        tell.json({"stream": found.examined.stream, "steps": steps})
+        return
+    table = Table.grid(padding=(0, 2))
+    for number, step in enumerate(steps, 1):
+        table.add_row(f"{number}.", step["step"], escape(step["does"]))
+    tell.out.print(table if steps else f"{DONE} nothing to do")
+
+
+def _demand_consent(
+    tell: Terminal, found: "Diagnosis", kind: RepairKind | None, *, yes: bool
+) -> None:
+    from orchestration.playbooks.repair import repair_plan
+
+    steps = repair_plan(found, kind)
+    if yes or not steps:
+        return
+    _show_plan(tell, found, kind, as_json=False)
+    typer.confirm("Do that?", abort=True)
+
+
+def _repair(
+    tell: Terminal,
+    world: "World",
+    stream: str,
+    kind: RepairKind | None,
+    *,
+    deep: bool,
+    as_json: bool,
+) -> None:
+    from orchestration.playbooks.repair import Repairing
+
+    def steps(world: "World", name: str, run: str) -> "Iterator[Performed[Any]]":
+        return Repairing(world=world, stream=name, run=run, chosen=kind, deep=deep).steps()
+
+    console = None if as_json else tell.out
+    (told,) = carry_out(world, [stream], steps, console, nothing_to_do="needs no repair")
+    left = _diagnosed(tell, world, stream, deep=deep)
+    if as_json:
+        tell.json({**told.facts(), "left": _facts(world, left)})
+    else:
+        _show(tell, world, left)
+    raise typer.Exit(_code(told, left))
+
+
+def _code(told: Told, left: "Diagnosis") -> int:
+    return 1 if told.error is not None else EXIT_CODES[worst(left.findings)]
+
+
+def _settle(
+    tell: Terminal,
+    world: "World",
+    stream: str,
+    confirm: str | None,
+    undo: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    from orchestration.playbooks.aside import Aside, told
+
+    run = confirm or undo or ""
+    aside = Aside(world, stream, run)
+    counts = told(aside.confirm() if undo is None else aside.undo())
+    if as_json:
+        tell.json({"stream": stream, "run": run, "undone": undo is not None, **counts})
+        return
+    parts = [f"{number} {name.replace('_', ' ')}" for name, number in counts.items() if number]
+    what = "is as it was" if undo is not None else "is gone for good"
+    tell.out.print(f"{DONE} what {run} has done {what}: {', '.join(parts) or 'nothing'}")

@@ -1,0 +1,217 @@
+"""What a repair has set aside or written, kept until somebody confirms it or takes it back.
+
+A record in the object store says what was where. It is written before anything is done, so whatever
+a run that died has come to can be undone; and it goes last, so that an undoing that died can be
+repeated.
+"""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyarrow import fs
+
+from configs.sinks import DeltaSink
+from ft_policies.doctor.facts import TableCommit
+from ft_policies.errors import PermanentError
+from resources.control.records import SnapshotState
+from resources.object_store import ObjectStore
+from resources.s3_errors import MissingObjectError
+from streaming.connections import connector, filesystem
+from streaming.world import World
+
+RECORD = "record.json"
+COPY_BYTES = 64 << 20
+
+
+@dataclass(slots=True)
+class Record:
+    """Objects and folders as they were named, rows of the catalogue as they were, epochs entered."""
+
+    objects: list[str] = field(default_factory=list)
+    folders: dict[str, str] = field(default_factory=dict)
+    rows: dict[str, dict[str, str] | None] = field(default_factory=dict)
+    epochs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """What one run has set aside of one stream."""
+
+    world: World
+    stream: str
+    run: str
+
+    def set_objects(self, keys: Sequence[str]) -> int:
+        """Move objects, in this order; copies are there before the first one goes."""
+        self._note(lambda record: record.objects.extend(k for k in keys if k not in record.objects))
+        objects = self.world.object_store()
+        copied = [key for key in keys if _copy(objects, key, self._kept(key))]
+        for key in copied:
+            objects.delete([key])
+        return len(copied)
+
+    def set_folders(self, paths: Sequence[str]) -> int:
+        """Move folders; one that is gone was moved before."""
+        targets = {path: self._target(path) for path in paths}
+        self._note(lambda record: record.folders.update(targets))
+        return sum(self._move(path, target) for path, target in targets.items())
+
+    def keep_rows(self, snapshots: Iterable[str]) -> None:
+        """Note what the catalogue says of snapshots, before that is changed."""
+        known = {one: self.world.store.snapshots.get(self.stream, one) for one in snapshots}
+        was = {
+            one: None if row is None else {"state": row.state.value, "reason": row.reason}
+            for one, row in known.items()
+        }
+        self._note(lambda record: record.rows.update({**was, **record.rows}))
+
+    def keep_epochs(self, commits: Iterable[TableCommit]) -> None:
+        """Note which epochs are about to be entered into the ledger, and for whom."""
+        entered = {str(one.epoch): one.replica for one in commits}
+        self._note(lambda record: record.epochs.update(entered))
+
+    def undo(self) -> Record:
+        """Put everything back where and as it was; what is there again meanwhile is left alone."""
+        record, objects, store = self._known(), self.world.object_store(), self.world.store
+        for key in reversed(record.objects):  # a manifest comes after its packs
+            if _size(objects, key) is None:
+                _copy(objects, self._kept(key), key)
+        for path, target in record.folders.items():
+            self._move(target, path)
+        for snapshot, was in record.rows.items():
+            if was is None:
+                store.snapshots.forget(self.stream, snapshot)
+            else:
+                state, reason = SnapshotState(was["state"]), was["reason"]
+                store.snapshots.mark(self.stream, snapshot, state, reason)
+        for epoch, replica in record.epochs.items():
+            store.auditing.withdraw(self.stream, int(epoch), replica)
+        self._let_go(record)
+        return record
+
+    def confirm(self) -> Record:
+        """Delete what was set aside, for good."""
+        record = self._known()
+        self._let_go(record)
+        return record
+
+    def _let_go(self, record: Record) -> None:
+        for target in record.folders.values():
+            files, path = self._filesystem(target)
+            if _is_there(files, path):
+                files.delete_dir(path)
+        shutil.rmtree(self._local, ignore_errors=True)
+        objects = self.world.object_store()
+        kept = [one.key for one in objects.list(self._prefix) if one.key != self._record]
+        objects.delete(kept)
+        objects.delete([self._record])
+
+    def _known(self) -> Record:
+        record = self._read()
+        if record is None:
+            runs = ", ".join(runs_aside(self.world, self.stream)) or "none"
+            raise PermanentError(
+                f"the run {self.run} has set nothing of {self.stream} aside",
+                hint=f"runs that have: {runs}",
+            )
+        return record
+
+    def _read(self) -> Record | None:
+        try:
+            body = self.world.object_store().get(self._record)
+        except MissingObjectError:
+            return None
+        return Record(**json.loads(body))
+
+    def _note(self, change: Callable[[Record], Any]) -> None:
+        record = self._read() or Record()
+        change(record)
+        self.world.object_store().put(self._record, json.dumps(asdict(record)).encode())
+
+    def _move(self, origin: str, target: str) -> bool:
+        files, source = self._filesystem(origin)
+        _, goal = self._filesystem(target)
+        if _is_there(files, goal) or not _is_there(files, source):
+            return False
+        if isinstance(files, fs.LocalFileSystem):
+            Path(goal).parent.mkdir(parents=True, exist_ok=True)
+            Path(source).rename(goal)
+            return True
+        for file in files.get_file_info(fs.FileSelector(source, recursive=True)):
+            if file.is_file:
+                files.move(file.path, goal + file.path.removeprefix(source))
+        return True
+
+    def _target(self, path: str) -> str:
+        """Beside the table for what was staged for it, else in the home folder: no disk is crossed."""
+        project = self.world.project
+        if isinstance(project.stream(self.stream).sink, DeltaSink):
+            table = project.table_path(self.stream)
+            if path.startswith(f"{table}/"):
+                return f"{table}/_aside/{self.run}/{path.removeprefix(f'{table}/')}"
+        return str(self._local / Path(path).relative_to(project.home))
+
+    @property
+    def _local(self) -> Path:
+        return self.world.project.home / "aside" / self.run
+
+    def _filesystem(self, path: str) -> tuple[fs.FileSystem, str]:
+        project = self.world.project
+        return filesystem(path, connector(project.deployment.object_store, project.home))
+
+    def _kept(self, key: str) -> str:
+        return self._prefix + key.removeprefix(f"{self.stream}/")
+
+    @property
+    def _prefix(self) -> str:
+        return f"{_all(self.stream)}{self.run}/"
+
+    @property
+    def _record(self) -> str:
+        return self._prefix + RECORD
+
+
+def runs_aside(world: World, stream: str) -> list[str]:
+    """The runs whose repairs nobody has confirmed or undone."""
+    listed = world.object_store().list(_all(stream))
+    return sorted({one.key.removeprefix(_all(stream)).split("/")[0] for one in listed})
+
+
+def told(record: Record) -> Mapping[str, int]:
+    """How much a record is about."""
+    return {
+        "objects": len(record.objects),
+        "folders": len(record.folders),
+        "catalogue_rows": len(record.rows),
+        "ledger_entries": len(record.epochs),
+    }
+
+
+def _all(stream: str) -> str:
+    return f"{stream}/aside/"
+
+
+def _is_there(files: fs.FileSystem, path: str) -> bool:
+    return files.get_file_info(path).type is not fs.FileType.NotFound
+
+
+def _size(objects: ObjectStore, key: str) -> int | None:
+    return next((one.size_bytes for one in objects.list(key) if one.key == key), None)
+
+
+def _copy(objects: ObjectStore, key: str, to: str) -> bool:
+    """Copy an object through a file, since it may be large; false if there is none."""
+    size = _size(objects, key)
+    if size is None:
+        return False
+    with tempfile.TemporaryFile() as body:
+        for start in range(0, size, COPY_BYTES):
+            body.write(objects.get(key, start=start, length=min(COPY_BYTES, size - start)))
+        body.seek(0)
+        objects.put(to, body)
+    return True

@@ -1,0 +1,143 @@
+"""A stopped stream that is well, with a table and snapshots, and the ways in which it can be damaged."""
+
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from assets.examination.checkpoint import CODEC
+from assets.examination.examining import diagnosed
+from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend
+from orchestration.playbooks.repair import Repairing, row_of
+from resources.control.records import ReplicaRow
+from resources.control.store import ControlStore
+from streaming.launching import declare
+from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint
+from tests.fakes.worlds import (
+    CLICKS,
+    PATIENT,
+    SimulatedWorld,
+    SimulatedWorlds,
+    a_heartbeat,
+    a_primary,
+    committed,
+    simulated_worlds,
+)
+from tests.support.delta_tables import a_commit, a_table, words
+
+RUN = "cli-00000001"
+EPOCHS = 6
+SHIPPED = (1, 3)
+REPLICA = "clicks-0000000a"
+# Synthetic state is not compressed, so nobody should expect LZ4 blocks in it.
+PLAIN_STATE = {"resources": {"spark_conf": {CODEC: "none"}}, "supervision": PATIENT}
+
+
+def patients(root: Path, **changes: object) -> SimulatedWorlds:
+    """A project of one stream."""
+    return simulated_worlds(root, **{**PLAIN_STATE, **changes})
+
+
+def a_patient(
+    world: SimulatedWorld, folder: Path, *, kind: StateKind = StateKind.HDFS
+) -> SyntheticCheckpoint:
+    """Epochs 0 to 5 in epoch log, ledger and table, snapshots after 1 and 3; its checkpoint."""
+    declare(world.project, world.store, CLICKS)
+    committed(world, EPOCHS)
+    table = world.project.table_path(CLICKS)
+    a_table(table)
+    for epoch in range(EPOCHS):
+        a_commit(table, epoch, words(10))
+    checkpoint = SyntheticCheckpoint(folder, kind=kind)
+    parent = None
+    for epoch in SHIPPED:
+        checkpoint.commit(epoch - checkpoint.epoch)
+        shipped = world.vault(CLICKS).ship(
+            checkpoint.root,
+            epoch,
+            token=1,
+            replica=REPLICA,
+            parent=parent,
+            conf={},
+            created_at=world.store.now(),
+            scratch=world.project.home / "scratch",
+        )
+        parent = shipped.manifest
+        world.store.snapshots.record(row_of(world.vault(CLICKS), CLICKS, parent.id))
+    checkpoint.commit(EPOCHS - 1 - checkpoint.epoch)
+    return checkpoint
+
+
+def a_live_patient(
+    world: SimulatedWorld, *, kind: StateKind = StateKind.HDFS
+) -> SyntheticCheckpoint:
+    """The same with a primary that lives, in this process, and that nobody wants any more."""
+    folder = world.project.home / "replicas" / REPLICA / "checkpoints" / "aaaa0001"
+    checkpoint = a_patient(world, folder, kind=kind)
+    a_primary(world, REPLICA)
+    a_heartbeat(world, REPLICA, epoch=EPOCHS - 1)
+    return checkpoint
+
+
+def replica_row(world: SimulatedWorld) -> ReplicaRow:
+    """The primary's row."""
+    row = world.store.replicas.get(REPLICA)
+    assert row is not None
+    return row
+
+
+def snapshot_id(epoch: int) -> str:
+    """The snapshot after an epoch."""
+    return f"{epoch:012d}-1-{REPLICA}"
+
+
+def pack_key(world: SimulatedWorld, epoch: int) -> str:
+    """The pack that was shipped with the snapshot after an epoch."""
+    (found,) = [
+        one.key for one in world.objects.list(f"{CLICKS}/packs/") if snapshot_id(epoch) in one.key
+    ]
+    return found
+
+
+def manifest_key(epoch: int) -> str:
+    """The manifest of the snapshot after an epoch."""
+    return f"{CLICKS}/manifests/{snapshot_id(epoch)}.json.gz"
+
+
+def kinds(world: SimulatedWorld, *, deep: bool = False) -> list[Kind]:
+    """What the doctor finds."""
+    return [one.kind for one in diagnosed(world, CLICKS, deep=deep).findings]
+
+
+def repaired(
+    world: SimulatedWorld, chosen: Mend | None = None, *, run: str = RUN, deep: bool = False
+) -> list[str]:
+    """Carry a repair out; the steps that it took."""
+    repairing = Repairing(world=world, stream=CLICKS, run=run, chosen=chosen, deep=deep)
+    return [performed.name for performed in repairing.steps()]
+
+
+def delete_epoch(store: ControlStore, table: sa.Table, epoch: int) -> None:
+    """Lose the row of an epoch."""
+    statement = sa.delete(table).where(table.c.stream == CLICKS, table.c.epoch == epoch)
+    store._database.execute(statement)
+
+
+def shorten(file: Path) -> None:
+    """Lose the last byte."""
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def everything(world: SimulatedWorld) -> dict[str, object]:
+    """All that a repair may change."""
+    home = world.project.home
+    return {
+        "objects": {key: body for key, (body, _) in world.objects.objects.items()},
+        "rows": world.store.snapshots.of(CLICKS, available_only=False),
+        "ledger": [
+            (entry.epoch, entry.rows, entry.digest)
+            for entry in world.store.ledger.between(CLICKS, 0, 99)
+        ],
+        "files": sorted(
+            str(p) for p in home.rglob("*") if p.is_file() and "control.db" not in p.name
+        ),
+    }

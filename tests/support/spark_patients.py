@@ -1,0 +1,172 @@
+"""A real stream of counted keys, run in the tests' own Spark, shipped twice, and copied to be damaged."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import copytree, rmtree
+
+import pyarrow as pa
+from pyarrow import parquet
+from pyspark.sql import SparkSession
+
+import streaming.world
+from configs.deployment import Deployment
+from configs.project import Project
+from configs.sinks import DeltaSink
+from ft_policies.tiers import PRIMARY
+from orchestration.playbooks.repair import row_of
+from resources.control.records import ReplicaState, Slot
+from resources.control.store import ControlStore
+from resources.launcher import Launched
+from resources.vault.vault import SnapshotVault
+from streaming.checkpoint import last_committed
+from streaming.launching import HOST
+from streaming.spec import ReplicaSpec
+from tests.support.queries import NAME, World, checkpoint_of
+
+FILES, ROWS = 7, 50
+FIRST = "first"
+STATE = "org.apache.spark.sql.execution.streaming.state."
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+HDFS = {PROVIDER: STATE + "HDFSBackedStateStoreProvider"}
+ROCKSDB = {PROVIDER: STATE + "RocksDBStateStoreProvider", CHANGELOG: "false"}
+
+
+@dataclass
+class SparkPatient:
+    """A stopped stream, and the project that a person would have written for it."""
+
+    runner: World
+    conf: dict[str, str]
+    first: ReplicaSpec
+    shipped: list[int] = field(default_factory=list)
+    last: int = -1
+    copies: int = 0
+
+    @property
+    def world(self) -> streaming.world.World:
+        home, stream = self.runner.home, self.first.stream
+        sink = DeltaSink(path=self.first.table)
+        project = Project(
+            root=home,
+            home=home,
+            deployment=Deployment(),
+            streams={NAME: stream.model_copy(update={"sink": sink})},
+            prices={},
+        )
+        return streaming.world.World(project, self.runner.store)
+
+    @property
+    def vault(self) -> SnapshotVault:
+        return self.world.vault(NAME)
+
+    def run(self, spec: ReplicaSpec, through_epoch: int) -> None:
+        spark = self.runner.spark
+        for key, value in self.conf.items():
+            spark.conf.set(key, value)
+        try:
+            self.runner.run(spec, through_epoch)
+        finally:
+            for key in self.conf:
+                spark.conf.unset(key)
+
+    def ship(self) -> None:
+        checkpoint = checkpoint_of(self.first)
+        epoch = last_committed(checkpoint)
+        assert epoch is not None
+        parent = self.vault.manifest(self.vault.list()[0].id) if self.shipped else None
+        manifest = self.vault.ship(
+            checkpoint,
+            epoch,
+            token=1,
+            replica=FIRST,
+            parent=parent,
+            conf={},
+            created_at=self.runner.store.now(),
+            scratch=self.runner.home / "scratch",
+        ).manifest
+        self.runner.store.snapshots.record(row_of(self.vault, NAME, manifest.id))
+        self.shipped.append(epoch)
+
+    @contextmanager
+    def live_copy(self) -> Iterator[Path]:
+        """A primary, as far as anybody can tell, on a copy of the checkpoint."""
+        self.copies += 1
+        replica, store = f"copy-{self.copies}", self.runner.store
+        folder = self.runner.home / "replicas" / replica
+        checkpoint = copytree(checkpoint_of(self.first), folder / "checkpoints" / "one")
+        row = store.replicas.register(
+            id=replica,
+            stream=NAME,
+            slot=Slot.PRIMARY,
+            desired=PRIMARY,
+            host=HOST,
+            folder=str(folder),
+        )
+        assert row is not None, "another copy is live"
+        this = Launched.this()
+        store.replicas.launched(replica, pid=this.pid, pid_started_at=this.started_at)
+        try:
+            yield Path(checkpoint)
+        finally:
+            store.replicas.end(replica, ReplicaState.STOPPED, "the test is over")
+            rmtree(folder)
+
+    def go_on(self) -> int | None:
+        """What the next replica does; the epoch that it goes on from. Its output must be the same."""
+        self.copies += 1
+        spec = self.runner.spec(f"next-{self.copies}", **declared(self.runner.home))
+        restored = self.vault.restore_newest(checkpoint_of(spec), durable=False)
+        self.run(spec, self.last)
+        audit = self.runner.store.ledger.audit(NAME)
+        assert (audit.holes, audit.disagreements) == ([], [])
+        assert self.runner.store.incidents.of(NAME) == []
+        return None if restored is None else restored.manifest.epoch
+
+
+def declared(home: Path) -> dict[str, object]:
+    """Counted keys of small files, one an epoch."""
+    return {
+        "app": "tests.support.small_apps:counted",
+        "output_mode": "update",
+        "source": {
+            "kind": "files",
+            "path": str(home / "input"),
+            "format": "parquet",
+            "schema": "key bigint",
+        },
+        "epoch": {"rows": ROWS, "seconds": 0.2, "silence": 0.2},
+    }
+
+
+@contextmanager
+def a_spark_patient(
+    home: Path, spark: SparkSession, conf: dict[str, str]
+) -> Iterator[SparkPatient]:
+    """All files are counted; snapshots were shipped on the way."""
+    (home / "input").mkdir()
+    for number in range(FILES):
+        file = home / "input" / f"{number:03}.parquet"
+        keys = [(number * row) % 7 for row in range(ROWS)]
+        parquet.write_table(pa.table({"key": keys}), file)
+        os.utime(file, (1_000_000 + number,) * 2)
+    with ControlStore.open(f"sqlite:///{home}/control.db") as store:
+        runner = World(home, store, spark)
+        patient = SparkPatient(runner, conf, runner.spec(FIRST, **declared(home)))
+        patient.world.ensure_object_store()
+        try:
+            for goal in (1, 4):
+                patient.run(patient.first, goal)
+                patient.ship()
+            patient.run(
+                patient.first, FILES + 1
+            )  # what comes last is empty, so nothing is cut short
+            patient.last = FILES + 1
+            yield patient
+        finally:
+            embedded = patient.world.embedded_s3()
+            if embedded is not None:
+                embedded.stop()

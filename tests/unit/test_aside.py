@@ -1,0 +1,105 @@
+"""What a repair sets aside: whenever the object store fails, nothing is lost, and all can be taken back."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ft_policies.errors import PermanentError, TransientError
+from orchestration.playbooks.aside import Aside, runs_aside
+from resources.control.schema import ledger, ledger_copies
+from tests.fakes.worlds import CLICKS, SimulatedWorld
+from tests.support.patients import (
+    RUN,
+    a_patient,
+    delete_epoch,
+    everything,
+    kinds,
+    pack_key,
+    patients,
+    repaired,
+    snapshot_id,
+)
+
+AWAY = TransientError("the object store is away", hint="wait")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedWorld]:
+    """A stream with a damaged snapshot, an epoch that the ledger lacks, and one left-over folder."""
+    root = tmp_path_factory.mktemp("patient")
+    with patients(root / "project").open() as opened:
+        a_patient(opened, root / "checkpoint")
+        opened.objects.truncate(pack_key(opened, 3), 10)
+        opened.store.snapshots.forget(CLICKS, snapshot_id(1))
+        for table in (ledger, ledger_copies):
+            delete_epoch(opened.store, table, 2)
+        unknown = opened.project.home / "replicas" / "clicks-0000000c"
+        unknown.mkdir(parents=True)
+        (unknown / "replica.log").write_text("left")
+        yield opened
+
+
+@settings(max_examples=25, deadline=None)
+@given(repair=st.integers(0, 60), undo=st.integers(0, 60))
+def test_a_store_that_fails_at_any_call_changes_nothing_about_the_end(
+    world: SimulatedWorld, repair: int, undo: int
+) -> None:
+    before = everything(world)
+    runs = {RUN}
+    world.objects.plan_failures([None] * repair + [AWAY])
+    try:
+        repaired(world)
+    except TransientError:
+        runs.add("cli-00000002")
+        repaired(world, run="cli-00000002")
+    world.objects.plan_failures([])
+    assert kinds(world) == []
+    world.objects.plan_failures([None] * undo + [AWAY])
+    for run in sorted(runs & set(runs_aside_patiently(world)), reverse=True):
+        undone(world, run)
+    world.objects.plan_failures([])
+    assert runs_aside(world, CLICKS) == []
+    assert everything(world) == before
+
+
+def runs_aside_patiently(world: SimulatedWorld) -> list[str]:
+    try:
+        return runs_aside(world, CLICKS)
+    except TransientError:
+        return runs_aside(world, CLICKS)
+
+
+def undone(world: SimulatedWorld, run: str) -> None:
+    try:
+        Aside(world, CLICKS, run).undo()
+    except TransientError:
+        if run in runs_aside(world, CLICKS):
+            Aside(world, CLICKS, run).undo()
+
+
+def test_a_run_that_has_set_nothing_aside_is_an_error_that_names_those_that_have(
+    tmp_path: Path,
+) -> None:
+    with patients(tmp_path / "project").open() as world:
+        a_patient(world, tmp_path / "checkpoint")
+        with pytest.raises(PermanentError, match="has set nothing of clicks aside") as none:
+            Aside(world, CLICKS, "cli-9").undo()
+        assert none.value.hint == "runs that have: none"
+        world.objects.truncate(pack_key(world, 3), 10)
+        repaired(world)
+        with pytest.raises(PermanentError) as wrong:
+            Aside(world, CLICKS, "cli-9").confirm()
+        assert wrong.value.hint == f"runs that have: {RUN}"
+
+
+def test_what_is_there_again_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    with patients(tmp_path / "project").open() as world:
+        a_patient(world, tmp_path / "checkpoint")
+        key = pack_key(world, 3)
+        world.objects.truncate(key, 10)
+        repaired(world)
+        world.objects.put(key, b"whole again")
+        Aside(world, CLICKS, RUN).undo()
+        assert world.objects.get(key) == b"whole again"

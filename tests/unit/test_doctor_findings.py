@@ -1,0 +1,285 @@
+"""From what was read of a stream to what is wrong with it: each kind, alone, with its repairs."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ft_policies.doctor.diagnosing import diagnose
+from ft_policies.doctor.facts import Examined, Fault, Leftover, LostInput
+from ft_policies.doctor.findings import (
+    Cost,
+    Finding,
+    FindingKind as Kind,
+    Repair,
+    RepairKind as Mend,
+    Severity,
+    confirmed,
+    epochs_told,
+    ranked,
+    worst,
+)
+from ft_policies.tiers import Guarantee
+from tests.fakes.examined import (
+    a_checkpoint,
+    a_commit,
+    a_snapshot,
+    a_well_stream,
+    records,
+    stopped,
+)
+
+LOST = LostInput(epoch=9, rows=100, file="9.json", reason="is gone from /in")
+
+
+def test_nothing_is_wrong_with_a_stream_that_is_well() -> None:
+    assert diagnose(a_well_stream()) == []
+    assert diagnose(stopped(a_well_stream())) == []
+    assert diagnose(Examined(stream="words")) == []
+
+
+def test_an_epoch_that_is_planned_and_not_yet_committed_is_no_finding() -> None:
+    in_flight = a_checkpoint(offsets=tuple(range(2, 11)))
+    assert diagnose(a_well_stream(checkpoint=in_flight)) == []
+    begun = a_checkpoint(offsets=(0,), commits=())
+    assert diagnose(a_well_stream(checkpoint=begun)) == []
+    restored = a_checkpoint(offsets=(7, 8, 9), commits=(7, 8, 9))
+    assert diagnose(a_well_stream(checkpoint=restored)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "severity", "epochs"),
+    [
+        ({"offsets": (2, 3, 5, 6, 7, 8, 9)}, Kind.HOLE_IN_OFFSETS, Severity.WARNING, (4,)),
+        ({"offsets": (2, 3, 4, 5, 6, 7, 9)}, Kind.HOLE_IN_OFFSETS, Severity.CRITICAL, (8,)),
+        ({"offsets": (9,), "commits": (9,)}, Kind.HOLE_IN_OFFSETS, Severity.CRITICAL, (8,)),
+        ({"commits": (2, 3, 5, 6, 7, 8, 9)}, Kind.HOLE_IN_COMMITS, Severity.WARNING, (4,)),
+        ({"commits": (2, 3, 4, 5, 6)}, Kind.HOLE_IN_COMMITS, Severity.WARNING, (7, 8)),
+        ({"commits": ()}, Kind.HOLE_IN_COMMITS, Severity.WARNING, tuple(range(2, 9))),
+        (
+            {"offsets": tuple(range(2, 9))},
+            Kind.COMMIT_AHEAD_OF_OFFSET,
+            Severity.CRITICAL,
+            (9,),
+        ),
+        ({"has_metadata": False}, Kind.MISSING_METADATA, Severity.CRITICAL, ()),
+        (
+            {"state_faults": (Fault("state/0/0/9.delta", "it is empty"),)},
+            Kind.STATE_FILE,
+            Severity.CRITICAL,
+            (),
+        ),
+    ],
+)
+def test_a_live_checkpoint_that_is_damaged_is_replaced_and_a_dead_one_is_a_note(
+    changes: dict[str, Any], kind: Kind, severity: Severity, epochs: tuple[int, ...]
+) -> None:
+    live = a_well_stream(checkpoint=a_checkpoint(**changes))
+    (found,) = diagnose(live)
+    assert (found.kind, found.severity, found.epochs) == (kind, severity, epochs)
+    (repair,) = found.repairs
+    assert repair.kind is Mend.RESTART_PRIMARY
+    assert repair.cost == Cost(epochs_replayed=2, rows_replayed=200, seconds=1.0)
+    (dead,) = diagnose(stopped(live))
+    assert (dead.kind, dead.severity, dead.repairs) == (kind, Severity.NOTE, ())
+    assert "the next replica restores a snapshot" in dead.evidence
+
+
+UNUSABLE = {
+    Kind.MANIFEST_UNREADABLE: {"unreadable": "it is no gzip"},
+    Kind.PACK_GONE: {"lost_packs": ("p1",)},
+    Kind.PACK_DAMAGED: {"pack_faults": (Fault("pack p1", "it has 3 bytes, not 4"),)},
+}
+
+
+@pytest.mark.parametrize("kind", list(UNUSABLE))
+def test_an_unusable_snapshot_is_set_aside_and_costs_what_the_one_before_replays_more(
+    kind: Kind,
+) -> None:
+    newest = a_snapshot(7, **UNUSABLE[kind])
+    (found,) = diagnose(a_well_stream(snapshots=(newest, a_snapshot(3))))
+    assert (found.kind, found.severity) == (kind, Severity.WARNING)
+    assert found.where == f"snapshot {newest.id}"
+    (repair,) = found.repairs
+    assert repair.kind is Mend.SET_ASIDE_SNAPSHOTS
+    assert repair.cost == Cost(epochs_replayed=4, rows_replayed=400, seconds=2.0)
+    assert "the next one that the primary ships is whole" in repair.does
+
+
+def test_an_older_unusable_snapshot_costs_nothing() -> None:
+    (found,) = diagnose(a_well_stream(snapshots=(a_snapshot(7), a_snapshot(3, lost_packs=("p",)))))
+    assert found.repairs[0].cost == Cost()
+
+
+def test_without_measurements_the_seconds_are_unknown() -> None:
+    newest = a_snapshot(7, lost_packs=("p1",))
+    seen = a_well_stream(snapshots=(newest, a_snapshot(3)), rows_per_second=None)
+    assert diagnose(seen)[0].repairs[0].cost.seconds is None
+
+
+def test_with_no_snapshot_left_the_primary_ships_one_or_the_state_is_rebuilt() -> None:
+    only = a_well_stream(snapshots=(a_snapshot(7, lost_packs=("p1",)),))
+    found = {one.kind: one for one in diagnose(only)}
+    assert found[Kind.PACK_GONE].severity is Severity.CRITICAL
+    assert [one.kind for one in found[Kind.NO_SNAPSHOT].repairs] == [Mend.SHIP_SNAPSHOT]
+    found = {one.kind: one for one in diagnose(stopped(only))}
+    (rebuild,) = found[Kind.NO_SNAPSHOT].repairs
+    assert rebuild.kind is Mend.REBUILD_STATE
+    assert rebuild.cost == Cost(epochs_replayed=10, rows_replayed=1000, seconds=5.0)
+    expired = replace(stopped(only), lost_input=(LOST,))
+    found = {one.kind: one for one in diagnose(expired)}
+    assert found[Kind.NO_SNAPSHOT].severity is Severity.CRITICAL
+    assert found[Kind.NO_SNAPSHOT].repairs == ()
+
+
+def test_a_stream_that_never_shipped_lacks_nothing() -> None:
+    assert diagnose(a_well_stream(snapshots=())) == []
+
+
+def test_catalogue_and_object_store_may_disagree_either_way() -> None:
+    (found,) = diagnose(a_well_stream(snapshots=(a_snapshot(7, catalogued=False),)))
+    assert (found.kind, found.severity) == (Kind.MANIFEST_WITHOUT_ROW, Severity.NOTE)
+    assert found.repairs[0].kind is Mend.ENTER_SNAPSHOTS
+    (found,) = diagnose(a_well_stream(without_manifest=("s9",)))
+    assert (found.kind, found.severity) == (Kind.ROW_WITHOUT_MANIFEST, Severity.WARNING)
+    assert (found.where, found.repairs[0].kind) == ("snapshot s9", Mend.MARK_SNAPSHOTS)
+
+
+def test_expired_input_is_critical_and_a_live_primary_that_is_past_it_ships() -> None:
+    (found,) = diagnose(a_well_stream(lost_input=(LOST,)))
+    assert (found.kind, found.severity, found.epochs) == (
+        Kind.SOURCE_EXPIRED,
+        Severity.CRITICAL,
+        (9,),
+    )
+    assert [one.kind for one in found.repairs] == [Mend.SHIP_SNAPSHOT]
+    behind = a_well_stream(lost_input=(LOST,), records=records(last_entered=8))
+    assert diagnose(behind)[0].repairs == ()
+
+
+def test_the_loss_is_told_to_the_row_and_that_no_repair_skips_it() -> None:
+    lost = (LOST, replace(LOST, file="9b.json"), replace(LOST, epoch=8, rows=50))
+    seen = stopped(a_well_stream(lost_input=lost, guarantee=Guarantee.GAP))
+    (found,) = diagnose(seen)
+    assert found.epochs == (8, 9)
+    assert "150 rows of these epochs cannot be computed again" in found.evidence
+    assert "`gap` allows to skip them, but no repair does that yet" in found.evidence
+    assert found.repairs == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"undecided": (4,)}, Kind.HOLE_IN_EPOCH_LOG),
+        ({"unknown": (4,)}, Kind.ENTRY_WITHOUT_EPOCH),
+        ({"missing": (4,)}, Kind.HOLE_IN_LEDGER),
+    ],
+)
+def test_what_only_a_backup_mends_is_critical_and_says_so(
+    changes: dict[str, Any], kind: Kind
+) -> None:
+    (found,) = diagnose(a_well_stream(records=records(**changes)))
+    assert (found.kind, found.severity, found.epochs) == (kind, Severity.CRITICAL, (4,))
+    assert found.repairs == ()
+    assert "restore the control store from a backup" in found.evidence
+
+
+def test_an_epoch_that_only_the_table_has_is_entered() -> None:
+    (found,) = diagnose(a_well_stream(records=records(unentered=(a_commit(4), a_commit(5)))))
+    assert (found.kind, found.severity) == (Kind.WRITTEN_NOT_ENTERED, Severity.CRITICAL)
+    assert (found.epochs, found.repairs[0].kind) == ((4, 5), Mend.ENTER_EPOCHS)
+
+
+def test_the_newest_epoch_that_only_the_table_has_is_entered_by_the_next_replica() -> None:
+    last = records(last_entered=8, unentered=(a_commit(9),))
+    (found,) = diagnose(a_well_stream(records=last))
+    assert found.severity is Severity.NOTE
+    assert "the next replica enters it by itself" in found.evidence
+
+
+def test_an_epoch_in_merged_files_cannot_be_entered() -> None:
+    (found,) = diagnose(a_well_stream(records=records(unentered=(a_commit(4, rows=None),))))
+    assert (found.severity, found.repairs) == (Severity.CRITICAL, ())
+
+
+def test_epochs_that_the_table_lost_at_its_end_are_replayed_when_the_stream_is_stopped() -> None:
+    torn = a_well_stream(records=records(newest_written=5, unwritten=(6, 7, 8, 9)))
+    (found,) = diagnose(torn)
+    assert (found.kind, found.severity) == (Kind.ENTERED_NOT_WRITTEN, Severity.CRITICAL)
+    assert found.repairs == ()
+    assert "`holdfast stop words`" in found.evidence
+    (found,) = diagnose(stopped(torn))
+    (repair,) = found.repairs
+    assert repair.kind is Mend.REPLAY_OUTPUT
+    assert repair.cost == Cost(epochs_replayed=6, rows_replayed=600, seconds=3.0)
+
+
+def test_epochs_that_the_table_lost_in_its_middle_cannot_be_added() -> None:
+    (found,) = diagnose(stopped(a_well_stream(records=records(unwritten=(4,)))))
+    assert found.repairs == ()
+    assert "restore the table from a backup" in found.evidence
+
+
+def test_leftovers_are_notes() -> None:
+    staged = [Leftover(path=f"/t/data/{n}", of="epoch 1", staging=True) for n in range(5)]
+    folder = Leftover(path="/home/drills/x", of="a drill that was cut short")
+    found = diagnose(a_well_stream(leftovers=(*staged, folder)))
+    assert [one.kind for one in found] == [Kind.LEFTOVER_STAGING, Kind.LEFTOVER_FOLDER]
+    assert {one.severity for one in found} == {Severity.NOTE}
+    assert "0, 1, 2 and 2 more" in found[0].evidence
+    assert {one.repairs[0].kind for one in found} == {Mend.SET_ASIDE_LEFTOVERS}
+
+
+def test_the_worst_comes_first_and_counts() -> None:
+    seen = a_well_stream(
+        snapshots=(a_snapshot(7, catalogued=False),), records=records(undecided=(3,))
+    )
+    found = diagnose(seen)
+    assert [one.severity for one in found] == [Severity.CRITICAL, Severity.NOTE]
+    assert worst(found) is Severity.CRITICAL
+    assert worst([]) is None
+
+
+def test_what_only_one_of_two_looks_shows_was_in_flight() -> None:
+    def finding(*epochs: int, where: str = "ledger") -> Finding:
+        return Finding(
+            kind=Kind.WRITTEN_NOT_ENTERED,
+            severity=Severity.NOTE,
+            where=where,
+            evidence="",
+            epochs=epochs,
+        )
+
+    assert confirmed([finding(4)], [finding(5)]) == []
+    assert confirmed([finding(4)], []) == []
+    assert confirmed([], [finding(4)]) == []
+    assert confirmed([finding(3, 4)], [finding(3, 5)]) == [finding(3)]
+    assert confirmed([finding(where="a")], [finding(where="a")]) == [finding(where="a")]
+    assert confirmed([finding(where="a")], [finding(where="b")]) == []
+
+
+def test_repairs_that_lose_nothing_come_first_then_the_cheapest() -> None:
+    def repair(kind: Mend, **cost: Any) -> Repair:
+        return Repair(kind=kind, does="", cost=Cost(**cost), undo="")
+
+    skip = repair(Mend.MARK_SNAPSHOTS, epochs_skipped=1, rows_lost=5)
+    slow = repair(Mend.REBUILD_STATE, epochs_replayed=9, rows_replayed=900, seconds=9.0)
+    unknown = repair(Mend.REPLAY_OUTPUT, epochs_replayed=1, rows_replayed=10, seconds=None)
+    free = repair(Mend.SHIP_SNAPSHOT)
+    assert ranked([skip, unknown, slow, free]) == (free, slow, unknown, skip)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "told"),
+    [
+        ((7,), "epoch 7"),
+        ((4, 5, 6), "epochs 4 to 6"),
+        ((4, 5, 9, 11, 12), "epochs 4 to 5, 9, 11 to 12"),
+    ],
+)
+def test_epochs_are_told_in_runs(epochs: tuple[int, ...], told: str) -> None:
+    assert epochs_told(epochs) == told
+
+
+def test_every_kind_has_a_sentence() -> None:
+    assert all(kind.told.endswith(".") for kind in Kind)

@@ -1,0 +1,176 @@
+"""The repair playbook: which step is due, and that it ends the same wherever it is cut short."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ft_policies.doctor.diagnosing import diagnose
+from ft_policies.doctor.facts import Examined, Fault, Leftover, LostInput
+from ft_policies.doctor.findings import RepairKind as Mend, Severity, worst
+from ft_policies.doctor.repairing import (
+    BringBack,
+    EndPrimary,
+    EnterEpochs,
+    EnterSnapshots,
+    MarkSnapshots,
+    SetAsideLeftovers,
+    SetAsideSnapshots,
+    ShipSnapshot,
+    due_repairs,
+    next_step,
+    plan,
+)
+from tests.fakes.examined import (
+    PRIMARY,
+    a_checkpoint,
+    a_commit,
+    a_snapshot,
+    a_well_stream,
+    records,
+    stopped,
+)
+from tests.fakes.patient import SimulatedPatient
+from tests.fakes.stream import Crash
+
+OLD, NEW = a_snapshot(3), a_snapshot(7)
+LOST = replace(NEW, lost_packs=("p1",))
+STAGED = Leftover(path="/t/data/1", of="epoch 1", staging=True)
+DRILL = Leftover(path="/home/drills/x", of="a drill")
+EXPIRED = LostInput(epoch=9, rows=100, file="9.json", reason="is gone")
+DAMAGED = a_checkpoint(state_faults=(Fault("state/0/0/9.delta", "it is empty"),))
+
+DAMAGES: dict[str, dict[str, object]] = {
+    "checkpoint": {"checkpoint": DAMAGED},
+    "newest snapshot": {"snapshots": (LOST, OLD)},
+    "all snapshots": {"snapshots": (LOST, replace(OLD, unreadable="no gzip"))},
+    "row": {"without_manifest": ("s5",)},
+    "source": {"lost_input": (EXPIRED,)},
+    "ledger": {"records": records(unentered=(a_commit(4), a_commit(5)))},
+    "leftovers": {"leftovers": (STAGED, DRILL)},
+}
+
+
+def steps_of(seen: Examined, chosen: Mend | None = None) -> list[object]:
+    return plan(seen, diagnose(seen), chosen)
+
+
+def test_a_damaged_checkpoint_ends_its_primary_and_the_stream_is_brought_back() -> None:
+    patient = SimulatedPatient(a_well_stream(checkpoint=DAMAGED))
+    assert list(patient.repair(None)) == [EndPrimary(PRIMARY), BringBack()]
+    assert diagnose(patient.seen) == []
+
+
+def test_a_stream_that_nobody_wants_is_not_brought_back() -> None:
+    leaving = a_well_stream(checkpoint=DAMAGED, wanted=False)
+    assert list(SimulatedPatient(leaving).repair(None)) == [EndPrimary(PRIMARY)]
+
+
+def test_a_stream_that_failed_by_itself_is_left_to_its_recovery() -> None:
+    down = a_well_stream(primary=None, checkpoint=None, leftovers=(STAGED,))
+    assert steps_of(down) == [SetAsideLeftovers((STAGED.path,))]
+
+
+def test_only_what_was_chosen_is_mended() -> None:
+    seen = a_well_stream(
+        snapshots=(LOST, replace(OLD, catalogued=False)), leftovers=(STAGED, DRILL)
+    )
+    assert steps_of(seen, Mend.SET_ASIDE_SNAPSHOTS) == [SetAsideSnapshots((LOST.id,))]
+    assert steps_of(seen, Mend.ENTER_SNAPSHOTS) == [EnterSnapshots((OLD.id,))]
+    assert steps_of(seen, Mend.SET_ASIDE_LEFTOVERS) == [
+        SetAsideLeftovers((STAGED.path, DRILL.path))
+    ]
+    assert steps_of(seen, Mend.RESTART_PRIMARY) == []
+    assert [type(step) for step in steps_of(seen)] == [
+        SetAsideSnapshots,
+        EnterSnapshots,
+        SetAsideLeftovers,
+    ]
+
+
+def test_a_primary_ships_only_after_what_it_would_build_on_is_set_aside() -> None:
+    foreign = replace(OLD, replica="words-0", lost_packs=("p0",))
+    seen = a_well_stream(snapshots=(LOST, foreign))
+    patient = SimulatedPatient(seen)
+    done = list(patient.repair(Mend.SHIP_SNAPSHOT))
+    assert done == [SetAsideSnapshots((LOST.id,)), ShipSnapshot()]
+
+
+def test_state_is_rebuilt_from_the_epoch_log_alone_by_the_next_start() -> None:
+    patient = SimulatedPatient(stopped(a_well_stream(snapshots=(LOST,))))
+    assert list(patient.repair(Mend.REBUILD_STATE)) == [SetAsideSnapshots((LOST.id,))]
+    assert diagnose(patient.seen) == []
+
+
+def test_what_hides_lost_output_is_set_aside() -> None:
+    torn = stopped(a_well_stream(records=records(newest_written=5, unwritten=(6, 8))))
+    patient = SimulatedPatient(torn)
+    assert list(patient.repair(None)) == [SetAsideSnapshots((NEW.id,))]
+    assert patient.seen.newest_good == OLD
+
+
+def test_the_ledger_comes_first_and_the_stream_last() -> None:
+    seen = a_well_stream(**{k: v for one in DAMAGES.values() for k, v in one.items()})
+    patient = SimulatedPatient(seen)
+    assert [type(step) for step in patient.repair(None)] == [
+        EnterEpochs,
+        EndPrimary,
+        SetAsideSnapshots,
+        MarkSnapshots,
+        SetAsideLeftovers,
+        BringBack,
+        ShipSnapshot,
+    ]
+    assert diagnose(patient.seen) == []
+
+
+def test_without_a_finding_nothing_is_due() -> None:
+    assert next_step(a_well_stream(), [], None) is None
+    assert due_repairs([], Mend.SHIP_SNAPSHOT) == {}
+
+
+@given(
+    st.sets(st.sampled_from(sorted(DAMAGES))),
+    st.sampled_from([None, *Mend]),
+    st.dictionaries(st.integers(1, 9), st.sampled_from(["before", "after"])),
+    st.sampled_from(["live", "stopped"]),
+)
+def test_a_repair_that_is_cut_short_anywhere_ends_as_one_that_is_not(
+    damages: set[str], chosen: Mend | None, die: dict[int, str], runs: str
+) -> None:
+    facts = {key: value for name in damages for key, value in DAMAGES[name].items()}
+    seen = a_well_stream(**facts)
+    seen = stopped(seen) if runs == "stopped" else seen
+    whole, cut = SimulatedPatient(seen), SimulatedPatient(seen, die)
+    list(whole.repair(chosen))
+    for _ in range(len(die) + 1):
+        with suppress(Crash):
+            list(cut.repair(chosen))
+    assert cut.seen == whole.seen
+    assert list(cut.repair(chosen)) == []
+
+
+@given(st.sets(st.sampled_from(sorted(DAMAGES))))
+def test_a_live_stream_is_well_after_all_of_its_repairs(damages: set[str]) -> None:
+    facts = {key: value for name in damages for key, value in DAMAGES[name].items()}
+    patient = SimulatedPatient(a_well_stream(**facts))
+    list(patient.repair(None))
+    assert worst(diagnose(patient.seen)) in (None, Severity.NOTE)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        EnterEpochs((a_commit(4), a_commit(5))),
+        EndPrimary("r1"),
+        SetAsideSnapshots(("s1", "s2")),
+        EnterSnapshots(("s1",)),
+        MarkSnapshots(("s1",)),
+        SetAsideLeftovers(("/x",)),
+        BringBack(),
+        ShipSnapshot(),
+    ],
+)
+def test_every_step_says_what_it_does(step: EndPrimary) -> None:
+    assert step.does

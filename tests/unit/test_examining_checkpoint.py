@@ -1,0 +1,109 @@
+"""Reading a live checkpoint: each damage is found, alone, and its primary is ended."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from assets.examination.examining import diagnosed, examine
+from ft_policies.doctor.findings import FindingKind as Kind, Severity
+from resources.control.records import ReplicaState
+from tests.fakes.checkpoints import StateKind
+from tests.fakes.worlds import CLICKS, SimulatedWorld
+from tests.support.patients import (
+    a_live_patient,
+    everything,
+    kinds,
+    patients,
+    repaired,
+    replica_row,
+    shorten,
+)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look again at once."""
+    monkeypatch.setattr("assets.examination.examining.AGAIN_SECONDS", 0.0)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
+    with patients(tmp_path / "project").open() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("kind", [StateKind.HDFS, StateKind.ROCKSDB])
+def test_nothing_is_found_in_a_stream_that_is_well(world: SimulatedWorld, kind: StateKind) -> None:
+    a_live_patient(world, kind=kind)
+    before = everything(world)
+    assert kinds(world, deep=True) == []
+    assert everything(world) == before
+
+
+def test_nothing_is_found_in_a_stream_that_never_ran(world: SimulatedWorld) -> None:
+    assert kinds(world, deep=True) == []
+
+
+CHECKPOINT_DAMAGES: dict[str, tuple[Callable[[Path], None], Kind]] = {
+    "an offset is gone": (lambda root: (root / "offsets/2").unlink(), Kind.HOLE_IN_OFFSETS),
+    "an offset is empty": (lambda root: (root / "offsets/4").write_text(""), Kind.HOLE_IN_OFFSETS),
+    "a commit is gone": (lambda root: (root / "commits/2").unlink(), Kind.HOLE_IN_COMMITS),
+    "the last offset is gone": (
+        lambda root: (root / "offsets/5").unlink(),
+        Kind.COMMIT_AHEAD_OF_OFFSET,
+    ),
+    "the metadata is gone": (lambda root: (root / "metadata").unlink(), Kind.MISSING_METADATA),
+    "a delta is gone": (lambda root: (root / "state/0/0/6.delta").unlink(), Kind.STATE_FILE),
+    "a shipped delta is shorter": (lambda r: shorten(r / "state/0/1/4.delta"), Kind.STATE_FILE),
+}
+
+
+@pytest.mark.parametrize("damage", list(CHECKPOINT_DAMAGES))
+def test_a_damaged_checkpoint_ends_its_live_primary_and_is_a_note_afterwards(
+    world: SimulatedWorld, damage: str
+) -> None:
+    checkpoint = a_live_patient(world)
+    act, kind = CHECKPOINT_DAMAGES[damage]
+    act(checkpoint.root)
+    (found,) = diagnosed(world, CLICKS).findings
+    assert (found.kind, found.where) == (kind, str(checkpoint.root))
+    assert found.severity is not Severity.NOTE
+
+    assert repaired(world) == ["EndPrimary"]
+
+    assert replica_row(world).state is ReplicaState.FENCED
+    (left,) = diagnosed(world, CLICKS).findings
+    assert (left.kind, left.severity) == (kind, Severity.NOTE)
+    assert examine(world, CLICKS).ended_by_doctor
+
+
+def test_a_changed_byte_of_shipped_state_needs_a_deep_look(world: SimulatedWorld) -> None:
+    checkpoint = a_live_patient(world)
+    file = checkpoint.root / "state/0/1/4.delta"
+    body = bytearray(file.read_bytes())
+    body[0] ^= 0xFF
+    file.write_bytes(bytes(body))
+    assert kinds(world) == []
+    assert kinds(world, deep=True) == [Kind.STATE_FILE]
+
+
+def test_a_rocksdb_table_that_is_gone_is_found(world: SimulatedWorld) -> None:
+    checkpoint = a_live_patient(world, kind=StateKind.ROCKSDB)
+    max((checkpoint.root / "state/0/0/SSTs").glob("*.sst")).unlink()
+    (found,) = diagnosed(world, CLICKS).findings
+    assert found.kind is Kind.STATE_FILE
+    assert "it is missing, and 6.zip needs it" in found.evidence
+
+
+def test_what_is_only_in_flight_is_not_claimed(
+    world: SimulatedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = a_live_patient(world)
+    hidden = (checkpoint.root / "offsets/2").rename(checkpoint.root / "offsets/.2")
+
+    def come_back(_: float) -> None:
+        hidden.rename(checkpoint.root / "offsets/2")
+
+    monkeypatch.setattr("resources.clock.SystemClock.sleep", lambda _, seconds: come_back(seconds))
+    assert kinds(world) == []

@@ -1,0 +1,211 @@
+"""Reading epoch log, ledger, table and source, and what is left over: found, mended, taken back."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from assets.examination.examining import diagnosed
+from assets.examination.leftovers import DRILL_SECONDS
+from ft_policies.doctor.findings import FindingKind as Kind, Severity
+from orchestration.playbooks.aside import Aside
+from resources.control.records import EpochProposal, LedgerEntry, ReplicaState
+from resources.control.schema import epochs, ledger, ledger_copies
+from tests.fakes.checkpoints import SyntheticCheckpoint
+from tests.fakes.worlds import CLICKS, SimulatedWorld, a_primary
+from tests.support.control_registers import wait_for_the_clock
+from tests.support.delta_tables import a_commit, a_table, words
+from tests.support.patients import (
+    EPOCHS,
+    REPLICA,
+    RUN,
+    a_patient,
+    delete_epoch,
+    everything,
+    kinds,
+    patients,
+    repaired,
+    shorten,
+)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look again at once."""
+    monkeypatch.setattr("assets.examination.examining.AGAIN_SECONDS", 0.0)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
+    with patients(tmp_path / "project").open() as opened:
+        yield opened
+
+
+def test_a_hole_in_the_epoch_log_and_an_entry_that_nobody_decided_are_told(
+    world: SimulatedWorld, tmp_path: Path
+) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    delete_epoch(world.store, epochs, 2)
+    found = {one.kind: one for one in diagnosed(world, CLICKS).findings}
+    assert set(found) == {Kind.HOLE_IN_EPOCH_LOG, Kind.ENTRY_WITHOUT_EPOCH}
+    assert {one.epochs for one in found.values()} == {(2,)}
+    assert repaired(world) == []
+
+
+def test_an_epoch_that_only_the_table_has_is_entered_and_withdrawn(
+    world: SimulatedWorld, tmp_path: Path
+) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    for table in (ledger, ledger_copies):
+        delete_epoch(world.store, table, 2)
+    before = everything(world)
+    (found,) = diagnosed(world, CLICKS).findings
+    assert (found.kind, found.severity) == (Kind.WRITTEN_NOT_ENTERED, Severity.CRITICAL)
+    assert found.epochs == (2,)
+    assert repaired(world) == ["EnterEpochs"]
+    entry = world.store.ledger.get(CLICKS, 2)
+    assert entry is not None
+    assert (entry.rows, entry.digest) == (10, "d2")
+    assert kinds(world) == []
+    Aside(world, CLICKS, RUN).undo()
+    assert everything(world) == before
+
+
+def test_the_end_of_the_table_is_written_again_by_a_replay(
+    world: SimulatedWorld, tmp_path: Path
+) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    path = world.project.table_path(CLICKS)
+    shutil.rmtree(path)
+    a_table(path)
+    for epoch in range(3):
+        a_commit(path, epoch, words(10))
+    (found,) = diagnosed(world, CLICKS).findings
+    assert (found.kind, found.epochs) == (Kind.ENTERED_NOT_WRITTEN, (3, 4, 5))
+    assert repaired(world) == ["SetAsideSnapshots"]
+    assert [one.epoch for one in world.vault(CLICKS).list()] == [1]
+
+
+def test_a_hole_in_the_ledger_that_the_table_does_not_fill_is_told(
+    world: SimulatedWorld, tmp_path: Path
+) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    silent = EPOCHS  # an epoch without rows is not in the table
+    for epoch in (silent, silent + 1):
+        world.store.epochs.propose(
+            EpochProposal(
+                stream=CLICKS,
+                epoch=epoch,
+                start={},
+                end={},
+                input={},
+                rows=0,
+                token=1,
+                proposer="r1",
+            )
+        )
+    world.store.ledger.commit(
+        LedgerEntry(stream=CLICKS, epoch=silent + 1, replica="r1", token=1, rows=0, digest="0")
+    )
+    (found,) = diagnosed(world, CLICKS).findings
+    assert (found.kind, found.epochs) == (Kind.HOLE_IN_LEDGER, (silent,))
+
+
+def test_staging_is_left_alone_while_its_replica_or_its_process_lives(
+    world: SimulatedWorld, tmp_path: Path
+) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    data = Path(world.project.table_path(CLICKS)) / "data"
+    (data / f"{6:012d}-{REPLICA}-0123abcd").mkdir()
+    (data / f"{6:012d}-clicks-0000000b-0123abcd").mkdir()  # of nobody that is known
+    a_primary(world, REPLICA)
+    assert kinds(world) == []
+    world.store.replicas.end(REPLICA, ReplicaState.STOPPED, "told to stop")
+    assert kinds(world) == []
+
+
+def test_folders_that_nobody_needs_are_set_aside_and_put_back(
+    world: SimulatedWorld, tmp_path: Path
+) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    a_primary(world, REPLICA, alive=False)
+    world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed")
+    home = world.project.home
+    staged = Path(world.project.table_path(CLICKS)) / "data" / f"{6:012d}-{REPLICA}-0123abcd"
+    unknown = home / "replicas" / "clicks-0000000c" / "checkpoints"
+    drill = home / "drills" / f"{CLICKS}-{RUN}"
+    for folder in (staged, unknown, drill):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("left")
+    assert kinds(world) == [Kind.LEFTOVER_STAGING, Kind.LEFTOVER_FOLDER], "a drill may run"
+    past = world.store.now() - DRILL_SECONDS - 60
+    os.utime(drill, (past, past))
+    before = everything(world)
+    found = diagnosed(world, CLICKS).findings
+    assert [one.where for one in found[1:]] == [str(unknown.parent), str(drill)]
+
+    assert repaired(world) == ["SetAsideLeftovers"]
+
+    assert kinds(world) == []
+    assert not any(folder.exists() for folder in (staged, unknown, drill))
+    Aside(world, CLICKS, RUN).undo()
+    assert everything(world) == before
+
+
+def test_what_the_last_start_should_have_swept_is_left_over(world: SimulatedWorld) -> None:
+    folder = world.project.home / "replicas" / REPLICA / "checkpoints"
+    a_patient(world, folder / "aaaa0001")
+    a_primary(world, REPLICA, alive=False)
+    world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed")
+    assert kinds(world) == [], "the next start sweeps it"
+    wait_for_the_clock(world.store)
+    a_primary(world, "clicks-0000000b")
+    (found,) = diagnosed(world, CLICKS).findings
+    assert (found.kind, found.where) == (Kind.LEFTOVER_FOLDER, str(folder))
+
+
+def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    source = {"kind": "files", "path": str(folder), "format": "jsonl", "schema": "n long"}
+    with patients(tmp_path / "project", source=source).open() as world:
+        for epoch in range(3):
+            file = folder / f"{epoch}.jsonl"
+            file.write_text(json.dumps({"n": epoch}))
+            info = file.stat()
+            named = {"name": file.name, "size": info.st_size, "changed_ns": info.st_mtime_ns}
+            world.store.epochs.propose(
+                EpochProposal(
+                    stream=CLICKS,
+                    epoch=epoch,
+                    start={},
+                    end={},
+                    input={"files": [named]},
+                    rows=1,
+                    token=1,
+                    proposer="r1",
+                )
+            )
+        checkpoint = SyntheticCheckpoint(tmp_path / "checkpoint")
+        assert kinds(world) == []
+        (folder / "1.jsonl").unlink()
+        (found,) = diagnosed(world, CLICKS).findings
+        assert (found.kind, found.epochs) == (Kind.SOURCE_EXPIRED, (1,))
+        assert "1.jsonl is gone from" in found.evidence
+        checkpoint.commit(2)
+        world.vault(CLICKS).ship(
+            checkpoint.root,
+            1,
+            token=1,
+            replica=REPLICA,
+            parent=None,
+            conf={},
+            created_at=0.0,
+            scratch=tmp_path / "scratch",
+        )
+        assert kinds(world) == [Kind.MANIFEST_WITHOUT_ROW]
+        shorten(folder / "2.jsonl")
+        assert Kind.SOURCE_EXPIRED in kinds(world)

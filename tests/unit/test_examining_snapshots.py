@@ -1,0 +1,149 @@
+"""Reading snapshots and catalogue: each damage is found, alone, mended, and the repair taken back."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from assets.examination.examining import diagnosed
+from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend
+from ft_policies.errors import PermanentError
+from orchestration.playbooks.aside import Aside, runs_aside
+from orchestration.playbooks.repair import repair_plan
+from resources.control.records import SnapshotState
+from tests.fakes.worlds import CLICKS, SimulatedWorld
+from tests.support.patients import (
+    RUN,
+    a_patient,
+    everything,
+    kinds,
+    manifest_key,
+    pack_key,
+    patients,
+    repaired,
+    snapshot_id,
+)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
+    with patients(tmp_path / "project").open() as opened:
+        yield opened
+
+
+def lose_newest_pack(world: SimulatedWorld) -> None:
+    world.objects.delete([pack_key(world, 3)])
+
+
+def cut_newest_pack(world: SimulatedWorld) -> None:
+    world.objects.truncate(pack_key(world, 3), 10)
+
+
+def flip_newest_pack(world: SimulatedWorld) -> None:
+    world.objects.damage(pack_key(world, 3), 10)
+
+
+def garble_newest_manifest(world: SimulatedWorld) -> None:
+    world.objects.truncate(manifest_key(3), 10)
+
+
+SNAPSHOT_DAMAGES = {
+    lose_newest_pack: Kind.PACK_GONE,
+    cut_newest_pack: Kind.PACK_DAMAGED,
+    flip_newest_pack: Kind.PACK_DAMAGED,
+    garble_newest_manifest: Kind.MANIFEST_UNREADABLE,
+}
+
+
+@pytest.mark.parametrize("damage", list(SNAPSHOT_DAMAGES))
+def test_a_damaged_snapshot_is_set_aside_and_can_be_put_back(
+    world: SimulatedWorld, tmp_path: Path, damage: Callable[[SimulatedWorld], None]
+) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    damage(world)
+    before = everything(world)
+    (found,) = diagnosed(world, CLICKS, deep=True).findings
+    assert (found.kind, found.where) == (SNAPSHOT_DAMAGES[damage], f"snapshot {snapshot_id(3)}")
+    assert found.repairs[0].cost.epochs_replayed == 2
+
+    assert repaired(world, deep=True) == ["SetAsideSnapshots"]
+
+    assert kinds(world, deep=True) == []
+    assert [one.epoch for one in world.vault(CLICKS).list()] == [1]
+    assert world.vault(CLICKS).restore_newest(tmp_path / "restored") is not None
+    row = world.store.snapshots.get(CLICKS, snapshot_id(3))
+    assert row is not None
+    assert (row.state, row.reason) == (SnapshotState.DAMAGED, f"set aside by {RUN}")
+    Aside(world, CLICKS, RUN).undo()
+    assert everything(world) == before
+    assert runs_aside(world, CLICKS) == []
+
+
+def test_a_wrong_digest_needs_a_deep_look(world: SimulatedWorld, tmp_path: Path) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    flip_newest_pack(world)
+    assert kinds(world) == []
+
+
+def test_with_no_good_snapshot_the_state_is_rebuilt(world: SimulatedWorld, tmp_path: Path) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    world.objects.delete([pack_key(world, 1)])
+    world.objects.delete([manifest_key(3)])
+    world.store.snapshots.mark(CLICKS, snapshot_id(3), SnapshotState.DROPPED, "retention")
+    assert kinds(world) == [Kind.PACK_GONE, Kind.NO_SNAPSHOT]
+    assert repaired(world, Mend.REBUILD_STATE) == ["SetAsideSnapshots"]
+    assert kinds(world) == []
+    assert world.vault(CLICKS).restore_newest(tmp_path / "restored") is None
+
+
+def test_what_was_confirmed_is_gone(world: SimulatedWorld, tmp_path: Path) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    cut_newest_pack(world)
+    repaired(world)
+    Aside(world, CLICKS, RUN).confirm()
+    assert not any("aside" in key for key in world.objects.objects)
+    assert not any(snapshot_id(3) in key for key in world.objects.objects)
+    assert kinds(world, deep=True) == []
+
+
+def test_packs_that_a_good_snapshot_names_stay(world: SimulatedWorld, tmp_path: Path) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    garble_newest_manifest(world)
+    repaired(world)
+    assert pack_key(world, 1) in world.objects.objects
+
+
+def test_a_snapshot_that_the_catalogue_lacks_is_entered(
+    world: SimulatedWorld, tmp_path: Path
+) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    was = world.store.snapshots.get(CLICKS, snapshot_id(3))
+    world.store.snapshots.forget(CLICKS, snapshot_id(3))
+    before = everything(world)
+    assert kinds(world) == [Kind.MANIFEST_WITHOUT_ROW]
+    assert repaired(world) == ["EnterSnapshots"]
+    assert world.store.snapshots.get(CLICKS, snapshot_id(3)) == was
+    assert kinds(world) == []
+    Aside(world, CLICKS, RUN).undo()
+    assert everything(world) == before
+
+
+def test_a_row_without_a_manifest_is_marked(world: SimulatedWorld, tmp_path: Path) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    world.objects.delete([manifest_key(3)])
+    before = everything(world)
+    assert kinds(world) == [Kind.ROW_WITHOUT_MANIFEST]
+    assert repaired(world) == ["MarkSnapshots"]
+    assert kinds(world) == []
+    Aside(world, CLICKS, RUN).undo()
+    assert everything(world) == before
+
+
+def test_a_repair_that_mends_nothing_is_refused_with_what_is_offered(
+    world: SimulatedWorld, tmp_path: Path
+) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    lose_newest_pack(world)
+    with pytest.raises(PermanentError, match="nothing that was found in clicks is") as refused:
+        repair_plan(diagnosed(world, CLICKS), Mend.SHIP_SNAPSHOT)
+    assert refused.value.hint == "repairs that are offered: set_aside_snapshots"

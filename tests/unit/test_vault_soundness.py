@@ -1,0 +1,121 @@
+"""Files of a checkpoint that are not whole give themselves away."""
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import pytest
+
+from resources.vault.soundness import fault_of
+from resources.vault.state_checks import state_faults
+from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint, lz4
+
+
+def written(file: Path, body: bytes) -> Path:
+    file.write_bytes(body)
+    return file
+
+
+def checksummed(file: Path, body: bytes) -> Path:
+    """A file with Hadoop's checksums beside it."""
+    sums = [zlib.crc32(body[at : at + 512]).to_bytes(4, "big") for at in range(0, len(body), 512)]
+    file.with_name(f".{file.name}.crc").write_bytes(b"crc\0\0\0\x02\0" + b"".join(sums))
+    return written(file, body)
+
+
+def test_blocks_up_to_an_empty_one_are_whole(tmp_path: Path) -> None:
+    assert fault_of(written(tmp_path / "1.delta", lz4(b"a" * 40, b"b"))) is None
+    assert fault_of(written(tmp_path / "2.delta", lz4())) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "it is empty"),
+        (b"x" * 50, "no block begins at byte 0"),
+        (lz4(b"a" * 40)[:-3], "no block begins at byte 61"),
+        (lz4(b"a" * 40)[:-21], "it ends in the middle"),
+        (lz4(b"a" * 40)[:50], "it ends in the middle"),
+        (lz4(b"a" * 40) + b"more", "no block begins at byte 82"),
+    ],
+)
+def test_a_state_file_that_is_cut_or_overwritten_is_found(
+    tmp_path: Path, body: bytes, reason: str
+) -> None:
+    assert fault_of(written(tmp_path / "1.delta", body)) == reason
+
+
+def test_another_codec_is_not_judged_by_its_blocks(tmp_path: Path) -> None:
+    assert fault_of(written(tmp_path / "1.delta", b"x" * 50), codec="zstd") is None
+
+
+def test_checksums_beside_a_file_find_a_single_changed_byte(tmp_path: Path) -> None:
+    body = bytes(range(256)) * 6000
+    file = checksummed(tmp_path / "1.sst", body)
+    assert fault_of(file) is None
+    flipped = bytearray(body)
+    flipped[1_234_567] ^= 1
+    told = "its bytes do not have the checksums beside it"
+    assert fault_of(written(file, bytes(flipped))) == told
+    assert fault_of(written(file, body[:512])) == "it is shorter than its checksums"
+    assert fault_of(written(file, body + b"x" * 512)) == told
+
+
+def test_a_zip_is_read_through(tmp_path: Path) -> None:
+    file = tmp_path / "1.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("metadata", "v1\n{}")
+    assert fault_of(file) is None
+    body = file.read_bytes()
+    assert "another checksum" in (fault_of(written(file, body.replace(b"v1", b"v2"))) or "")
+    assert "it is no zip" in (fault_of(written(file, body[:20])) or "")
+
+
+def test_a_file_that_has_gone_meanwhile_is_no_fault(tmp_path: Path) -> None:
+    assert fault_of(tmp_path / "1.delta") is None
+
+
+@pytest.mark.parametrize("kind", list(StateKind))
+def test_a_whole_checkpoint_has_no_faults(tmp_path: Path, kind: StateKind) -> None:
+    checkpoint = SyntheticCheckpoint(tmp_path, kind=kind)
+    epoch = checkpoint.commit(7)
+    assert list(state_faults(tmp_path, epoch, codec="none")) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "told"),
+    [
+        (StateKind.HDFS, "7.delta", "lacks the change of version 7"),
+        (StateKind.HDFS, "5.snapshot", "lacks the change of version 5"),
+        (StateKind.ROCKSDB, "7.zip", "lacks the change of version 7"),
+        (StateKind.CHANGELOG, "6.changelog", "lacks the change of version 6"),
+    ],
+)
+def test_a_version_that_cannot_be_reached_is_found(
+    tmp_path: Path, kind: StateKind, file: str, told: str
+) -> None:
+    epoch = SyntheticCheckpoint(tmp_path, kind=kind).commit(7)
+    (tmp_path / "state/0/1" / file).unlink()
+    if file == "5.snapshot":
+        (tmp_path / "state/0/1/5.delta").unlink()
+    (fault,) = state_faults(tmp_path, epoch, codec="none")
+    assert fault.path == "state/0/1"
+    assert told in fault.reason
+
+
+def test_shared_files_of_rocksdb_must_be_there_at_their_length(tmp_path: Path) -> None:
+    epoch = SyntheticCheckpoint(tmp_path, kind=StateKind.ROCKSDB).commit(7)
+    first, second = sorted((tmp_path / "state/0/0/SSTs").glob("*.sst"))[-2:]
+    first.unlink()
+    second.write_bytes(second.read_bytes()[:-1])
+    faults = {fault.path: fault.reason for fault in state_faults(tmp_path, epoch)}
+    assert faults.pop(f"state/0/0/SSTs/{first.name}") == "it is missing, and 7.zip needs it"
+    (reason,) = faults.values()
+    assert "7.zip names" in reason
+
+
+def test_an_operator_must_say_which_stores_it_has(tmp_path: Path) -> None:
+    epoch = SyntheticCheckpoint(tmp_path).commit(2)
+    (tmp_path / "state/0/_metadata/metadata").write_text("v1\nnot json")
+    (fault,) = state_faults(tmp_path, epoch, codec="none")
+    assert fault.path == "state/0/_metadata"
