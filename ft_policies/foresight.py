@@ -48,6 +48,15 @@ def _after(seen: Observed, step: Step) -> Observed:
             return replace(seen, verdict=replays, primary=step.secondary, secondary=None)
         case AwaitLevel():
             return replace(seen, verdict=Verdict(Health.HEALTHY, ""))
+        case StopPrimary():
+            gone = replace(seen, verdict=Verdict(Health.MISSING, ""), primary=None)
+            return replace(gone, primary_rollout=seen.rollout)
+        case HandOver():
+            return replace(seen, verdict=Verdict(Health.MISSING, ""), primary=None)
+        case FinishMigration() | RollBack():
+            return replace(seen, migration=None)
+        case AwaitTarget():
+            return replace(seen, migration=replace(seen.migration, level=True))
         case AwaitEnd():
             return replace(seen, verdict=Verdict(Health.STOPPED, ""), primary=None)
         case _:
