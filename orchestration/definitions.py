@@ -14,6 +14,7 @@ from orchestration.drills import drill_stream, kill_drills, prove_snapshot, rest
 from orchestration.housekeeping import prune_snapshots
 from orchestration.jobs import (
     ensure_object_store,
+    migrate_stream,
     snapshot_stream,
     start_stream,
     stop_stream,
@@ -44,6 +45,7 @@ def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
             stop_stream,
             snapshot_stream,
             switch_tier,
+            migrate_stream,
             recover_stream,
             prune_snapshots,
             rehash_output,

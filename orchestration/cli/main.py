@@ -19,6 +19,7 @@ from orchestration.cli.commands import (
     explain,
     incidents,
     logs,
+    migrate,
     services,
     simulate,
     snapshots,
@@ -91,6 +92,7 @@ check.add_to(app)
 services.add_to(app)
 streams.add_to(app)
 switch.add_to(app)
+migrate.add_to(app)
 status.add_to(app)
 logs.add_to(app)
 incidents.add_to(app)

@@ -5,7 +5,7 @@ towards it: they are the recover playbook's.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from configs.stream import StreamDeclaration
@@ -38,12 +38,20 @@ class Wish:
     why: str = "asked for"
 
 
-def migrate(world: World, stream: str, run: str, wish: Wish) -> Iterator[Performed[Step]]:
+def migrate(
+    world: World,
+    stream: str,
+    run: str,
+    wish: Wish,
+    *,
+    beat: Callable[[], None] = lambda: None,
+) -> Iterator[Performed[Step]]:
     """Bring what is declared now to a running stream; an error says why it was rolled back."""
     rollout = world.store.rollouts.open(stream) or _begun(world, stream, run, wish)
     if rollout is None:
         return
-    yield from Recovery(world=world, stream=stream, run=run, playbook="migrate").steps()
+    recovery = Recovery(world=world, stream=stream, run=run, playbook="migrate", beat=beat)
+    yield from recovery.steps()
     _demand_done(world, rollout)
 
 
