@@ -10,7 +10,7 @@ from ft_policies.recovery import turn_told
 from resources.control.records import JournalLine, Phase
 from resources.control.store import ControlStore
 
-CHANGING = ("switch", "recover")
+CHANGING = ("switch", "recover", "migrate")
 LINES = 200
 BETWEEN_STEPS_SECONDS = 5.0
 ABOUT = ("secondary", "primary", "replica")

@@ -63,6 +63,16 @@ class PlainSpark:
             {"detect": begun - killed_at, "deploy": session - begun, "wire": query - session},
         )
 
+    def restart(self) -> float:
+        """Stop it as one does by hand, start it again, and give the time without a batch."""
+        stopped_at = SYSTEM_CLOCK.now()
+        os.kill(self._driver(), signal.SIGTERM)
+        self._wait(lambda: self._mark("session") > stopped_at, "new Spark session")
+        session, batch = self._mark("session"), self._batch()
+        self._wait(lambda: self._first_after(batch, session) is not None, "batch after the start")
+        before = self._committed(batch).stat().st_mtime
+        return (self._first_after(batch, session) or before) - before
+
     def steady(self) -> Steady:
         """What it costs while nothing happens: all of it is local."""
         meter = Meter(self._driver())

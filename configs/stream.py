@@ -19,6 +19,7 @@ from configs.units import (
     Reference,
     Section,
     Share,
+    Text,
     cannot_hold,
     written_as,
 )
@@ -196,6 +197,7 @@ class Resources(Section):
             "local[n], spark://host:port, k8s://… or yarn",
         ),
     ] = "local[1]"
+    folder: Text | None = None
     spark_conf: dict[str, ConfValue] = Field(default_factory=dict)
 
     @field_validator("spark_conf")

@@ -3,6 +3,14 @@
 from dataclasses import replace
 
 from ft_policies.health import Health, Verdict
+from ft_policies.migration import (
+    AwaitTarget,
+    FinishMigration,
+    HandOver,
+    Protocol,
+    RollBack,
+    StopPrimary,
+)
 from ft_policies.recovery import (
     AwaitEnd,
     AwaitLevel,
@@ -18,7 +26,7 @@ from ft_policies.recovery import (
     TurnSwitch,
     next_step,
 )
-from ft_policies.tiers import OFF, SECONDARY, Switches
+from ft_policies.tiers import OFF, Switches
 from ft_policies.transitions import Turn
 
 NEW_PRIMARY = "a new primary"
@@ -38,14 +46,19 @@ def foreseen(seen: Observed) -> list[Step]:
 
 
 def _after(seen: Observed, step: Step) -> Observed:
+    if isinstance(step, StopPrimary | HandOver | FinishMigration | RollBack | AwaitTarget):
+        return _migrated(seen, step)
     match step:
         case Fence():
             return replace(seen, verdict=Verdict(Health.MISSING, step.reason), primary=None)
         case Launch():
-            return replace(seen, verdict=Verdict(Health.STARTING, ""), primary=NEW_PRIMARY)
+            legacy = seen.migration is not None and seen.migration.protocol is Protocol.LEGACY
+            launched = replace(seen, verdict=Verdict(Health.STARTING, ""), primary=NEW_PRIMARY)
+            return replace(launched, primary_rollout=seen.rollout) if legacy else launched
         case AwaitTakeover():
-            replays = Verdict(Health.REPLAYING, "")
-            return replace(seen, verdict=replays, primary=step.secondary, secondary=None)
+            rollout = 0 if seen.secondary is None else seen.secondary.rollout
+            replays = replace(seen, verdict=Verdict(Health.REPLAYING, ""), primary_rollout=rollout)
+            return replace(replays, primary=step.secondary, secondary=None)
         case AwaitLevel():
             return replace(seen, verdict=Verdict(Health.HEALTHY, ""))
         case AwaitEnd():
@@ -54,10 +67,23 @@ def _after(seen: Observed, step: Step) -> Observed:
             return replace(seen, secondary=_secondary_after(seen, step))
 
 
+def _migrated(
+    seen: Observed, step: StopPrimary | HandOver | FinishMigration | RollBack | AwaitTarget
+) -> Observed:
+    match step:
+        case StopPrimary() | HandOver():
+            return replace(seen, verdict=Verdict(Health.MISSING, ""), primary=None)
+        case FinishMigration() | RollBack():
+            return replace(seen, migration=None)
+        case AwaitTarget():
+            migration = seen.migration
+            return replace(seen, migration=migration and replace(migration, level=True))
+
+
 def _secondary_after(seen: Observed, step: Step) -> SecondaryLook | None:
     match step:
         case LaunchSecondary():
-            return _LAUNCHED
+            return replace(_LAUNCHED, rollout=seen.rollout)
         case TurnSwitch():
             return _turned(seen, step)
         case _:
@@ -77,6 +103,6 @@ def _turned(seen: Observed, step: TurnSwitch) -> SecondaryLook | None:
     look = seen.secondary
     if look is None:
         return None
-    asked = look.asked(Turn(step.switch, step.on), SECONDARY[seen.tier])
+    asked = look.asked(Turn(step.switch, step.on), seen.wanted)
     observed = look.observed.turned(step.switch, step.on)
     return replace(look, health=Health.HEALTHY, desired=asked, observed=observed)

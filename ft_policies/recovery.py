@@ -2,7 +2,8 @@
 
 There is no program counter. Whoever performs a step may die before, during or after it; the next
 one looks at the world again and goes on from there. A change of tier is the same playbook: the
-primary first, then the secondary, one switch at a time.
+primary first, then the secondary, one switch at a time. And so is a migration: the secondary is the
+target, and is handed the lease when it is ready.
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,16 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ft_policies.health import Health, Verdict
+from ft_policies.migration import (
+    READY,
+    AwaitTarget,
+    FinishMigration,
+    HandOver,
+    Migration,
+    Protocol,
+    RollBack,
+    StopPrimary,
+)
 from ft_policies.tiers import OFF, SECONDARY, Switch, Switches, Tier
 from ft_policies.transitions import Turn, plan
 
@@ -26,6 +37,7 @@ class SecondaryLook:
     observed: Switches
     desired: Switches
     paused: bool = False
+    rollout: int = 0
 
     def next_turn(self, wanted: Switches) -> Turn | None:
         """The turn that comes next, also where only the desire is left over from another plan."""
@@ -46,7 +58,7 @@ class SecondaryLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """A stream as one look shows it."""
+    """A stream as one look shows it; `rollout` is the one that its replicas should run."""
 
     verdict: Verdict
     primary: str | None
@@ -57,6 +69,14 @@ class Observed:
     secondary: SecondaryLook | None = None
     secondary_failures_in_a_row: int = 0
     last_secondary_failure: str = ""
+    rollout: int = 0
+    primary_rollout: int = 0
+    migration: Migration | None = None
+
+    @property
+    def wanted(self) -> Switches:
+        """What the secondary should have on: while the stream migrates, what its target needs."""
+        return SECONDARY[self.tier] if self.migration is None else READY[self.migration.protocol]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +174,24 @@ Step: TypeAlias = (
     | TurnSwitch
     | AwaitSecondaryEnd
     | GiveUpSecondary
+    | AwaitTarget
+    | HandOver
+    | StopPrimary
+    | FinishMigration
+    | RollBack
 )
 
 
 def next_step(seen: Observed) -> Step | None:
     """The one step that is safe now, or `None` when the stream is as it should be."""
+    step = None if seen.migration is None else _migrate(seen, seen.migration)
+    return step or _recover(seen)
+
+
+def _recover(seen: Observed) -> Step | None:
     match seen.verdict.health:
         case Health.HEALTHY:
-            return _secondary_step(seen)
+            return _undo_rollout(seen) or _secondary_step(seen)
         case Health.STOPPED:
             return None if seen.secondary is None else _see_off(seen.secondary)
         case Health.MISSING:
@@ -186,19 +216,62 @@ def _replace_primary(seen: Observed) -> Step:
     return Launch()
 
 
+def _undo_rollout(seen: Observed) -> Step | None:
+    """Take the place from a primary that runs what was rolled back."""
+    if seen.migration is not None or seen.primary_rollout == seen.rollout:
+        return None
+    return Fence(_named(seen), seen.token, "it runs what was rolled back")
+
+
 def _secondary_step(seen: Observed) -> Step | None:
     """Bring the secondary to what the tier wants, beside a primary that is well."""
-    secondary, wanted = seen.secondary, SECONDARY[seen.tier]
+    secondary, wanted = seen.secondary, seen.wanted
     if secondary is None:
         return None if wanted == OFF else _launch_secondary(seen)
     if secondary.health.failed or secondary.health is Health.STOPPING:
         return _see_off(secondary)
+    if secondary.rollout != seen.rollout:
+        return AwaitSecondaryEnd(secondary.id)
     if secondary.paused and wanted.process:
         return None
     turn = secondary.next_turn(wanted)
     if wanted == OFF and (turn is None or turn.switch is Switch.DEPLOY):
         return AwaitSecondaryEnd(secondary.id)
     return None if turn is None else TurnSwitch(secondary.id, turn.switch, turn.on)
+
+
+def _migrate(seen: Observed, migration: Migration) -> Step | None:
+    """The step that a migration adds; `None` where the stream needs what it would need without one."""
+    health, fault = seen.verdict.health, migration.fault
+    is_target = seen.primary is not None and seen.primary_rollout == migration.rollout
+    if health is Health.HEALTHY:
+        if is_target:
+            return FinishMigration(migration.rollout)
+        return _towards_target(seen, migration) if fault is None else _roll_back(migration, fault)
+    waits = health in (Health.STARTING, Health.REPLAYING, Health.WAITING)
+    late = is_target and waits and migration.overdue
+    alone = health is Health.MISSING and seen.secondary is None
+    return _roll_back(migration, fault) if fault is not None and (late or alone) else None
+
+
+def _towards_target(seen: Observed, migration: Migration) -> Step:
+    """Bring the target to where the lease can be handed over, and hand it over."""
+    secondary, failures = seen.secondary, seen.secondary_failures_in_a_row
+    if migration.protocol is Protocol.LEGACY:
+        return StopPrimary(_named(seen)) if secondary is None else _see_off(secondary)
+    if failures >= FAILURES_BEFORE_GIVING_UP:
+        return _roll_back(migration, f"the target failed: {seen.last_secondary_failure}")
+    step = _secondary_step(seen)
+    if step is not None or secondary is None:
+        return step or LaunchSecondary()
+    behind = migration.protocol is Protocol.INTERRUPTION_FREE and not migration.level
+    if behind or secondary.paused:
+        return AwaitTarget(secondary.id)
+    return HandOver(_named(seen), seen.token, secondary.id)
+
+
+def _roll_back(migration: Migration, reason: str) -> RollBack:
+    return RollBack(migration.rollout, reason)
 
 
 def _launch_secondary(seen: Observed) -> Step:

@@ -7,6 +7,7 @@ from typing import TypeVar
 from ft_policies.doctor.findings import RepairKind
 from ft_policies.drill import Blow
 from ft_policies.errors import PermanentError
+from ft_policies.migration import Protocol
 from ft_policies.tiers import Tier
 
 Named = TypeVar("Named", bound=StrEnum)
@@ -21,6 +22,11 @@ def tier_named(text: str) -> Tier:
 def blow_named(text: str) -> Blow:
     """The blow of this name."""
     return _named(Blow, "blow", text)
+
+
+def protocol_named(text: str) -> Protocol:
+    """The protocol of this name."""
+    return _named(Protocol, "protocol", text)
 
 
 def _named(kind: type[Named], word: str, text: str) -> Named:

@@ -14,6 +14,7 @@ from orchestration.drills import drill_stream, kill_drills, prove_snapshot, rest
 from orchestration.housekeeping import prune_snapshots
 from orchestration.jobs import (
     ensure_object_store,
+    migrate_stream,
     snapshot_stream,
     start_stream,
     stop_stream,
@@ -46,6 +47,7 @@ def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
             stop_stream,
             snapshot_stream,
             switch_tier,
+            migrate_stream,
             recover_stream,
             restore_stream,
             prune_snapshots,

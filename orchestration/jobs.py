@@ -7,9 +7,16 @@ from assets.failures import explained
 from assets.holding import holding
 from assets.tiers import holding_metadata
 from assets.worlds import Worlds
+from ft_policies.migration import Protocol
 from ft_policies.tiers import Tier
-from orchestration.asking import tier_named
+from orchestration.asking import protocol_named, tier_named
 from orchestration.playbooks.leaving import DEFAULT_PATIENCE_SECONDS
+from orchestration.playbooks.migrate import (
+    WITHIN_SECONDS,
+    Wish,
+    migrate as migrate_playbook,
+    migration_plan,
+)
 from orchestration.playbooks.recover import start as start_playbook
 from orchestration.playbooks.snapshot import snapshot_now
 from orchestration.playbooks.stop import stop as stop_playbook
@@ -45,6 +52,27 @@ class SwitchConfig(StreamConfig):
 
     tier: str = Field(description=f"One of {', '.join(Tier)}.")
     why: str = Field(default="asked in Dagster", description="For the history of the tier.")
+    dry_run: bool = Field(
+        default=False, description="Show the plan with what each step does, and change nothing."
+    )
+
+
+class MigrateConfig(StreamConfig):
+    """Which stream to bring what is declared now, and how."""
+
+    protocol: str = Field(
+        default=Protocol.INTERRUPTION_FREE.value, description=f"One of {', '.join(Protocol)}."
+    )
+    within_seconds: float = Field(
+        default=WITHIN_SECONDS, ge=1.0, description="Until it is rolled back if not level."
+    )
+    may_differ: bool = Field(
+        default=False, description="The new code may put out something else for an epoch."
+    )
+    again: bool = Field(
+        default=False, description="Though the declaration is the same: the code is not."
+    )
+    why: str = Field(default="asked in Dagster", description="For the history.")
     dry_run: bool = Field(
         default=False, description="Show the plan with what each step does, and change nothing."
     )
@@ -98,6 +126,29 @@ def switch(
         found = holding(observe(world, config.stream))
     context.log.info("%s: %s", config.stream, found.reason)
     context.add_output_metadata({**shown, **holding_metadata(found)})
+
+
+@dg.op(description="Bring what is declared now to a running stream, by a target that takes over.")
+def migrate(
+    context: dg.OpExecutionContext, config: MigrateConfig, worlds: dg.ResourceParam[Worlds]
+) -> None:
+    """Migrate a stream."""
+    name_stream(context, config.stream)
+    with explained(), worlds.open() as world:
+        wish = Wish(
+            protocol=protocol_named(config.protocol),
+            within_seconds=config.within_seconds,
+            may_differ=config.may_differ,
+            again=config.again,
+            why=config.why,
+        )
+        if config.dry_run:
+            plan = migration_plan(world, config.stream, wish)
+            context.add_output_metadata({"plan": show_plan(context, plan)})
+            return
+        steps = migrate_playbook(world, config.stream, context.run_id, wish)
+        done = report(context, config.stream, steps)
+    context.add_output_metadata({"steps": timeline_table(done)})
 
 
 @dg.op(description="Ask the primary for a snapshot and wait until it is in the object store.")
@@ -154,6 +205,17 @@ def stop_stream() -> None:
 def switch_tier() -> None:
     """Switch one stream to another tier."""
     switch()
+
+
+@dg.job(
+    description="Brings what is declared now (resources, Spark conf, code) to a running stream: a target comes up "
+    "beside the primary, and is handed the lease when it is ready; otherwise it is let go.",
+    tags=playbook_tags("migrate", max_runtime_seconds=3600, priority=50),
+    executor_def=dg.in_process_executor,
+)
+def migrate_stream() -> None:
+    """Migrate one stream."""
+    migrate()
 
 
 @dg.job(

@@ -34,8 +34,8 @@ def due_switches(world: World) -> list[DueSwitch]:
     for one in review(world):
         last = one.of.last
         kept = keep(world.store, one.decision()) if last is None or differs(one, last) else last
-        if not one.acts:
-            continue
+        if not one.acts or world.store.rollouts.open(one.of.row.name) is not None:
+            continue  # a stream that migrates has the secondary that this needs
         _pace(world.store, one)
         if one.tier is not one.of.row.tier:
             waited = int((one.of.measured.at - kept.at) // BUCKET_SECONDS)  # a request may be lost

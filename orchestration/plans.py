@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Any, TypeAlias
 
 from ft_policies import drill
+from ft_policies.migration import AwaitTarget, FinishMigration, HandOver, RollBack, StopPrimary
 from ft_policies.recovery import (
     AwaitEnd,
     AwaitLevel,
@@ -62,8 +63,26 @@ def does(step: AnyStep) -> str:
             return f"takes the slot from {step.secondary}: {step.reason}"
         case GiveUpSecondary() | GiveUp():
             return f"gives up: {step.reason}"
+        case AwaitTarget() | HandOver() | StopPrimary() | FinishMigration() | RollBack():
+            return _does_to_migrate(step)
         case _:
             return _does_to_primary(step)
+
+
+def _does_to_migrate(
+    step: AwaitTarget | HandOver | StopPrimary | FinishMigration | RollBack,
+) -> str:
+    match step:
+        case AwaitTarget():
+            return "waits until the target has computed what the primary has committed"
+        case HandOver():
+            return f"takes the lease from {step.primary} at the end of an epoch, for the target"
+        case StopPrimary():
+            return f"lets {step.primary} finish its epoch, ship a last snapshot and leave"
+        case FinishMigration():
+            return "makes the target's declaration the stream's"
+        case RollBack():
+            return f"gives the migration up: {step.reason}"
 
 
 def _does_to_primary(step: Fence | Launch | AwaitTakeover | AwaitLevel | AwaitEnd) -> str:

@@ -13,8 +13,9 @@ from configs.sources import FilesSource
 from configs.stream import StreamDeclaration
 from ft_policies.errors import PermanentError, TransientError
 from ft_policies.health import Process
+from ft_policies.migration import Protocol
 from ft_policies.tiers import PRIMARY, Switches
-from resources.control.records import DesiredState, ReplicaRow, ReplicaState, Slot
+from resources.control.records import DesiredState, ReplicaRow, ReplicaState, Rollout, Slot
 from resources.control.store import ControlStore
 from resources.launcher import Launched, launch
 from streaming.spec import ReplicaSpec
@@ -32,28 +33,50 @@ def declare(project: Project, store: ControlStore, name: str) -> StreamDeclarati
 def launch_primary(project: Project, store: ControlStore, name: str) -> ReplicaRow | None:
     """Start a primary, unless there is one: the row arbitrates, so no second is ever started.
 
-    Only whoever has the slot declares: what a live primary goes by is not changed under it.
+    It runs what was declared when the stream was started, and not what people may be writing just now;
+    the target of a rollout whose protocol stops the primary first runs that.
     """
     demand_whole(store, name)
-    stream = located(project, project.stream(name))
-    row = _registered(project, store, name, Slot.PRIMARY, PRIMARY)
-    if row is not None:
-        declare(project, store, name)
-        _start(project, store, stream, row)
-    return row
+    under_way = store.rollouts.open(name)
+    legacy = under_way is not None and under_way.protocol is Protocol.LEGACY
+    declared = _declared(store, name, under_way if legacy else None)
+    return None if declared is None else _launched(project, store, Slot.PRIMARY, PRIMARY, *declared)
 
 
 def launch_secondary(project: Project, store: ControlStore, name: str) -> ReplicaRow | None:
     """Start a secondary with nothing on but `deploy`, unless there is one.
 
-    It runs what the control store says is declared, as the primary does, and not what people may be
-    writing just now: two replicas of one stream must compute the same.
+    It runs what the primary does, since two replicas of one stream must compute the same; or it is the
+    target of a rollout.
     """
-    declared = store.streams.get(name)
-    if declared is None:
+    declared = _declared(store, name, store.rollouts.open(name))
+    desired = Switches(deploy=True)
+    return (
+        None if declared is None else _launched(project, store, Slot.SECONDARY, desired, *declared)
+    )
+
+
+def _declared(
+    store: ControlStore, name: str, rollout: Rollout | None
+) -> tuple[StreamDeclaration, int] | None:
+    """What a new replica runs: a rollout's target, or what the control store says is declared."""
+    known = store.streams.get(name)
+    if known is None:
         return None
-    stream = StreamDeclaration.model_validate(declared.declaration)
-    row = _registered(project, store, name, Slot.SECONDARY, Switches(deploy=True))
+    if rollout is not None:
+        return StreamDeclaration.model_validate(rollout.target), rollout.rollout
+    return StreamDeclaration.model_validate(known.declaration), known.rollout
+
+
+def _launched(
+    project: Project,
+    store: ControlStore,
+    slot: Slot,
+    desired: Switches,
+    stream: StreamDeclaration,
+    rollout: int,
+) -> ReplicaRow | None:
+    row = _registered(project, store, stream, slot, desired, rollout)
     if row is not None:
         _start(project, store, stream, row)
     return row
@@ -70,9 +93,15 @@ def demand_whole(store: ControlStore, name: str) -> None:
 
 
 def _registered(
-    project: Project, store: ControlStore, name: str, slot: Slot, desired: Switches
+    project: Project,
+    store: ControlStore,
+    stream: StreamDeclaration,
+    slot: Slot,
+    desired: Switches,
+    rollout: int,
 ) -> ReplicaRow | None:
     """The slot, reserved for a new replica; `None` if a live one has it or nobody wants one."""
+    name = stream.name
     replica = f"{name}-{secrets.token_hex(4)}"
     row = store.replicas.register(
         id=replica,
@@ -80,7 +109,8 @@ def _registered(
         slot=slot,
         desired=desired,
         host=HOST,
-        folder=str(project.home / "replicas" / replica),
+        folder=str(_replicas_folder(project, stream) / replica),
+        rollout=rollout,
     )
     if row is None or _is_wanted(store, name):
         return row
@@ -164,6 +194,12 @@ def spec_of(
         dead_letters=project.dead_letters_path(stream) or "",
         object_store=project.deployment.object_store,
     )
+
+
+def _replicas_folder(project: Project, stream: StreamDeclaration) -> Path:
+    """Where a stream's replicas have their folders: on another disk, if it is declared so."""
+    declared = stream.resources.folder
+    return project.home / "replicas" if declared is None else Path(project.locate(declared))
 
 
 def _sweep(store: ControlStore, stream: str) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from ft_policies.health import HealthPolicy, PrimarySeen, SecondarySeen, Verdict
+from ft_policies.migration import Migration
 from ft_policies.recovery import Observed, SecondaryLook, next_step
 from ft_policies.tiers import OFF, Tier, covered
 from resources.control.records import (
@@ -13,11 +14,13 @@ from resources.control.records import (
     LedgerEntry,
     ReplicaRow,
     ReplicaState,
+    Rollout,
     Slot,
     StreamRow,
 )
 from resources.control.store import ControlStore
 from streaming.launching import process_state
+from streaming.migrating import migrating
 from streaming.world import World
 
 
@@ -44,6 +47,8 @@ class StreamSeen:
     committed: LedgerEntry | None
     failures_in_a_row: int
     secondary_failures_in_a_row: int
+    rollout: int
+    migration: Migration | None
 
     @property
     def needs_nothing(self) -> bool:
@@ -69,6 +74,9 @@ class StreamSeen:
             last_secondary_failure=""
             if self.last_secondary is None
             else self.last_secondary.reason,
+            rollout=self.rollout,
+            primary_rollout=0 if self.primary is None else self.primary.rollout,
+            migration=self.migration,
         )
 
     def secondary_look(self) -> SecondaryLook | None:
@@ -83,6 +91,7 @@ class StreamSeen:
             observed=row.observed,
             desired=row.desired,
             paused=row.state is ReplicaState.PAUSED,
+            rollout=row.rollout,
         )
 
 
@@ -99,6 +108,7 @@ def observe(world: World, name: str, *, secondaries_since: float = 0.0) -> Strea
     wanted = row is not None and row.desired is DesiredState.RUNNING
     since = 0.0 if row is None else row.changed_at
     verdict = None if secondary is None else _judged(policy, store, secondary, at)
+    committed, rollout = store.ledger.last(name), store.rollouts.open(name)
     return StreamSeen(
         name=name,
         at=at,
@@ -116,12 +126,25 @@ def observe(world: World, name: str, *, secondaries_since: float = 0.0) -> Strea
         last_secondary=secondaries[0] if secondaries else None,
         lease=lease,
         epoch=store.epochs.last(name),
-        committed=store.ledger.last(name),
+        committed=committed,
         failures_in_a_row=_failures(primaries, since=since),
         secondary_failures_in_a_row=_secondary_failures(
             secondaries, since=max(since, secondaries_since)
         ),
+        rollout=_rollout(row, rollout),
+        migration=None
+        if rollout is None
+        else migrating(
+            store, rollout, at=at, committed=committed, secondary=secondary, primaries=primaries
+        ),
     )
+
+
+def _rollout(row: StreamRow | None, under_way: Rollout | None) -> int:
+    """The one that replicas which are launched now should run."""
+    if under_way is not None:
+        return under_way.rollout
+    return 0 if row is None else row.rollout
 
 
 def _in(slot: Slot, replicas: list[ReplicaRow]) -> list[ReplicaRow]:

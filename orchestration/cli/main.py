@@ -20,6 +20,7 @@ from orchestration.cli.commands import (
     explain,
     incidents,
     logs,
+    migrate,
     restore,
     services,
     simulate,
@@ -93,6 +94,7 @@ check.add_to(app)
 services.add_to(app)
 streams.add_to(app)
 switch.add_to(app)
+migrate.add_to(app)
 restore.add_to(app)
 status.add_to(app)
 logs.add_to(app)

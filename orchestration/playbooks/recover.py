@@ -9,6 +9,7 @@ from typing import Any
 
 from ft_policies.errors import PermanentError, TransientError
 from ft_policies.health import Health
+from ft_policies.migration import AwaitTarget, FinishMigration, HandOver, RollBack, StopPrimary
 from ft_policies.recovery import (
     AwaitEnd,
     AwaitLevel,
@@ -25,7 +26,7 @@ from ft_policies.recovery import (
     next_step,
 )
 from ft_policies.tiers import OFF
-from orchestration.playbooks import secondaries
+from orchestration.playbooks import migration_steps, secondaries
 from orchestration.playbooks.performing import Journaled, Performed, perform
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import NOT_DUE, Watch
@@ -90,6 +91,8 @@ class Recovery:
                     f"{self.stream} is stopped: {step.reason}",
                     hint=f"mend the cause, then `holdfast start {self.stream}`",
                 )
+            case AwaitTarget() | HandOver() | StopPrimary() | FinishMigration() | RollBack():
+                return _act_on_migration(watch, step)
             case _:
                 return _act_on_secondary(watch, step)
 
@@ -180,6 +183,22 @@ def _act_on_secondary(
             )
 
 
+def _act_on_migration(
+    watch: Watch, step: AwaitTarget | HandOver | StopPrimary | FinishMigration | RollBack
+) -> Mapping[str, Any]:
+    match step:
+        case AwaitTarget():
+            return migration_steps.await_target(watch, step)
+        case HandOver():
+            return migration_steps.hand_over(watch, step)
+        case StopPrimary():
+            return migration_steps.stop_primary(watch, step)
+        case FinishMigration():
+            return migration_steps.finish(watch, step)
+        case RollBack():
+            return migration_steps.roll_back(watch, step)
+
+
 def start(world: World, stream: str, run: str) -> Iterator[Performed[Step]]:
     """Declare a stream, want it to run, and bring it up."""
     demand_whole(world.store, stream)
@@ -187,5 +206,9 @@ def start(world: World, stream: str, run: str) -> Iterator[Performed[Step]]:
     if not world.store.replicas.of(stream):
         # While it runs, its replicas go by what was declared when it started: both by the same.
         declare(world.project, world.store, stream)
+        under_way = world.store.rollouts.open(stream)
+        if under_way is not None:
+            outcome = "the stream was started anew, by what is declared now"
+            world.store.rollouts.abandon(stream, under_way.rollout, outcome)
     world.store.streams.desire(stream, DesiredState.RUNNING)
     return Recovery(world=world, stream=stream, run=run).steps()

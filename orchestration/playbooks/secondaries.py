@@ -17,7 +17,7 @@ from ft_policies.recovery import (
     TurnSwitch,
     next_step,
 )
-from ft_policies.tiers import OFF, SECONDARY, Switch
+from ft_policies.tiers import OFF, Switch
 from ft_policies.transitions import Turn
 from orchestration.playbooks.leaving import await_leave
 from orchestration.playbooks.watching import NOT_DUE, Watch
@@ -50,7 +50,7 @@ def turn(watch: Watch, step: TurnSwitch) -> Mapping[str, Any]:
     look = seen.secondary_look()
     if look is None or next_step(seen.observed()) != step:
         return {"found": NOT_DUE}
-    asked = look.asked(Turn(step.switch, step.on), SECONDARY[seen.tier])
+    asked = look.asked(Turn(step.switch, step.on), seen.observed().wanted)
     generation = store.replicas.desire(look.id, asked, slot=Slot.SECONDARY)
     if generation is None:
         return {"found": "it is the primary by now, or gone"}

@@ -70,6 +70,13 @@ _DISAGREEMENTS = (
     .order_by(ledger.c.epoch, ledger_copies.c.replica)
 )
 
+_BEFORE = (
+    sa.select(sa.func.coalesce(sa.func.max(ledger.c.epoch), 0))
+    .where(_OF_STREAM, ledger.c.committed_at < sa.bindparam("since", type_=sa.Double))
+    .scalar_subquery()
+)
+_SINCE = sa.select(ledger).where(_OF_STREAM, ledger.c.epoch >= _BEFORE).order_by(ledger.c.epoch)
+
 
 class Ledger:
     """The ledger of all streams."""
@@ -140,6 +147,11 @@ class Ledger:
         """The entries from first to last, both included."""
         values = {"of_stream": stream, "first": first, "last": last}
         return [LedgerEntry(**row) for row in self._database.fetch(_BETWEEN, values)]
+
+    def since(self, stream: str, *, at: float) -> list[LedgerEntry]:
+        """The entries that were committed from a time on, and the one before them."""
+        values = {"of_stream": stream, "since": at}
+        return [LedgerEntry(**row) for row in self._database.fetch(_SINCE, values)]
 
     def audit(self, stream: str) -> LedgerAudit:
         """Hold the ledger against the epoch log, and the replicas against each other."""

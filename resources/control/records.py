@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from ft_policies.migration import Protocol
 from ft_policies.tiers import Switches, Tier
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -85,6 +86,26 @@ class StreamRow:
     changed_at: float
     snapshot_every: float | None
     sync_every: float | None
+    rollout: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """A declaration on its way to a stream's replicas: until when, and how it ended."""
+
+    stream: str
+    rollout: int
+    target: JsonObject
+    target_tier: Tier
+    protocol: Protocol
+    may_differ: bool
+    begun_at: float
+    deadline_at: float
+    why: str
+    run: str
+    ended_at: float | None
+    done: bool | None
+    outcome: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +154,7 @@ class ReplicaRow:
     heartbeat_at: float | None
     ended_at: float | None
     reason: str
+    rollout: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,7 +84,15 @@ class Replicas:
         self._database = database
 
     def register(
-        self, *, id: str, stream: str, slot: Slot, desired: Switches, host: str, folder: str
+        self,
+        *,
+        id: str,
+        stream: str,
+        slot: Slot,
+        desired: Switches,
+        host: str,
+        folder: str,
+        rollout: int = 0,
     ) -> ReplicaRow | None:
         """Reserve the slot for a replica about to start; `None` if a live one has it."""
         insert = self._database.insert(replicas).values(
@@ -102,6 +110,7 @@ class Replicas:
             folder=folder,
             registered_at=store_now(),
             reason="",
+            rollout=rollout,
         )
         rows = self._database.execute(insert.on_conflict_do_nothing().returning(*replicas.c))
         return ReplicaRow(**rows[0]) if rows else None

@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ft_policies.migration import Protocol
 from ft_policies.tiers import Mode, Tier
 from resources.control.records import (
     DesiredState,
@@ -18,7 +19,7 @@ from resources.control.records import (
 )
 from resources.control.sql import EnumText, SwitchesJson
 
-HEAD = "0005"
+HEAD = "0006"
 """The revision this code is written for: the newest migration."""
 
 metadata = sa.MetaData()
@@ -41,6 +42,32 @@ streams = sa.Table(
     _needed("changed_at", sa.Double),
     sa.Column("snapshot_every", sa.Double),
     sa.Column("sync_every", sa.Double),
+    sa.Column("rollout", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+)
+
+rollouts = sa.Table(
+    "rollouts",
+    metadata,
+    sa.Column("stream", sa.Text, primary_key=True),
+    sa.Column("rollout", sa.BigInteger, primary_key=True, autoincrement=False),
+    _needed("target", sa.JSON),
+    _needed("target_tier", EnumText(Tier)),
+    _needed("protocol", EnumText(Protocol)),
+    _needed("may_differ", sa.Boolean),
+    _needed("begun_at", sa.Double),
+    _needed("deadline_at", sa.Double),
+    _needed("why", sa.Text),
+    _needed("run", sa.Text),
+    sa.Column("ended_at", sa.Double),
+    sa.Column("done", sa.Boolean),
+    _needed("outcome", sa.Text),
+)
+sa.Index(
+    "one_open_rollout_per_stream",
+    rollouts.c.stream,
+    unique=True,
+    sqlite_where=rollouts.c.ended_at.is_(None),
+    postgresql_where=rollouts.c.ended_at.is_(None),
 )
 
 tier_changes = sa.Table(
@@ -96,6 +123,7 @@ replicas = sa.Table(
     sa.Column("heartbeat_at", sa.Double),
     sa.Column("ended_at", sa.Double),
     _needed("reason", sa.Text),
+    sa.Column("rollout", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Index("replicas_of_stream", "stream", "registered_at"),
 )
 sa.Index(

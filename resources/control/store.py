@@ -18,6 +18,7 @@ from resources.control.leases import Leases
 from resources.control.ledger import Ledger
 from resources.control.migrate import migrate
 from resources.control.replicas import Replicas
+from resources.control.rollouts import Rollouts
 from resources.control.samples import Samples
 from resources.control.snapshots import Snapshots
 from resources.control.sql import store_now
@@ -40,6 +41,7 @@ class ControlStore:
         self._database = database
         self.streams = Streams(database)
         self.tiers = Tiers(database)
+        self.rollouts = Rollouts(database)
         self.decisions = Decisions(database)
         self.replicas = Replicas(database)
         self.leases = Leases(database)

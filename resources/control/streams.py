@@ -64,7 +64,7 @@ class Streams:
             known = connection.execute(_LOCK, {"of_name": name}).mappings().one()
             if known["declaration"] == declaration and known["declared_tier"] == tier:
                 return StreamRow(**known)
-            return _declared_again(connection, StreamRow(**known), declaration, tier)
+            return declared_again(connection, StreamRow(**known), declaration, tier)
 
     def _declared_first(
         self, connection: sa.Connection, name: str, declaration: JsonObject, tier: str
@@ -107,9 +107,10 @@ class Streams:
         return Intervals(**rows[0]) if rows else Intervals()
 
 
-def _declared_again(
+def declared_again(
     connection: sa.Connection, known: StreamRow, declaration: JsonObject, tier: str
 ) -> StreamRow:
+    """Give a known stream another declaration; one that names another tier changes the tier."""
     wanted = known.tier if known.declared_tier == tier else tier
     if wanted != known.tier:
         change = {"tier_from": known.tier, "tier_to": wanted}

@@ -4,6 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ft_policies.health import Health, Verdict
+from ft_policies.migration import (
+    AwaitTarget,
+    FinishMigration,
+    HandOver,
+    Migration,
+    Protocol,
+    RollBack,
+    StopPrimary,
+)
 from ft_policies.recovery import (
     AwaitEnd,
     AwaitLevel,
@@ -36,6 +45,7 @@ class SimulatedReplica:
     alive: bool = True
     level: bool = False
     paused: bool = False
+    rollout: int = 0
 
     def follow(self) -> None:
         """Do one turn towards what is desired."""
@@ -57,6 +67,8 @@ class SimulatedPair:
     fates: list[str] = field(default_factory=list)
     token: int = 1
     born: int = 0
+    rollout: int = 0
+    migration: Migration | None = None
 
     def observed(self) -> Observed:
         return Observed(
@@ -65,6 +77,9 @@ class SimulatedPair:
             token=self.token,
             tier=self.tier,
             secondary=self._secondary_look(),
+            rollout=self.rollout if self.migration is None else self.migration.rollout,
+            primary_rollout=0 if self.primary is None else self.primary.rollout,
+            migration=self.migration,
         )
 
     def recover(self) -> Iterator[Step]:
@@ -89,6 +104,8 @@ class SimulatedPair:
     def held(self) -> bool:
         wanted = SECONDARY[self.tier]
         if self.primary is None or not self.primary.alive or not self.primary.level:
+            return False
+        if self.migration is not None or self.primary.rollout != self.rollout:
             return False
         if self.secondary is None:
             return wanted == OFF
@@ -117,6 +134,7 @@ class SimulatedPair:
             observed=one.observed,
             desired=one.desired,
             paused=one.paused,
+            rollout=one.rollout,
         )
 
     def _act(self, step: Step, *, cut: bool) -> None:  # noqa: C901 (one case per step)
@@ -140,12 +158,34 @@ class SimulatedPair:
                 self._turn(step, cut=cut)
             case AwaitSecondaryEnd():
                 self._see_off(step, cut=cut)
+            case AwaitTarget() | HandOver() | StopPrimary() | FinishMigration() | RollBack():
+                self._migrate(step)
             case AwaitEnd() | GiveUp() | GiveUpSecondary():
                 raise AssertionError(f"{step} in a stream that is wanted and never fails")
 
+    def _migrate(
+        self, step: AwaitTarget | HandOver | StopPrimary | FinishMigration | RollBack
+    ) -> None:
+        migration, primary = self.migration, self.primary
+        match step:
+            case AwaitTarget() if migration is not None:
+                self.migration = replace(migration, level=True)
+            case HandOver() if primary is not None and primary.id == step.primary:
+                assert self.secondary is not None, "nobody is there to follow"
+                self.token += 1
+                self.primary = None
+            case StopPrimary() if primary is not None and primary.id == step.primary:
+                assert self.secondary is None, "a secondary would take over"
+                self.primary = None
+            case FinishMigration() if migration is not None:
+                self.rollout, self.migration = step.rollout, None
+            case RollBack():
+                self.migration = None
+
     def _fence(self, step: Fence) -> None:
         if self.primary is not None and self.primary.id == step.primary:
-            assert not self.primary.alive, "a live primary was fenced"
+            rolled_back = self.migration is None and self.primary.rollout != self.rollout
+            assert rolled_back or not self.primary.alive, "a live primary was fenced"
             self.token += 1
             self.primary = None
 
@@ -154,18 +194,23 @@ class SimulatedPair:
         assert not able, "a primary was launched beside a secondary that can take over"
         if self.primary is None:
             self.born += 1
-            self.primary = SimulatedReplica(f"words-{self.born}", PRIMARY, PRIMARY)
+            migration = self.migration
+            legacy = migration is not None and migration.protocol is Protocol.LEGACY
+            rollout = migration.rollout if migration is not None and legacy else self.rollout
+            self.primary = SimulatedReplica(f"words-{self.born}", PRIMARY, PRIMARY, rollout=rollout)
 
     def _launch_secondary(self) -> None:
         if self.secondary is None:
             self.born += 1
-            self.secondary = SimulatedReplica(f"words-{self.born}", Switches(deploy=True))
+            rollout = self.observed().rollout
+            deployed = Switches(deploy=True)
+            self.secondary = SimulatedReplica(f"words-{self.born}", deployed, rollout=rollout)
 
     def _turn(self, step: TurnSwitch, *, cut: bool) -> None:
         look, one = self._secondary_look(), self.secondary
         if look is None or one is None or one.id != step.secondary:
             return
-        one.desired = look.asked(Turn(step.switch, step.on), SECONDARY[self.tier])
+        one.desired = look.asked(Turn(step.switch, step.on), self.observed().wanted)
         for _ in range(0 if cut else 5):
             one.follow()
 

@@ -20,6 +20,7 @@ from resources.control.records import (
 from resources.control.store import ControlStore
 from resources.embedded_s3 import EmbeddedS3
 from resources.launcher import Launched
+from resources.vault.vault import SnapshotVault
 from streaming.launching import HOST, declare
 from streaming.world import World
 from tests.fakes.declared import a_project, written

@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 import psutil
 
 from apps.word_count.oracle import expected
+from configs.project import Project
 from ft_policies.recovery import Step
 from ft_policies.tiers import Tier
+from orchestration.playbooks.migrate import Wish, migrate
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.recover import Recovery, start
 from orchestration.playbooks.repair import Repairing
@@ -90,6 +92,17 @@ class LiveStream:
         steps = [performed.name for performed in repairing.steps()]
         self._note()
         return steps
+
+    def migrate(self, wish: Wish) -> Iterator[Performed[Step]]:
+        for performed in migrate(self.world, NAME, "test", wish):
+            self._note()
+            yield performed
+
+    def declare(self, **changes: Any) -> None:
+        """Change the stream's file, as people do while it runs."""
+        file = self.root / "configs" / "streams" / f"{NAME}.yaml"
+        file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+        self.world = World(Project.load(self.root), self.world.store)
 
     def stop(self) -> None:
         list(stop(self.world, NAME, "test"))

@@ -47,3 +47,10 @@ def write_and_fail_once(df: DataFrame, epoch: int) -> None:
 def signed(df: DataFrame, params: dict[str, Any]) -> DataFrame:
     """Not deterministic: every driver signs its rows with the number of its process."""
     return df.select("offset", sf.lit(os.getpid()).alias("process"))
+
+
+def counted_otherwise(df: DataFrame, params: dict[str, Any]) -> DataFrame:
+    """A word count with other state than the word count's: Spark does not go on from that."""
+    times = df.withWatermark("event_time", "1 second")
+    groups = times.groupBy(sf.window("event_time", "2 seconds"), "key")
+    return groups.agg(sf.count("*").alias("count"), sf.max("event_time").alias("last"))

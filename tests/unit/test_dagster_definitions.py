@@ -95,6 +95,7 @@ def test_every_job_says_its_playbook_and_how_long_it_may_run(definitions: dg.Def
         "stop_stream",
         "snapshot_stream",
         "switch_tier",
+        "migrate_stream",
         "recover_stream",
         "prune_snapshots",
         "prove_snapshot",

@@ -63,10 +63,10 @@ def test_who_finds_the_slot_taken_declares_nothing(worlds: SimulatedWorlds) -> N
         assert declared_tier(world) == "passive_replication"
 
 
-def test_a_new_primary_goes_by_what_is_written_now(
+def test_a_new_primary_goes_by_what_the_stream_was_started_with(
     worlds: SimulatedWorlds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written_anew(worlds)
     with worlds.open() as world, simulated_drivers(world, monkeypatch):
         assert launch_primary(world.project, world.store, CLICKS) is not None
-        assert declared_tier(world) == "deployed"
+        assert declared_tier(world) == "passive_replication"

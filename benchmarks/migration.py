@@ -1,0 +1,179 @@
+"""How long a stream commits nothing while it is migrated, by each protocol, against plain Spark stopped and started.
+
+What is timed is the longest time between two committed epochs (plain Spark: batches) from the wish to the end
+of the migration. Parts of it: `--states small --times 1`, which keep no result.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from benchmarks import failover_trial as trial
+from benchmarks.failover_plain import plain_spark
+from benchmarks.failover_proof import rows_that_differ
+from benchmarks.failover_stream import NAME, declaration
+from benchmarks.failover_trial import STATES, State
+from benchmarks.harness import Benchmark, median
+from benchmarks.killing import await_that
+from benchmarks.live_project import RUN, end, live_project
+from configs.project import Project
+from ft_policies.migration import Protocol
+from orchestration.playbooks.migrate import Wish, migrate
+from orchestration.playbooks.recover import start
+from streaming.observing import observe
+from streaming.world import World
+
+PLAIN = "plain"
+TIMES = 3
+MEMORIES = ("2100m", "2g")  # there and back
+OF_PLAIN = {Protocol.INTERRUPTION_FREE: 0.15, Protocol.REPLAY: 0.3, Protocol.LEGACY: 1.2}
+MOST_PACES = 1.5
+NOTES = (
+    f"The stream of the failover benchmark ({trial.RATE} rows a second in epochs of {trial.EPOCH_SECONDS} s on "
+    f"{trial.MASTER}, about 10 MB and 200 MB of state) is migrated to other driver memory and back, in "
+    "passive_replication. Plain Spark has the same rows, query and checkpoint, is stopped with SIGTERM and started at once. "
+    "Seconds are the longest time without a committed epoch, medians. In the end every row is held against a batch."
+)
+
+
+@dataclass(slots=True)
+class Found:
+    """The gaps of one contender with one state."""
+
+    contender: str
+    state: State
+    gaps: list[float] = field(default_factory=list)
+
+
+class MigratedStream:
+    """A stream in a project of its own whose file is changed while it runs."""
+
+    def __init__(self, world: World, state: State) -> None:
+        self._world = world
+        self._state = state
+        self._changes = 0
+
+    def start(self) -> None:
+        """Start it, and wait until its state is full."""
+        for _ in start(self._world, NAME, RUN):
+            pass
+        await_that(self._world, NAME, self._is_full, "full state")
+
+    def migrate(self, protocol: Protocol) -> float:
+        """Change its memory, migrate, and give the longest time without a commit."""
+        self._settle()
+        self._declare(MEMORIES[self._changes % len(MEMORIES)])
+        self._changes += 1
+        found = [
+            one.found["longest_gap_seconds"]
+            for one in migrate(self._world, NAME, RUN, Wish(protocol=protocol))
+            if "longest_gap_seconds" in one.found
+        ]
+        return float(found[0])
+
+    def prove(self) -> int:
+        """Stop it, and compare all that it put out with a batch: how many rows differ."""
+        end(self._world, NAME)
+        return rows_that_differ(self._world, NAME, self._state)
+
+    def _declare(self, memory: str) -> None:
+        file = self._world.project.root / "configs" / "streams" / f"{NAME}.yaml"
+        written = yaml.safe_load(file.read_text())
+        written["resources"]["driver_memory"] = memory
+        file.write_text(yaml.safe_dump(written))
+        self._world = World(Project.load(self._world.project.root), self._world.store)
+
+    def _settle(self) -> None:
+        """Level, with a snapshot of its own, and nothing left to do."""
+        goal = self._epoch() + trial.SETTLE_EPOCHS
+        await_that(self._world, NAME, lambda: self._epoch() >= goal, f"epoch {goal}")
+        await_that(self._world, NAME, lambda: observe(self._world, NAME).needs_nothing, "rest")
+
+    def _epoch(self) -> int:
+        last = self._world.store.ledger.last(NAME)
+        return -1 if last is None else last.epoch
+
+    def _is_full(self) -> bool:
+        epoch = self._world.store.epochs.get(NAME, self._epoch())
+        return epoch is not None and epoch.end["rows"] >= self._state.keys
+
+
+def run(state: State, times: int, step: Callable[[str], None]) -> tuple[list[Found], int]:
+    """Plain Spark first, then one stream through all protocols; how many of its rows differ."""
+    found = [Found(PLAIN, state)]
+    with _folder() as folder, plain_spark(folder / PLAIN, state) as plain:
+        for number in range(times):
+            step(f"{state.name} state: {PLAIN}, {number + 1}")
+            plain.settle(number)
+            found[0].gaps.append(plain.restart())
+    with _folder() as folder, live_project(folder / "project", declaration(state)) as world:
+        stream = MigratedStream(world, state)
+        stream.start()
+        for protocol in Protocol:
+            one = Found(protocol.value, state)
+            for number in range(times):
+                step(f"{state.name} state: {protocol}, {number + 1}")
+                one.gaps.append(stream.migrate(protocol))
+            found.append(one)
+        return found, stream.prove()
+
+
+def report(benchmark: Benchmark, found: list[Found], differing: int) -> None:
+    """The lines of one state, and its bars."""
+    plain, name = median(found[0].gaps), found[0].state.name
+    for one in found:
+        benchmark.row(
+            state=name,
+            contender=one.contender,
+            times=len(one.gaps),
+            seconds=median(one.gaps),
+            worst=round(max(one.gaps), 3),
+            of_plain=round(median(one.gaps) / plain, 3),
+            epoch_paces=round(median(one.gaps) / trial.EPOCH_SECONDS, 2),
+        )
+    gaps = {one.contender: median(one.gaps) for one in found}
+    for protocol, limit in OF_PLAIN.items():
+        benchmark.bar(f"{name}, {protocol} / plain Spark", gaps[protocol] / plain, "<=", limit)
+    paces = gaps[Protocol.INTERRUPTION_FREE] / trial.EPOCH_SECONDS
+    benchmark.bar(f"{name}, {Protocol.INTERRUPTION_FREE} in epoch paces", paces, "<=", MOST_PACES)
+    benchmark.bar(f"{name}, rows that differ", differing, "<=", 0)
+
+
+def main() -> int:
+    """Measure what is asked for; everything, if nothing is."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--states", nargs="+", choices=list(STATES), default=list(STATES))
+    parser.add_argument("--times", type=int, default=TIMES, help="of each contender")
+    given = parser.parse_args()
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent)
+    benchmark = Benchmark("migration", "Migrating a running stream", NOTES)
+    total = len(given.states) * given.times * (1 + len(Protocol))
+    with benchmark.progress(total) as step:
+        for name in given.states:
+            found, differing = run(STATES[name], given.times, step)
+            report(benchmark, found, differing)
+            benchmark.console.print(json.dumps({one.contender: one.gaps for one in found}))
+    whole = len(given.states) == len(STATES) and given.times >= TIMES
+    return benchmark.finish() if whole else benchmark.show()
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="bench-migration-")).resolve()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

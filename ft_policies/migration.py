@@ -1,0 +1,96 @@
+"""Migrating a stream: another declaration for its replicas, while it runs.
+
+A declaration that is on its way to the replicas is a rollout. The replica that runs it first is the
+target: it comes up as a secondary, gets as far as the protocol asks, and is handed the lease. Until then the
+old primary has never stopped, so rolling back is nothing but letting the target go.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from ft_policies.tiers import OFF, SECONDARY, Switches, Tier
+
+
+class Protocol(StrEnum):
+    """How the lease gets to the target."""
+
+    INTERRUPTION_FREE = "interruption_free"
+    """When it is level: it processes beside the primary until then."""
+    REPLAY = "replay"
+    """As soon as it has the state, and it replays the rest: for a primary that is overloaded."""
+    LEGACY = "legacy"
+    """The primary stops first, and the target starts from its last snapshot."""
+
+
+READY: Mapping[Protocol, Switches] = MappingProxyType(
+    {
+        Protocol.INTERRUPTION_FREE: SECONDARY[Tier.ACTIVE_STANDBY],
+        Protocol.REPLAY: SECONDARY[Tier.PASSIVE_STANDBY_HOT],
+        Protocol.LEGACY: OFF,
+    }
+)
+"""What the target has on when the lease is handed over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """A rollout that is under way, as one look shows it."""
+
+    rollout: int
+    protocol: Protocol
+    level: bool = False
+    """Whether the target has computed about all that was committed."""
+    overdue: bool = False
+    differs: str | None = None
+    """What the target has computed otherwise than the primary, where it should not."""
+    failed: str | None = None
+    """Why a target that had become the primary ended."""
+
+    @property
+    def fault(self) -> str | None:
+        """Why it must be rolled back; `None` while all is well."""
+        if self.failed is not None:
+            return f"the target failed: {self.failed}"
+        if self.differs is not None:
+            return f"the target computes something else: {self.differs}"
+        return "the target was not level in time" if self.overdue else None
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitTarget:
+    """Wait until the target is level with the primary."""
+
+    secondary: str
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Take the lease from the primary at the end of an epoch: its target follows by itself."""
+
+    primary: str
+    token: int
+    secondary: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopPrimary:
+    """Let the primary finish its epoch, ship a last snapshot and leave."""
+
+    primary: str
+
+
+@dataclass(frozen=True, slots=True)
+class FinishMigration:
+    """Make the target's declaration the stream's."""
+
+    rollout: int
+
+
+@dataclass(frozen=True, slots=True)
+class RollBack:
+    """Give the rollout up: the stream goes on as it was declared before."""
+
+    rollout: int
+    reason: str

@@ -1,0 +1,93 @@
+"""The steps of the recover playbook that a migration adds."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+from ft_policies.migration import AwaitTarget, FinishMigration, HandOver, RollBack, StopPrimary
+from ft_policies.recovery import next_step
+from ft_policies.tiers import OFF
+from orchestration.playbooks.leaving import await_leave
+from orchestration.playbooks.watching import NOT_DUE, Watch
+from resources.clock import SYSTEM_CLOCK
+from resources.control.records import ReplicaState, Rollout
+from streaming.sinks.ledgering import DIGEST_DIFFERS
+
+BOUNDARY_LOOK_SECONDS = 0.02
+SLACK_SECONDS = 5.0
+
+
+def await_target(watch: Watch, step: AwaitTarget) -> Mapping[str, Any]:
+    """Wait until something else is to be done: it is level, or its time is over."""
+    rollout = watch.world.store.rollouts.open(watch.stream)
+    left = 0.0 if rollout is None else rollout.deadline_at - watch.look().at
+    watch.until(
+        lambda seen: next_step(seen.observed()) != step,
+        patience_seconds=max(left, 0.0) + SLACK_SECONDS,
+    )
+    return {}
+
+
+def hand_over(watch: Watch, step: HandOver) -> Mapping[str, Any]:
+    """Fence the primary just after it has committed an epoch; its target sees that, and takes over."""
+    if not watch.is_due(step):
+        return {"found": NOT_DUE}
+    epoch = _await_boundary(watch)
+    store = watch.world.store
+    taken = store.leases.fence(watch.stream, token=step.token)
+    store.replicas.end(step.primary, ReplicaState.FENCED, f"handed over to {step.secondary}")
+    return {"lease_taken": taken, "epoch": epoch}
+
+
+def stop_primary(watch: Watch, step: StopPrimary) -> Mapping[str, Any]:
+    """Ask the primary to leave with a last snapshot, and wait until it has."""
+    if not watch.is_due(step):
+        return {"found": NOT_DUE}
+    watch.world.store.replicas.desire(step.primary, OFF)
+    return await_leave(watch.world, step.primary, beat=watch.beat)
+
+
+def finish(watch: Watch, step: FinishMigration) -> Mapping[str, Any]:
+    """Make the declaration the stream's, and tell the longest time without a committed epoch."""
+    store = watch.world.store
+    rollout = store.rollouts.open(watch.stream)
+    if rollout is None or rollout.rollout != step.rollout:
+        return {"found": NOT_DUE}
+    gap = _longest_gap(watch, rollout)
+    store.rollouts.finish(watch.stream, step.rollout, f"longest time without a commit {gap:.2f} s")
+    if rollout.may_differ:
+        _close_differences(watch, rollout)
+    return {"longest_gap_seconds": gap}
+
+
+def roll_back(watch: Watch, step: RollBack) -> Mapping[str, Any]:
+    """Give the rollout up; the target is seen off like any replica that nobody wants."""
+    watch.world.store.rollouts.abandon(watch.stream, step.rollout, f"rolled back: {step.reason}")
+    return {}
+
+
+def _await_boundary(watch: Watch) -> int | None:
+    """The epoch that has just been committed; a stream that is silent does not keep us for long."""
+    pace = watch.world.project.stream(watch.stream).epoch
+    deadline = SYSTEM_CLOCK.monotonic() + pace.silence + (pace.seconds or 0.0) + SLACK_SECONDS
+    before = watch.world.store.ledger.last(watch.stream)
+    while (last := watch.world.store.ledger.last(watch.stream)) == before:
+        if SYSTEM_CLOCK.monotonic() > deadline:
+            break
+        SYSTEM_CLOCK.sleep(BOUNDARY_LOOK_SECONDS)
+    return None if last is None else last.epoch
+
+
+def _longest_gap(watch: Watch, rollout: Rollout) -> float:
+    ledger = watch.world.store.ledger
+    last = ledger.last(watch.stream)
+    entries = [] if last is None else ledger.since(watch.stream, at=rollout.begun_at)
+    return max((b.committed_at - a.committed_at for a, b in pairwise(entries)), default=0.0)
+
+
+def _close_differences(watch: Watch, rollout: Rollout) -> None:
+    """What differed from the old code's output was to be expected."""
+    store = watch.world.store
+    for one in store.incidents.of(watch.stream):
+        if one.kind == DIGEST_DIFFERS and one.opened_at >= rollout.begun_at:
+            store.incidents.close(one.id, "it was migrated to other code, whose output may differ")

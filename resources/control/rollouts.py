@@ -1,0 +1,101 @@
+"""Rollouts: a declaration on its way to the replicas of a running stream, one at a time.
+
+The row is the wish. Whoever sees it does the same steps towards it, and one transaction at the end makes
+the declaration the stream's.
+"""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from resources.control.database import Database
+from resources.control.records import JsonObject, Rollout, StreamRow
+from resources.control.schema import rollouts, streams
+from resources.control.sql import store_now
+from resources.control.streams import declared_again
+
+_OF_STREAM = rollouts.c.stream == sa.bindparam("of_stream")
+_IS_OPEN = rollouts.c.ended_at.is_(None)
+_OPEN = sa.select(rollouts).where(_OF_STREAM, _IS_OPEN)
+_HISTORY = sa.select(rollouts).where(_OF_STREAM).order_by(rollouts.c.rollout)
+_END = (
+    sa.update(rollouts)
+    .where(_OF_STREAM, _IS_OPEN, rollouts.c.rollout == sa.bindparam("number"))
+    .values(
+        ended_at=store_now(),
+        done=sa.bindparam("is_done", type_=sa.Boolean),
+        outcome=sa.bindparam("new_outcome"),
+    )
+    .returning(*rollouts.c)
+)
+_LOCK = sa.select(streams).where(streams.c.name == sa.bindparam("of_stream")).with_for_update()
+_RUN = (
+    sa.update(streams)
+    .where(streams.c.name == sa.bindparam("of_stream"))
+    .values(rollout=sa.bindparam("number"))
+)
+
+
+class Rollouts:
+    """The table of rollouts."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def begin(
+        self,
+        *,
+        stream: str,
+        target: JsonObject,
+        tier: str,
+        protocol: str,
+        within_seconds: float,
+        may_differ: bool,
+        why: str,
+        run: str,
+    ) -> Rollout | None:
+        """Want another declaration for the replicas; `None` if one is on its way already."""
+        number = sa.select(sa.func.coalesce(sa.func.max(rollouts.c.rollout), 0) + 1).where(
+            _OF_STREAM
+        )
+        values: dict[str, Any] = {
+            "stream": stream,
+            "rollout": number.scalar_subquery(),
+            "target": target,
+            "target_tier": tier,
+            "protocol": protocol,
+            "may_differ": may_differ,
+            "begun_at": store_now(),
+            "deadline_at": store_now() + within_seconds,
+            "why": why,
+            "run": run,
+            "outcome": "",
+        }
+        insert = self._database.insert(rollouts).values(**values).on_conflict_do_nothing()
+        rows = self._database.execute(insert.returning(*rollouts.c), {"of_stream": stream})
+        return Rollout(**rows[0]) if rows else None
+
+    def open(self, stream: str) -> Rollout | None:
+        """The one that is under way."""
+        rows = self._database.fetch(_OPEN, {"of_stream": stream})
+        return Rollout(**rows[0]) if rows else None
+
+    def finish(self, stream: str, rollout: int, outcome: str) -> None:
+        """Make its declaration the stream's, in one transaction with its end."""
+        ended = {"of_stream": stream, "number": rollout, "is_done": True, "new_outcome": outcome}
+        with self._database.write() as connection:
+            known = connection.execute(_LOCK, {"of_stream": stream}).mappings().one()
+            row = connection.execute(_END, ended).mappings().one_or_none()
+            if row is None:
+                return  # somebody else has ended it
+            declared_again(connection, StreamRow(**known), row["target"], row["target_tier"])
+            connection.execute(_RUN, {"of_stream": stream, "number": rollout})
+
+    def abandon(self, stream: str, rollout: int, outcome: str) -> None:
+        """Give it up; one that has ended stays as it ended."""
+        ended = {"of_stream": stream, "number": rollout, "is_done": False, "new_outcome": outcome}
+        self._database.execute(_END, ended)
+
+    def history(self, stream: str) -> list[Rollout]:
+        """All there were, oldest first."""
+        return [Rollout(**row) for row in self._database.fetch(_HISTORY, {"of_stream": stream})]

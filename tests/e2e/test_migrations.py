@@ -1,0 +1,107 @@
+"""Migrations of a live stream, by each protocol, with whoever takes part killed on the way."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ft_policies.errors import PermanentError
+from ft_policies.migration import Protocol
+from orchestration.playbooks.migrate import Wish
+from tests.support.evidence import demand_exact_output
+from tests.support.live_stream import DECLARATION, NAME, TIERED, LiveStream, a_live_stream
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+
+def resources(memory: str, **changes: Any) -> dict[str, Any]:
+    return {**DECLARATION["resources"], "driver_memory": memory, **changes}
+
+
+def test_a_stream_is_migrated_while_it_runs_and_whoever_dies_nothing_is_lost(
+    tmp_path: Path,
+) -> None:
+    with a_live_stream(tmp_path / "project", **TIERED) as stream:
+        stream.start()
+        _an_incompatible_state_is_refused(stream)
+        _a_level_target_takes_over(stream, elsewhere=tmp_path / "elsewhere")
+        _a_killed_source_is_followed_by_the_target(stream)
+        _a_killed_target_is_started_again(stream)
+        _a_dead_run_is_finished_by_the_next(stream)
+        _a_target_that_fails_is_let_go(stream)
+        demand_exact_output(stream)
+
+
+def _an_incompatible_state_is_refused(stream: LiveStream) -> None:
+    """Spark's own rules tell: the target's query goes on from a snapshot, or does not."""
+    stream.wait(lambda: len(stream.world.store.snapshots.of(NAME)) > 1, "snapshots")
+    primary = stream.primary()
+    stream.declare(app="tests.support.small_apps:counted_otherwise")
+    command = [Path(sys.executable).with_name("holdfast"), "--project", stream.root]
+    told = subprocess.run([*command, "migrate", NAME], capture_output=True, text=True, check=False)
+    assert told.returncode == 1, told
+    assert "does not go on from the snapshot" in told.stdout, told
+    assert stream.world.store.rollouts.history(NAME) == []
+    assert stream.primary().id == primary.id
+    stream.declare(app=DECLARATION["app"])
+
+
+def _a_level_target_takes_over(stream: LiveStream, *, elsewhere: Path) -> None:
+    """Other memory, and another folder: as on another disk."""
+    old = stream.primary()
+    stream.declare(resources=resources("1100m", folder=str(elsewhere)))
+    done = list(stream.migrate(Wish()))
+    assert [one.name for one in done if one.name in ("HandOver", "FinishMigration")] == [
+        "HandOver",
+        "FinishMigration",
+    ]
+    new = stream.primary()
+    assert new.id != old.id
+    assert Path(new.folder).parent == elsewhere
+    stream.await_epoch(stream.epoch() + 2)
+
+
+def _a_killed_source_is_followed_by_the_target(stream: LiveStream) -> None:
+    stream.declare(resources=resources("1200m"))
+    with stream.upon("TurnSwitch", lambda: stream.signal(signal.SIGKILL)):
+        list(stream.migrate(Wish(protocol=Protocol.REPLAY)))
+    _demand(stream, memory="1200m")
+
+
+def _a_killed_target_is_started_again(stream: LiveStream) -> None:
+    stream.declare(resources=resources("1300m"))
+    with stream.upon("AwaitLevel", lambda: stream.signal(signal.SIGKILL)):
+        list(stream.migrate(Wish(protocol=Protocol.LEGACY)))
+    _demand(stream, memory="1300m")
+
+
+def _a_dead_run_is_finished_by_the_next(stream: LiveStream) -> None:
+    """As the recovery sensor's run finishes it, when Dagster is back."""
+    stream.declare(resources=resources("1400m"))
+    steps = stream.migrate(Wish())
+    assert next(steps).name == "LaunchSecondary"
+    steps.close()  # type: ignore[attr-defined]
+    assert "FinishMigration" in {one.name for one in stream.recover()}
+    _demand(stream, memory="1400m")
+
+
+def _a_target_that_fails_is_let_go(stream: LiveStream) -> None:
+    """Java does not start with so little; the primary has never stopped."""
+    primary = stream.primary()
+    stream.declare(resources=resources("1m"))
+    with pytest.raises(PermanentError, match="rolled back"):
+        list(stream.migrate(Wish(within_seconds=20.0)))
+    assert stream.primary().id == primary.id
+    assert stream.look().secondary is None
+    _demand(stream, memory="1400m")
+
+
+def _demand(stream: LiveStream, *, memory: str) -> None:
+    row = stream.world.store.streams.get(NAME)
+    assert row is not None
+    assert row.declaration["resources"]["driver_memory"] == memory
+    assert {one.rollout for one in stream.world.store.replicas.of(NAME)} == {row.rollout}
+    stream.await_epoch(stream.epoch() + 2)

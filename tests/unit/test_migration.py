@@ -1,0 +1,171 @@
+"""Migrating a stream: the target is brought up, handed the lease, or let go; whatever dies and whenever."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ft_policies.foresight import foreseen
+from ft_policies.migration import Migration, Protocol
+from ft_policies.preflight import needs_trial, objections
+from ft_policies.tiers import OFF, PRIMARY, SECONDARY, Tier
+from tests.fakes.pair import SimulatedPair, SimulatedReplica
+from tests.fakes.stream import Crash
+
+TO_TARGET = {
+    Protocol.INTERRUPTION_FREE: [
+        "LaunchSecondary", "TurnSwitch", "TurnSwitch", "TurnSwitch", "AwaitTarget",
+        "HandOver", "AwaitTakeover", "AwaitLevel", "FinishMigration",
+    ],
+    Protocol.REPLAY: [
+        "LaunchSecondary", "TurnSwitch", "TurnSwitch", "TurnSwitch",
+        "HandOver", "AwaitTakeover", "AwaitLevel", "FinishMigration",
+    ],
+    Protocol.LEGACY: ["StopPrimary", "Launch", "AwaitLevel", "FinishMigration"],
+}  # fmt: skip
+
+
+def a_pair(tier: Tier, protocol: Protocol, **facts: object) -> SimulatedPair:
+    """A stream whose tier is held, and which is to be migrated."""
+    wanted = SECONDARY[tier]
+    migration = Migration(rollout=1, protocol=protocol)
+    return SimulatedPair(
+        tier,
+        primary=SimulatedReplica("words-p", PRIMARY, PRIMARY, level=True),
+        secondary=None if wanted == OFF else SimulatedReplica("words-s", wanted, wanted),
+        migration=replace(migration, **facts),
+    )
+
+
+@pytest.mark.parametrize("protocol", Protocol)
+def test_each_protocol_has_its_steps_and_they_are_foreseen(protocol: Protocol) -> None:
+    pair = a_pair(Tier.PASSIVE_REPLICATION, protocol)
+    announced = [type(step).__name__ for step in foreseen(pair.observed())]
+    done = [type(step).__name__ for step in pair.recover()]
+    assert done == TO_TARGET[protocol]
+    assert announced == done
+    assert pair.rollout == 1
+    assert pair.held()
+
+
+@pytest.mark.parametrize("protocol", Protocol)
+@pytest.mark.parametrize("tier", Tier)
+def test_in_every_tier_both_replicas_run_the_target_in_the_end(
+    protocol: Protocol, tier: Tier
+) -> None:
+    pair = a_pair(tier, protocol)
+    for _ in pair.recover():
+        pass
+    assert pair.held()
+    assert pair.rollout == 1
+    assert pair.secondary is None or pair.secondary.rollout == 1
+
+
+@pytest.mark.parametrize(
+    "fault", [{"overdue": True}, {"differs": "epoch 3"}, {"failed": "no memory"}]
+)
+@pytest.mark.parametrize("tier", [Tier.PASSIVE_REPLICATION, Tier.ACTIVE_STANDBY])
+def test_a_migration_with_a_fault_is_rolled_back_and_the_primary_has_never_stopped(
+    fault: dict[str, object], tier: Tier
+) -> None:
+    pair = a_pair(tier, Protocol.INTERRUPTION_FREE, **fault)
+    names = [type(step).__name__ for step in pair.recover()]
+    assert names == ["RollBack"]
+    assert pair.held()
+    assert pair.rollout == 0
+    assert pair.primary is not None
+    assert pair.primary.id == "words-p"
+
+
+def test_a_target_that_was_rolled_back_late_is_replaced_by_what_ran_before() -> None:
+    pair = a_pair(Tier.PASSIVE_REPLICATION, Protocol.REPLAY)
+    target = SimulatedReplica("words-t", PRIMARY, PRIMARY, rollout=1)
+    pair.primary = target
+    assert pair.migration is not None
+    pair.migration = replace(pair.migration, overdue=True)
+    names = [type(step).__name__ for step in pair.recover()]
+    assert names[0] == "RollBack"
+    assert "Launch" in names
+    assert pair.primary is not None
+    assert pair.primary.rollout == 0
+
+
+EVENTS = st.sampled_from(
+    ["kill primary", "kill secondary", "take over", "follow", "level", "overdue"]
+)
+
+
+def befall(pair: SimulatedPair, event: str) -> None:
+    match event:
+        case "kill primary" if pair.primary is not None:
+            pair.primary.alive = False
+        case "kill secondary" if pair.secondary is not None:
+            pair.secondary.alive = False
+        case "take over":
+            pair.take_over()
+        case "follow" if pair.secondary is not None:
+            pair.secondary.follow()
+        case "level" if pair.primary is not None:
+            pair.primary.level = True
+        case "overdue" if pair.migration is not None:
+            pair.migration = replace(pair.migration, overdue=True)
+
+
+@given(
+    st.sampled_from(Tier),
+    st.sampled_from(Protocol),
+    st.lists(st.lists(EVENTS, max_size=2), max_size=14),
+    st.lists(st.sampled_from(["lives", "before", "amid", "after"]), max_size=14),
+)
+def test_a_migration_ends_with_all_replicas_alike_whatever_dies_and_whenever(
+    tier: Tier, protocol: Protocol, troubles: list[list[str]], fates: list[str]
+) -> None:
+    pair = a_pair(tier, protocol)
+    pair.fates = list(fates)
+    for trouble in troubles:
+        for event in trouble:
+            befall(pair, event)
+        with suppress(Crash):
+            next(pair.recover(), None)
+    pair.fates = []
+    steps = list(zip(range(60), pair.recover(), strict=False))
+    assert len(steps) < 60
+    assert pair.held(), pair
+    assert pair.secondary is None or pair.secondary.rollout == pair.rollout
+
+
+SOURCE = {
+    "app": "words:build",
+    "params": {},
+    "source": {"kind": "files", "path": "in"},
+    "sink": {"kind": "delta", "path": "out"},
+    "output_mode": "append",
+    "resources": {"driver_memory": "1g", "spark_conf": {}},
+}
+
+
+def test_what_a_checkpoint_does_not_survive_is_refused_with_what_to_do_instead() -> None:
+    target = {**SOURCE, "output_mode": "update", "source": {"kind": "rate"}}
+    found = objections(
+        SOURCE,
+        target,
+        source_conf={"spark.sql.shuffle.partitions": "2"},
+        target_conf={"spark.sql.shuffle.partitions": "4"},
+    )
+    assert [one.field for one in found] == [
+        "source",
+        "output_mode",
+        "spark.sql.shuffle.partitions",
+    ]
+    assert "make a new stream" in str(found[0])
+    same = {"spark.sql.shuffle.partitions": "2"}
+    assert objections(SOURCE, SOURCE, source_conf=same, target_conf=same) == []
+
+
+def test_only_another_query_needs_a_trial() -> None:
+    larger = {**SOURCE, "resources": {"driver_memory": "2g", "spark_conf": {}}}
+    assert not needs_trial(SOURCE, larger)
+    assert needs_trial(SOURCE, {**SOURCE, "params": {"n": 1}})
+    conf = {"driver_memory": "1g", "spark_conf": {"spark.sql.ansi.enabled": "true"}}
+    assert needs_trial(SOURCE, {**SOURCE, "resources": conf})

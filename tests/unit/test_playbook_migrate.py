@@ -1,0 +1,166 @@
+"""Migrations of a stream whose drivers are simulated: real control store, real declarations."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ft_policies.errors import PermanentError
+from ft_policies.migration import Protocol
+from orchestration.playbooks import migration_steps
+from orchestration.playbooks.migrate import Wish, migrate, migration_plan
+from resources.control.records import ReplicaRow, Slot
+from streaming.observing import observe
+from streaming.world import World
+from tests.fakes.declared import written
+from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
+from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorlds, a_wanted_stream, simulated_worlds
+from tests.support.playbooks import recovered
+
+DECLARED = {"supervision": PATIENT, "epoch": {"seconds": "10ms", "silence": "10ms"}}
+
+
+@pytest.fixture(autouse=True)
+def _no_epoch_to_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migration_steps, "SLACK_SECONDS", 0.1)
+
+
+@contextmanager
+def a_live_world(
+    root: Path, patch: pytest.MonkeyPatch, **changes: object
+) -> Iterator[tuple[SimulatedWorlds, World, SimulatedDrivers]]:
+    worlds = simulated_worlds(root, **{**DECLARED, **changes})
+    with worlds.open() as world, simulated_drivers(world, patch) as drivers:
+        a_wanted_stream(world)
+        recovered(drivers)
+        yield worlds, world, drivers
+
+
+@contextmanager
+def written_anew(worlds: SimulatedWorlds, **changes: object) -> Iterator[World]:
+    """The world after people have changed the stream's file."""
+    file = worlds.root / "configs" / "streams" / f"{CLICKS}.yaml"
+    file.write_text(written(name=CLICKS, **{**DECLARED, **changes}), encoding="utf-8")
+    with worlds.open() as world:
+        yield world
+
+
+def primary_of(world: World) -> ReplicaRow:
+    row = observe(world, CLICKS).primary
+    assert row is not None
+    return row
+
+
+def memory_of(world: World) -> str:
+    row = world.store.streams.get(CLICKS)
+    assert row is not None
+    return str(row.declaration["resources"]["driver_memory"])
+
+
+LARGER = {"resources": {"driver_memory": "2g"}}
+
+
+@pytest.mark.parametrize("protocol", Protocol)
+@pytest.mark.parametrize("tier", ["passive_replication", "active_standby"])
+def test_a_stream_runs_by_what_is_declared_now_and_so_does_its_secondary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: Protocol, tier: str
+) -> None:
+    with a_live_world(tmp_path, monkeypatch, tier=tier) as (worlds, before, drivers):
+        old = primary_of(before)
+        with written_anew(worlds, tier=tier, **LARGER) as world:
+            wish = Wish(protocol=protocol)
+            done = [one.name for one in migrate(world, CLICKS, "r", wish, beat=drivers.act)]
+            assert "FinishMigration" in done
+            assert primary_of(world).id != old.id
+            assert memory_of(world) == "2g"
+            live = world.store.replicas.of(CLICKS)
+            assert {row.rollout for row in live} == {1}
+            assert {row.slot for row in live} == (
+                {Slot.PRIMARY} if tier == "passive_replication" else {Slot.PRIMARY, Slot.SECONDARY}
+            )
+            [rollout] = world.store.rollouts.history(CLICKS)
+            assert (rollout.done, rollout.why) == (True, "asked for")
+            assert list(migrate(world, CLICKS, "r2", Wish())) == [], "there is nothing left to do"
+
+
+def test_a_migration_whose_run_dies_is_finished_by_whoever_looks_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
+        written_anew(worlds, **LARGER) as world,
+    ):
+        steps = migrate(world, CLICKS, "first", Wish(), beat=drivers.act)
+        assert next(steps).name == "LaunchSecondary"
+        steps.close()  # type: ignore[attr-defined]
+        assert "FinishMigration" in recovered(drivers), "the recovery sensor's run does it, too"
+        assert memory_of(world) == "2g"
+
+
+def test_a_target_that_is_not_level_in_time_is_let_go_and_the_primary_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_live_world(tmp_path, monkeypatch) as (worlds, before, drivers):
+        old = primary_of(before)
+        with written_anew(worlds, **LARGER) as world:
+            steps = migrate(world, CLICKS, "r", Wish(within_seconds=0.0), beat=drivers.act)
+            with pytest.raises(PermanentError, match="rolled back: the target was not level"):
+                list(steps)
+            assert primary_of(world).id == old.id
+            assert memory_of(world) == "1g"
+            assert world.store.replicas.live(CLICKS, Slot.SECONDARY) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"sink": {"kind": "delta", "path": "elsewhere"}}, "sink"),
+        ({"output_mode": "update"}, "output_mode"),
+        (
+            {"resources": {"spark_conf": {"spark.sql.shuffle.partitions": "7"}}},
+            "spark.sql.shuffle.partitions",
+        ),
+    ],
+)
+def test_what_a_checkpoint_does_not_survive_is_refused_before_anything_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, object], field: str
+) -> None:
+    with a_live_world(tmp_path, monkeypatch) as (worlds, before, _):
+        old, journal = primary_of(before), before.store.journal.of(CLICKS)
+        with written_anew(worlds, **change) as world:
+            for refused in (migrate(world, CLICKS, "r", Wish()), None):
+                with pytest.raises(PermanentError, match=f"cannot be migrated: {field}"):
+                    list(refused or migration_plan(world, CLICKS, Wish()))
+            assert world.store.rollouts.history(CLICKS) == []
+            assert world.store.journal.of(CLICKS) == journal
+            assert primary_of(world) == old
+
+
+def test_a_stream_that_does_not_run_is_started_and_not_migrated(tmp_path: Path) -> None:
+    with (
+        simulated_worlds(tmp_path).open() as world,
+        pytest.raises(PermanentError, match="does not run"),
+    ):
+        list(migrate(world, CLICKS, "r", Wish()))
+
+
+def test_one_rollout_is_under_way_at_a_time(tmp_path: Path) -> None:
+    with simulated_worlds(tmp_path).open() as world:
+        a_wanted_stream(world)
+        about = {
+            "stream": CLICKS, "target": {}, "tier": "deployed", "protocol": "legacy",
+            "within_seconds": 60.0, "may_differ": False, "why": "", "run": "",
+        }  # fmt: skip
+        rollouts = world.store.rollouts
+        first = rollouts.begin(**about)  # type: ignore[arg-type]
+        assert first is not None
+        assert rollouts.begin(**about) is None  # type: ignore[arg-type]
+        rollouts.abandon(CLICKS, first.rollout, "never mind")
+        rollouts.finish(CLICKS, first.rollout, "too late")
+        assert [(one.done, one.outcome) for one in rollouts.history(CLICKS)] == [
+            (False, "never mind")
+        ]
+        second = rollouts.begin(**about)  # type: ignore[arg-type]
+        assert second is not None
+        assert (first.rollout, second.rollout) == (1, 2)
