@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from assets.holding import holding
 from ft_policies.tiers import Switches
 from orchestration.cli.changing import ChangeFacts, change_of
-from resources.control.records import Incident, ReplicaRow, Slot, TierChange
+from resources.control.records import History, Incident, ReplicaRow, Slot, TierChange
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
@@ -53,6 +53,7 @@ class StreamFacts:
     tier_reason: str
     change: ChangeFacts | None
     tier_history: list[TierChange]
+    last_restore: History | None
     wanted: bool
     health: str
     reason: str
@@ -87,6 +88,7 @@ def look(world: World, name: str) -> StreamFacts:
         tier_reason=held.reason,
         change=change_of(world, seen),
         tier_history=world.store.tiers.history(name, limit=SHOWN_CHANGES),
+        last_restore=world.store.histories.newest(name),
         wanted=seen.wanted,
         health=seen.verdict.health.value,
         reason=seen.verdict.reason,

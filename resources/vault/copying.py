@@ -29,8 +29,8 @@ def copied(
 
     In another stream it is the first snapshot of one that was never restored.
     """
-    for name, size in manifest.packs.items():
-        _put_parts(store, packs + name, read_pack(name, size))
+    for pack, size in manifest.packs.items():
+        _put_parts(store, packs + pack, read_pack(pack, size))
     problems = wrong_digests(store, packs, manifest.files)
     if problems:
         raise UnusableSnapshotError(

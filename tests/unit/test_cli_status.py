@@ -8,7 +8,16 @@ import pytest
 from ft_policies.tiers import Switches
 from orchestration.cli import words
 from tests.support.cli import facts, holdfast
-from tests.support.cli_world import REPLICA, STREAM, a_running_stream, a_snapshot, a_world, beat
+from tests.support.cli_world import (
+    REPLICA,
+    STREAM,
+    a_running_stream,
+    a_snapshot,
+    a_world,
+    beat,
+    commit,
+    decide,
+)
 
 
 def test_a_declared_stream_that_never_ran_is_stopped(tmp_path: Path) -> None:
@@ -108,3 +117,18 @@ def test_incidents_are_listed_newest_first_and_closed_ones_with_their_outcome(
 )
 def test_quantities_are_said_in_one_unit(said: str, meant: str) -> None:
     assert said == meant
+
+
+def test_people_see_that_a_stream_is_half_restored(tmp_path: Path) -> None:
+    with a_world(tmp_path) as world:
+        decide(world, 3)
+        for epoch in range(3):
+            commit(world, epoch)
+        wish = world.store.histories.want(STREAM, epoch=1, snapshot=None, why="bad app", run="r")
+        world.store.histories.begin(wish)
+        result = holdfast(tmp_path, "status")
+        (stream,) = facts(tmp_path, "status")["streams"]
+
+    told = "clicks: is half restored to epoch 1: `holdfast restore clicks` finishes it"
+    assert told in result.output
+    assert (stream["last_restore"]["epoch"], stream["last_restore"]["why"]) == (1, "bad app")

@@ -99,6 +99,10 @@ def _remarks(facts: "StreamFacts") -> list[str]:
     """What is wrong with a stream, what its tier lacks, and what is being done."""
     name = f"[dim]{escape(facts.stream)}:[/dim]"
     found = [] if facts.health in WELL else [f"{name} {escape(facts.reason)}"]
+    if facts.last_restore is not None and facts.last_restore.half_done:
+        half = f"is half restored to epoch {facts.last_restore.epoch}"
+        again = f"`holdfast restore {escape(facts.stream)}` finishes it"
+        found.append(f"{name} [yellow]{half}: {again}[/yellow]")
     if not facts.tier_held:
         found.append(f"{name} [yellow]{facts.tier} is wanted, {escape(facts.tier_reason)}[/yellow]")
     return found if facts.change is None else [*found, f"{name} {change_line(facts.change)}"]
