@@ -6,7 +6,6 @@ repeated.
 """
 
 import json
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -101,11 +100,10 @@ class Aside:
         return record
 
     def _let_go(self, record: Record) -> None:
-        for target in record.folders.values():
-            files, path = self._filesystem(target)
+        for root in self._roots().values() if record.folders else ():
+            files, path = self._filesystem(root)
             if _is_there(files, path):
                 files.delete_dir(path)
-        shutil.rmtree(self._local, ignore_errors=True)
         objects = self.world.object_store()
         kept = [one.key for one in objects.list(self._prefix) if one.key != self._record]
         objects.delete(kept)
@@ -148,17 +146,21 @@ class Aside:
         return True
 
     def _target(self, path: str) -> str:
-        """Beside the table for what was staged for it, else in the home folder: no disk is crossed."""
-        project = self.world.project
+        for origin, root in self._roots().items():
+            if path.startswith(f"{origin}/"):
+                return root + path.removeprefix(origin)
+        raise PermanentError(
+            f"{path} is neither in the home folder nor in the table of {self.stream}",
+            hint="move it yourself",
+        )
+
+    def _roots(self) -> dict[str, str]:
+        """Where folders go: beside the table what was staged for it, so that no disk is crossed."""
+        project, roots = self.world.project, dict[str, str]()
         if isinstance(project.stream(self.stream).sink, DeltaSink):
             table = project.table_path(self.stream)
-            if path.startswith(f"{table}/"):
-                return f"{table}/_aside/{self.run}/{path.removeprefix(f'{table}/')}"
-        return str(self._local / Path(path).relative_to(project.home))
-
-    @property
-    def _local(self) -> Path:
-        return self.world.project.home / "aside" / self.run
+            roots[table] = f"{table}/_aside/{self.run}"
+        return {**roots, str(project.home): str(project.home / "aside" / self.run)}
 
     def _filesystem(self, path: str) -> tuple[fs.FileSystem, str]:
         project = self.world.project
