@@ -132,17 +132,15 @@ class Aside:
         self.world.object_store().put(self._record, json.dumps(asdict(record)).encode())
 
     def _move(self, origin: str, target: str) -> bool:
+        """Move a folder; what is there already stays as it is."""
         files, source = self._filesystem(origin)
         _, goal = self._filesystem(target)
+        if not isinstance(files, fs.LocalFileSystem):
+            return _move_objects(files, source, goal)
         if _is_there(files, goal) or not _is_there(files, source):
             return False
-        if isinstance(files, fs.LocalFileSystem):
-            Path(goal).parent.mkdir(parents=True, exist_ok=True)
-            Path(source).rename(goal)
-            return True
-        for file in files.get_file_info(fs.FileSelector(source, recursive=True)):
-            if file.is_file:
-                files.move(file.path, goal + file.path.removeprefix(source))
+        Path(goal).parent.mkdir(parents=True, exist_ok=True)
+        Path(source).rename(goal)
         return True
 
     def _target(self, path: str) -> str:
@@ -200,6 +198,17 @@ def _all(stream: str) -> str:
 
 def _is_there(files: fs.FileSystem, path: str) -> bool:
     return files.get_file_info(path).type is not fs.FileType.NotFound
+
+
+def _move_objects(files: fs.FileSystem, source: str, goal: str) -> bool:
+    """An object store has no folders: what begins alike is moved one by one."""
+    chosen = fs.FileSelector(source, recursive=True, allow_not_found=True)
+    found = [info.path for info in files.get_file_info(chosen) if info.is_file]
+    for path in found:
+        target = goal + path.removeprefix(source)
+        if not _is_there(files, target):
+            files.move(path, target)
+    return bool(found)
 
 
 def _size(objects: ObjectStore, key: str) -> int | None:
