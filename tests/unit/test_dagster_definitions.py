@@ -90,6 +90,7 @@ def test_every_job_says_its_playbook_and_how_long_it_may_run(definitions: dg.Def
         "switch_tier",
         "recover_stream",
         "prune_snapshots",
+        "repair_stream",
         "ensure_object_store",
         "audit",
         "report_costs",
