@@ -99,7 +99,7 @@ def xxh32(rows: NDArray[np.uint8], seed: int) -> _Words:
     total += np.uint32(length)
     words = striped + (length - striped) // 4 * 4
     for at in range(striped, words, 4):
-        word = np.ascontiguousarray(rows[:, at : at + 4]).view("<u4")[:, 0]
+        word: _Words = np.ascontiguousarray(rows[:, at : at + 4]).view("<u4")[:, 0]
         total = _turned(total + word * _P3, 17) * _P4
     for at in range(words, length):
         total = _turned(total + rows[:, at].astype(np.uint32) * _P5, 11) * _P1
