@@ -1,5 +1,6 @@
 """Reading the local checkpoint of a stream's primary, or of its last one."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from configs.stream import StreamDeclaration
@@ -20,21 +21,21 @@ def examine_checkpoint(
 ) -> CheckpointFacts | None:
     """What is in it; `None` if there is none on this host. `shipped` is its own last snapshot."""
     row = seen.primary or seen.last_primary
-    folder = None if row is None or row.host != HOST else current_checkpoint(row)
-    if row is None or folder is None:
+    if row is None or row.host != HOST:
         return None
-    # An epoch is planned before it is committed: commits that are read first are never ahead.
-    commits, offsets = _log(folder / "commits"), _log(folder / "offsets")
-    has_metadata = (folder / "metadata").is_file()
+    try:
+        folder = current_checkpoint(row)
+        if folder is None:
+            return None
+        # An epoch is planned before it is committed: commits that are read first are never ahead.
+        commits, offsets = _log(folder / "commits"), _log(folder / "offsets")
+        has_metadata = (folder / "metadata").is_file()
+        codec = declared.resources.spark_conf.get(CODEC, LZ4)
+        faults = _faults(folder, commits, shipped, codec=codec, deep=deep)
+    except FileNotFoundError:  # it was removed while one looked
+        return None
     if not (commits or offsets or has_metadata):
         return None
-    codec = declared.resources.spark_conf.get(CODEC, LZ4)
-    faults: list[Fault] = []
-    if commits:
-        faults += state_faults(folder, commits[-1], codec=codec)
-    if shipped is not None:
-        known = {fault.path for fault in faults}
-        faults += [one for one in unlike(folder, shipped, deep=deep) if one.path not in known]
     return CheckpointFacts(
         where=str(folder),
         replica=row.id,
@@ -42,8 +43,18 @@ def examine_checkpoint(
         has_metadata=has_metadata,
         offsets=offsets,
         commits=commits,
-        state_faults=tuple(faults),
+        state_faults=faults,
     )
+
+
+def _faults(
+    folder: Path, commits: Sequence[int], shipped: Manifest | None, *, codec: str, deep: bool
+) -> tuple[Fault, ...]:
+    found = list(state_faults(folder, commits[-1], codec=codec)) if commits else []
+    if shipped is not None:
+        known = {fault.path for fault in found}
+        found += [one for one in unlike(folder, shipped, deep=deep) if one.path not in known]
+    return tuple(found)
 
 
 def current_checkpoint(row: ReplicaRow) -> Path | None:

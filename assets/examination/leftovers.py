@@ -81,21 +81,29 @@ def _replicas(world: World, stream: str, rows: dict[str, ReplicaRow]) -> Iterato
         if row is None:
             yield Leftover(path=str(folder), of="a replica that the control store does not know")
         elif _is_gone(row) and row.ended_at is not None and row.ended_at < started_at:
-            for entry in sorted(folder.iterdir()):
-                if entry.is_dir():
-                    yield Leftover(path=str(entry), of=f"{row.id}, which is {row.state}")
+            for entry in _named(folder, ".*"):
+                yield Leftover(path=str(entry), of=f"{row.id}, which is {row.state}")
 
 
 def _drills(world: World, stream: str) -> Iterator[Leftover]:
     for folder in _named(world.project.home / "drills", rf"{re.escape(stream)}-{_RUN}"):
-        age = SYSTEM_CLOCK.now() - folder.stat().st_mtime
-        if age > DRILL_SECONDS:
+        if _age_seconds(folder) > DRILL_SECONDS:
             yield Leftover(path=str(folder), of="a drill that was cut short")
 
 
 def _named(root: Path, pattern: str) -> list[Path]:
-    found = sorted(root.iterdir()) if root.is_dir() else []
-    return [one for one in found if one.is_dir() and re.fullmatch(pattern, one.name)]
+    """The folders of this name; none if somebody has just removed the one that they are in."""
+    try:
+        return [p for p in sorted(root.iterdir()) if p.is_dir() and re.fullmatch(pattern, p.name)]
+    except FileNotFoundError:
+        return []
+
+
+def _age_seconds(folder: Path) -> float:
+    try:
+        return SYSTEM_CLOCK.now() - folder.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _is_gone(row: ReplicaRow) -> bool:

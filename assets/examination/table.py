@@ -39,7 +39,8 @@ def examine_table(world: World, stream: str) -> Written | None:
     with reachable(table.table_uri):
         history = table.history(2 * AUDITED_EPOCHS)
         version = table.transaction_version(writer(stream, world.store.histories.current(stream)))
-        rows = _rows_by_folder(table)
+        folders = _rows_by_folder(table)
+    rows = _rows_by_epoch(folders)
     newest = NOTHING if version is None else version
     lines = {int(line["version"]): line for line in history}
     commits = list(epoch_commits(history, stream))
@@ -60,12 +61,12 @@ def examine_table(world: World, stream: str) -> Written | None:
                 epoch=epoch,
                 replica=line.get("holdfast.replica", ""),
                 token=int(line.get("holdfast.token", 0)),
-                rows=_rows(rows, epoch),
+                rows=rows.get(epoch),
                 digest=line.get("holdfast.digest", ""),
             )
             for epoch, line in ours.items()
         },
-        folders=frozenset(rows),
+        folders=frozenset(folders),
     )
 
 
@@ -79,7 +80,11 @@ def _rows_by_folder(table: DeltaTable) -> dict[str, int]:
     return dict(found)
 
 
-def _rows(rows: Mapping[str, int], epoch: int) -> int | None:
-    """The rows of one epoch; `None` if its files were merged with others'."""
-    found = [count for folder, count in rows.items() if folder.startswith(f"{epoch:012d}-")]
-    return sum(found) if found else None
+def _rows_by_epoch(rows: Mapping[str, int]) -> dict[int, int]:
+    """The rows of each epoch whose files were not merged with others'."""
+    found: dict[int, int] = defaultdict(int)
+    for folder, count in rows.items():
+        epoch = folder.split("-", 1)[0]
+        if epoch.isdigit():
+            found[int(epoch)] += count
+    return dict(found)

@@ -5,12 +5,13 @@ there. The ledger comes first, because a replica refuses to go on past what is m
 the stream last, because it then starts from what is left.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from ft_policies.doctor.facts import Examined, TableCommit
 from ft_policies.doctor.findings import Finding, FindingKind, RepairKind, epochs_told
+from ft_policies.doctor.snapshots import place_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +163,12 @@ def _end_primary(seen: Examined, due: Due) -> Step | None:
 
 def _set_aside_snapshots(seen: Examined, due: Due) -> Step | None:
     """The unusable ones; those that hide what has to be written again; a shipper's own foundations."""
-    unusable = [one for one in seen.snapshots if not one.good]
-    going: set[str] = set()
+    unusable = {one.id: one for one in seen.snapshots if not one.good}
+    going = set(_of(due, RepairKind.SET_ASIDE_SNAPSHOTS, unusable))
     if RepairKind.REBUILD_STATE in due:
-        going |= {one.id for one in unusable}
+        going |= set(unusable)
     if RepairKind.SHIP_SNAPSHOT in due:
-        going |= {one.id for one in unusable if one.replica == seen.primary}
-    found = {one.where for one in due.get(RepairKind.SET_ASIDE_SNAPSHOTS, ())}
-    going |= {one.id for one in unusable if f"snapshot {one.id}" in found}
+        going |= {one.id for one in unusable.values() if one.replica == seen.primary}
     if RepairKind.REPLAY_OUTPUT in due:
         first = min(seen.records.unwritten, default=seen.records.last_decided + 1)
         going |= {one.id for one in seen.snapshots if one.epoch >= first}
@@ -178,17 +177,19 @@ def _set_aside_snapshots(seen: Examined, due: Due) -> Step | None:
 
 
 def _enter_snapshots(seen: Examined, due: Due) -> Step | None:
-    ids = _snapshots_of(due, RepairKind.ENTER_SNAPSHOTS)
+    ids = _of(due, RepairKind.ENTER_SNAPSHOTS, (one.id for one in seen.snapshots))
     return EnterSnapshots(ids) if ids else None
 
 
 def _mark_snapshots(seen: Examined, due: Due) -> Step | None:
-    ids = _snapshots_of(due, RepairKind.MARK_SNAPSHOTS)
+    ids = _of(due, RepairKind.MARK_SNAPSHOTS, seen.without_manifest)
     return MarkSnapshots(ids) if ids else None
 
 
-def _snapshots_of(due: Due, kind: RepairKind) -> tuple[str, ...]:
-    return tuple(one.where.removeprefix("snapshot ") for one in due.get(kind, ()))
+def _of(due: Due, kind: RepairKind, snapshots: Iterable[str]) -> tuple[str, ...]:
+    """Those of the snapshots that a repair is due for."""
+    places = {one.where for one in due.get(kind, ())}
+    return tuple(one for one in snapshots if place_of(one) in places)
 
 
 def _set_aside_leftovers(seen: Examined, due: Due) -> Step | None:

@@ -10,6 +10,11 @@ SHOWN_FAULTS = 3
 UNDO = "--undo puts them back, until --confirm deletes them"
 
 
+def place_of(snapshot: str) -> str:
+    """Where a finding about a snapshot is."""
+    return f"snapshot {snapshot}"
+
+
 def snapshot_findings(seen: Examined) -> Iterator[Finding]:
     """All that is wrong with manifests, packs and catalogue."""
     for one in seen.snapshots:
@@ -29,7 +34,7 @@ def _unusable(seen: Examined, one: SnapshotFacts) -> Finding:
     return Finding(
         kind=kind,
         severity=Severity.CRITICAL if none_left else Severity.WARNING,
-        where=f"snapshot {one.id}",
+        where=place_of(one.id),
         evidence=evidence,
         repairs=(_set_aside(seen, one),),
     )
@@ -58,7 +63,7 @@ def _without_row(one: SnapshotFacts) -> Finding:
     return Finding(
         kind=FindingKind.MANIFEST_WITHOUT_ROW,
         severity=Severity.NOTE,
-        where=f"snapshot {one.id}",
+        where=place_of(one.id),
         evidence="its manifest can be read, and the catalogue has no row of it",
         repairs=(
             Repair(
@@ -74,7 +79,7 @@ def _without_manifest(snapshot: str) -> Finding:
     return Finding(
         kind=FindingKind.ROW_WITHOUT_MANIFEST,
         severity=Severity.WARNING,
-        where=f"snapshot {snapshot}",
+        where=place_of(snapshot),
         evidence="the catalogue has it as available, and there is no such manifest",
         repairs=(
             Repair(

@@ -5,27 +5,30 @@ from collections.abc import Sequence
 from rich.markup import escape
 from rich.table import Table
 
-from ft_policies.doctor.findings import Cost, Finding, Severity
+from ft_policies.doctor.findings import Cost, Finding, Repair, Severity
 from orchestration.cli import words
 
 COLOURS = {Severity.NOTE: "dim", Severity.WARNING: "yellow", Severity.CRITICAL: "red"}
 
 
 def findings_table(found: Sequence[Finding]) -> Table:
-    """Each finding, and below it its repairs, the best first."""
-    table = Table(box=None, pad_edge=False)
-    for column in ("severity", "what", "where", "evidence"):
-        table.add_column(column, overflow="fold")
+    """Each finding: how bad, what, where and how one sees it; below it its repairs, the best first."""
+    table = Table("severity", "what, where, evidence, repairs", box=None, pad_edge=False)
     for one in found:
         colour = COLOURS[one.severity]
         severity = f"[{colour}]{one.severity}[/{colour}]"
-        table.add_row(severity, one.kind, escape(one.place), escape(one.evidence))
+        table.add_row(severity, f"[bold]{one.kind}[/bold]  {escape(one.place)}")
+        table.add_row("", escape(one.evidence))
         for repair in one.repairs:
-            about = f"{repair.does}. Undo: {repair.undo}."
-            table.add_row("", f"→ {repair.kind}", cost_told(repair.cost), escape(about))
-        if not one.repairs and one.severity is not Severity.NOTE:
-            table.add_row("", "→ no repair", "", escape(one.kind.told))
+            table.add_row("", _told(repair))
     return table
+
+
+def _told(repair: Repair) -> str:
+    return (
+        f"→ [bold]{repair.kind}[/bold] {escape(repair.does)}\n"
+        f"  [dim]{cost_told(repair.cost)}; undo: {escape(repair.undo)}[/dim]"
+    )
 
 
 def cost_told(cost: Cost) -> str:
@@ -37,7 +40,7 @@ def cost_told(cost: Cost) -> str:
         parts.append(f"replays {epochs}, {words.plural(cost.rows_replayed, 'row')}, {told}")
     if cost.epochs_skipped or cost.rows_lost:
         lost = words.plural(cost.rows_lost, "row")
-        parts.append(f"skips {words.plural(cost.epochs_skipped, 'epoch')}, {lost} are lost")
+        parts.append(f"skips {words.plural(cost.epochs_skipped, 'epoch')}, {lost} lost")
     else:
         parts.append("nothing is lost")
     return "; ".join(parts)

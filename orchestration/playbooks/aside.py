@@ -6,26 +6,21 @@ repeated.
 """
 
 import json
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
-
-from pyarrow import fs
 
 from configs.sinks import DeltaSink
 from ft_policies.doctor.facts import TableCommit
 from ft_policies.errors import PermanentError
+from orchestration.playbooks.moving import copy_object, delete_folder, has_object, move_folder
 from resources.control.records import SnapshotState
-from resources.object_store import ObjectStore
+from resources.s3_connection import S3Connection
 from resources.s3_errors import MissingObjectError
-from streaming.connections import connector, filesystem
+from streaming.connections import connector
 from streaming.world import World
 
 RECORD = "record.json"
-COPY_BYTES = 64 << 20
 
 
 @dataclass(slots=True)
@@ -50,7 +45,7 @@ class Aside:
         """Move objects, in this order; copies are there before the first one goes."""
         self._note(lambda record: record.objects.extend(k for k in keys if k not in record.objects))
         objects = self.world.object_store()
-        copied = [key for key in keys if _copy(objects, key, self._kept(key))]
+        copied = [key for key in keys if copy_object(objects, key, self._kept(key))]
         for key in copied:
             objects.delete([key])
         return len(copied)
@@ -79,8 +74,8 @@ class Aside:
         """Put everything back where and as it was; what is there again meanwhile is left alone."""
         record, objects, store = self._known(), self.world.object_store(), self.world.store
         for key in reversed(record.objects):  # a manifest comes after its packs
-            if _size(objects, key) is None:
-                _copy(objects, self._kept(key), key)
+            if not has_object(objects, key):
+                copy_object(objects, self._kept(key), key)
         for path, target in record.folders.items():
             self._move(target, path)
         for snapshot, was in record.rows.items():
@@ -101,11 +96,8 @@ class Aside:
         return record
 
     def _let_go(self, record: Record) -> None:
-        for target in record.folders.values():
-            files, path = self._filesystem(target)
-            if _is_there(files, path):
-                files.delete_dir(path)
-        shutil.rmtree(self._local, ignore_errors=True)
+        for root in self._roots().values() if record.folders else ():
+            delete_folder(root, self._connect)
         objects = self.world.object_store()
         kept = [one.key for one in objects.list(self._prefix) if one.key != self._record]
         objects.delete(kept)
@@ -134,35 +126,29 @@ class Aside:
         self.world.object_store().put(self._record, json.dumps(asdict(record)).encode())
 
     def _move(self, origin: str, target: str) -> bool:
-        files, source = self._filesystem(origin)
-        _, goal = self._filesystem(target)
-        if _is_there(files, goal) or not _is_there(files, source):
-            return False
-        if isinstance(files, fs.LocalFileSystem):
-            Path(goal).parent.mkdir(parents=True, exist_ok=True)
-            Path(source).rename(goal)
-            return True
-        for file in files.get_file_info(fs.FileSelector(source, recursive=True)):
-            if file.is_file:
-                files.move(file.path, goal + file.path.removeprefix(source))
-        return True
+        return move_folder(origin, target, self._connect)
 
     def _target(self, path: str) -> str:
-        """Beside the table for what was staged for it, else in the home folder: no disk is crossed."""
-        project = self.world.project
+        for origin, root in self._roots().items():
+            if path.startswith(f"{origin}/"):
+                return root + path.removeprefix(origin)
+        raise PermanentError(
+            f"{path} is neither in the home folder nor in the table of {self.stream}",
+            hint="move it yourself",
+        )
+
+    def _roots(self) -> dict[str, str]:
+        """Where folders go: beside the table what was staged for it, so that no disk is crossed."""
+        project, roots = self.world.project, dict[str, str]()
         if isinstance(project.stream(self.stream).sink, DeltaSink):
             table = project.table_path(self.stream)
-            if path.startswith(f"{table}/"):
-                return f"{table}/_aside/{self.run}/{path.removeprefix(f'{table}/')}"
-        return str(self._local / Path(path).relative_to(project.home))
+            roots[table] = f"{table}/_aside/{self.run}"
+        return {**roots, str(project.home): str(project.home / "aside" / self.run)}
 
     @property
-    def _local(self) -> Path:
-        return self.world.project.home / "aside" / self.run
-
-    def _filesystem(self, path: str) -> tuple[fs.FileSystem, str]:
+    def _connect(self) -> Callable[[], S3Connection]:
         project = self.world.project
-        return filesystem(path, connector(project.deployment.object_store, project.home))
+        return connector(project.deployment.object_store, project.home)
 
     def _kept(self, key: str) -> str:
         return self._prefix + key.removeprefix(f"{self.stream}/")
@@ -194,24 +180,3 @@ def told(record: Record) -> Mapping[str, int]:
 
 def _all(stream: str) -> str:
     return f"{stream}/aside/"
-
-
-def _is_there(files: fs.FileSystem, path: str) -> bool:
-    return files.get_file_info(path).type is not fs.FileType.NotFound
-
-
-def _size(objects: ObjectStore, key: str) -> int | None:
-    return next((one.size_bytes for one in objects.list(key) if one.key == key), None)
-
-
-def _copy(objects: ObjectStore, key: str, to: str) -> bool:
-    """Copy an object through a file, since it may be large; false if there is none."""
-    size = _size(objects, key)
-    if size is None:
-        return False
-    with tempfile.TemporaryFile() as body:
-        for start in range(0, size, COPY_BYTES):
-            body.write(objects.get(key, start=start, length=min(COPY_BYTES, size - start)))
-        body.seek(0)
-        objects.put(to, body)
-    return True

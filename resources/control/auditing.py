@@ -30,14 +30,17 @@ _UNKNOWN = (
     .where(ledger.c.stream == sa.bindparam("of_stream"), epochs.c.epoch.is_(None))
     .order_by(ledger.c.epoch)
 )
-_WITHDRAW = tuple(
-    sa.delete(table).where(
-        table.c.stream == sa.bindparam("of_stream"),
-        table.c.epoch == sa.bindparam("number"),
-        table.c.replica == sa.bindparam("of_replica"),
-    )
-    for table in (ledger, ledger_copies)
+_IS_IT = (
+    ledger.c.stream == sa.bindparam("of_stream"),
+    ledger.c.epoch == sa.bindparam("number"),
+    ledger.c.replica == sa.bindparam("of_replica"),
 )
+_WITHDRAW_COPIES = sa.delete(ledger_copies).where(
+    ledger_copies.c.stream == sa.bindparam("of_stream"),
+    ledger_copies.c.epoch == sa.bindparam("number"),
+    sa.exists().where(*_IS_IT),
+)
+_WITHDRAW = sa.delete(ledger).where(*_IS_IT)
 
 
 class Auditing:
@@ -61,8 +64,8 @@ class Auditing:
         return [int(row["epoch"]) for row in rows]
 
     def withdraw(self, stream: str, epoch: int, replica: str) -> None:
-        """Take back what a repair has entered into the ledger for a replica."""
+        """Take back what a repair has entered for a replica, and what others compared with it."""
         values = {"of_stream": stream, "number": epoch, "of_replica": replica}
         with self._database.write() as connection:
-            for statement in _WITHDRAW:
-                connection.execute(statement, values)
+            connection.execute(_WITHDRAW_COPIES, values)
+            connection.execute(_WITHDRAW, values)

@@ -1,18 +1,17 @@
 """Whether a file of a checkpoint is whole, as far as it tells by itself.
 
-Spark compresses state in LZ4 blocks, each with its lengths before it and an empty one at the end; a
-RocksDB checkpoint is a zip. Where Hadoop writes a `.crc` file beside, it has the checksum of each
-512 bytes. A file that has gone meanwhile is no fault: Spark tidies up while one looks.
+Spark compresses HDFS-backed state in LZ4 blocks with checksums; a RocksDB checkpoint is a zip. Where
+Hadoop writes a `.crc` file beside, it has the checksum of each 512 bytes. A file that has gone
+meanwhile is no fault: Spark tidies up while one looks.
 """
 
 import struct
 import zipfile
 import zlib
 from pathlib import Path
-from typing import BinaryIO
 
-_BLOCK = struct.Struct("<8sBiii")  # magic, token, compressed and plain length, checksum
-_MAGIC = b"LZ4Block"
+from resources.vault.lz4_blocks import fault_in_blocks
+
 _CRC_HEADER = struct.Struct(">4sI")
 _CHUNKS = 2048
 LZ4 = "lz4"
@@ -31,9 +30,9 @@ def fault_of(file: Path, *, codec: str = LZ4) -> str | None:
 def _wrong_format(file: Path, codec: str) -> str | None:
     if file.suffix == ".zip":
         return _wrong_zip(file)
-    if file.suffix in {".delta", ".snapshot", ".changelog"} and codec == LZ4:
+    if file.suffix in {".delta", ".snapshot"} and codec == LZ4:
         with file.open("rb") as opened:
-            return _wrong_blocks(opened, file.stat().st_size)
+            return fault_in_blocks(opened)
     return None
 
 
@@ -44,20 +43,6 @@ def _wrong_zip(file: Path) -> str | None:
     except zipfile.BadZipFile as error:
         return f"it is no zip: {error}"
     return None if bad is None else f"{bad} in it has another checksum"
-
-
-def _wrong_blocks(opened: BinaryIO, size_bytes: int) -> str | None:
-    at, plain = 0, -1
-    while at < size_bytes:
-        opened.seek(at)
-        header = opened.read(_BLOCK.size)
-        if len(header) < _BLOCK.size or not header.startswith(_MAGIC):
-            return f"no block begins at byte {at}"
-        _, _, packed, plain, _ = _BLOCK.unpack(header)
-        if packed < 0 or plain < 0:
-            return f"the block at byte {at} has no length"
-        at += _BLOCK.size + packed
-    return None if at == size_bytes and plain == 0 else "it ends in the middle"
 
 
 def _wrong_checksum(file: Path) -> str | None:

@@ -43,11 +43,16 @@ def _unlike(local: Path, file: PackedFile, *, deep: bool) -> str | None:
         size_bytes = local.stat().st_size
         if size_bytes != file.size_bytes:
             return f"it has {size_bytes} bytes, and {file.size_bytes} when it was shipped"
-        if deep and hashlib.sha256(local.read_bytes()).digest() != file.sha256:
+        if deep and _sha256(local) != file.sha256:
             return "it has another digest than when it was shipped"
     except FileNotFoundError:
         pass
     return None
+
+
+def _sha256(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").digest()
 
 
 def _store_faults(checkpoint: Path, store: str, version: int, codec: str) -> Iterator[Fault]:

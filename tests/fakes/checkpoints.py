@@ -9,6 +9,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+import numpy as np
+
+from resources.vault.lz4_blocks import CHECKSUM_BITS, MAGIC, SEED, STORED, xxh32
+
+_HEADER = struct.Struct("<8sBiii")
+
 
 class StateKind(StrEnum):
     """How Spark keeps state."""
@@ -116,5 +122,9 @@ def whole_number(version: int, every: int) -> bool:
 
 def lz4(*blocks: bytes) -> bytes:
     """Bytes as Spark compresses its state, but stored plain: blocks, and an empty one at the end."""
-    parts = [struct.pack("<8sBiii", b"LZ4Block", 0x10, len(b), len(b), 0) + b for b in blocks]
-    return b"".join(parts) + struct.pack("<8sBiii", b"LZ4Block", 0x10, 0, 0, 0)
+    return b"".join(_block(body) for body in blocks) + _HEADER.pack(MAGIC, STORED, 0, 0, 0)
+
+
+def _block(body: bytes) -> bytes:
+    checksum = int(xxh32(np.frombuffer(body, np.uint8)[np.newaxis, :], SEED)[0]) & CHECKSUM_BITS
+    return _HEADER.pack(MAGIC, STORED, len(body), len(body), checksum) + body

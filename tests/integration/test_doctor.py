@@ -207,7 +207,7 @@ def test_an_entry_that_the_ledger_lost_comes_back_from_the_table(hdfs: SparkPati
     was = store.ledger.get(NAME, 3)
     assert was is not None
     assert was.rows > 0
-    for table in (ledger, ledger_copies):
+    for table in (ledger_copies, ledger):
         store._database.execute(sa.delete(table).where(table.c.stream == NAME, table.c.epoch == 3))
     assert found(hdfs) == [Kind.WRITTEN_NOT_ENTERED]
     assert repaired(hdfs) == ["EnterEpochs"]

@@ -44,8 +44,10 @@ class AuditingContract:
     ) -> None:
         decide(store, 2)
         store.ledger.commit(an_entry(0, replica="r1"))
+        store.ledger.commit(an_entry(0, replica="r2", digest="another"))
         store.auditing.withdraw("words", 0, "r2")
         assert store.ledger.get("words", 0) is not None
         store.auditing.withdraw("words", 0, "r1")
         assert store.ledger.get("words", 0) is None
+        assert store.ledger.audit("words").disagreements == []
         assert store.ledger.commit(an_entry(0, replica="r2")).first

@@ -33,7 +33,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedWorld]:
         a_patient(opened, root / "checkpoint")
         opened.objects.truncate(pack_key(opened, 3), 10)
         opened.store.snapshots.forget(CLICKS, snapshot_id(1))
-        for table in (ledger, ledger_copies):
+        for table in (ledger_copies, ledger):
             delete_epoch(opened.store, table, 2)
         unknown = opened.project.home / "replicas" / "clicks-0000000c"
         unknown.mkdir(parents=True)

@@ -100,6 +100,7 @@ def test_every_job_says_its_playbook_and_how_long_it_may_run(definitions: dg.Def
         "prune_snapshots",
         "prove_snapshot",
         "drill_stream",
+        "repair_stream",
         "ensure_object_store",
         "audit",
         "report_costs",

@@ -59,7 +59,7 @@ def test_an_epoch_that_only_the_table_has_is_entered_and_withdrawn(
     world: SimulatedWorld, tmp_path: Path
 ) -> None:
     a_patient(world, tmp_path / "checkpoint")
-    for table in (ledger, ledger_copies):
+    for table in (ledger_copies, ledger):
         delete_epoch(world.store, table, 2)
     before = everything(world)
     (found,) = diagnosed(world, CLICKS).findings

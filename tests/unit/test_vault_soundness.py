@@ -1,11 +1,15 @@
 """Files of a checkpoint that are not whole give themselves away."""
 
+import struct
 import zipfile
 import zlib
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from resources.vault.lz4_blocks import MAGIC, xxh32
 from resources.vault.soundness import fault_of
 from resources.vault.state_checks import state_faults
 from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint, lz4
@@ -34,15 +38,47 @@ def test_blocks_up_to_an_empty_one_are_whole(tmp_path: Path) -> None:
         (b"", "it is empty"),
         (b"x" * 50, "no block begins at byte 0"),
         (lz4(b"a" * 40)[:-3], "no block begins at byte 61"),
-        (lz4(b"a" * 40)[:-21], "it ends in the middle"),
-        (lz4(b"a" * 40)[:50], "it ends in the middle"),
-        (lz4(b"a" * 40) + b"more", "no block begins at byte 82"),
+        (lz4(b"a" * 40)[:-21], "it ends without an end at byte 61"),
+        (lz4(b"a" * 40)[:50], "it ends in the block at byte 0"),
+        (lz4(b"a" * 40) + b"more", "it goes on after its end at byte 61"),
+        (
+            lz4(b"b", b"a" * 40).replace(b"aaa", b"aXa", 1),
+            "the block at byte 22 has another checksum",
+        ),
     ],
 )
 def test_a_state_file_that_is_cut_or_overwritten_is_found(
     tmp_path: Path, body: bytes, reason: str
 ) -> None:
     assert fault_of(written(tmp_path / "1.delta", body)) == reason
+
+
+def test_blocks_that_are_packed_are_unpacked_and_checked(tmp_path: Path) -> None:
+    plain = b"a stream of words " * 400
+    packed = bytearray(a_packed_block(plain))
+    end = lz4()
+    assert fault_of(written(tmp_path / "1.delta", bytes(packed) + end)) is None
+    packed[-6] ^= 0xFF
+    told = fault_of(written(tmp_path / "1.delta", bytes(packed) + end)) or ""
+    assert told.startswith("the block at byte 0 ")
+
+
+def a_packed_block(plain: bytes) -> bytes:
+    packed = pa.Codec("lz4_raw").compress(plain, asbytes=True)
+    checksum = int.from_bytes(lz4(plain)[17:21], "little")
+    return struct.pack("<8sBiii", MAGIC, 0x25, len(packed), len(plain), checksum) + packed
+
+
+@pytest.mark.parametrize(
+    ("text", "seed", "digest"),
+    [
+        (b"a", 0, 0x550D7456),
+        (b"Nobody inspects the spammish repetition", 0, 0xE2293B2F),
+    ],
+)
+def test_the_checksum_is_xxh32(text: bytes, seed: int, digest: int) -> None:
+    rows = np.frombuffer(text * 3, np.uint8).reshape(3, -1)
+    assert xxh32(rows, seed).tolist() == [digest] * 3
 
 
 def test_another_codec_is_not_judged_by_its_blocks(tmp_path: Path) -> None:

@@ -1,0 +1,69 @@
+"""Moving objects and folders so that a move that was cut short can be repeated."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from pyarrow import fs
+
+from resources.object_store import ObjectStore
+from resources.s3_connection import S3Connection
+from streaming.connections import filesystem
+
+COPY_BYTES = 64 << 20
+
+
+def has_object(objects: ObjectStore, key: str) -> bool:
+    """Whether an object is there."""
+    return _size(objects, key) is not None
+
+
+def copy_object(objects: ObjectStore, key: str, to: str) -> bool:
+    """Copy an object through a file, since it may be large; false if there is none."""
+    size = _size(objects, key)
+    if size is None:
+        return False
+    with tempfile.TemporaryFile() as body:
+        for start in range(0, size, COPY_BYTES):
+            body.write(objects.get(key, start=start, length=min(COPY_BYTES, size - start)))
+        body.seek(0)
+        objects.put(to, body)
+    return True
+
+
+def move_folder(origin: str, target: str, connect: Callable[[], S3Connection]) -> bool:
+    """Move a folder of a disk or of S3; what is there already stays, and what is gone was moved."""
+    files, source = filesystem(origin, connect)
+    _, goal = filesystem(target, connect)
+    if not isinstance(files, fs.LocalFileSystem):
+        return _move_one_by_one(files, source, goal)
+    if _is_there(files, goal) or not _is_there(files, source):
+        return False
+    Path(goal).parent.mkdir(parents=True, exist_ok=True)
+    Path(source).rename(goal)
+    return True
+
+
+def delete_folder(folder: str, connect: Callable[[], S3Connection]) -> None:
+    """Delete a folder with everything in it, if it is there."""
+    files, path = filesystem(folder, connect)
+    if _is_there(files, path):
+        files.delete_dir(path)
+
+
+def _move_one_by_one(files: fs.FileSystem, source: str, goal: str) -> bool:
+    chosen = fs.FileSelector(source, recursive=True, allow_not_found=True)
+    found = [info.path for info in files.get_file_info(chosen) if info.is_file]
+    for path in found:
+        target = goal + path.removeprefix(source)
+        if not _is_there(files, target):
+            files.move(path, target)
+    return bool(found)
+
+
+def _is_there(files: fs.FileSystem, path: str) -> bool:
+    return bool(files.get_file_info(path).type is not fs.FileType.NotFound)
+
+
+def _size(objects: ObjectStore, key: str) -> int | None:
+    return next((one.size_bytes for one in objects.list(key) if one.key == key), None)

@@ -1,0 +1,47 @@
+"""How findings and what their repairs cost are told to people."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from ft_policies.doctor.diagnosing import diagnose
+from ft_policies.doctor.findings import Cost
+from orchestration.asking import repair_named
+from orchestration.cli.findings import cost_told, findings_table
+from tests.fakes.examined import a_snapshot, a_well_stream
+
+
+@pytest.mark.parametrize(
+    ("cost", "told"),
+    [
+        (Cost(), "nothing is lost"),
+        (
+            Cost(epochs_replayed=12, rows_replayed=4000, seconds=3.14),
+            "replays 12 epochs, 4,000 rows, about 3.1 s; nothing is lost",
+        ),
+        (
+            Cost(epochs_replayed=1, rows_replayed=1, seconds=None),
+            "replays 1 epoch, 1 row, unknown time; nothing is lost",
+        ),
+        (Cost(epochs_skipped=2, rows_lost=150), "skips 2 epochs, 150 rows lost"),
+    ],
+)
+def test_a_cost_is_told_with_what_is_lost(cost: Cost, told: str) -> None:
+    assert cost_told(cost) == told
+
+
+def test_a_finding_has_its_repairs_below_it() -> None:
+    found = diagnose(a_well_stream(snapshots=(a_snapshot(7, lost_packs=("[p1]",)), a_snapshot(3))))
+    out = io.StringIO()
+    Console(file=out, width=200).print(findings_table(found))
+    lines = [line.strip() for line in out.getvalue().splitlines()]
+    assert lines[1].startswith("warning   pack_gone  snapshot 000000000007-1-words-1")
+    assert lines[2] == "not in the object store: [p1]"
+    assert lines[3].startswith("→ set_aside_snapshots sets it aside")
+    assert lines[4].startswith("replays 4 epochs, 400 rows, about 2.0 s; nothing is lost; undo:")
+
+
+def test_a_repair_is_understood_with_hyphens_and_all_is_the_best_of_each() -> None:
+    assert repair_named("Set-Aside-Snapshots") == "set_aside_snapshots"
+    assert repair_named("all") is None
