@@ -1,0 +1,31 @@
+"""What a restore has superseded is no damage: the doctor finds a stream well that was taken back or forked."""
+
+from pathlib import Path
+
+from assets.examination.examining import diagnosed
+from orchestration.playbooks.fork import fork
+from orchestration.playbooks.restore import restore
+from orchestration.playbooks.restore_point import Asked
+from tests.fakes.worlds import CLICKS
+from tests.support.patients import a_patient, patients
+
+BEFORE = 3
+
+
+def test_a_stream_that_was_restored_in_place_is_well(tmp_path: Path) -> None:
+    with patients(tmp_path).open() as world:
+        a_patient(world, tmp_path / "checkpoint")
+        assert diagnosed(world, CLICKS, deep=True).findings == []
+        for epoch in (BEFORE + 1, BEFORE):
+            list(restore(world, CLICKS, Asked(epoch=epoch), "run", why=""))
+            assert diagnosed(world, CLICKS, deep=True).findings == []
+
+
+def test_a_fork_is_well_and_so_is_its_original(tmp_path: Path) -> None:
+    worlds = patients(tmp_path)
+    with worlds.open() as world:
+        a_patient(world, tmp_path / "checkpoint")
+        list(fork(world, CLICKS, Asked(epoch=BEFORE), "run", name="tried"))
+    with worlds.open() as world:
+        assert diagnosed(world, CLICKS, deep=True).findings == []
+        assert diagnosed(world, "tried", deep=True).findings == []
