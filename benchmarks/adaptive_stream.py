@@ -23,10 +23,10 @@ from streaming.observing import observe
 from streaming.world import World
 
 NAME = "adaptive"
-OBJECTIVE_SECONDS = 40.0
+OBJECTIVE_SECONDS = 60.0
 RATES = {"low": 100, "high": 400}
 # Long enough that what is saved outweighs the start of a new secondary after each kill.
-STEP_AT, END_AT = 600.0, 1800.0
+STEP_AT, END_AT = 600.0, 1500.0
 # Before anything is known, and once in each load when the tier has settled.
 KILLS_AT = (75.0, 400.0, 1000.0)
 PAYLOAD_BYTES, KEEP, WINDOW = 4096, "45 seconds", "15 seconds"
