@@ -87,6 +87,7 @@ def test_every_job_says_its_playbook_and_how_long_it_may_run(definitions: dg.Def
         "snapshot_stream",
         "switch_tier",
         "recover_stream",
+        "restore_stream",
         "prune_snapshots",
         "ensure_object_store",
         "audit",
