@@ -104,13 +104,11 @@ def restore(
 def _asked(epoch: int | None, at: str | None, snapshot: str | None, place: str | None) -> "Asked":
     from orchestration.playbooks.restore_point import Asked, moment
 
-    if sum(one is not None for one in (epoch, at, snapshot)) > 1:
-        raise typer.BadParameter("give one of --epoch, --at and --snapshot")
     try:
         seconds = None if at is None else moment(at)
+        return Asked(epoch=epoch, at=seconds, snapshot=snapshot, place=place)
     except PermanentError as error:
-        raise typer.BadParameter(f"{error}: {error.hint}", param_hint="--at") from error
-    return Asked(epoch=epoch, at=seconds, snapshot=snapshot, place=place)
+        raise typer.BadParameter(f"{error}: {error.hint}") from error
 
 
 class _Planned:
