@@ -11,6 +11,11 @@ def facts(step: restore.Step | fork.Step) -> dict[str, str]:
     return {"step": type(step).__name__, "does": does(step)}
 
 
+def fork_facts(point: Point) -> dict[str, Any]:
+    """Where a fork begins."""
+    return {"epoch": point.epoch, "snapshot": point.snapshot_id}
+
+
 def point_facts(point: Point) -> dict[str, Any]:
     """What going back to a point means, in numbers."""
     return {

@@ -12,7 +12,7 @@ from orchestration.jobs import StreamConfig
 from orchestration.playbooks.fork import fork, fork_plan
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.restore import restore, restore_plan
-from orchestration.playbooks.restore_point import Asked, Point, moment
+from orchestration.playbooks.restore_point import Asked, moment
 from orchestration.reporting import (
     name_stream,
     playbook_tags,
@@ -20,7 +20,7 @@ from orchestration.reporting import (
     show_plan_of,
     timeline_table,
 )
-from orchestration.restore_plans import does, point_facts
+from orchestration.restore_plans import does, fork_facts, point_facts
 from streaming.world import World
 
 
@@ -63,8 +63,7 @@ def restore_op(
     """Restore a stream, or fork it."""
     name_stream(context, config.stream)
     with explained(), worlds.open() as world:
-        point, steps = _plan(world, config)
-        shown: dict[str, Any] = {} if point is None else point_facts(point)
+        shown, steps = _plan(world, config)
         if config.dry_run:
             shown["plan"] = show_plan_of(context, [(type(s).__name__, does(s)) for s in steps])
         else:
@@ -85,13 +84,15 @@ def restore_stream() -> None:
     restore_op()
 
 
-def _plan(world: World, config: RestoreConfig) -> tuple[Point | None, list[Any]]:
+def _plan(world: World, config: RestoreConfig) -> tuple[dict[str, Any], list[Any]]:
+    """The steps to come, and what they mean in numbers."""
     asked = config.asked()
     if config.fork:
         output = config.output or None
-        return fork_plan(world, config.stream, asked, name=config.fork, output=output)
+        point, steps = fork_plan(world, config.stream, asked, name=config.fork, output=output)
+        return fork_facts(point), list(steps)
     plan = restore_plan(world, config.stream, asked, keep_output=config.keep_output)
-    return plan.point, list(plan.steps)
+    return {} if plan.point is None else point_facts(plan.point), list(plan.steps)
 
 
 def _steps(world: World, config: RestoreConfig, run: str) -> Iterator[Performed[Any]]:

@@ -32,6 +32,13 @@ class Asked:
     snapshot: str | None = None
     place: str | None = None
 
+    def __post_init__(self) -> None:
+        if sum(one is not None for one in (self.epoch, self.at, self.snapshot)) > 1:
+            raise PermanentError(
+                "a point is named by one of epoch, time and snapshot",
+                hint="leave all but one of them out",
+            )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:

@@ -95,7 +95,7 @@ def test_what_stands_in_the_way_is_told_in_two_lines(world: World) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--epoch", "5", "--at", "2026-01-01"), "give one of --epoch, --at and --snapshot"),
+        (("--epoch", "5", "--at", "2026-01-01"), "by one of epoch, time and snapshot"),
         (("--at", "soon"), "is not a time"),
         (("--epoch", "5", "--output", "there"), "only a fork"),
         (("--epoch", "5", "--json"), "add --yes"),

@@ -97,6 +97,7 @@ def test_every_job_says_its_playbook_and_how_long_it_may_run(definitions: dg.Def
         "switch_tier",
         "migrate_stream",
         "recover_stream",
+        "restore_stream",
         "prune_snapshots",
         "prove_snapshot",
         "drill_stream",

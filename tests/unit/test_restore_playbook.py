@@ -241,6 +241,11 @@ def test_a_table_is_never_kept(world: World) -> None:
         restored(world, keep_output=True)
 
 
+def test_a_point_has_one_name() -> None:
+    with pytest.raises(PermanentError, match="by one of epoch, time and snapshot"):
+        Asked(epoch=5, snapshot="000000000004-1-r1")
+
+
 def test_times_are_read_with_a_zone_or_as_utc() -> None:
     assert moment("1970-01-01T00:01:00") == moment("1970-01-01T01:01:00+01:00") == 60.0
     with pytest.raises(PermanentError, match="is not a time"):

@@ -104,13 +104,11 @@ def restore(
 def _asked(epoch: int | None, at: str | None, snapshot: str | None, place: str | None) -> "Asked":
     from orchestration.playbooks.restore_point import Asked, moment
 
-    if sum(one is not None for one in (epoch, at, snapshot)) > 1:
-        raise typer.BadParameter("give one of --epoch, --at and --snapshot")
     try:
         seconds = None if at is None else moment(at)
+        return Asked(epoch=epoch, at=seconds, snapshot=snapshot, place=place)
     except PermanentError as error:
-        raise typer.BadParameter(f"{error}: {error.hint}", param_hint="--at") from error
-    return Asked(epoch=epoch, at=seconds, snapshot=snapshot, place=place)
+        raise typer.BadParameter(f"{error}: {error.hint}") from error
 
 
 class _Planned:
@@ -134,10 +132,13 @@ class _Planned:
 
     def show(self, *, dry_run: bool) -> None:
         """Say what will be undone; a dry run also tells the steps."""
+        from orchestration.restore_plans import point_facts
+
         tell, point = self._tell, self._plan.point
         if self._as_json:
             if dry_run:
-                _print_json(tell, self._stream, point, self._plan.steps)
+                about = {} if point is None else point_facts(point)
+                _print_json(tell, self._plan.steps, stream=self._stream, **about)
             return
         goal = f"{escape(self._stream)} → epoch {self._plan.epoch}"
         about = "" if point is None else f"  [dim]({_price(point)})[/dim]"
@@ -200,10 +201,11 @@ def _fork(
     as_json: bool,
 ) -> None:
     from orchestration.playbooks.fork import fork, fork_plan
+    from orchestration.restore_plans import fork_facts
 
     point, planned = fork_plan(world, stream, asked, name=name, output=output)
     if dry_run and as_json:
-        _print_json(tell, stream, point, planned, fork=name)
+        _print_json(tell, planned, stream=stream, fork=name, **fork_facts(point))
         return
     if not as_json:
         tell.out.print(f"{escape(stream)} at epoch {point.epoch} → {escape(name)}")
@@ -239,13 +241,10 @@ def _price(point: "Point") -> str:
     )
 
 
-def _print_json(
-    tell: Terminal, stream: str, point: "Point | None", steps: list[Any], **more: str
-) -> None:
-    from orchestration.restore_plans import facts, point_facts
+def _print_json(tell: Terminal, steps: list[Any], **about: Any) -> None:
+    from orchestration.restore_plans import facts
 
-    about = {} if point is None else point_facts(point)
-    tell.json({"stream": stream, **more, **about, "steps": [facts(step) for step in steps]})
+    tell.json({**about, "steps": [facts(step) for step in steps]})
 
 
 def _print_steps(tell: Terminal, steps: list[Any]) -> None:
