@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.transaction import AddAction
-from pyarrow import dataset, fs
+from pyarrow import compute, fs
 
 from ft_policies.errors import PermanentError
 from resources.s3_connection import S3Connection
@@ -147,7 +147,7 @@ class TableCopy:
 
 
 def _up_to(table: DeltaTable, epoch: int) -> pa.Table:
-    return table.to_pyarrow_dataset().to_table(filter=dataset.field("epoch") <= epoch)
+    return table.to_pyarrow_dataset().to_table(filter=compute.field("epoch") <= epoch)
 
 
 def _added(file: dict[str, Any]) -> AddAction:
