@@ -109,9 +109,11 @@ class Repairing:
 
     def _enter_epochs(self, step: EnterEpochs) -> Mapping[str, Any]:
         self._aside.keep_epochs(step.commits)
+        store = self.world.store
+        history = store.histories.current(self.stream)
         for one in step.commits:
             assert one.rows is not None, "no repair is offered otherwise"  # noqa: S101
-            self.world.store.ledger.commit(
+            store.ledger.commit(
                 LedgerEntry(
                     stream=self.stream,
                     epoch=one.epoch,
@@ -119,7 +121,8 @@ class Repairing:
                     token=one.token,
                     rows=one.rows,
                     digest=one.digest,
-                )
+                ),
+                history=history,
             )
         return {"epochs": len(step.commits)}
 

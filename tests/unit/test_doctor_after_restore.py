@@ -3,11 +3,13 @@
 from pathlib import Path
 
 from assets.examination.examining import diagnosed
+from ft_policies.doctor.findings import FindingKind
 from orchestration.playbooks.fork import fork
 from orchestration.playbooks.restore import restore
 from orchestration.playbooks.restore_point import Asked
+from resources.control.schema import ledger, ledger_copies
 from tests.fakes.worlds import CLICKS
-from tests.support.patients import a_patient, patients
+from tests.support.patients import a_patient, delete_epoch, kinds, patients, repaired
 
 BEFORE = 3
 
@@ -19,6 +21,11 @@ def test_a_stream_that_was_restored_in_place_is_well(tmp_path: Path) -> None:
         for epoch in (BEFORE + 1, BEFORE):
             list(restore(world, CLICKS, Asked(epoch=epoch), "run", why=""))
             assert diagnosed(world, CLICKS, deep=True).findings == []
+        delete_epoch(world.store, ledger_copies, BEFORE - 1)
+        delete_epoch(world.store, ledger, BEFORE - 1)
+        assert kinds(world) == [FindingKind.WRITTEN_NOT_ENTERED]
+        assert repaired(world) == ["EnterEpochs"]
+        assert diagnosed(world, CLICKS, deep=True).findings == []
 
 
 def test_a_fork_is_well_and_so_is_its_original(tmp_path: Path) -> None:
