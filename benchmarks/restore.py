@@ -1,0 +1,107 @@
+"""Restoring a large snapshot from the object store, against one plain GET of as many bytes.
+
+The snapshot is a checkpoint in Spark's layout, shipped in several increments; a restore verifies every
+digest and ends when the files are there, as in a recovery. The plain GET is one request of one object of
+the same size, written to one file. Both come from the same embedded S3 server, in turn.
+"""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import boto3
+
+from benchmarks.harness import Benchmark, median
+from benchmarks.snapshot_contenders import Vault
+from resources.embedded_s3 import EmbeddedS3
+from resources.object_store import S3ObjectStore
+from resources.vault.vault import SnapshotVault
+from tests.fakes.checkpoints import SyntheticCheckpoint
+
+SIZES = {"small": (8, 1_200_000, 250_000), "large": (16, 24_000_000, 4_000_000)}
+"""Partitions, and bytes of a partition's snapshot and of a delta."""
+TIMES = 5
+INCREMENTS = 3
+MOST = 1.5
+CHUNK = 8 * 2**20
+NOTES = (
+    f"{INCREMENTS} incremental snapshots, then {TIMES} restores and as many plain GETs, in turn; medians. Both "
+    "read from the page cache of this machine, so the time is the server's, the network stack's and ours."
+)
+
+
+def plain_get(server: EmbeddedS3, key: str, into: Path) -> float:
+    """One GET of one object, written to a file as it comes."""
+    connection = server.connection()
+    client = boto3.client(
+        "s3",
+        endpoint_url=connection.endpoint_url,
+        region_name=connection.region,
+        aws_access_key_id=connection.access_key_id,
+        aws_secret_access_key=connection.secret_access_key,
+    )
+    began = time.monotonic()
+    body = client.get_object(Bucket=connection.bucket, Key=key)["Body"]
+    with into.open("wb") as file:
+        for chunk in body.iter_chunks(CHUNK):
+            file.write(chunk)
+    return time.monotonic() - began
+
+
+def measure(benchmark: Benchmark, name: str, server: EmbeddedS3, home: Path) -> None:
+    """One size: ship, then restore and get by turns."""
+    partitions, snapshot_bytes, delta_bytes = SIZES[name]
+    checkpoint = SyntheticCheckpoint(
+        home / name,
+        partitions=partitions,
+        snapshot_every=4,
+        delta_bytes=delta_bytes,
+        snapshot_bytes=snapshot_bytes,
+    )
+    store = S3ObjectStore(server.connection)
+    vault = Vault(store, home / "scratch", stream=name)
+    for _ in range(INCREMENTS):
+        vault.ship(checkpoint.root, checkpoint.commit(3))
+    assert vault.parent is not None
+    size = vault.parent.state_bytes
+    store.put(f"plain/{name}", bytes(size))
+    ours, plain = [], []
+    for number in range(TIMES):
+        began, before = time.monotonic(), store.requests
+        SnapshotVault(store, name).restore_newest(home / f"{name}-{number}", durable=False)
+        ours.append((time.monotonic() - began, store.requests - before))
+        plain.append(plain_get(server, f"plain/{name}", home / f"{name}-{number}.plain"))
+    restored, got = median([seconds for seconds, _ in ours]), median(plain)
+    requests = round(median([asked for _, asked in ours]))
+    for contender, seconds, asked in (("holdfast", restored, requests), ("one plain GET", got, 1)):
+        benchmark.row(
+            state=name,
+            contender=contender,
+            megabytes=round(size / 1e6, 1),
+            requests=asked,
+            seconds=seconds,
+            seconds_per_gb=round(seconds / size * 1e9, 3),
+        )
+    benchmark.bar(f"{name}, restore / plain GET", restored / got, "<=", MOST)
+
+
+def main() -> int:
+    """Run both sizes on one embedded S3 server."""
+    benchmark = Benchmark("restore", "Restoring a snapshot against one plain GET", NOTES)
+    with tempfile.TemporaryDirectory(prefix="bench-restore-") as folder:
+        home = Path(folder)
+        server = EmbeddedS3(home / "s3")
+        server.ensure()
+        try:
+            with benchmark.progress(len(SIZES)) as step:
+                for name in SIZES:
+                    step(f"{name} state")
+                    measure(benchmark, name, server, home)
+        finally:
+            server.stop()
+    return benchmark.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
