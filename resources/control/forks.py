@@ -1,6 +1,7 @@
 """Forks: a new stream that begins with the epochs of another, as they were decided and committed."""
 
 import sqlalchemy as sa
+from sqlalchemy.sql.base import Executable
 
 from resources.control.database import Database
 from resources.control.schema import epochs, ledger
@@ -17,10 +18,10 @@ class Forks:
         """Give a new stream the epochs of another up to one; how many entries of the ledger came new."""
         values = {"of_stream": stream, "into_stream": into, "last_epoch": through_epoch}
         with self._database.write() as connection:
-            copied = [connection.execute(copy, values).rowcount for copy in self._copies]
-        return copied[-1]
+            copied = [connection.execute(copy, values).all() for copy in self._copies]
+        return len(copied[-1])
 
-    def _copy_in(self, table: sa.Table) -> sa.Insert:
+    def _copy_in(self, table: sa.Table) -> Executable:
         names = [column.name for column in table.c if column.name != "stream"]
         rows = sa.select(
             sa.bindparam("into_stream", type_=sa.Text), *(table.c[name] for name in names)
@@ -29,4 +30,4 @@ class Forks:
             table.c.epoch <= sa.bindparam("last_epoch"),
         )
         copy = self._database.insert(table).from_select(["stream", *names], rows)
-        return copy.on_conflict_do_nothing()
+        return copy.on_conflict_do_nothing().returning(table.c.epoch)
