@@ -12,6 +12,7 @@ from ft_policies.doctor.facts import Fault, SnapshotFacts
 from resources.object_store import ObjectStore
 from resources.vault.manifest import Manifest, PackedFile, SnapshotName, UnusableSnapshotError
 from resources.vault.restoring import wrong_digests
+from resources.vault.vault import SnapshotVault
 from streaming.world import World
 
 
@@ -36,7 +37,8 @@ def packs_of(stream: str) -> str:
 
 def examine_snapshots(world: World, stream: str, *, last_decided: int, deep: bool) -> Vaulted:
     """Read every manifest and list every pack; `deep` reads the packs, too."""
-    objects, vault, packs = world.object_store(), world.vault(stream), packs_of(stream)
+    objects, packs = world.object_store(), packs_of(stream)
+    vault = SnapshotVault(objects, stream)
     manifests: dict[str, Manifest] = {}
     unreadable: dict[str, str] = {}
     for record in vault.list():

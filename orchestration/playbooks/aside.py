@@ -15,6 +15,7 @@ from ft_policies.doctor.facts import TableCommit
 from ft_policies.errors import PermanentError
 from orchestration.playbooks.moving import copy_object, delete_folder, has_object, move_folder
 from resources.control.records import SnapshotState
+from resources.object_store import ObjectStore
 from resources.s3_connection import S3Connection
 from resources.s3_errors import MissingObjectError
 from streaming.connections import connector
@@ -33,21 +34,24 @@ class Record:
     epochs: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Aside:
     """What one run has set aside of one stream."""
 
     world: World
     stream: str
     run: str
+    _objects: ObjectStore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._objects = self.world.object_store()
 
     def set_objects(self, keys: Sequence[str]) -> int:
         """Move objects, in this order; copies are there before the first one goes."""
         self._note(lambda record: record.objects.extend(k for k in keys if k not in record.objects))
-        objects = self.world.object_store()
-        copied = [key for key in keys if copy_object(objects, key, self._kept(key))]
+        copied = [key for key in keys if copy_object(self._objects, key, self._kept(key))]
         for key in copied:
-            objects.delete([key])
+            self._objects.delete([key])
         return len(copied)
 
     def set_folders(self, paths: Sequence[str]) -> int:
@@ -72,10 +76,10 @@ class Aside:
 
     def undo(self) -> Record:
         """Put everything back where and as it was; what is there again meanwhile is left alone."""
-        record, objects, store = self._known(), self.world.object_store(), self.world.store
+        record, store = self._known(), self.world.store
         for key in reversed(record.objects):  # a manifest comes after its packs
-            if not has_object(objects, key):
-                copy_object(objects, self._kept(key), key)
+            if not has_object(self._objects, key):
+                copy_object(self._objects, self._kept(key), key)
         for path, target in record.folders.items():
             self._move(target, path)
         for snapshot, was in record.rows.items():
@@ -98,10 +102,9 @@ class Aside:
     def _let_go(self, record: Record) -> None:
         for root in self._roots().values() if record.folders else ():
             delete_folder(root, self._connect)
-        objects = self.world.object_store()
-        kept = [one.key for one in objects.list(self._prefix) if one.key != self._record]
-        objects.delete(kept)
-        objects.delete([self._record])
+        kept = [one.key for one in self._objects.list(self._prefix) if one.key != self._record]
+        self._objects.delete(kept)
+        self._objects.delete([self._record])
 
     def _known(self) -> Record:
         record = self._read()
@@ -115,7 +118,7 @@ class Aside:
 
     def _read(self) -> Record | None:
         try:
-            body = self.world.object_store().get(self._record)
+            body = self._objects.get(self._record)
         except MissingObjectError:
             return None
         return Record(**json.loads(body))
@@ -123,7 +126,7 @@ class Aside:
     def _note(self, change: Callable[[Record], Any]) -> None:
         record = self._read() or Record()
         change(record)
-        self.world.object_store().put(self._record, json.dumps(asdict(record)).encode())
+        self._objects.put(self._record, json.dumps(asdict(record)).encode())
 
     def _move(self, origin: str, target: str) -> bool:
         return move_folder(origin, target, self._connect)

@@ -1,7 +1,7 @@
 """The repair playbook, performed: look, take the one step that is due, look again."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from assets.examination.examining import ENDED, Diagnosis, diagnosed
@@ -39,7 +39,7 @@ from streaming.world import World
 PLAYBOOK = "repair"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Repairing:
     """One repair of one stream; without a choice each finding gets the best that is offered."""
 
@@ -48,6 +48,10 @@ class Repairing:
     run: str
     chosen: RepairKind | None
     deep: bool = False
+    _aside: Aside = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._aside = Aside(self.world, self.stream, self.run)
 
     def steps(self) -> Iterator[Performed[Step]]:
         """Yield each step once it has been carried out, until nothing that was chosen is found."""
@@ -143,10 +147,6 @@ class Repairing:
             playbook=PLAYBOOK,
         )
         return {"steps": ", ".join(performed.name for performed in recovery.steps())}
-
-    @property
-    def _aside(self) -> Aside:
-        return Aside(self.world, self.stream, self.run)
 
 
 def repair_plan(found: Diagnosis, chosen: RepairKind | None) -> list[Step]:

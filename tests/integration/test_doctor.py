@@ -132,7 +132,6 @@ def demand_repair_of_a_checkpoint(
         assert (finding.kind, finding.where) == (kind, str(checkpoint))
         assert finding.severity is not Severity.NOTE
         assert repaired(patient) == ["EndPrimary"]
-    assert patient.go_on() == patient.shipped[-1]
 
 
 @pytest.mark.parametrize("damage", list(ON_HDFS))
@@ -145,6 +144,14 @@ def test_a_damaged_checkpoint_of_rocksdb_is_replaced_by_a_snapshot(
     rocksdb: SparkPatient, damage: str
 ) -> None:
     demand_repair_of_a_checkpoint(rocksdb, *ON_ROCKSDB[damage])
+
+
+@pytest.mark.parametrize("kind", ["hdfs", "rocksdb"])
+def test_after_all_of_that_the_next_replica_goes_on_from_the_newest_snapshot(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    patient: SparkPatient = request.getfixturevalue(kind)
+    assert patient.go_on() == patient.shipped[-1]
 
 
 def demand_repair_of_snapshots(
