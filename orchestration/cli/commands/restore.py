@@ -141,8 +141,8 @@ class _Planned:
                 _print_json(tell, self._plan.steps, stream=self._stream, **about)
             return
         goal = f"{escape(self._stream)} → epoch {self._plan.epoch}"
-        about = "" if point is None else f"  [dim]({_price(point)})[/dim]"
-        tell.out.print(goal + about, soft_wrap=True)
+        price = "" if point is None else f"  [dim]({_price(point)})[/dim]"
+        tell.out.print(goal + price, soft_wrap=True)
         if dry_run:
             _print_steps(tell, self._plan.steps)
 
