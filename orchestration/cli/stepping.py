@@ -81,6 +81,15 @@ def carry_out(
     return told
 
 
+def plan_table(steps: Sequence[Mapping[str, Any]]) -> Table:
+    """A plan: each step with what it would do, in order."""
+    table = Table.grid(padding=(0, 2))
+    for number, step in enumerate(steps, 1):
+        name = f"{step['step']} {step.get('turn', '')}".rstrip()
+        table.add_row(f"{number}.", name, escape(step["does"]))
+    return table
+
+
 def step_line(stream: str, step: Mapping[str, Any]) -> str:
     """`✔ word_count  AwaitLevel 14.2 s (deploy 8.1 s, replay 2.0 s)`."""
     found = step["found"]

@@ -165,3 +165,13 @@ def test_an_interrupted_switch_says_who_finishes_it(tmp_path: Path, world: World
         again = facts(tmp_path, "switch", STREAM, "passive_standby_hot")
     assert again["held"]
     assert newest(world).reached_at is not None
+
+
+def test_a_recovery_can_be_looked_at_before_it_is_done(tmp_path: Path, world: World) -> None:
+    a_running_stream(world)
+    shown = holdfast(tmp_path, "recover", STREAM, "--dry-run")
+    assert "clicks  needs no recovery" in shown.output
+    world.store.tiers.desire(STREAM, Tier.DEPLOYED, why="a test", run="")
+    told = facts(tmp_path, "recover", STREAM, "--dry-run")
+    assert [step["step"] for step in told["steps"]] == ["LaunchSecondary", "TurnSwitch"]
+    assert world.store.journal.of(STREAM) == []

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from ft_policies.doctor.findings import RepairKind, Severity, worst
 from orchestration.asking import ALL, repair_named
 from orchestration.cli import words
 from orchestration.cli.findings import findings_table
-from orchestration.cli.stepping import Told, carry_out
+from orchestration.cli.stepping import Told, carry_out, plan_table
 from orchestration.cli.storage import storage
 from orchestration.cli.terminal import DONE, NOTE, JsonOption, Stream, Terminal, terminal
 
@@ -143,10 +142,7 @@ def _show_plan(
     if as_json:
         tell.json({"stream": found.examined.stream, "steps": steps})
         return
-    table = Table.grid(padding=(0, 2))
-    for number, step in enumerate(steps, 1):
-        table.add_row(f"{number}.", step["step"], escape(step["does"]))
-    tell.out.print(table if steps else f"{DONE} nothing to do")
+    tell.out.print(plan_table(steps) if steps else f"{DONE} nothing to do")
 
 
 def _demand_consent(

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from ft_policies.drill import CUT_OFF_SECONDS, Blow
 from ft_policies.errors import PermanentError
-from orchestration.cli.stepping import Told, carry_out
+from orchestration.cli.stepping import Told, carry_out, plan_table
 from orchestration.cli.terminal import DONE, FAILED, JsonOption, Stream, Terminal, terminal
 
 if TYPE_CHECKING:
@@ -91,10 +90,7 @@ def _show_plan(tell: Terminal, drill: "Drill", *, as_json: bool) -> None:
     if as_json:
         tell.json({"stream": drill.stream, "blow": drill.blow, "steps": steps})
         return
-    table = Table.grid(padding=(0, 2))
-    for number, step in enumerate(steps, 1):
-        table.add_row(f"{number}.", step["step"], escape(step["does"]))
-    tell.out.print(table)
+    tell.out.print(plan_table(steps))
 
 
 def _demand_consent(stream: str, blow: Blow) -> None:

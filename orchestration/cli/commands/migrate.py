@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from ft_policies.migration import Protocol
 from orchestration.cli import words
-from orchestration.cli.stepping import Told, carry_out
+from orchestration.cli.stepping import Told, carry_out, plan_table
 from orchestration.cli.terminal import DONE, JsonOption, Stream, Terminal, terminal
 
 if TYPE_CHECKING:
@@ -84,10 +83,7 @@ def _show_plan(tell: Terminal, world: "World", stream: str, wish: "Wish", *, as_
     if as_json:
         tell.json({"stream": stream, "protocol": wish.protocol, "steps": steps})
         return
-    table = Table.grid(padding=(0, 2))
-    for number, step in enumerate(steps, 1):
-        table.add_row(f"{number}.", f"{step['step']} {step['turn']}", escape(step["does"]))
-    tell.out.print(table if steps else f"{DONE} {escape(stream)}  {NOTHING}")
+    tell.out.print(plan_table(steps) if steps else f"{DONE} {escape(stream)}  {NOTHING}")
 
 
 def _migrate(tell: Terminal, world: "World", stream: str, wish: "Wish", *, as_json: bool) -> None:

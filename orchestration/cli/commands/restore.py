@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from ft_policies.errors import PermanentError
 from orchestration.cli import words
-from orchestration.cli.stepping import Playbook, Told, carry_out
+from orchestration.cli.stepping import Playbook, Told, carry_out, plan_table
 from orchestration.cli.storage import storage
 from orchestration.cli.terminal import (
     DONE,
@@ -250,8 +249,5 @@ def _print_json(tell: Terminal, steps: list[Any], **about: Any) -> None:
 def _print_steps(tell: Terminal, steps: list[Any]) -> None:
     from orchestration.restore_plans import facts
 
-    table = Table.grid(padding=(0, 2))
-    for number, step in enumerate(steps, 1):
-        told = facts(step)
-        table.add_row(f"{number}.", told["step"], escape(told["does"]))
-    tell.out.print(table if steps else f"{DONE} nothing to do")
+    told = [facts(step) for step in steps]
+    tell.out.print(plan_table(told) if told else f"{DONE} nothing to do")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from orchestration.cli import words
-from orchestration.cli.stepping import Playbook, carry_out
+from orchestration.cli.stepping import Playbook, carry_out, plan_table
 from orchestration.cli.terminal import DONE, JsonOption, Stream, Terminal, chosen, terminal
 
 if TYPE_CHECKING:
@@ -47,14 +47,40 @@ def stop(
     _run(terminal(ctx), streams, stopping(patience), as_json=as_json, nothing_to_do="does not run")
 
 
-def recover(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = False) -> None:
+def recover(
+    ctx: typer.Context,
+    *,
+    stream: Stream,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the plan with what each step does, and leave.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Recover a stream now, as the sensor would: fence what failed, start anew, catch up."""
     from orchestration.playbooks.recover import Recovery
+
+    if dry_run:
+        _show_plan(terminal(ctx), stream, as_json=as_json)
+        return
 
     def playbook(world: "World", name: str, run: str) -> "Iterator[Performed[Any]]":
         return Recovery(world=world, stream=name, run=run).steps()
 
     _run(terminal(ctx), [stream], playbook, as_json=as_json, nothing_to_do="needs no recovery")
+
+
+def _show_plan(tell: Terminal, stream: str, *, as_json: bool) -> None:
+    from ft_policies.foresight import foreseen
+    from orchestration import plans
+    from streaming.observing import observe
+
+    with tell.world() as world:
+        world.project.stream(stream)
+        steps = [plans.facts(step) for step in foreseen(observe(world, stream).observed())]
+    if as_json:
+        tell.json({"stream": stream, "steps": steps})
+    else:
+        tell.out.print(plan_table(steps) if steps else f"{DONE} {stream}  needs no recovery")
 
 
 def snapshot(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = False) -> None:

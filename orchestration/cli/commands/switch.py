@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from ft_policies.tiers import Tier
 from orchestration.asking import tier_named
-from orchestration.cli.stepping import Told, carry_out
+from orchestration.cli.stepping import Told, carry_out, plan_table
 from orchestration.cli.terminal import (
     DONE,
     INTERRUPTED,
@@ -80,10 +79,7 @@ def _show_plan(tell: Terminal, world: "World", stream: str, tier: Tier, *, as_js
     tell.out.print(
         f"{escape(stream)}: {seen.tier} → {tier}  [dim](covered now: {seen.covered})[/dim]"
     )
-    table = Table.grid(padding=(0, 2))
-    for number, step in enumerate(steps, 1):
-        table.add_row(f"{number}.", f"{step['step']} {step['turn']}", escape(step["does"]))
-    tell.out.print(table if steps else _nothing(stream, running=seen.wanted))
+    tell.out.print(plan_table(steps) if steps else _nothing(stream, running=seen.wanted))
 
 
 def _nothing(stream: str, *, running: bool) -> str:
