@@ -8,7 +8,7 @@ import pytest
 from deltalake import write_deltalake
 
 from assets.dead_letters import checks, judge
-from streaming.sinks.dead_letters import COLUMNS
+from streaming.sinks.delta_table import DEAD_LETTERS
 from tests.fakes.declared import a_declaration
 from tests.fakes.worlds import CLICKS, SimulatedWorlds, simulated_worlds
 from tests.support.control_builders import a_proposal
@@ -59,6 +59,6 @@ def test_the_commonest_reasons_are_shown(worlds: SimulatedWorlds) -> None:
             {"epoch": 0, "file": "a", "position": at, "reason": reason, "record": ""}
             for at, reason in enumerate(reasons)
         ]
-        write_deltalake(path, pa.Table.from_pylist(rows, schema=COLUMNS))
+        write_deltalake(path, pa.Table.from_pylist(rows, schema=DEAD_LETTERS))
         shown = judge(world, CLICKS, 0.5).metadata["reasons"].value
     assert shown == {"Expected …": 2, "no time": 1}
