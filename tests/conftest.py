@@ -4,7 +4,10 @@ import sys
 
 
 def pytest_configure() -> None:
-    """Let Spark be imported by workers: it ends a process whose main module has no file as its own doctests'."""
+    """Let workers import Spark: it takes a process whose main module has no file for its own doctests.
+
+    It has to be a file that can be run: processes that a test starts import their parent's main module.
+    """
     main = sys.modules["__main__"]
     if not hasattr(main, "__file__"):
-        main.__file__ = "a worker"
+        main.__file__ = __file__

@@ -106,7 +106,8 @@ def journal(rows: Sequence[Row]) -> Judged:
     from great_expectations import expectations as gxe
 
     frame = pd.DataFrame(list(rows))
-    frame["ended_seconds"] = frame["seconds"].fillna(-1.0).where(frame["phase"] != "intent")
+    seconds = pd.to_numeric(frame["seconds"]).fillna(-1.0)
+    frame["ended_seconds"] = seconds.where(frame["phase"] != "intent")
     return frame, _suite(
         "playbook_journal",
         gxe.ExpectColumnValuesToBeBetween(column="ended_seconds", min_value=0.0),

@@ -118,8 +118,10 @@ def test_a_store_of_the_first_schema_keeps_its_rows(database: Database) -> None:
         [change] = store.tiers.history("words")
         assert store.streams.declare("words", {"kept": True}, "deployed") == row
     [change_row] = after.pop("tier_changes")
-    assert after.pop("decisions") == after.pop("histories") == after.pop("ledger_superseded") == []
-    stream = after["streams"][0]
+    for table in ("decisions", "histories", "ledger_superseded", "rollouts"):
+        assert after.pop(table) == []
+    stream, replica = after["streams"][0], after["replicas"][0]
+    assert stream.pop("rollout") == replica.pop("rollout") == 0
     assert stream.pop("declared_tier") == "deployed"
     assert stream.pop("snapshot_every") is stream.pop("sync_every") is None
     snapshot = after["snapshots"][0]

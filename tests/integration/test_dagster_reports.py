@@ -60,7 +60,7 @@ def test_a_day_has_a_row_for_each_stream_that_ran_and_sums(worlds: SimulatedWorl
 
 
 def test_decisions_pass_their_check(worlds: SimulatedWorlds) -> None:
-    (row,) = rows_of(made(worlds, decisions.definition(STREAMS)), "decisions")
+    (row,) = rows_of(made(worlds, decisions.definition(STREAMS)), "rows")
     assert row["tier"] == "passive_standby_hot"
 
 
