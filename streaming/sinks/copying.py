@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.transaction import AddAction
-from pyarrow import compute, fs
+from pyarrow import fs
 
 from ft_policies.errors import PermanentError
 from resources.s3_connection import S3Connection
@@ -73,7 +73,8 @@ class TableCopy:
         """Copy those of the source's epochs, which are few; how many rows that were."""
         with translated(self.source):
             source = find_table(self.source, delta_options(self.source, self.connect))
-            rows = None if source is None else _up_to(source, self.epoch)
+            theirs = [("epoch", "<=", self.epoch)]
+            rows = None if source is None else source.to_pyarrow_table(filters=theirs)
         with translated(self.target):
             table = make_dead_letters(self.target, delta_options(self.target, self.connect))
             if rows is None or rows.num_rows == 0:
@@ -144,10 +145,6 @@ class TableCopy:
     def _opened(self, version: int | None) -> DeltaTable:
         options = delta_options(self.source, self.connect)
         return DeltaTable(self.source, version=version, storage_options=options)
-
-
-def _up_to(table: DeltaTable, epoch: int) -> pa.Table:
-    return table.to_pyarrow_dataset().to_table(filter=compute.field("epoch") <= epoch)
 
 
 def _added(file: dict[str, Any]) -> AddAction:

@@ -136,8 +136,8 @@ class _Planned:
         tell, point = self._tell, self._plan.point
         if self._as_json:
             if dry_run:
-                about = {} if point is None else point_facts(point)
-                _print_json(tell, self._plan.steps, stream=self._stream, **about)
+                numbers = {} if point is None else point_facts(point)
+                _print_json(tell, self._plan.steps, stream=self._stream, **numbers)
             return
         goal = f"{escape(self._stream)} → epoch {self._plan.epoch}"
         price = "" if point is None else f"  [dim]({_price(point)})[/dim]"
