@@ -1,6 +1,6 @@
 """The repair playbook, performed: look, take the one step that is due, look again."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +48,7 @@ class Repairing:
     run: str
     chosen: RepairKind | None
     deep: bool = False
+    beat: Callable[[], None] = lambda: None
     _aside: Aside = field(init=False)
 
     def __post_init__(self) -> None:
@@ -145,6 +146,7 @@ class Repairing:
             stream=self.stream,
             run=self.run,
             playbook=PLAYBOOK,
+            beat=self.beat,
         )
         return {"steps": ", ".join(performed.name for performed in recovery.steps())}
 

@@ -6,11 +6,16 @@ from pathlib import Path
 import pytest
 
 from assets.examination.examining import diagnosed, examine
+from ft_policies.doctor.diagnosing import diagnose
 from ft_policies.doctor.findings import FindingKind as Kind, Severity
-from resources.control.records import ReplicaState
+from orchestration.playbooks.repair import Repairing
+from resources.control.records import DesiredState, ReplicaState
 from tests.fakes.checkpoints import StateKind
+from tests.fakes.drivers import simulated_drivers
 from tests.fakes.worlds import CLICKS, SimulatedWorld
 from tests.support.patients import (
+    REPLICA,
+    RUN,
     a_live_patient,
     everything,
     kinds,
@@ -107,3 +112,22 @@ def test_what_is_only_in_flight_is_not_claimed(
 
     monkeypatch.setattr("resources.clock.SystemClock.sleep", lambda _, seconds: come_back(seconds))
     assert kinds(world) == []
+
+
+def test_a_stream_that_is_wanted_is_brought_back_with_another_primary(
+    world: SimulatedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = a_live_patient(world)
+    world.store.streams.desire(CLICKS, DesiredState.RUNNING)
+    (checkpoint.root / "metadata").unlink()
+    with simulated_drivers(world, monkeypatch) as drivers:
+        steps = Repairing(
+            world=world, stream=CLICKS, run=RUN, chosen=None, beat=drivers.act
+        ).steps()
+        done = [(one.name, one.found.get("steps")) for one in steps]
+        seen = examine(world, CLICKS)
+    assert done == [("EndPrimary", None), ("BringBack", "Launch")]
+    assert seen.primary not in (None, REPLICA)
+    assert diagnose(seen) == []
+    lines = world.store.journal.of(CLICKS, run=RUN)
+    assert {line.playbook for line in lines} == {"repair"}
