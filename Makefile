@@ -42,12 +42,12 @@ unit: venv ## the tests that take seconds
 integration: venv java ## the tests with a real S3 endpoint, real databases and Spark
 	$(WITH_JAVA) $(PYTEST) tests/integration $(TWO_AT_ONCE) --timeout=300
 
-e2e: venv java ## the tests that kill and hang real drivers
+e2e: venv java ## the tests that kill and hang real drivers, the slow ones, too
 	$(WITH_JAVA) $(PYTEST) tests/e2e --timeout=900
 
-test: lint java ## lint and all tests, the cheapest first
+test: lint java ## lint and all tests but the slow ones, the cheapest first
 	$(WITH_JAVA) $(PYTEST) tests/unit tests/integration $(TWO_AT_ONCE) --timeout=300
-	$(WITH_JAVA) $(PYTEST) tests/e2e --timeout=900
+	$(WITH_JAVA) $(PYTEST) tests/e2e -m "not slow" --timeout=900
 
 chaos: venv java ## about 70 minutes: kills in every tier, a walk over all 30 changes of tier (CHAOS="--seed 8 …")
 	$(WITH_JAVA) $(BIN)/python -m tests.chaos.walk $(CHAOS)

@@ -30,15 +30,27 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 EVENTS, FILES = 200_000, 4
 SNAPSHOT_EPOCH, KILL_EPOCH = 0, 1
-QUERIES = [query.stream for query in queries()]
+CORE = {
+    "card_fraud_impossible_travel", "energy_outlier", "sla_conformance",
+    "taxi_profitable_areas", "telecom_calls_histogram", "word_count_lines",
+}  # fmt: skip
+QUERIES = [
+    pytest.param(query.stream, marks=[] if query.stream in CORE else [pytest.mark.slow])
+    for query in queries()
+]
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, AppRun]]:
-    """Every query, after a driver was killed and another one has finished its work."""
+def runs(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[dict[str, AppRun]]:
+    """Every query that is tested, after a driver was killed and another one has finished its work."""
     root = tmp_path_factory.mktemp("applications")
+    here = [item for item in request.session.items if item.path == request.path]
+    tested = {item.callspec.params["stream"] for item in here if isinstance(item, pytest.Function)}
     with ExitStack() as opened:
-        all_of_them = [opened.enter_context(a_run(query, root)) for query in queries()]
+        chosen = [query for query in queries() if query.stream in tested]
+        all_of_them = [opened.enter_context(a_run(query, root)) for query in chosen]
         held_back = [hold_back(folder) for folder in (root / DATA).iterdir()]
         killed = [(run, run.replica("one")) for run in all_of_them]
         with driver(root, "one", "--for-ever") as first:

@@ -46,6 +46,7 @@ def test_an_application_that_is_not_deterministic_is_found_out(tmp_path: Path) -
         assert {first["replica"], second["replica"]} == replicas
 
 
+@pytest.mark.slow
 def test_a_secondary_on_spare_capacity_gives_way_comes_back_and_takes_over_all_the_same(
     tmp_path: Path,
 ) -> None:
@@ -84,6 +85,7 @@ def test_a_secondary_on_spare_capacity_gives_way_comes_back_and_takes_over_all_t
         demand_exact_output(stream)
 
 
+@pytest.mark.slow
 def test_two_secondaries_race_and_the_one_with_a_wrong_clock_and_a_slow_control_store_takes_over(
     tmp_path: Path,
 ) -> None:
