@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 from benchmarks import failover_trial as trial
 from benchmarks.failover_trial import Failover, Meter, State, Steady, wait
 from resources.clock import SYSTEM_CLOCK
@@ -65,8 +67,11 @@ class PlainSpark:
 
     def restart(self) -> float:
         """Stop it as one does by hand, start it again, and give the time without a batch."""
-        stopped_at = SYSTEM_CLOCK.now()
-        os.kill(self._driver(), signal.SIGTERM)
+        stopped_at, driver = SYSTEM_CLOCK.now(), psutil.Process(self._driver())
+        family = [*driver.children(recursive=True), driver]
+        for process in family:  # Java first, so that nobody commits beside the new driver
+            process.terminate()
+        psutil.wait_procs(family, timeout=trial.PATIENCE_SECONDS)
         self._wait(lambda: self._mark("session") > stopped_at, "new Spark session")
         session, batch = self._mark("session"), self._batch()
         self._wait(lambda: self._first_after(batch, session) is not None, "batch after the start")

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import yaml
@@ -73,12 +74,13 @@ class MigratedStream:
         self._settle()
         self._declare(MEMORIES[self._changes % len(MEMORIES)])
         self._changes += 1
-        found = [
-            one.found["longest_gap_seconds"]
-            for one in migrate(self._world, NAME, RUN, Wish(protocol=protocol))
-            if "longest_gap_seconds" in one.found
-        ]
-        return float(found[0])
+        for _ in migrate(self._world, NAME, RUN, Wish(protocol=protocol)):
+            pass
+        last = self._epoch()
+        await_that(self._world, NAME, lambda: self._epoch() > last, "epoch after the migration")
+        begun_at = self._world.store.rollouts.history(NAME)[-1].begun_at
+        entries = self._world.store.ledger.since(NAME, at=begun_at)
+        return max(after.committed_at - one.committed_at for one, after in pairwise(entries))
 
     def prove(self) -> int:
         """Stop it, and compare all that it put out with a batch: how many rows differ."""

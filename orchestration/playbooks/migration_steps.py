@@ -79,10 +79,11 @@ def _await_boundary(watch: Watch) -> int | None:
 
 
 def _longest_gap(watch: Watch, rollout: Rollout) -> float:
-    ledger = watch.world.store.ledger
-    last = ledger.last(watch.stream)
-    entries = [] if last is None else ledger.since(watch.stream, at=rollout.begun_at)
-    return max((b.committed_at - a.committed_at for a, b in pairwise(entries)), default=0.0)
+    """The longest time without a commit until now: a target that is level may not have had input yet."""
+    store = watch.world.store
+    entries = store.ledger.since(watch.stream, at=rollout.begun_at)
+    times = [*(one.committed_at for one in entries), store.now()]
+    return max((after - before for before, after in pairwise(times)), default=0.0)
 
 
 def _close_differences(watch: Watch, rollout: Rollout) -> None:
