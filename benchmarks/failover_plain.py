@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -70,7 +70,8 @@ class PlainSpark:
         stopped_at, driver = SYSTEM_CLOCK.now(), psutil.Process(self._driver())
         family = [*driver.children(recursive=True), driver]
         for process in family:  # Java first, so that nobody commits beside the new driver
-            process.terminate()
+            with suppress(psutil.NoSuchProcess):
+                process.terminate()
         psutil.wait_procs(family, timeout=trial.PATIENCE_SECONDS)
         self._wait(lambda: self._mark("session") > stopped_at, "new Spark session")
         session, batch = self._mark("session"), self._batch()
