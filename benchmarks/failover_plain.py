@@ -67,16 +67,16 @@ class PlainSpark:
 
     def restart(self) -> float:
         """Stop it as one does by hand, start it again, and give the time without a batch."""
-        stopped_at, driver = SYSTEM_CLOCK.now(), psutil.Process(self._driver())
-        family = [*driver.children(recursive=True), driver]
-        for process in family:  # Java first, so that nobody commits beside the new driver
+        batch, stopped_at = self._batch(), SYSTEM_CLOCK.now()
+        driver = psutil.Process(self._driver())
+        for process in [*driver.children(recursive=True), driver]:  # Java first: it must not go on
             with suppress(psutil.NoSuchProcess):
                 process.terminate()
-        psutil.wait_procs(family, timeout=trial.PATIENCE_SECONDS)
         self._wait(lambda: self._mark("session") > stopped_at, "new Spark session")
-        session, batch = self._mark("session"), self._batch()
+        session = self._mark("session")
         self._wait(lambda: self._first_after(batch, session) is not None, "batch after the start")
-        before = self._committed(batch).stat().st_mtime
+        done = [self._committed(number) for number in (batch, batch + 1)]
+        before = max(at for file in done if file.exists() and (at := _time_of(file)) <= session)
         return (self._first_after(batch, session) or before) - before
 
     def steady(self) -> Steady:
@@ -148,6 +148,10 @@ class PlainSpark:
 
     def _wait(self, condition: trial.Condition, what: str) -> None:
         wait(condition, what, lambda: self._log.read_text(errors="replace")[-3000:])
+
+
+def _time_of(file: Path) -> float:
+    return file.stat().st_mtime
 
 
 @contextmanager
