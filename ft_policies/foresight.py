@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from ft_policies.foreseeing import foresee
 from ft_policies.health import Health, Verdict
 from ft_policies.migration import (
     AwaitTarget,
@@ -31,21 +32,16 @@ from ft_policies.transitions import Turn
 
 NEW_PRIMARY = "a new primary"
 NEW_SECONDARY = "a new secondary"
-MAX_STEPS = 30
 
 
 def foreseen(seen: Observed) -> list[Step]:
     """The steps from here on, each taken to succeed."""
-    steps: list[Step] = []
-    while (step := next_step(seen)) is not None and len(steps) < MAX_STEPS:
-        steps.append(step)
-        if isinstance(step, GiveUp | GiveUpSecondary):
-            break
-        seen = _after(seen, step)
-    return steps
+    return foresee(seen, next_step, _after)
 
 
-def _after(seen: Observed, step: Step) -> Observed:
+def _after(seen: Observed, step: Step) -> Observed | None:
+    if isinstance(step, GiveUp | GiveUpSecondary):
+        return None
     if isinstance(step, StopPrimary | HandOver | FinishMigration | RollBack | AwaitTarget):
         return _migrated(seen, step)
     match step:

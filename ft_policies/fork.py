@@ -7,6 +7,8 @@ no stream yet, and whoever forks again under the same name goes on where it was 
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from ft_policies.foreseeing import foresee
+
 
 @dataclass(frozen=True, slots=True)
 class CopySnapshot:
@@ -69,11 +71,7 @@ def next_step(seen: Observed) -> Step | None:
 
 def foreseen(seen: Observed) -> list[Step]:
     """All steps that are to come, each taken to succeed."""
-    steps: list[Step] = []
-    while (step := next_step(seen)) is not None:
-        steps.append(step)
-        seen = _after(seen, step)
-    return steps
+    return foresee(seen, next_step, _after)
 
 
 def _after(seen: Observed, step: Step) -> Observed:

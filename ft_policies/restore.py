@@ -8,6 +8,8 @@ of the older history still does counts; so all later steps may be repeated, by w
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from ft_policies.foreseeing import foresee
+
 
 @dataclass(frozen=True, slots=True)
 class FetchSnapshot:
@@ -110,11 +112,7 @@ def next_step(seen: Observed) -> Step | None:
 
 def foreseen(seen: Observed) -> list[Step]:
     """All steps that are to come, each taken to succeed."""
-    steps: list[Step] = []
-    while (step := next_step(seen)) is not None:
-        steps.append(step)
-        seen = _after(seen, step)
-    return steps
+    return foresee(seen, next_step, _after)
 
 
 def _after(seen: Observed, step: Step) -> Observed:

@@ -13,11 +13,10 @@ from orchestration.jobs import StreamConfig
 from orchestration.playbooks.drill import Drill
 from orchestration.playbooks.restore_drill import newest_provable, provable, restore_drill
 from orchestration.reporting import (
-    CAUSE_TAG,
-    STREAM_TAG,
     name_stream,
     playbook_tags,
     report,
+    scheduled_run,
     show_plan,
     timeline_table,
 )
@@ -136,13 +135,8 @@ def kill_drills(
     spared = [f"{name}: {reason}" for name, reason in objections.items() if reason is not None]
     if spared:
         context.log.info("spared: %s", "; ".join(spared))
-    at = context.scheduled_execution_time.isoformat()
     return [
-        dg.RunRequest(
-            run_key=f"{name}-{at}",
-            run_config=dg.RunConfig(ops={"strike": DrillConfig(stream=name)}),
-            tags={STREAM_TAG: name, CAUSE_TAG: "schedule"},
-        )
+        scheduled_run(context, name, "strike", DrillConfig(stream=name))
         for name, reason in objections.items()
         if reason is None
     ] or dg.SkipReason("; ".join(spared) or "no stream is declared")
@@ -172,12 +166,6 @@ def restore_drills(
             names = [name for name, known in rows.items() if newest_provable(world, name, known)]
     except TransientError as error:
         return dg.SkipReason(f"{error} ({error.hint})")
-    at = context.scheduled_execution_time.isoformat()
     return [
-        dg.RunRequest(
-            run_key=f"{name}-{at}",
-            run_config=dg.RunConfig(ops={"prove": ProveConfig(stream=name)}),
-            tags={STREAM_TAG: name, CAUSE_TAG: "schedule"},
-        )
-        for name in names
+        scheduled_run(context, name, "prove", ProveConfig(stream=name)) for name in names
     ] or dg.SkipReason("no stream has a snapshot that can be proven")

@@ -125,6 +125,18 @@ def checking_job(
     )
 
 
+def scheduled_run(
+    context: dg.ScheduleEvaluationContext, stream: str, op: str, config: dg.Config
+) -> dg.RunRequest:
+    """A run for one stream; asking twice for the same time gives one run."""
+    at = context.scheduled_execution_time.isoformat()
+    return dg.RunRequest(
+        run_key=f"{stream}-{at}",
+        run_config=dg.RunConfig(ops={op: config}),
+        tags={STREAM_TAG: stream, CAUSE_TAG: "schedule"},
+    )
+
+
 def by_the_clock(
     name: str, cron: str, job: "UnresolvedAssetJobDefinition | dg.JobDefinition", description: str
 ) -> dg.ScheduleDefinition:

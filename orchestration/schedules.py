@@ -6,7 +6,7 @@ from assets.worlds import Worlds
 from ft_policies.errors import TransientError
 from orchestration.housekeeping import prune_snapshots
 from orchestration.jobs import SnapshotConfig, snapshot_stream
-from orchestration.reporting import CAUSE_TAG, STREAM_TAG, by_the_clock, checking_job
+from orchestration.reporting import by_the_clock, checking_job, scheduled_run
 from orchestration.reports import REPORT_KEYS
 from streaming.observing import StreamSeen, observe
 
@@ -41,8 +41,10 @@ def durable_snapshots(
         return dg.SkipReason("; ".join(idle) or "no stream is declared")
     if idle:
         context.log.info("skipped: %s", "; ".join(idle))
-    at = context.scheduled_execution_time.isoformat()
-    return [_request(one.name, at) for one in running]
+    return [
+        scheduled_run(context, one.name, "snapshot", SnapshotConfig(stream=one.name))
+        for one in running
+    ]
 
 
 retention = by_the_clock(
@@ -53,11 +55,3 @@ audits = by_the_clock("audits", "37 * * * *", AUDIT, "Runs every check, each hou
 
 def _can_ship(seen: StreamSeen) -> bool:
     return seen.wanted and seen.primary is not None and not seen.verdict.health.failed
-
-
-def _request(stream: str, at: str) -> dg.RunRequest:
-    return dg.RunRequest(
-        run_key=f"{stream}-{at}",
-        run_config=dg.RunConfig(ops={"snapshot": SnapshotConfig(stream=stream)}),
-        tags={STREAM_TAG: stream, CAUSE_TAG: "schedule"},
-    )

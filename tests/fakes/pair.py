@@ -101,6 +101,24 @@ class SimulatedPair:
             self.secondary = None
             self.primary = replace(one, desired=PRIMARY, observed=PRIMARY, paused=False)
 
+    def befall(self, event: str | Tier) -> None:
+        """Something happens to it that no playbook has asked for."""
+        match event:
+            case Tier():
+                self.tier = event
+            case "kill primary" if self.primary is not None:
+                self.primary.alive = False
+            case "kill secondary" if self.secondary is not None:
+                self.secondary.alive = False
+            case "take over":
+                self.take_over()
+            case "follow" if self.secondary is not None:
+                self.secondary.follow()
+            case "level" if self.primary is not None:
+                self.primary.level = True
+            case "overdue" if self.migration is not None:
+                self.migration = replace(self.migration, overdue=True)
+
     def held(self) -> bool:
         wanted = SECONDARY[self.tier]
         if self.primary is None or not self.primary.alive or not self.primary.level:

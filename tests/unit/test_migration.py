@@ -96,22 +96,6 @@ EVENTS = st.sampled_from(
 )
 
 
-def befall(pair: SimulatedPair, event: str) -> None:
-    match event:
-        case "kill primary" if pair.primary is not None:
-            pair.primary.alive = False
-        case "kill secondary" if pair.secondary is not None:
-            pair.secondary.alive = False
-        case "take over":
-            pair.take_over()
-        case "follow" if pair.secondary is not None:
-            pair.secondary.follow()
-        case "level" if pair.primary is not None:
-            pair.primary.level = True
-        case "overdue" if pair.migration is not None:
-            pair.migration = replace(pair.migration, overdue=True)
-
-
 @given(
     st.sampled_from(Tier),
     st.sampled_from(Protocol),
@@ -125,7 +109,7 @@ def test_a_migration_ends_with_all_replicas_alike_whatever_dies_and_whenever(
     pair.fates = list(fates)
     for trouble in troubles:
         for event in trouble:
-            befall(pair, event)
+            pair.befall(event)
         with suppress(Crash):
             next(pair.recover(), None)
     pair.fates = []

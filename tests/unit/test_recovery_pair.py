@@ -185,22 +185,6 @@ EVENTS = st.one_of(
 )
 
 
-def befall(pair: SimulatedPair, event: str | Tier) -> None:
-    match event:
-        case Tier():
-            pair.tier = event
-        case "kill primary" if pair.primary is not None:
-            pair.primary.alive = False
-        case "kill secondary" if pair.secondary is not None:
-            pair.secondary.alive = False
-        case "take over":
-            pair.take_over()
-        case "follow" if pair.secondary is not None:
-            pair.secondary.follow()
-        case "level" if pair.primary is not None:
-            pair.primary.level = True
-
-
 @given(
     st.sampled_from(Tier),
     st.lists(st.lists(EVENTS, max_size=3), max_size=12),
@@ -213,7 +197,7 @@ def test_the_tier_is_held_in_the_end_whatever_dies_and_whenever(
     pair.fates = list(fates)
     for trouble in troubles:
         for event in trouble:
-            befall(pair, event)
+            pair.befall(event)
         with suppress(Crash):
             next(pair.recover(), None)
     pair.fates = []
@@ -228,7 +212,7 @@ def test_two_performers_at_once_hold_the_tier_with_one_secondary(
 ) -> None:
     pair = a_pair(Tier.PASSIVE_REPLICATION)
     pair.tier = tier
-    befall(pair, "kill primary")
+    pair.befall("kill primary")
     runs = {"one": pair.recover(), "other": pair.recover()}
     for turn in turns:
         next(runs[turn], None)
