@@ -56,7 +56,11 @@ def test_the_demo_kills_a_driver_and_proves_the_output(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_an_interrupted_demo_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # else a background run's demo ignores it
     folder = tmp_path / "demo"
     with subprocess.Popen(
         [HOLDFAST, "demo", "--folder", str(folder)],

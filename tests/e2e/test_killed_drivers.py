@@ -1,6 +1,6 @@
-"""kill -9 at every point of an epoch, one after the other: each epoch exactly once.
+"""kill -9 while an epoch is half out, one kill after the other: each epoch exactly once.
 
-`make chaos` kills ten times in every tier.
+`test_tiers` has all points of an epoch; `make chaos` kills ten times in every tier.
 """
 
 import json
@@ -13,18 +13,16 @@ import pytest
 
 from apps.folding import ROCKSDB
 from streaming.session import PROVIDER
-from tests.support.faults import POINTS, arm
+from tests.support.faults import HALF_OUT, arm
 from tests.support.live_stream import DECLARATION, NAME, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 
-def test_kills_at_every_point_of_an_epoch_lose_nothing_and_double_nothing(
-    tmp_path: Path,
-) -> None:
+def test_kills_while_an_epoch_is_half_out_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
     with a_live_stream(tmp_path, resources=with_rocksdb()) as stream:
         stream.start()
-        for point in POINTS:
+        for point in HALF_OUT:
             arm(stream.root, point, after_epoch=stream.epoch() + 1)
             stream.await_failure()
             steps = stream.recover()
@@ -33,7 +31,7 @@ def test_kills_at_every_point_of_an_epoch_lose_nothing_and_double_nothing(
         stream.stop()
         proof = stream.prove()
         assert proof.holds, proof
-        assert len(stream.world.store.replicas.of("words", live=False)) == len(POINTS) + 1
+        assert len(stream.world.store.replicas.of("words", live=False)) == len(HALF_OUT) + 1
         demand_proof_of_a_snapshot(stream)
 
 

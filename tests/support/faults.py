@@ -23,13 +23,12 @@ from streaming.sinks.delta import DeltaSink
 from streaming.sinks.ledgering import Ledgering
 
 FILE = Path("fault.json")
-POINTS = (
-    "before staging",
+HALF_OUT = (
     "between staging and commit",
     "between commit and ledger",
     "between ledger and Spark's commit",
-    "between pack and manifest",
 )
+POINTS = ("before staging", *HALF_OUT, "between pack and manifest")
 
 
 def arm(project: Path, point: str, after_epoch: int, *, replica: str | None = None) -> None:

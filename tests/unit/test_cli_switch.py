@@ -1,15 +1,14 @@
 """`holdfast switch`: the plan, the steps as they are done, and what cannot be."""
 
-import _thread
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ft_policies.tiers import SECONDARY, Tier
-from resources.control.records import ReplicaRow, TierChange
-from resources.control.store import ControlStore
+from orchestration.playbooks import watching
+from resources.clock import SystemClock
+from resources.control.records import TierChange
 from streaming.observing import observe
 from streaming.world import World
 from tests.fakes.declared import a_project, written
@@ -33,6 +32,13 @@ def world(tmp_path: Path) -> Iterator[World]:
         a_project(tmp_path, clicks=written(supervision=PATIENT), holdfast=ELSEWHERE)
     ) as world:
         yield world
+
+
+class ClockWithCtrlC(SystemClock):
+    """Somebody presses Ctrl-C while something is waited for."""
+
+    def sleep(self, seconds: float) -> None:
+        raise KeyboardInterrupt
 
 
 def newest(world: World) -> TierChange:
@@ -145,18 +151,13 @@ def test_two_replicas_may_not_call_a_sink_that_bears_one(
     assert seen.tier is Tier.PASSIVE_REPLICATION
 
 
-def test_an_interrupted_switch_says_who_finishes_it(tmp_path: Path, world: World) -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # CI may run in the background
+def test_an_interrupted_switch_says_who_finishes_it(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a_running_stream(world)
     a_secondary(world, observed=COLD)
-    interrupted: list[str] = []
-
-    def interrupt(store: ControlStore, row: ReplicaRow) -> None:
-        if not interrupted:
-            interrupted.append(row.id)
-            _thread.interrupt_main()
-
-    with following(world.project.control_url, "s1", interrupt):
+    with monkeypatch.context() as patched:
+        patched.setattr(watching, "SYSTEM_CLOCK", ClockWithCtrlC())
         result = holdfast(tmp_path, "switch", STREAM, "passive_standby_hot")
     assert result.exit_code == 130, result.output
     assert "clicks should have passive_standby_hot from now on" in result.output
