@@ -8,7 +8,7 @@ from assets.examination.records import examine_records
 from assets.examination.snapshots import examine_snapshots
 from assets.examination.sources import examine_source
 from ft_policies.doctor.diagnosing import diagnose
-from ft_policies.doctor.facts import NOTHING, Examined
+from ft_policies.doctor.facts import NOTHING, Examined, Skipped
 from ft_policies.doctor.findings import Finding, confirmed
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState
@@ -63,7 +63,21 @@ def examine(world: World, stream: str, *, deep: bool = False) -> Examined:
         rows_in_all=world.store.epochs.rows_between(stream, 0, last),
         rows_per_second=_capacity(world, stream),
         lost_input=examine_source(world, declared, first=first, last=last),
+        skipped=_skipped(world, stream),
         leftovers=examine_leftovers(world, stream),
+    )
+
+
+def _skipped(world: World, stream: str) -> tuple[Skipped, ...]:
+    return tuple(
+        Skipped(
+            run=gap.run,
+            epochs=tuple(sorted(gap.files)),
+            files=sum(len(names) for names in gap.files.values()),
+            rows=gap.rows,
+            last_entered=gap.last_entered,
+        )
+        for gap in world.store.gaps.of(stream)
     )
 
 

@@ -7,7 +7,7 @@ from configs.stream import StreamDeclaration
 from ft_policies.doctor.facts import LostInput
 from streaming.connections import connector, filesystem
 from streaming.launching import located
-from streaming.sources.files import FilesSource
+from streaming.sources.files import FilesSource, files_read
 from streaming.world import World
 
 
@@ -22,8 +22,8 @@ def examine_source(
     files, root = filesystem(source.path, connect)
     reader = FilesSource(source, pa.schema([]), files, root, set)
     return tuple(
-        LostInput(epoch=epoch.epoch, rows=epoch.rows, file=file["name"], reason=reason)
+        LostInput(epoch=epoch.epoch, rows=file["rows"], file=file["name"], reason=reason)
         for epoch in world.store.epochs.between(declared.name, first, last)
-        for file in epoch.input["files"]
+        for file in files_read(epoch.input)
         if (reason := reader.fault(file)) is not None
     )

@@ -6,7 +6,7 @@ from ft_policies.doctor.checkpoint import checkpoint_findings
 from ft_policies.doctor.facts import Examined
 from ft_policies.doctor.findings import Finding, ranked
 from ft_policies.doctor.leftovers import leftover_findings
-from ft_policies.doctor.records import record_findings, source_findings
+from ft_policies.doctor.records import record_findings, skip_findings, source_findings
 from ft_policies.doctor.snapshots import snapshot_findings
 
 
@@ -15,6 +15,7 @@ def diagnose(seen: Examined) -> list[Finding]:
     found = [
         *record_findings(seen),
         *source_findings(seen),
+        *skip_findings(seen),
         *checkpoint_findings(seen),
         *snapshot_findings(seen),
         *leftover_findings(seen),

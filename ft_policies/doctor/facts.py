@@ -91,6 +91,17 @@ class LostInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """Input that a run has given up: files of these epochs, after `last_entered` were in the ledger."""
+
+    run: str
+    epochs: tuple[int, ...]
+    files: int
+    rows: int
+    last_entered: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
     """A folder that nobody needs any more; `of` says what it is from."""
 
@@ -118,6 +129,7 @@ class Examined:
     rows_per_second: float | None = None
     """What the stream has been seen to process, if that is known."""
     lost_input: tuple[LostInput, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
 
     @property

@@ -37,6 +37,7 @@ class FindingKind(StrEnum):
     ROW_WITHOUT_MANIFEST = "row_without_manifest"
     NO_SNAPSHOT = "no_snapshot"
     SOURCE_EXPIRED = "source_expired"
+    INPUT_SKIPPED = "input_skipped"
     HOLE_IN_EPOCH_LOG = "hole_in_epoch_log"
     ENTRY_WITHOUT_EPOCH = "entry_without_epoch"
     HOLE_IN_LEDGER = "hole_in_ledger"
@@ -64,6 +65,7 @@ _TOLD = {
     FindingKind.ROW_WITHOUT_MANIFEST: "A snapshot is in the catalogue and not in the object store.",
     FindingKind.NO_SNAPSHOT: "No snapshot can be restored: a new replica replays every epoch.",
     FindingKind.SOURCE_EXPIRED: "An input file is gone or changed that a recovery has to read again.",
+    FindingKind.INPUT_SKIPPED: "Input that was lost is skipped: later output was made without it.",
     FindingKind.HOLE_IN_EPOCH_LOG: "The epoch log lacks epochs.",
     FindingKind.ENTRY_WITHOUT_EPOCH: "The ledger has epochs that nobody decided.",
     FindingKind.HOLE_IN_LEDGER: "Epochs are neither in the ledger nor in the table, but later ones are.",
@@ -85,6 +87,7 @@ class RepairKind(StrEnum):
     ENTER_SNAPSHOTS = "enter_snapshots"
     MARK_SNAPSHOTS = "mark_snapshots"
     SET_ASIDE_LEFTOVERS = "set_aside_leftovers"
+    SKIP_INPUT = "skip_input"
     SHIP_SNAPSHOT = "ship_snapshot"
 
 
@@ -107,12 +110,16 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """One way to mend a finding; `undo` says how to take it back."""
+    """One way to mend a finding; `undo` says how to take it back.
+
+    One that is `by_name` only is never done unless it is asked for by its name.
+    """
 
     kind: RepairKind
     does: str
     cost: Cost = Cost()
     undo: str
+    by_name: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

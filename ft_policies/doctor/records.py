@@ -1,6 +1,7 @@
 """Where epoch log, ledger, output table and source do not agree."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ft_policies.doctor.costing import replay_from
 from ft_policies.doctor.facts import Examined
@@ -40,7 +41,7 @@ def source_findings(seen: Examined) -> Iterator[Finding]:
     if not seen.lost_input:
         return
     epochs = sorted({one.epoch for one in seen.lost_input})
-    rows = sum({one.epoch: one.rows for one in seen.lost_input}.values())
+    rows = sum(one.rows for one in seen.lost_input)
     files = [f"{one.file} {one.reason}" for one in seen.lost_input[:SHOWN_FILES]]
     more = len(seen.lost_input) - len(files)
     told = "; ".join(files) + (f"; and {more} more" if more else "")
@@ -49,19 +50,36 @@ def source_findings(seen: Examined) -> Iterator[Finding]:
         kind=FindingKind.SOURCE_EXPIRED,
         severity=Severity.CRITICAL,
         where="source",
-        evidence=f"{told}. {_loss(seen, rows)}",
+        evidence=f"{told}. {rows} rows cannot be read again from the newest good snapshot on; "
+        "put the files back as they were if you can",
         epochs=tuple(epochs),
-        repairs=(ship_snapshot(),) if covered else (),
+        repairs=(ship_snapshot(),) if covered else (_skip(seen, epochs, rows),),
     )
 
 
-def _loss(seen: Examined, rows: int) -> str:
-    told = f"{rows} rows of these epochs cannot be computed again from the newest good snapshot"
-    if seen.guarantee is Guarantee.GAP:
-        return (
-            f"{told}; the stream's guarantee `gap` allows to skip them, but no repair does that yet"
+def skip_findings(seen: Examined) -> Iterator[Finding]:
+    """What was given up, so that nobody forgets it."""
+    for one in seen.skipped:
+        yield Finding(
+            kind=FindingKind.INPUT_SKIPPED,
+            severity=Severity.NOTE,
+            where=f"run {one.run}",
+            evidence=f"{one.rows} rows in {one.files} files; the output up to epoch "
+            f"{one.last_entered} was made with them",
+            epochs=one.epochs,
         )
-    return f"{told}; put the files back as they were"
+
+
+def _skip(seen: Examined, epochs: list[int], rows: int) -> Repair:
+    """Only a stream that allows gaps gets it unasked."""
+    replay = replay_from(seen, seen.newest_good)
+    return Repair(
+        kind=RepairKind.SKIP_INPUT,
+        does="skips the files: what is put out from now on lacks their rows, what is out stays",
+        cost=replace(replay, epochs_skipped=len(epochs), rows_lost=rows),
+        undo="--undo reads them again, if they are back and nothing was put out without them",
+        by_name=seen.guarantee is not Guarantee.GAP,
+    )
 
 
 def _broken(kind: FindingKind, where: str, told: str, epochs: tuple[int, ...]) -> Finding:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ft_policies.doctor.facts import Examined, TableCommit
+from ft_policies.doctor.facts import Examined, LostInput, TableCommit
 from ft_policies.doctor.findings import Finding, FindingKind, RepairKind, epochs_told
 from ft_policies.doctor.snapshots import place_of
 
@@ -24,6 +24,20 @@ class EnterEpochs:
     def does(self) -> str:
         """It in a sentence."""
         return f"enters {epochs_told([one.epoch for one in self.commits])} into the ledger"
+
+
+@dataclass(frozen=True, slots=True)
+class SkipInput:
+    """Give up input files that are lost, so that their epochs can be computed from the rest."""
+
+    lost: tuple[LostInput, ...]
+
+    @property
+    def does(self) -> str:
+        """It in a sentence."""
+        epochs = sorted({one.epoch for one in self.lost})
+        rows = sum(one.rows for one in self.lost)
+        return f"gives up {rows} rows: skips {len(self.lost)} files of {epochs_told(epochs)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +122,7 @@ class ShipSnapshot:
 
 Step: TypeAlias = (
     EnterEpochs
+    | SkipInput
     | EndPrimary
     | SetAsideSnapshots
     | EnterSnapshots
@@ -135,7 +150,7 @@ def due_repairs(findings: Sequence[Finding], chosen: RepairKind | None) -> Due:
     """The findings that each repair is for; without a choice each finding gets its best."""
     due: Due = {}
     for finding in findings:
-        offered = [repair.kind for repair in finding.repairs]
+        offered = [one.kind for one in finding.repairs if chosen or not one.by_name]
         for kind in offered[:1] if chosen is None else [k for k in offered if k is chosen]:
             due.setdefault(kind, []).append(finding)
     return due
@@ -151,8 +166,16 @@ def plan(seen: Examined, findings: Sequence[Finding], chosen: RepairKind | None)
 
 def _enter_epochs(seen: Examined, due: Due) -> Step | None:
     epochs = {epoch for one in due.get(RepairKind.ENTER_EPOCHS, ()) for epoch in one.epochs}
+    if (
+        RepairKind.SKIP_INPUT in due
+    ):  # what is out must be known before it can be computed otherwise
+        epochs |= {one.epoch for one in seen.records.unentered if one.rows is not None}
     commits = tuple(one for one in seen.records.unentered if one.epoch in epochs)
     return EnterEpochs(commits) if commits else None
+
+
+def _skip_input(seen: Examined, due: Due) -> Step | None:
+    return SkipInput(seen.lost_input) if RepairKind.SKIP_INPUT in due else None
 
 
 def _end_primary(seen: Examined, due: Due) -> Step | None:
@@ -213,6 +236,7 @@ def _ship_snapshot(seen: Examined, due: Due) -> Step | None:
 
 _IN_ORDER: tuple[Callable[[Examined, Due], Step | None], ...] = (
     _enter_epochs,
+    _skip_input,
     _end_primary,
     _set_aside_snapshots,
     _enter_snapshots,

@@ -26,12 +26,16 @@ RECORD = "record.json"
 
 @dataclass(slots=True)
 class Record:
-    """Objects and folders as they were named, rows of the catalogue as they were, epochs entered."""
+    """Objects and folders as they were named, rows of the catalogue as they were, epochs entered.
+
+    `gap` tells that input was skipped; which, the control store has.
+    """
 
     objects: list[str] = field(default_factory=list)
     folders: dict[str, str] = field(default_factory=dict)
     rows: dict[str, dict[str, str] | None] = field(default_factory=dict)
     epochs: dict[str, str] = field(default_factory=dict)
+    gap: bool = False
 
 
 @dataclass(slots=True)
@@ -74,9 +78,15 @@ class Aside:
         entered = {str(one.epoch): one.replica for one in commits}
         self._note(lambda record: record.epochs.update(entered))
 
+    def keep_gap(self) -> None:
+        """Note that input is about to be skipped."""
+        self._note(lambda record: setattr(record, "gap", True))
+
     def undo(self) -> Record:
         """Put everything back where and as it was; what is there again meanwhile is left alone."""
         record, store = self._known(), self.world.store
+        if record.gap:
+            store.gaps.close(self.stream, run=self.run)
         for key in reversed(record.objects):  # a manifest comes after its packs
             if not has_object(self._objects, key):
                 copy_object(self._objects, self._kept(key), key)
@@ -178,6 +188,7 @@ def told(record: Record) -> Mapping[str, int]:
         "folders": len(record.folders),
         "catalogue_rows": len(record.rows),
         "ledger_entries": len(record.epochs),
+        "gaps": int(record.gap),
     }
 
 

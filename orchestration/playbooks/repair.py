@@ -1,5 +1,6 @@
 """The repair playbook, performed: look, take the one step that is due, look again."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from ft_policies.doctor.repairing import (
     SetAsideLeftovers,
     SetAsideSnapshots,
     ShipSnapshot,
+    SkipInput,
     Step,
     due_repairs,
     next_step,
@@ -71,6 +73,8 @@ class Repairing:
                 return self._act_on_snapshots(step)
             case EnterEpochs():
                 return self._enter_epochs(step)
+            case SkipInput():
+                return self._skip(step)
             case SetAsideLeftovers():
                 return {"folders": self._aside.set_folders(step.paths)}
             case EndPrimary():
@@ -130,6 +134,13 @@ class Repairing:
                 history=history,
             )
         return {"epochs": len(step.commits)}
+
+    def _skip(self, step: SkipInput) -> Mapping[str, Any]:
+        lost = defaultdict[int, list[str]](list)
+        for one in step.lost:
+            lost[one.epoch].append(one.file)
+        self._aside.keep_gap()
+        return {"rows_lost": self.world.store.gaps.open(self.stream, lost, run=self.run)}
 
     def _end(self, primary: str) -> Mapping[str, Any]:
         store = self.world.store

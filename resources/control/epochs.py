@@ -1,4 +1,4 @@
-"""The epoch log: append only, decided once, first writer wins.
+"""The epoch log: append only, decided once, first writer wins; only a gap changes it (`gaps.py`).
 
 The primary key (stream, epoch) is the whole consensus: the loser of a race reads the winner's row.
 """

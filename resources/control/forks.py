@@ -4,15 +4,16 @@ import sqlalchemy as sa
 from sqlalchemy.sql.base import Executable
 
 from resources.control.database import Database
-from resources.control.schema import epochs, ledger
+from resources.control.schema import epochs, gaps, ledger
 
 
 class Forks:
-    """Copies within the epoch log and the ledger; what is copied from is only read."""
+    """Copies within the epoch log (with its gaps) and the ledger; what is copied from is only read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._copies = [self._copy_in(table) for table in (epochs, ledger)]
+        numbers = (epochs.c.epoch, gaps.c.first_epoch, ledger.c.epoch)
+        self._copies = [self._copy_in(number) for number in numbers]
 
     def copy(self, stream: str, *, into: str, through_epoch: int) -> int:
         """Give a new stream the epochs of another up to one; how many entries of the ledger came new."""
@@ -21,13 +22,15 @@ class Forks:
             copied = [connection.execute(copy, values).all() for copy in self._copies]
         return len(copied[-1])
 
-    def _copy_in(self, table: sa.Table) -> Executable:
+    def _copy_in(self, number: sa.Column[int]) -> Executable:
+        table = number.table
+        assert isinstance(table, sa.Table)  # noqa: S101
         names = [column.name for column in table.c if column.name != "stream"]
         rows = sa.select(
             sa.bindparam("into_stream", type_=sa.Text), *(table.c[name] for name in names)
         ).where(
             table.c.stream == sa.bindparam("of_stream"),
-            table.c.epoch <= sa.bindparam("last_epoch"),
+            number <= sa.bindparam("last_epoch"),
         )
         copy = self._database.insert(table).from_select(["stream", *names], rows)
-        return copy.on_conflict_do_nothing().returning(table.c.epoch)
+        return copy.on_conflict_do_nothing().returning(number)

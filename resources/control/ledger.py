@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from ft_policies.errors import PermanentError
 from resources.control.database import Database
+from resources.control.gaps import within_gap
 from resources.control.histories import current_history
 from resources.control.records import Committed, Disagreement, LedgerAudit, LedgerEntry
 from resources.control.schema import epochs, ledger, ledger_copies
@@ -24,7 +25,10 @@ _GET = sa.select(ledger).where(_OF_STREAM, ledger.c.epoch == sa.bindparam("numbe
 _now = sa.select(
     current_history(sa.bindparam("of_stream", type_=sa.Text)).label("current")
 ).subquery()
-_ENTERED = sa.select(_now.c.current, *ledger.c).select_from(
+_EXCUSED = within_gap(
+    sa.bindparam("of_stream", type_=sa.Text), sa.bindparam("number", type_=sa.BigInteger)
+).label("excused")
+_ENTERED = sa.select(_now.c.current, _EXCUSED, *ledger.c).select_from(
     _now.outerjoin(ledger, sa.and_(_OF_STREAM, ledger.c.epoch == sa.bindparam("number")))
 )
 _LAST = sa.select(ledger).where(_OF_STREAM).order_by(ledger.c.epoch.desc()).limit(1)
@@ -111,7 +115,8 @@ class Ledger:
     def commit(self, entry: LedgerEntry, *, history: int = 0) -> Committed:
         """Enter an epoch's output; the first entry stands, and says whether this one agrees.
 
-        `history` is the one that the replica belongs to: one that has ended enters nothing.
+        `history` is the one that the replica belongs to: one that has ended enters nothing. Whoever
+        computes an epoch of before a gap again, with less input, need not agree.
         """
         values = asdict(entry)
         del values["committed_at"]
@@ -120,12 +125,15 @@ class Ledger:
             connection.execute(self._enter, {**values, "of_history": history})
             found = dict(connection.execute(_ENTERED, key).mappings().one())
             _demand_current(found.pop("current"), history, entry)
+            excused = bool(found.pop("excused"))
             first = LedgerEntry(**found)
-            connection.execute(self._copy, {**values, "first_digest": first.digest})
+            agrees = first.digest == entry.digest
+            if agrees or not excused:
+                connection.execute(self._copy, {**values, "first_digest": first.digest})
         return Committed(
             entry=first,
             first=first.replica == entry.replica,
-            agrees=first.digest == entry.digest,
+            agrees=agrees or excused,
         )
 
     def get(self, stream: str, epoch: int) -> LedgerEntry | None:

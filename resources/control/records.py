@@ -203,6 +203,23 @@ class Epoch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Input that is lost and skipped: the names of `files` by epoch, and how many `rows` they had.
+
+    The ledger went up to `last_entered` then: up to there the output was made with them.
+    """
+
+    stream: str
+    gap: int
+    first_epoch: int
+    last_entered: int
+    files: dict[int, list[str]]
+    rows: int
+    run: str
+    opened_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
     """The output of an epoch, as the replica that committed it saw it."""
 

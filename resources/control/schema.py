@@ -19,7 +19,7 @@ from resources.control.records import (
 )
 from resources.control.sql import EnumText, SwitchesJson
 
-HEAD = "0006"
+HEAD = "0007"
 """The revision this code is written for: the newest migration."""
 
 metadata = sa.MetaData()
@@ -198,6 +198,19 @@ histories = sa.Table(
     _needed("asked_at", sa.Double),
     sa.Column("begun_at", sa.Double),
     sa.Column("finished_at", sa.Double),
+)
+
+gaps = sa.Table(
+    "gaps",
+    metadata,
+    sa.Column("stream", sa.Text, primary_key=True),
+    sa.Column("gap", sa.BigInteger, primary_key=True, autoincrement=False),
+    _needed("first_epoch", sa.BigInteger),
+    _needed("last_entered", sa.BigInteger),
+    _needed("files", sa.JSON),
+    _needed("rows", sa.BigInteger),
+    _needed("run", sa.Text),
+    _needed("opened_at", sa.Double),
 )
 
 ledger_superseded = sa.Table(

@@ -10,6 +10,7 @@ from resources.control.database import Database
 from resources.control.decisions import Decisions
 from resources.control.epochs import Epochs
 from resources.control.forks import Forks
+from resources.control.gaps import Gaps
 from resources.control.histories import Histories
 from resources.control.incidents import Incidents
 from resources.control.journal import Journal
@@ -47,6 +48,7 @@ class ControlStore:
         self.leases = Leases(database)
         self.takeovers = Takeovers(database)
         self.epochs = Epochs(database)
+        self.gaps = Gaps(database)
         self.ledger = Ledger(database)
         self.histories = Histories(database)
         self.forks = Forks(database)

@@ -36,7 +36,13 @@ class Arrived:
     def assigned(self) -> Json:
         """What the epoch log keeps of it."""
         aside = {"aside": list(self.aside)} if self.aside else {}
-        return {"name": self.name, "size": self.size_bytes, "changed_ns": self.changed_ns, **aside}
+        known = {"name": self.name, "size": self.size_bytes, "changed_ns": self.changed_ns}
+        return {**known, "rows": self.rows, **aside}
+
+
+def files_read(taken: Json) -> list[Json]:
+    """The files of an epoch but those that are lost and skipped."""
+    return [file for file in taken["files"] if not file.get("skipped")]
 
 
 def records_aside(taken: Json) -> int:
@@ -82,7 +88,7 @@ class FilesSource:
 
     def splits(self, taken: Json) -> Sequence[Split]:
         """One split a file."""
-        return [Split(input=file) for file in taken["files"]]
+        return [Split(input=file) for file in files_read(taken)]
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Read a file that must still be what it was when its epoch was decided."""
@@ -96,7 +102,7 @@ class FilesSource:
 
     def aside(self, taken: Json) -> Iterator[tuple[str, SetAside]]:
         """The records of an epoch that are set aside, each with the name of its file."""
-        for file in taken["files"]:
+        for file in files_read(taken):
             if self.sieve is not None and "aside" in file:
                 path = self._path(file["name"])
                 found = self.sieve.reasons(self.filesystem, path, file["aside"])
@@ -112,7 +118,7 @@ class FilesSource:
         return [
             file["name"]
             for taken in inputs
-            for file in taken["files"]
+            for file in files_read(taken)
             if there.get(file["name"]) != (file["size"], file["changed_ns"])
         ]
 

@@ -15,6 +15,7 @@ from ft_policies.doctor.repairing import (
     SetAsideLeftovers,
     SetAsideSnapshots,
     ShipSnapshot,
+    SkipInput,
     Step,
     next_step,
 )
@@ -55,6 +56,8 @@ def after(seen: Examined, step: Step) -> Examined:
     match step:
         case EnterEpochs():
             return _entered(seen, step)
+        case SkipInput():
+            return replace(seen, lost_input=())
         case EndPrimary():
             checkpoint = seen.checkpoint and replace(seen.checkpoint, live=False)
             return replace(seen, primary=None, ended_by_doctor=True, checkpoint=checkpoint)

@@ -8,6 +8,7 @@ pytest.register_assert_rewrite(
     "tests.support.control_auditing",
     "tests.support.control_choices",
     "tests.support.control_decisions",
+    "tests.support.control_gaps",
     "tests.support.control_lately",
     "tests.support.control_registers",
     "tests.support.control_takeovers",
@@ -19,6 +20,7 @@ from tests.support import (  # noqa: E402
     control_auditing,
     control_choices,
     control_decisions,
+    control_gaps,
     control_histories,
     control_lately,
     control_registers,
@@ -46,6 +48,9 @@ class TestLedger(control_decisions.LedgerContract): ...
 
 
 class TestHistories(control_histories.HistoryContract): ...
+
+
+class TestGaps(control_gaps.GapContract): ...
 
 
 class TestForks(control_histories.ForkContract): ...

@@ -1,15 +1,18 @@
 """Each damage is made on a real checkpoint or snapshot, found alone, repaired; and the output is exact."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from assets.examination.examining import diagnosed
 from assets.examination.snapshots import packs_of
-from ft_policies.doctor.findings import FindingKind as Kind, Severity
+from ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severity
+from ft_policies.errors import PermanentError
 from orchestration.playbooks.aside import Aside
 from orchestration.playbooks.repair import Repairing
 from resources.control.schema import ledger, ledger_copies
@@ -49,9 +52,14 @@ def found(patient: SparkPatient) -> list[Kind]:
     return [one.kind for one in diagnosed(patient.world, NAME, deep=True).findings]
 
 
-def repaired(patient: SparkPatient) -> list[str]:
-    repairing = Repairing(world=patient.world, stream=NAME, run=RUN, chosen=None, deep=True)
+def repaired(patient: SparkPatient, chosen: RepairKind | None = None) -> list[str]:
+    repairing = Repairing(world=patient.world, stream=NAME, run=RUN, chosen=chosen, deep=True)
     return [performed.name for performed in repairing.steps()]
+
+
+def rows_of(patient: SparkPatient) -> Counter[tuple[int, int]]:
+    table = patient.runner.output(patient.first)
+    return Counter(table[["key", "count"]].itertuples(index=False, name=None))
 
 
 def newest(checkpoint: Path) -> int:
@@ -132,6 +140,7 @@ def demand_repair_of_a_checkpoint(
         assert (finding.kind, finding.where) == (kind, str(checkpoint))
         assert finding.severity is not Severity.NOTE
         assert repaired(patient) == ["EndPrimary"]
+    assert patient.go_on() == patient.shipped[-1]
 
 
 @pytest.mark.parametrize("damage", list(ON_HDFS))
@@ -144,14 +153,6 @@ def test_a_damaged_checkpoint_of_rocksdb_is_replaced_by_a_snapshot(
     rocksdb: SparkPatient, damage: str
 ) -> None:
     demand_repair_of_a_checkpoint(rocksdb, *ON_ROCKSDB[damage])
-
-
-@pytest.mark.parametrize("kind", ["hdfs", "rocksdb"])
-def test_after_all_of_that_the_next_replica_goes_on_from_the_newest_snapshot(
-    kind: str, request: pytest.FixtureRequest
-) -> None:
-    patient: SparkPatient = request.getfixturevalue(kind)
-    assert patient.go_on() == patient.shipped[-1]
 
 
 def demand_repair_of_snapshots(
@@ -226,14 +227,29 @@ def test_an_entry_that_the_ledger_lost_comes_back_from_the_table(hdfs: SparkPati
     Aside(hdfs.world, NAME, RUN).confirm()
 
 
-def test_input_that_a_recovery_needs_and_that_is_gone_is_told(hdfs: SparkPatient) -> None:
-    needed = hdfs.runner.store.epochs.get(NAME, hdfs.shipped[-1] + 1)
+def test_input_that_is_lost_is_given_up_by_name_to_the_row_and_no_other(
+    hdfs: SparkPatient,
+) -> None:
+    """The last one that has this patient: what it gives up stays lost."""
+    store, inputs = hdfs.runner.store, hdfs.runner.home / "input"
+    needed = store.epochs.get(NAME, hdfs.shipped[-1] + 1)
     assert needed is not None
     (name,) = [file["name"] for file in needed.input["files"]]
-    file = hdfs.runner.home / "input" / name
-    hidden = file.rename(file.with_suffix(".gone"))
+    (inputs / name).unlink()
     (finding,) = diagnosed(hdfs.world, NAME).findings
     assert (finding.kind, finding.epochs) == (Kind.SOURCE_EXPIRED, (needed.epoch,))
-    assert f"{needed.rows} rows of these epochs cannot be computed again" in finding.evidence
-    hidden.rename(file)
-    assert found(hdfs) == []
+    assert f"{needed.rows} rows cannot be read again" in finding.evidence
+    assert repaired(hdfs) == [], "a stream that is precise gives up nothing unasked"
+    assert repaired(hdfs, RepairKind.SKIP_INPUT) == ["SkipInput"]
+    assert found(hdfs) == [Kind.INPUT_SKIPPED]
+    (gap,) = store.gaps.of(NAME)
+    assert (gap.rows, gap.last_entered) == (needed.rows, hdfs.last)
+
+    out = rows_of(hdfs)
+    hdfs.one_more_file()
+    assert hdfs.go_on() == hdfs.shipped[-1]
+    left = [key for file in inputs.iterdir() for key in parquet.read_table(file)["key"].to_pylist()]
+    assert rows_of(hdfs) - out == Counter(Counter(left).items())
+    assert out - rows_of(hdfs) == Counter()
+    with pytest.raises(PermanentError, match="has gone on without what"):
+        Aside(hdfs.world, NAME, RUN).undo()

@@ -91,6 +91,11 @@ class SparkPatient:
         self.runner.store.snapshots.record(row_of(self.vault, NAME, manifest.id))
         self.shipped.append(epoch)
 
+    def one_more_file(self) -> None:
+        """Input with every key, for an epoch after the last."""
+        write_file(self.runner.home, FILES + 1)
+        self.last += 1
+
     @contextmanager
     def live_copy(self) -> Iterator[Path]:
         """A primary, as far as anybody can tell, on a copy of the checkpoint."""
@@ -127,6 +132,14 @@ class SparkPatient:
         return None if restored is None else restored.manifest.epoch
 
 
+def write_file(home: Path, number: int) -> None:
+    """Some of seven keys, or all of them."""
+    file = home / "input" / f"{number:03}.parquet"
+    keys = [(number * row) % 7 for row in range(ROWS)]
+    parquet.write_table(pa.table({"key": keys}), file)
+    os.utime(file, (1_000_000 + number,) * 2)
+
+
 def declared(home: Path) -> dict[str, object]:
     """Counted keys of small files, one an epoch."""
     return {
@@ -149,10 +162,7 @@ def a_spark_patient(
     """All files are counted; snapshots were shipped on the way."""
     (home / "input").mkdir()
     for number in range(FILES):
-        file = home / "input" / f"{number:03}.parquet"
-        keys = [(number * row) % 7 for row in range(ROWS)]
-        parquet.write_table(pa.table({"key": keys}), file)
-        os.utime(file, (1_000_000 + number,) * 2)
+        write_file(home, number)
     with ControlStore.open(f"sqlite:///{home}/control.db") as store:
         runner = World(home, store, spark)
         patient = SparkPatient(runner, conf, runner.spec(FIRST, **declared(home)))

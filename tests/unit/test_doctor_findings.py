@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ft_policies.doctor.diagnosing import diagnose
-from ft_policies.doctor.facts import Examined, Fault, Leftover, LostInput
+from ft_policies.doctor.facts import Examined, Fault, Leftover, LostInput, Skipped
 from ft_policies.doctor.findings import (
     Cost,
     Finding,
@@ -154,17 +154,25 @@ def test_expired_input_is_critical_and_a_live_primary_that_is_past_it_ships() ->
     )
     assert [one.kind for one in found.repairs] == [Mend.SHIP_SNAPSHOT]
     behind = a_well_stream(lost_input=(LOST,), records=records(last_entered=8))
-    assert diagnose(behind)[0].repairs == ()
+    assert [one.kind for one in diagnose(behind)[0].repairs] == [Mend.SKIP_INPUT]
 
 
-def test_the_loss_is_told_to_the_row_and_that_no_repair_skips_it() -> None:
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_lost_input_can_be_given_up_and_the_loss_is_told_to_the_row(guarantee: Guarantee) -> None:
     lost = (LOST, replace(LOST, file="9b.json"), replace(LOST, epoch=8, rows=50))
-    seen = stopped(a_well_stream(lost_input=lost, guarantee=Guarantee.GAP))
-    (found,) = diagnose(seen)
+    (found,) = diagnose(stopped(a_well_stream(lost_input=lost, guarantee=guarantee)))
     assert found.epochs == (8, 9)
-    assert "150 rows of these epochs cannot be computed again" in found.evidence
-    assert "`gap` allows to skip them, but no repair does that yet" in found.evidence
-    assert found.repairs == ()
+    assert "250 rows cannot be read again" in found.evidence
+    (skip,) = found.repairs
+    assert (skip.kind, skip.cost.epochs_skipped, skip.cost.rows_lost) == (Mend.SKIP_INPUT, 2, 250)
+    assert skip.by_name is (guarantee is not Guarantee.GAP)
+
+
+def test_what_was_given_up_is_not_forgotten() -> None:
+    gap = Skipped(run="cli-1", epochs=(4, 5), files=3, rows=150, last_entered=8)
+    (found,) = diagnose(a_well_stream(skipped=(gap,)))
+    assert (found.kind, found.severity, found.epochs) == (Kind.INPUT_SKIPPED, Severity.NOTE, (4, 5))
+    assert "150 rows in 3 files; the output up to epoch 8 was made with them" in found.evidence
 
 
 @pytest.mark.parametrize(

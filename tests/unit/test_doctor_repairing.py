@@ -18,10 +18,12 @@ from ft_policies.doctor.repairing import (
     SetAsideLeftovers,
     SetAsideSnapshots,
     ShipSnapshot,
+    SkipInput,
     due_repairs,
     next_step,
     plan,
 )
+from ft_policies.tiers import Guarantee
 from tests.fakes.examined import (
     PRIMARY,
     a_checkpoint,
@@ -125,6 +127,20 @@ def test_the_ledger_comes_first_and_the_stream_last() -> None:
     assert diagnose(patient.seen) == []
 
 
+def test_what_is_lost_is_given_up_unasked_only_where_gaps_are_allowed() -> None:
+    precise = stopped(a_well_stream(lost_input=(EXPIRED,)))
+    assert steps_of(precise) == []
+    assert steps_of(precise, Mend.SKIP_INPUT) == [SkipInput((EXPIRED,))]
+    assert steps_of(replace(precise, guarantee=Guarantee.GAP)) == [SkipInput((EXPIRED,))]
+
+
+def test_a_state_with_neither_snapshot_nor_input_is_rebuilt_from_what_is_left() -> None:
+    nothing_left = stopped(a_well_stream(snapshots=(LOST,), lost_input=(EXPIRED,)))
+    patient = SimulatedPatient(replace(nothing_left, guarantee=Guarantee.GAP))
+    assert list(patient.repair(None)) == [SkipInput((EXPIRED,)), SetAsideSnapshots((LOST.id,))]
+    assert diagnose(patient.seen) == []
+
+
 def test_without_a_finding_nothing_is_due() -> None:
     assert next_step(a_well_stream(), [], None) is None
     assert due_repairs([], Mend.SHIP_SNAPSHOT) == {}
@@ -135,12 +151,13 @@ def test_without_a_finding_nothing_is_due() -> None:
     st.sampled_from([None, *Mend]),
     st.dictionaries(st.integers(1, 9), st.sampled_from(["before", "after"])),
     st.sampled_from(["live", "stopped"]),
+    st.sampled_from(Guarantee),
 )
 def test_a_repair_that_is_cut_short_anywhere_ends_as_one_that_is_not(
-    damages: set[str], chosen: Mend | None, die: dict[int, str], runs: str
+    damages: set[str], chosen: Mend | None, die: dict[int, str], runs: str, guarantee: Guarantee
 ) -> None:
     facts = {key: value for name in damages for key, value in DAMAGES[name].items()}
-    seen = a_well_stream(**facts)
+    seen = a_well_stream(guarantee=guarantee, **facts)
     seen = stopped(seen) if runs == "stopped" else seen
     whole, cut = SimulatedPatient(seen), SimulatedPatient(seen, die)
     list(whole.repair(chosen))
@@ -170,6 +187,7 @@ def test_a_live_stream_is_well_after_all_of_its_repairs(damages: set[str]) -> No
         SetAsideLeftovers(("/x",)),
         BringBack(),
         ShipSnapshot(),
+        SkipInput((EXPIRED,)),
     ],
 )
 def test_every_step_says_what_it_does(step: EndPrimary) -> None:

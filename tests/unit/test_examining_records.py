@@ -176,7 +176,12 @@ def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Pa
             file = folder / f"{epoch}.jsonl"
             file.write_text(json.dumps({"n": epoch}))
             info = file.stat()
-            named = {"name": file.name, "size": info.st_size, "changed_ns": info.st_mtime_ns}
+            named = {
+                "name": file.name,
+                "size": info.st_size,
+                "changed_ns": info.st_mtime_ns,
+                "rows": 1,
+            }
             world.store.epochs.propose(
                 EpochProposal(
                     stream=CLICKS,

@@ -275,7 +275,7 @@ def with_files(tmp_path: Path) -> Iterator[SimulatedWorld]:
 def decide_a_file(world: World, file: Path, epoch: int) -> None:
     file.write_text('{"id": 1}\n')
     told = file.stat()
-    assigned = {"name": file.name, "size": told.st_size, "changed_ns": told.st_mtime_ns}
+    assigned = {"name": file.name, "size": told.st_size, "changed_ns": told.st_mtime_ns, "rows": 1}
     world.store.epochs.propose(
         EpochProposal(
             stream=CLICKS,

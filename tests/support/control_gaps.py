@@ -1,0 +1,107 @@
+"""The contract of gaps: each row is accounted for, and nobody is held to what cannot be computed again."""
+
+import pytest
+
+from ft_policies.errors import PermanentError
+from resources.control.records import EpochProposal
+from resources.control.store import ControlStore
+from tests.support.control_builders import a_snapshot, an_entry
+
+LOST = {1: ["b", "c"], 2: ["d"]}
+
+
+def decided(store: ControlStore, *, entered: int) -> None:
+    """Epoch 0 has file a, epoch 1 b and c, epoch 2 d and e, epoch 3 none; a file has ten rows."""
+    for epoch, names in enumerate(("a", "bc", "de", "")):
+        store.epochs.propose(
+            EpochProposal(
+                stream="words",
+                epoch=epoch,
+                start={},
+                end={},
+                input={"files": [{"name": name, "rows": 10} for name in names]},
+                rows=10 * len(names),
+                token=1,
+                proposer="r1",
+            )
+        )
+    for epoch in range(entered):
+        store.ledger.commit(an_entry(epoch))
+
+
+def read_of(store: ControlStore, epoch: int) -> tuple[list[str], int]:
+    found = store.epochs.get("words", epoch)
+    assert found is not None
+    return [file["name"] for file in found.input["files"] if not file.get("skipped")], found.rows
+
+
+class GapContract:
+    def test_what_is_skipped_is_not_read_and_is_counted(self, store: ControlStore) -> None:
+        decided(store, entered=2)
+        assert store.gaps.open("words", LOST, run="r") == 30
+        assert [read_of(store, epoch) for epoch in range(3)] == [
+            (["a"], 10),
+            ([], 0),
+            (["e"], 10),
+        ]
+        (gap,) = store.gaps.of("words")
+        assert (gap.first_epoch, gap.last_entered, gap.files, gap.rows) == (1, 1, LOST, 30)
+        assert gap.opened_at > 0.0
+
+    def test_said_again_it_changes_nothing(self, store: ControlStore) -> None:
+        decided(store, entered=2)
+        store.gaps.open("words", LOST, run="r")
+        assert store.gaps.open("words", LOST, run="another") == 0
+        assert len(store.gaps.of("words")) == 1
+        assert store.gaps.open("words", {2: ["d", "e"]}, run="another") == 10
+        assert [gap.files for gap in store.gaps.of("words")] == [LOST, {2: ["e"]}]
+
+    def test_who_computes_again_with_less_is_not_held_to_what_is_out(
+        self, store: ControlStore
+    ) -> None:
+        decided(store, entered=3)
+        store.gaps.open("words", {1: ["b"]}, run="r")
+        for epoch, agrees in ((0, False), (1, True), (2, True)):
+            odd = an_entry(epoch, replica="r2", digest="odd")
+            committed = store.ledger.commit(odd)
+            assert (committed.agrees, committed.entry.digest) == (agrees, "d")
+        assert store.ledger.commit(an_entry(3, replica="r2")).first
+        assert not store.ledger.commit(an_entry(3, replica="r3", digest="odd")).agrees
+        assert [one.epoch for one in store.ledger.audit("words").disagreements] == [0, 3]
+
+    def test_it_can_be_undone_until_something_is_made_without_it(self, store: ControlStore) -> None:
+        decided(store, entered=2)
+        was = store.epochs.between("words", 0, 3)
+        store.gaps.open("words", LOST, run="r")
+        store.gaps.close("words", run="another")
+        assert len(store.gaps.of("words")) == 1
+        store.gaps.close("words", run="r")
+        assert store.gaps.of("words") == []
+        assert [(one.rows, read_of(store, one.epoch)[1]) for one in was] == [
+            (10, 10), (20, 20), (20, 20), (0, 0),
+        ]  # fmt: skip
+        assert read_of(store, 1)[0] == ["b", "c"]
+        store.gaps.open("words", LOST, run="r")
+        store.ledger.commit(an_entry(2))
+        with pytest.raises(PermanentError, match="has gone on without what r skipped") as refused:
+            store.gaps.close("words", run="r")
+        assert "restore words --epoch 0" in str(refused.value.hint)
+
+    def test_a_snapshot_made_without_it_keeps_it_until_a_restore(self, store: ControlStore) -> None:
+        decided(store, entered=2)
+        store.gaps.open("words", LOST, run="r")
+        later = store.now() + 1
+        store.snapshots.record(a_snapshot("s", 1, created_at=later))
+        with pytest.raises(PermanentError, match="has gone on"):
+            store.gaps.close("words", run="r")
+        wish = store.histories.want("words", epoch=0, snapshot=None, why="found", run="r")
+        assert store.histories.begin(wish) is not None
+        store.gaps.close("words", run="r")
+        assert store.gaps.of("words") == []
+
+    def test_a_fork_has_the_gaps_of_its_past(self, store: ControlStore) -> None:
+        decided(store, entered=4)
+        store.gaps.open("words", {1: ["b"]}, run="r")
+        store.gaps.open("words", {2: ["d"]}, run="later")
+        store.forks.copy("words", into="forked", through_epoch=1)
+        assert [gap.run for gap in store.gaps.of("forked")] == ["r"]
