@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession, functions as sf
+from pyspark.sql import SparkSession
 
 from apps.catalogue import Query, queries
 from apps.flaws import Flaws
@@ -38,15 +38,14 @@ def measure(
         spec = run.replica("one")
         run.finish(run.start(spark, spec))
         paced = {"query": query.stream, "events_per_second": _pace(run)}
-        return {**paced, **_proven(run, spark, spec, epochs)} if prove else paced
+        return {**paced, **_proven(run, spec)} if prove else paced
 
 
-def _proven(run: AppRun, spark: SparkSession, spec: ReplicaSpec, epochs: int) -> dict[str, Any]:
+def _proven(run: AppRun, spec: ReplicaSpec) -> dict[str, Any]:
     proof, aside, checkpoint = run.prove(), run.dead_letters(), checkpoint_of(spec)
     files = cut(checkpoint, last_committed(checkpoint) or 0)
     return {
         "state_bytes": sum(file.size_bytes for file in files),
-        "state_growth": _growth(spark, spec, epochs),
         "rows_in": proof.rows_in,
         "rows_out": proof.rows_out,
         "faults": proof.faults(),
@@ -70,26 +69,6 @@ def _pace(run: AppRun) -> float:
     assert at[0] is not None
     assert at[1] is not None
     return sum(one.rows for one in measured) / (at[1].committed_at - at[0].committed_at)
-
-
-def _growth(spark: SparkSession, spec: ReplicaSpec, epochs: int) -> float:
-    """The state after the last epoch with input over the one after two thirds; 0 where there is none."""
-    at = [_state(spark, spec, epoch) for epoch in (2 * epochs // 3, epochs - 1)]
-    return at[1] / at[0] if at[0] else 0.0
-
-
-def _state(spark: SparkSession, spec: ReplicaSpec, epoch: int) -> int:
-    """Bytes that the folds of a query keep, or entries that Spark's own operators do; of all operators."""
-    operators = (checkpoint_of(spec) / "state").glob("[0-9]*")
-    return sum(_state_of(spark, spec, epoch, int(one.name)) for one in operators)
-
-
-def _state_of(spark: SparkSession, spec: ReplicaSpec, epoch: int, operator: int) -> int:
-    state = spark.read.format("statestore").option("batchId", epoch).option("operatorId", operator)
-    if "RocksDB" not in str(spec.stream.resources.spark_conf):
-        return state.load(str(checkpoint_of(spec))).count()
-    kept = state.option("stateVarName", "kept").load(str(checkpoint_of(spec)))
-    return int(kept.select(sf.sum(sf.length("value.kept"))).first()[0] or 0)  # type: ignore[index]
 
 
 def main() -> int:
