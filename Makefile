@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 .DELETE_ON_ERROR:
-.PHONY: help venv java format lint unit integration e2e test chaos demo bench clean
+.PHONY: help venv java format lint unit integration e2e test chaos chaos-migrations demo bench clean
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -51,6 +51,9 @@ test: lint java ## lint and all tests but the slow ones, the cheapest first
 
 chaos: venv java ## about 70 minutes: kills in every tier, a walk over all 30 changes of tier (CHAOS="--seed 8 …")
 	$(WITH_JAVA) $(BIN)/python -m tests.chaos.walk $(CHAOS)
+
+chaos-migrations: venv java ## an hour: migrations by each protocol, with source, target or run killed at each step
+	$(WITH_JAVA) $(BIN)/python -m tests.chaos.migrations $(CHAOS)
 
 demo: venv java ## a stream, a killed driver, a recovery, and the proof that nothing was lost
 	$(WITH_JAVA) $(BIN)/holdfast demo

@@ -8,19 +8,12 @@ of it done and all held, 1: something did not hold, 2: out of time.
 """
 
 import argparse
-import os
 import random
-import shutil
 import sys
-import tempfile
-import time
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
-from ft_policies.errors import HoldfastError
 from ft_policies.tiers import Tier
 from tests.chaos.blows import (
     WHOM,
@@ -34,27 +27,21 @@ from tests.chaos.blows import (
     steps_between,
 )
 from tests.chaos.circuit import chance_of, circuit
-from tests.chaos.report import Report, Trial
-from tests.support.evidence import demand_exact_output
-from tests.support.live_stream import REPO, TIERED, LiveStream, a_live_stream
+from tests.chaos.report import Trial
+from tests.chaos.running import ChaosRun, carry_out, parser
+from tests.support.live_stream import LiveStream
 
 KILLS = 10
 SHARE_IN_THE_MIDDLE, SHARE_BETWEEN = 0.4, 0.4
 OTHER_BLOWS = (pause_primary, kill_secondary, kill_both)
 
 
-class OutOfTimeError(Exception):
-    """The run may take no longer."""
-
-
 @dataclass(frozen=True, slots=True)
 class Chaos:
-    """One run: its seed, its folder, its end."""
+    """What one seed makes of a run."""
 
+    run: ChaosRun
     seed: int
-    folder: Path
-    deadline: float
-    report: Report
 
     def kills(self, tier: Tier, count: int) -> None:
         """One tier on a stream of its own: many kills, then everything else that may happen."""
@@ -66,7 +53,7 @@ class Chaos:
             for blow in OTHER_BLOWS:
                 self._blow(stream, tier, blow, chance, "", tier)
 
-        self._on_a_stream(tier, tier, body)
+        self.run.on_a_stream(tier, tier, body, both_send=tier is Tier.ACTIVE_REPLICATION)
 
     def walk(self, changes: int) -> None:
         """All changes of tier on one stream, with blows between them and in the middle of them."""
@@ -80,7 +67,7 @@ class Chaos:
                     self._blow(stream, before, blow, chance, f"in {before}", "walk")
                 self._change(stream, before, after, chance, f"{number}/{len(tiers) - 1}")
 
-        self._on_a_stream("walk", tiers[0], body)
+        self.run.on_a_stream("walk", tiers[0], body, both_send=True)
 
     def _blow(
         self,
@@ -91,14 +78,14 @@ class Chaos:
         which: str,
         part: str,
     ) -> None:
-        self._demand_time(part)
+        self.run.demand_time(part)
         what = f"{blow.__name__.replace('_', ' ')} {which}"
-        self.report.note(Trial(part=part, what=what, seconds=blow(stream, tier, chance)))
+        self.run.report.note(Trial(part=part, what=what, seconds=blow(stream, tier, chance)))
 
     def _change(
         self, stream: LiveStream, before: Tier, after: Tier, chance: random.Random, which: str
     ) -> None:
-        self._demand_time("walk")
+        self.run.demand_time("walk")
         how = ""
         if chance.random() < SHARE_IN_THE_MIDDLE:
             step = chance.choice(steps_between(before, after))
@@ -107,69 +94,39 @@ class Chaos:
             how = f"({whom} killed {when})"
         else:
             change(stream, after)
-        self.report.note(Trial(part="walk", what=f"{which} {before} to {after} {how}"))
-
-    def _on_a_stream(self, part: str, tier: Tier, body: Callable[[LiveStream], None]) -> None:
-        try:
-            self._demand_time(part)
-            with a_live_stream(self.folder / part, **TIERED, tier=tier) as stream:
-                stream.start()
-                try:
-                    body(stream)
-                except OutOfTimeError as late:
-                    self.report.undone.append(str(late))
-                both_send = part in ("walk", Tier.ACTIVE_REPLICATION)
-                demand_exact_output(stream, both_send=both_send)
-                self.report.note(Trial(part=part, what=f"exact over {stream.epoch() + 1} epochs"))
-        except OutOfTimeError as late:
-            self.report.undone.append(str(late))
-        except (AssertionError, HoldfastError, OSError) as error:
-            story = self.folder / f"{part}.failure.txt"
-            story.write_text(traceback.format_exc())
-            summary = str(error).splitlines()[0][:200] if str(error) else repr(error)
-            self.report.note(Trial(part=part, what=f"see {story}", failure=f"FAILED: {summary}"))
-
-    def _demand_time(self, part: str) -> None:
-        if time.monotonic() > self.deadline:
-            raise OutOfTimeError(part)
+        self.run.report.note(Trial(part="walk", what=f"{which} {before} to {after} {how}"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run chaos and say what came of it."""
     wanted = _parser().parse_args(arguments)
-    os.environ["PYTHONPATH"] = str(REPO)  # drivers must find the tests' own applications
-    folder = wanted.folder or Path(tempfile.mkdtemp(prefix="holdfast-chaos-"))
-    report = Report()
-    chaos = Chaos(wanted.seed, folder, time.monotonic() + wanted.minutes * 60.0, report)
-    report.say(f"seed {wanted.seed}, at most {wanted.minutes:g} minutes, in {folder}")
-    if wanted.changes:
-        chaos.walk(wanted.changes)
-    for tier in wanted.tiers:
-        chaos.kills(tier, wanted.kills)
-    sys.stdout.write(f"\n{report.table()}\n\n{report.verdict()}\n")
-    if not report.failed:
-        shutil.rmtree(folder, ignore_errors=True)
-    return report.exit_code()
+
+    def body(run: ChaosRun) -> None:
+        chaos = Chaos(run, wanted.seed)
+        if wanted.changes:
+            chaos.walk(wanted.changes)
+        for tier in wanted.tiers:
+            chaos.kills(tier, wanted.kills)
+
+    return carry_out(wanted, body)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.walk", description=__doc__)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--minutes", type=float, default=120.0, help="start nothing after that")
-    parser.add_argument(
+    options = parser("tests.chaos.walk", __doc__)
+    options.add_argument("--seed", type=int, default=7)
+    options.add_argument(
         "--changes", type=int, default=30, help="changes of tier on the walk; 0: no walk"
     )
-    parser.add_argument(
+    options.add_argument(
         "--kills",
         type=int,
         default=KILLS,
         help="kills of the primary in each tier; 0: other blows only",
     )
-    parser.add_argument(
+    options.add_argument(
         "--tiers", type=Tier, nargs="*", default=list(Tier), help="tiers to strike in; empty: none"
     )
-    parser.add_argument("--folder", type=Path, help="a new folder; kept if something did not hold")
-    return parser
+    return options
 
 
 if __name__ == "__main__":

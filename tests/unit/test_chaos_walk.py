@@ -10,6 +10,7 @@ from ft_policies.tiers import Tier
 from resources.control.records import JournalLine, Phase
 from tests.chaos import walk
 from tests.chaos.blows import moment
+from tests.chaos.running import ChaosRun
 
 
 @pytest.fixture
@@ -17,14 +18,16 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[t
     """Run chaos without streams; the value is which blows fell in which part."""
     fell: list[tuple[str, str]] = []
 
-    def on_a_stream(_: walk.Chaos, part: str, tier: Tier, body: Callable[[Any], None]) -> None:
+    def on_a_stream(
+        _: ChaosRun, part: str, tier: Tier, body: Callable[[Any], None], *, both_send: bool
+    ) -> None:
         body(None)
 
     def blow(_: walk.Chaos, stream: None, tier: Tier, struck: Any, *rest: Any) -> None:
         fell.append((rest[-1], struck.__name__))
 
     monkeypatch.setenv("PYTHONPATH", "")  # a run sets it
-    monkeypatch.setattr(walk.Chaos, "_on_a_stream", on_a_stream)
+    monkeypatch.setattr(ChaosRun, "on_a_stream", on_a_stream)
     monkeypatch.setattr(walk.Chaos, "_blow", blow)
 
     def chaos(*options: str) -> list[tuple[str, str]]:
