@@ -7,20 +7,17 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from apps.folding import ROCKSDB
-from streaming.session import PROVIDER
 from tests.support.faults import HALF_OUT, arm
-from tests.support.live_stream import DECLARATION, NAME, LiveStream, a_live_stream
+from tests.support.live_stream import NAME, ON_ROCKSDB, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 
 def test_kills_while_an_epoch_is_half_out_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
-    with a_live_stream(tmp_path, resources=with_rocksdb()) as stream:
+    with a_live_stream(tmp_path, resources=ON_ROCKSDB) as stream:
         stream.start()
         for point in HALF_OUT:
             arm(stream.root, point, after_epoch=stream.epoch() + 1)
@@ -33,12 +30,6 @@ def test_kills_while_an_epoch_is_half_out_lose_nothing_and_double_nothing(tmp_pa
         assert proof.holds, proof
         assert len(stream.world.store.replicas.of("words", live=False)) == len(HALF_OUT) + 1
         demand_proof_of_a_snapshot(stream)
-
-
-def with_rocksdb() -> dict[str, Any]:
-    """The other state store: the rest of the tests have Spark's default."""
-    resources = DECLARATION["resources"]
-    return {**resources, "spark_conf": {**resources["spark_conf"], PROVIDER: ROCKSDB}}
 
 
 def demand_proof_of_a_snapshot(stream: LiveStream) -> None:

@@ -28,16 +28,27 @@ from streaming.launching import process_of
 from streaming.sinks.lineage import EPOCH, HISTORY, RESTORED_TO
 from streaming.world import World, open_world
 from tests.support.evidence import demand_exact_output
-from tests.support.live_stream import NAME, LiveStream, a_live_stream
+from tests.support.live_stream import NAME, ON_ROCKSDB, TIERED, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 FORK = "trial"
 
 
+@pytest.mark.parametrize(
+    "declared",
+    [
+        pytest.param({}, id="alone"),
+        pytest.param(
+            {**TIERED, "tier": "passive_standby_hot", "resources": ON_ROCKSDB},
+            id="with a secondary, on RocksDB",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
 def test_a_stream_goes_back_beside_a_zombie_and_on_and_its_fork_goes_another_way(
-    tmp_path: Path,
+    tmp_path: Path, declared: dict[str, Any]
 ) -> None:
-    with a_live_stream(tmp_path) as stream:
+    with a_live_stream(tmp_path, **declared) as stream:
         stream.start()
         stream.await_epoch(10)
         point = stream.epoch() - 5

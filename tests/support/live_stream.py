@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import psutil
 
+from apps.folding import ROCKSDB
 from apps.word_count.oracle import expected
 from configs.project import Project
 from ft_policies.recovery import Step
@@ -27,6 +28,7 @@ from orchestration.proof import Proof, prove
 from resources.control.records import Phase, ReplicaRow
 from resources.launcher import Launched
 from streaming.observing import StreamSeen, observe
+from streaming.session import PROVIDER
 from streaming.world import World, open_world
 
 REPO = Path(__file__).parents[2]
@@ -55,6 +57,10 @@ DECLARATION: dict[str, Any] = {
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         },
     },
+}
+ON_ROCKSDB: dict[str, Any] = {
+    **DECLARATION["resources"],
+    "spark_conf": {**DECLARATION["resources"]["spark_conf"], PROVIDER: ROCKSDB},
 }
 # What a stream needs in which two drivers, and often a third that starts, share two cores.
 TIERED: dict[str, Any] = {
