@@ -15,7 +15,14 @@ from ft_policies.errors import PermanentError, TransientError
 from ft_policies.health import Process
 from ft_policies.migration import Protocol
 from ft_policies.tiers import PRIMARY, Switches
-from resources.control.records import DesiredState, ReplicaRow, ReplicaState, Rollout, Slot
+from resources.control.records import (
+    DesiredState,
+    JsonObject,
+    ReplicaRow,
+    ReplicaState,
+    Rollout,
+    Slot,
+)
 from resources.control.store import ControlStore
 from resources.launcher import Launched, launch
 from streaming.spec import ReplicaSpec
@@ -26,7 +33,7 @@ HOST = socket.gethostname()
 def declare(project: Project, store: ControlStore, name: str) -> StreamDeclaration:
     """Write what is declared of a stream into the control store, for all hosts to read."""
     stream = located(project, project.stream(name))
-    store.streams.declare(name, stream.model_dump(mode="json", by_alias=True), stream.tier)
+    store.streams.declare(name, written(stream), stream.tier)
     return stream
 
 
@@ -170,6 +177,11 @@ def located(project: Project, stream: StreamDeclaration) -> StreamDeclaration:
         return stream
     source = stream.source.model_copy(update={"path": project.locate(stream.source.path)})
     return stream.model_copy(update={"source": source})
+
+
+def written(stream: StreamDeclaration) -> JsonObject:
+    """A declaration as the control store keeps it."""
+    return stream.model_dump(mode="json", by_alias=True)
 
 
 def spec_of(

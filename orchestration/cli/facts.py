@@ -6,6 +6,7 @@ from assets.holding import holding
 from ft_policies.tiers import Switches
 from orchestration.cli.changing import ChangeFacts, change_of
 from resources.control.records import History, Incident, ReplicaRow, Slot, TierChange
+from streaming.launching import located, written
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
@@ -54,6 +55,8 @@ class StreamFacts:
     change: ChangeFacts | None
     tier_history: list[TierChange]
     last_restore: History | None
+    not_rolled_out: list[str]
+    """What its file says otherwise than what it runs by."""
     wanted: bool
     health: str
     reason: str
@@ -89,6 +92,7 @@ def look(world: World, name: str) -> StreamFacts:
         change=change_of(world, seen),
         tier_history=world.store.tiers.history(name, limit=SHOWN_CHANGES),
         last_restore=world.store.histories.newest(name),
+        not_rolled_out=_not_rolled_out(world, seen),
         wanted=seen.wanted,
         health=seen.verdict.health.value,
         reason=seen.verdict.reason,
@@ -106,6 +110,14 @@ def look(world: World, name: str) -> StreamFacts:
         guarantee=declared.objective.guarantee.value,
         incidents=world.store.incidents.of(name),
     )
+
+
+def _not_rolled_out(world: World, seen: StreamSeen) -> list[str]:
+    row = world.store.streams.get(seen.name)
+    if row is None or not seen.wanted:
+        return []
+    now = written(located(world.project, world.project.stream(seen.name)))
+    return sorted(key for key in now if now[key] != row.declaration.get(key))
 
 
 def _replica(row: ReplicaRow, seen: StreamSeen) -> ReplicaFacts:

@@ -17,8 +17,8 @@ from ft_policies.recovery import Step
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.recover import Recovery
 from orchestration.playbooks.restore_drill import PATIENCE_SECONDS, newest_provable
-from resources.control.records import DesiredState, JsonObject, Rollout, Slot, StreamRow
-from streaming.launching import located, spec_of
+from resources.control.records import DesiredState, Rollout, Slot, StreamRow
+from streaming.launching import located, spec_of, written
 from streaming.observing import observe
 from streaming.world import World
 
@@ -60,7 +60,7 @@ def migration_plan(world: World, stream: str, wish: Wish) -> list[Step]:
     known, target = _declarations(world, stream)
     seen = observe(world, stream).observed()
     if seen.migration is None:
-        if known.declaration == _written(target) and not wish.again:
+        if known.declaration == written(target) and not wish.again:
             return []
         _demand_survivable(known, target)
         migration = Migration(rollout=seen.rollout + 1, protocol=wish.protocol)
@@ -71,14 +71,14 @@ def migration_plan(world: World, stream: str, wish: Wish) -> list[Step]:
 def _begun(world: World, stream: str, run: str, wish: Wish) -> Rollout | None:
     """The wish, written down after a preflight; `None` if there is nothing to migrate."""
     known, target = _declarations(world, stream)
-    if known.declaration == _written(target) and not wish.again:
+    if known.declaration == written(target) and not wish.again:
         return None
     _demand_survivable(known, target)
-    if wish.again or needs_trial(known.declaration, _written(target)):
+    if wish.again or needs_trial(known.declaration, written(target)):
         _try(world, target, run)
     return world.store.rollouts.begin(
         stream=stream,
-        target=_written(target),
+        target=written(target),
         tier=target.tier,
         protocol=wish.protocol,
         within_seconds=wish.within_seconds,
@@ -102,7 +102,7 @@ def _declarations(world: World, stream: str) -> tuple[StreamRow, StreamDeclarati
 def _demand_survivable(known: StreamRow, target: StreamDeclaration) -> None:
     found = objections(
         known.declaration,
-        _written(target),
+        written(target),
         source_conf=_binding(StreamDeclaration.model_validate(known.declaration)),
         target_conf=_binding(target),
     )
@@ -151,7 +151,3 @@ def _demand_done(world: World, rollout: Rollout) -> None:
                 hint="the stream goes on as it was declared before; "
                 f"`holdfast logs {one.stream}` tells what kept the target",
             )
-
-
-def _written(stream: StreamDeclaration) -> JsonObject:
-    return stream.model_dump(mode="json", by_alias=True)

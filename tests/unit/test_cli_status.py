@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ft_policies.tiers import Switches
 from orchestration.cli import words
@@ -132,3 +133,19 @@ def test_people_see_that_a_stream_is_half_restored(tmp_path: Path) -> None:
     told = "clicks: is half restored to epoch 1: `holdfast restore clicks` finishes it"
     assert told in result.output
     assert (stream["last_restore"]["epoch"], stream["last_restore"]["why"]) == (1, "bad app")
+
+
+def test_people_see_that_a_file_says_otherwise_than_what_runs(tmp_path: Path) -> None:
+    with a_world(tmp_path) as world:
+        a_running_stream(world)
+        (before,) = facts(tmp_path, "status")["streams"]
+        (file,) = tmp_path.glob("configs/streams/*.yaml")
+        declared = yaml.safe_load(file.read_text())
+        file.write_text(yaml.safe_dump({**declared, "resources": {"driver_memory": "3g"}}))
+        result = holdfast(tmp_path, "status")
+        (after,) = facts(tmp_path, "status")["streams"]
+
+    assert (before["not_rolled_out"], after["not_rolled_out"]) == ([], ["resources"])
+    assert "its file says otherwise of resources: `holdfast migrate clicks` brings it" in " ".join(
+        result.output.split()
+    )

@@ -103,6 +103,9 @@ def _remarks(facts: "StreamFacts") -> list[str]:
         half = f"is half restored to epoch {facts.last_restore.epoch}"
         again = f"`holdfast restore {escape(facts.stream)}` finishes it"
         found.append(f"{name} [yellow]{half}: {again}[/yellow]")
+    if facts.not_rolled_out:
+        differs = f"its file says otherwise of {', '.join(facts.not_rolled_out)}"
+        found.append(f"{name} {differs}: `holdfast migrate {escape(facts.stream)}` brings it")
     if not facts.tier_held:
         found.append(f"{name} [yellow]{facts.tier} is wanted, {escape(facts.tier_reason)}[/yellow]")
     return found if facts.change is None else [*found, f"{name} {change_line(facts.change)}"]
