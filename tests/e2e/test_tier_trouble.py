@@ -23,6 +23,7 @@ SPARE = {"nice": NICE, "after": "1s"}
 BUSY, CALM = 1.0, 0.1
 
 
+@pytest.mark.slow
 def test_an_application_that_is_not_deterministic_is_found_out(tmp_path: Path) -> None:
     changes: dict[str, Any] = {
         **TIERED,
