@@ -7,11 +7,13 @@ from assets.examination.leftovers import examine_leftovers
 from assets.examination.records import examine_records
 from assets.examination.snapshots import examine_snapshots
 from assets.examination.sources import examine_source
+from configs.stream import StreamDeclaration
 from ft_policies.doctor.diagnosing import diagnose
 from ft_policies.doctor.facts import NOTHING, Examined, Skipped
 from ft_policies.doctor.findings import Finding, confirmed
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState
+from streaming.launching import located
 from streaming.measuring import CAPACITY_SAMPLE
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
@@ -41,7 +43,7 @@ def diagnosed(world: World, stream: str, *, deep: bool = False) -> Diagnosis:
 
 def examine(world: World, stream: str, *, deep: bool = False) -> Examined:
     """One look at a stream; `deep` reads all bytes of its snapshots."""
-    declared = world.project.stream(stream)
+    declared = _declared(world, stream)
     seen = observe(world, stream)
     records = examine_records(world, stream)
     last = records.last_decided
@@ -68,9 +70,20 @@ def examine(world: World, stream: str, *, deep: bool = False) -> Examined:
     )
 
 
+def _declared(world: World, stream: str) -> StreamDeclaration:
+    """What it runs by, which may differ from its file; what is written, if it never ran."""
+    row, now = world.store.streams.get(stream), world.project.stream(stream)
+    return (
+        located(world.project, now)
+        if row is None
+        else StreamDeclaration.model_validate(row.declaration)
+    )
+
+
 def _skipped(world: World, stream: str) -> tuple[Skipped, ...]:
     return tuple(
         Skipped(
+            gap=gap.gap,
             run=gap.run,
             epochs=tuple(sorted(gap.files)),
             files=sum(len(names) for names in gap.files.values()),

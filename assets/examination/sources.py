@@ -1,12 +1,13 @@
 """Whether the source still has what a recovery would read again."""
 
 import pyarrow as pa
+from pyarrow import fs
 
 from configs.sources import FilesSource as FilesDeclaration
 from configs.stream import StreamDeclaration
 from ft_policies.doctor.facts import LostInput
+from ft_policies.errors import TransientError
 from streaming.connections import connector, filesystem
-from streaming.launching import located
 from streaming.sources.files import FilesSource, files_read
 from streaming.world import World
 
@@ -14,12 +15,20 @@ from streaming.world import World
 def examine_source(
     world: World, declared: StreamDeclaration, *, first: int, last: int
 ) -> tuple[LostInput, ...]:
-    """The files of these epochs that are gone or changed; a source that computes has everything."""
-    source = located(world.project, declared).source
+    """The files of these epochs that are gone or changed; a source that computes has everything.
+
+    A folder that is not there is no loss yet: it may not be mounted.
+    """
+    source = declared.source
     if not isinstance(source, FilesDeclaration) or first > last:
         return ()
     connect = connector(world.project.deployment.object_store, world.project.home)
     files, root = filesystem(source.path, connect)
+    if files.get_file_info(root).type is fs.FileType.NotFound:
+        raise TransientError(
+            f"the folder {source.path} is not there, so nobody can say what is lost",
+            hint="mount it, or bring it back",
+        )
     reader = FilesSource(source, pa.schema([]), files, root, set)
     return tuple(
         LostInput(epoch=epoch.epoch, rows=file["rows"], file=file["name"], reason=reason)

@@ -94,6 +94,7 @@ class LostInput:
 class Skipped:
     """Input that a run has given up: files of these epochs, after `last_entered` were in the ledger."""
 
+    gap: int
     run: str
     epochs: tuple[int, ...]
     files: int
@@ -131,6 +132,11 @@ class Examined:
     lost_input: tuple[LostInput, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has a primary, or should."""
+        return self.wanted or self.primary is not None
 
     @property
     def newest_good(self) -> SnapshotFacts | None:

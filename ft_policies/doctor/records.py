@@ -45,15 +45,15 @@ def source_findings(seen: Examined) -> Iterator[Finding]:
     files = [f"{one.file} {one.reason}" for one in seen.lost_input[:SHOWN_FILES]]
     more = len(seen.lost_input) - len(files)
     told = "; ".join(files) + (f"; and {more} more" if more else "")
-    covered = seen.primary is not None and seen.records.last_entered >= epochs[-1]
+    past_some = seen.primary is not None and seen.records.last_entered >= epochs[0]
     yield Finding(
         kind=FindingKind.SOURCE_EXPIRED,
         severity=Severity.CRITICAL,
         where="source",
         evidence=f"{told}. {rows} rows cannot be read again from the newest good snapshot on; "
-        "put the files back as they were if you can",
+        f"put the files back as they were{_or_skip(seen)}",
         epochs=tuple(epochs),
-        repairs=(ship_snapshot(),) if covered else (_skip(seen, epochs, rows),),
+        repairs=(ship_snapshot(),) if past_some else _skips(seen, epochs, rows),
     )
 
 
@@ -63,23 +63,37 @@ def skip_findings(seen: Examined) -> Iterator[Finding]:
         yield Finding(
             kind=FindingKind.INPUT_SKIPPED,
             severity=Severity.NOTE,
-            where=f"run {one.run}",
+            where=f"gap {one.gap}, by {one.run}",
             evidence=f"{one.rows} rows in {one.files} files; the output up to epoch "
             f"{one.last_entered} was made with them",
             epochs=one.epochs,
         )
 
 
-def _skip(seen: Examined, epochs: list[int], rows: int) -> Repair:
-    """Only a stream that allows gaps gets it unasked."""
+def _or_skip(seen: Examined) -> str:
+    return (
+        f", or `holdfast stop {seen.stream}`, and a repair is offered that gives them up"
+        if seen.runs
+        else ""
+    )
+
+
+def _skips(seen: Examined, epochs: list[int], rows: int) -> tuple[Repair, ...]:
+    """Nothing is skipped under a replica's feet, nor while what is out is not known.
+
+    Only a stream that allows gaps gets it unasked.
+    """
+    if seen.runs or any(one.rows is None for one in seen.records.unentered):
+        return ()
     replay = replay_from(seen, seen.newest_good)
-    return Repair(
+    skip = Repair(
         kind=RepairKind.SKIP_INPUT,
         does="skips the files: what is put out from now on lacks their rows, what is out stays",
         cost=replace(replay, epochs_skipped=len(epochs), rows_lost=rows),
         undo="--undo reads them again, if they are back and nothing was put out without them",
         by_name=seen.guarantee is not Guarantee.GAP,
     )
+    return (skip,)
 
 
 def _broken(kind: FindingKind, where: str, told: str, epochs: tuple[int, ...]) -> Finding:
@@ -125,7 +139,7 @@ def _not_written(seen: Examined) -> Finding:
     repairs: tuple[Repair, ...] = ()
     if first <= records.newest_written:
         told += "; epochs in its middle cannot be added: restore the table from a backup"
-    elif seen.wanted or seen.primary is not None:
+    elif seen.runs:
         told += f"; `holdfast stop {seen.stream}`, and a repair is offered"
     else:
         repairs = (_replay_output(seen, first),)

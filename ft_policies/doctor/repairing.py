@@ -175,11 +175,14 @@ def _enter_epochs(seen: Examined, due: Due) -> Step | None:
 
 
 def _skip_input(seen: Examined, due: Due) -> Step | None:
-    return SkipInput(seen.lost_input) if RepairKind.SKIP_INPUT in due else None
+    epochs = {epoch for one in due.get(RepairKind.SKIP_INPUT, ()) for epoch in one.epochs}
+    lost = tuple(one for one in seen.lost_input if one.epoch in epochs)
+    return SkipInput(lost) if lost else None
 
 
 def _end_primary(seen: Examined, due: Due) -> Step | None:
-    if seen.primary is None or RepairKind.RESTART_PRIMARY not in due:
+    """Not while nobody else could have its state: input is lost that a new one would need."""
+    if seen.primary is None or seen.lost_input or RepairKind.RESTART_PRIMARY not in due:
         return None
     return EndPrimary(seen.primary)
 

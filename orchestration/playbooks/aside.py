@@ -14,6 +14,7 @@ from configs.sinks import DeltaSink
 from ft_policies.doctor.facts import TableCommit
 from ft_policies.errors import PermanentError
 from orchestration.playbooks.moving import copy_object, delete_folder, has_object, move_folder
+from resources.control.gaps import gone_on
 from resources.control.records import SnapshotState
 from resources.object_store import ObjectStore
 from resources.s3_connection import S3Connection
@@ -86,7 +87,7 @@ class Aside:
         """Put everything back where and as it was; what is there again meanwhile is left alone."""
         record, store = self._known(), self.world.store
         if record.gap:
-            store.gaps.close(self.stream, run=self.run)
+            self._close_gaps()
         for key in reversed(record.objects):  # a manifest comes after its packs
             if not has_object(self._objects, key):
                 copy_object(self._objects, self._kept(key), key)
@@ -102,6 +103,15 @@ class Aside:
             store.auditing.withdraw(self.stream, int(epoch), replica)
         self._let_go(record)
         return record
+
+    def _close_gaps(self) -> None:
+        """Unless a snapshot was made without what was skipped: the next start would go on from it."""
+        store, vault = self.world.store, self.world.vault(self.stream)
+        for gap in (one for one in store.gaps.of(self.stream) if one.run == self.run):
+            later = [one.id for one in vault.list() if one.epoch >= gap.first_epoch]
+            if any(vault.manifest(one).created_at > gap.opened_at for one in later):
+                raise gone_on(gap)
+        store.gaps.close(self.stream, run=self.run)
 
     def confirm(self) -> Record:
         """Delete what was set aside, for good."""

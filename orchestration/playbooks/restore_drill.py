@@ -128,6 +128,9 @@ def provable(world: World, stream: str, snapshot: str | None = None) -> Snapshot
 
 
 def newest_provable(world: World, stream: str, known: Sequence[SnapshotRow]) -> SnapshotRow | None:
-    """The first of these after which an epoch was committed, to compare with."""
-    last = world.store.ledger.last(stream)
-    return next((row for row in known if last is not None and row.epoch < last.epoch), None)
+    """The first of these after which an epoch was committed, to compare with, from the input there is."""
+    last, gaps = world.store.ledger.last(stream), world.store.gaps.of(stream)
+    if last is None:
+        return None
+    before = (row for row in known if row.epoch < last.epoch)
+    return next((r for r in before if not any(gap.excuses(r.epoch + 1) for gap in gaps)), None)

@@ -4,7 +4,8 @@ import sqlalchemy as sa
 from sqlalchemy.sql.base import Executable
 
 from resources.control.database import Database
-from resources.control.schema import epochs, gaps, ledger
+from resources.control.gaps import copy_gaps
+from resources.control.schema import epochs, ledger
 
 
 class Forks:
@@ -12,25 +13,23 @@ class Forks:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        numbers = (epochs.c.epoch, gaps.c.first_epoch, ledger.c.epoch)
-        self._copies = [self._copy_in(number) for number in numbers]
+        self._copies = [self._copy_in(table) for table in (epochs, ledger)]
 
     def copy(self, stream: str, *, into: str, through_epoch: int) -> int:
         """Give a new stream the epochs of another up to one; how many entries of the ledger came new."""
         values = {"of_stream": stream, "into_stream": into, "last_epoch": through_epoch}
         with self._database.write() as connection:
             copied = [connection.execute(copy, values).all() for copy in self._copies]
+            copy_gaps(connection, stream, into=into, through_epoch=through_epoch)
         return len(copied[-1])
 
-    def _copy_in(self, number: sa.Column[int]) -> Executable:
-        table = number.table
-        assert isinstance(table, sa.Table)  # noqa: S101
+    def _copy_in(self, table: sa.Table) -> Executable:
         names = [column.name for column in table.c if column.name != "stream"]
         rows = sa.select(
             sa.bindparam("into_stream", type_=sa.Text), *(table.c[name] for name in names)
         ).where(
             table.c.stream == sa.bindparam("of_stream"),
-            number <= sa.bindparam("last_epoch"),
+            table.c.epoch <= sa.bindparam("last_epoch"),
         )
         copy = self._database.insert(table).from_select(["stream", *names], rows)
-        return copy.on_conflict_do_nothing().returning(number)
+        return copy.on_conflict_do_nothing().returning(table.c.epoch)

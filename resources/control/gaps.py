@@ -6,7 +6,7 @@ computes them again has less input, and is not held to their digests.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,8 +14,9 @@ import sqlalchemy as sa
 from ft_policies.errors import PermanentError
 from resources.control.database import Database
 from resources.control.records import Gap
-from resources.control.schema import epochs, gaps, ledger, snapshots
+from resources.control.schema import epochs, gaps, ledger
 from resources.control.sql import store_now
+from resources.control.standing import stands_still
 
 _OF_STREAM = gaps.c.stream == sa.bindparam("of_stream")
 _OF = sa.select(gaps).where(_OF_STREAM).order_by(gaps.c.gap)
@@ -25,7 +26,7 @@ _LAST_ENTERED = sa.select(sa.func.coalesce(sa.func.max(ledger.c.epoch), -1)).whe
 _IS_EPOCH = sa.and_(
     epochs.c.stream == sa.bindparam("of_stream"), epochs.c.epoch == sa.bindparam("number")
 )
-_LOCKED = sa.select(epochs.c.input, epochs.c.rows).where(_IS_EPOCH).with_for_update()
+_INPUT = sa.select(epochs.c.input, epochs.c.rows).where(_IS_EPOCH)
 _CHANGE = (
     sa.update(epochs)
     .where(_IS_EPOCH)
@@ -35,6 +36,11 @@ _CHANGE = (
     )
 )
 _CLOSE = sa.delete(gaps).where(_OF_STREAM, gaps.c.gap == sa.bindparam("number"))
+_SHORTEN = (
+    sa.update(gaps)
+    .where(_OF_STREAM, gaps.c.last_entered > sa.bindparam("last_epoch"))
+    .values(last_entered=sa.bindparam("last_epoch", type_=sa.BigInteger))
+)
 
 
 def within_gap(stream: sa.ColumnElement[str], epoch: sa.ColumnElement[int]) -> sa.Exists:
@@ -42,6 +48,21 @@ def within_gap(stream: sa.ColumnElement[str], epoch: sa.ColumnElement[int]) -> s
     return sa.exists().where(
         gaps.c.stream == stream, epoch.between(gaps.c.first_epoch, gaps.c.last_entered)
     )
+
+
+def shorten_gaps(connection: sa.Connection, stream: str, last_epoch: int) -> None:
+    """A restore has taken back what was entered after an epoch: it comes anew, and is held to that."""
+    connection.execute(_SHORTEN, {"of_stream": stream, "last_epoch": last_epoch})
+
+
+def copy_gaps(connection: sa.Connection, stream: str, *, into: str, through_epoch: int) -> None:
+    """Give a fork the part of the gaps that is in its past."""
+    known = {gap.gap for gap in _gaps(connection, into)}
+    for gap in _gaps(connection, stream):
+        files = {epoch: names for epoch, names in gap.files.items() if epoch <= through_epoch}
+        if files and gap.gap not in known:
+            last = min(gap.last_entered, through_epoch)
+            _insert(connection, replace(gap, stream=into, files=files, last_entered=last))
 
 
 class Gaps:
@@ -57,39 +78,68 @@ class Gaps:
     def open(self, stream: str, lost: Mapping[int, Sequence[str]], *, run: str) -> int:
         """Skip files of epochs from now on; how many rows that gives up. Said again, it changes nothing."""
         with self._database.write() as connection:
-            rows, marked = 0, dict[int, list[str]]()
-            for epoch, names in lost.items():
-                changed = _mark(connection, stream, epoch, names, skipped=True)
-                rows += sum(changed.values())
-                marked |= {epoch: sorted(changed)} if changed else {}
-            if marked:
-                known = [row.gap for row in connection.execute(_OF, {"of_stream": stream})]
-                gap = Gap(
-                    stream=stream,
-                    gap=max(known, default=0) + 1,
-                    first_epoch=min(marked),
-                    last_entered=connection.execute(
-                        _LAST_ENTERED, {"of_stream": stream}
-                    ).scalar_one(),
-                    files=marked,
-                    rows=rows,
-                    run=run,
-                )
-                values = asdict(gap)
-                del values["opened_at"]
-                connection.execute(sa.insert(gaps).values(**values, opened_at=store_now()))
-        return rows
+            self._demand_stillness(connection, stream)
+            turned = {
+                epoch: _mark(connection, stream, epoch, names, skipped=True)
+                for epoch, names in lost.items()
+            }
+            files = {epoch: rows for epoch, rows in turned.items() if rows}
+            if not files:
+                return 0
+            gap = Gap(
+                stream=stream,
+                gap=max((one.gap for one in _gaps(connection, stream)), default=0) + 1,
+                first_epoch=min(files),
+                last_entered=_last_entered(connection, stream),
+                files=files,
+                run=run,
+            )
+            _insert(connection, gap)
+        return gap.rows
 
     def close(self, stream: str, *, run: str) -> None:
-        """Read what a run has skipped again; an error if something has been made without it."""
+        """Read what a run has skipped again; an error if output has been made without it."""
         with self._database.write() as connection:
-            key = {"of_stream": stream}
-            found = [_gap(dict(row)) for row in connection.execute(_OF, key).mappings()]
-            for gap in (one for one in found if one.run == run):
-                _demand_unused(connection, gap)
+            self._demand_stillness(connection, stream)
+            for gap in (one for one in _gaps(connection, stream) if one.run == run):
+                if _last_entered(connection, stream) > gap.last_entered:
+                    raise gone_on(gap)
                 for epoch, names in gap.files.items():
-                    _mark(connection, stream, epoch, names, skipped=False)
-                connection.execute(_CLOSE, {**key, "number": gap.gap})
+                    _mark(connection, stream, epoch, list(names), skipped=False)
+                connection.execute(_CLOSE, {"of_stream": stream, "number": gap.gap})
+
+    def _demand_stillness(self, connection: sa.Connection, stream: str) -> None:
+        if not stands_still(self._database, connection, stream):
+            raise PermanentError(
+                f"{stream} runs, and what it reads cannot be changed under its replicas",
+                hint=f"`holdfast stop {stream}` first",
+            )
+
+
+def gone_on(gap: Gap) -> PermanentError:
+    """Why a gap cannot be closed any more as things are."""
+    return PermanentError(
+        f"{gap.stream} has gone on without what {gap.run} skipped",
+        hint=f"put the files back, `holdfast restore {gap.stream} --epoch {gap.first_epoch - 1}`, "
+        f"`holdfast stop {gap.stream}` if that has started it, and then undo it"
+        if gap.first_epoch
+        else "nothing is before its first epoch, so there is no way back",
+    )
+
+
+def _gaps(connection: sa.Connection, stream: str) -> list[Gap]:
+    rows = connection.execute(_OF, {"of_stream": stream}).mappings()
+    return [_gap(dict(row)) for row in rows]
+
+
+def _last_entered(connection: sa.Connection, stream: str) -> int:
+    return int(connection.execute(_LAST_ENTERED, {"of_stream": stream}).scalar_one())
+
+
+def _insert(connection: sa.Connection, gap: Gap) -> None:
+    values = asdict(gap)
+    del values["opened_at"]
+    connection.execute(sa.insert(gaps).values(**values, opened_at=store_now()))
 
 
 def _mark(
@@ -97,7 +147,7 @@ def _mark(
 ) -> dict[str, int]:
     """Mark files of an epoch that are not marked so yet; the rows of each."""
     key = {"of_stream": stream, "number": epoch}
-    row = connection.execute(_LOCKED, key).one()
+    row = connection.execute(_INPUT, key).one()
     turned: dict[str, int] = {}
     for file in row.input["files"]:
         if file["name"] in names and file.get("skipped", False) != skipped:
@@ -107,26 +157,6 @@ def _mark(
     if turned:
         connection.execute(_CHANGE, {**key, **change})
     return turned
-
-
-def _demand_unused(connection: sa.Connection, gap: Gap) -> None:
-    """Neither output nor a snapshot may be without the rows; what a restore has taken back is neither."""
-    last = connection.execute(_LAST_ENTERED, {"of_stream": gap.stream}).scalar_one()
-    later = sa.select(snapshots.c.id).where(
-        snapshots.c.stream == gap.stream,
-        snapshots.c.epoch >= gap.first_epoch,
-        snapshots.c.created_at > gap.opened_at,
-    )
-    if last < gap.first_epoch:
-        return
-    if last > gap.last_entered or connection.execute(later).first() is not None:
-        raise PermanentError(
-            f"{gap.stream} has gone on without what {gap.run} skipped",
-            hint=f"put the files back, `holdfast stop {gap.stream}`, `holdfast restore {gap.stream} "
-            f"--epoch {gap.first_epoch - 1}`, and then undo it"
-            if gap.first_epoch
-            else "nothing is before its first epoch, so there is no way back",
-        )
 
 
 def _gap(row: Mapping[str, Any]) -> Gap:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from ft_policies.errors import PermanentError
 from resources.control.database import Database
+from resources.control.gaps import shorten_gaps
 from resources.control.records import DesiredState, History
 from resources.control.schema import (
     histories,
@@ -18,20 +19,15 @@ from resources.control.schema import (
     ledger,
     ledger_copies,
     ledger_superseded,
-    replicas,
     streams,
 )
 from resources.control.sql import store_now
+from resources.control.standing import desired_of, stands_still
 
 _OF_STREAM = histories.c.stream == sa.bindparam("of_stream")
 _IS_IT = sa.and_(_OF_STREAM, histories.c.history == sa.bindparam("number"))
 _OF = sa.select(histories).where(_OF_STREAM).order_by(histories.c.history.desc())
 _NEWEST = _OF.limit(1)
-_LOCKED_DESIRED = (
-    sa.select(streams.c.desired)
-    .where(streams.c.name == sa.bindparam("of_stream"))
-    .with_for_update()
-)
 _WANT_INSTEAD = (
     sa.update(histories)
     .where(_IS_IT)
@@ -55,9 +51,6 @@ _RUN_AGAIN = (
     sa.update(streams)
     .where(streams.c.name == sa.bindparam("of_stream"))
     .values(desired=DesiredState.RUNNING, changed_at=store_now())
-)
-_LIVE = sa.select(replicas.c.id).where(
-    replicas.c.stream == sa.bindparam("of_stream"), replicas.c.ended_at.is_(None)
 )
 _FENCE = (
     sa.update(leases)
@@ -125,7 +118,7 @@ class Histories:
     def want(self, stream: str, *, epoch: int, snapshot: str | None, why: str, run: str) -> History:
         """Write the wish down, in place of one that has not begun; one that has is finished first."""
         with self._database.write() as connection:
-            desired = connection.execute(_LOCKED_DESIRED, {"of_stream": stream}).scalar()
+            desired = desired_of(connection, stream)
             known = _newest(connection, stream)
             if known is not None and known.half_done:
                 return _the_same(known, epoch)
@@ -150,15 +143,9 @@ class Histories:
         """
         key = {"of_stream": wanted.stream, "number": wanted.history}
         with self._database.write() as connection:
-            # The stream's row first, as takeovers do.
-            desired = connection.execute(_LOCKED_DESIRED, {"of_stream": wanted.stream}).scalar()
-            if not self._database.is_sqlite:  # whose transactions wait for each other anyway
-                # An entry that is on its way was allowed by the older history: wait for it.
-                locked = "LOCK TABLE ledger, replicas IN SHARE ROW EXCLUSIVE MODE"
-                connection.exec_driver_sql(locked)
-            lives = connection.execute(_LIVE, {"of_stream": wanted.stream}).first() is not None
+            still = stands_still(self._database, connection, wanted.stream)
             known = _newest(connection, wanted.stream)
-            if lives or desired is DesiredState.RUNNING or known is None:
+            if not still or known is None:
                 return None
             if known.begun or known.history != wanted.history:
                 return 0
@@ -166,6 +153,7 @@ class Histories:
             connection.execute(_KEEP, {**later, "number": known.history})
             connection.execute(_DROP_COPIES, later)
             moved = connection.execute(_DROP_ENTRIES, later).rowcount
+            shorten_gaps(connection, known.stream, known.epoch)
             connection.execute(_FENCE, {"of_stream": known.stream})
             connection.execute(_BEGIN, key)
         return moved

@@ -204,7 +204,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Input that is lost and skipped: the names of `files` by epoch, and how many `rows` they had.
+    """Input that is lost and skipped: by epoch the names of `files`, with how many rows each had.
 
     The ledger went up to `last_entered` then: up to there the output was made with them.
     """
@@ -213,10 +213,18 @@ class Gap:
     gap: int
     first_epoch: int
     last_entered: int
-    files: dict[int, list[str]]
-    rows: int
+    files: dict[int, dict[str, int]]
     run: str
     opened_at: float = 0.0
+
+    @property
+    def rows(self) -> int:
+        """How many rows are given up."""
+        return sum(sum(names.values()) for names in self.files.values())
+
+    def excuses(self, epoch: int) -> bool:
+        """Whether an epoch was put out with more input than can be read now."""
+        return self.first_epoch <= epoch <= self.last_entered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -208,7 +208,6 @@ gaps = sa.Table(
     _needed("first_epoch", sa.BigInteger),
     _needed("last_entered", sa.BigInteger),
     _needed("files", sa.JSON),
-    _needed("rows", sa.BigInteger),
     _needed("run", sa.Text),
     _needed("opened_at", sa.Double),
 )

@@ -42,12 +42,12 @@ class Arrived:
 
 def files_read(taken: Json) -> list[Json]:
     """The files of an epoch but those that are lost and skipped."""
-    return [file for file in taken["files"] if not file.get("skipped")]
+    return [file for file in taken.get("files", ()) if not file.get("skipped")]
 
 
 def records_aside(taken: Json) -> int:
     """How many records of an epoch are set aside."""
-    return sum(len(file.get("aside", ())) for file in taken.get("files", ()))
+    return sum(len(file.get("aside", ())) for file in files_read(taken))
 
 
 @dataclass

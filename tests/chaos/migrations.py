@@ -63,7 +63,8 @@ def _by_hand(stream: LiveStream, protocol: Protocol, step: str) -> str:
     run = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     with run, stream.upon(step, run.kill):
         code = run.wait()
-    return "run" if code < 0 else "nobody"
+    assert code < 0, f"the run had ended with {code} before it was killed"
+    return "run"
 
 
 def _target(stream: LiveStream) -> ReplicaRow | None:

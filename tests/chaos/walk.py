@@ -103,6 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def body(run: ChaosRun) -> None:
         chaos = Chaos(run, wanted.seed)
+        run.report.say(f"seed {wanted.seed}")
         if wanted.changes:
             chaos.walk(wanted.changes)
         for tier in wanted.tiers:

@@ -3,11 +3,12 @@
 import pytest
 
 from ft_policies.errors import PermanentError
-from resources.control.records import EpochProposal
+from resources.control.records import DesiredState, EpochProposal, ReplicaState
 from resources.control.store import ControlStore
-from tests.support.control_builders import a_snapshot, an_entry
+from tests.support.control_builders import an_entry, register
 
 LOST = {1: ["b", "c"], 2: ["d"]}
+ROWS = {1: {"b": 10, "c": 10}, 2: {"d": 10}}
 
 
 def decided(store: ControlStore, *, entered: int) -> None:
@@ -45,7 +46,7 @@ class GapContract:
             (["e"], 10),
         ]
         (gap,) = store.gaps.of("words")
-        assert (gap.first_epoch, gap.last_entered, gap.files, gap.rows) == (1, 1, LOST, 30)
+        assert (gap.first_epoch, gap.last_entered, gap.files, gap.rows) == (1, 1, ROWS, 30)
         assert gap.opened_at > 0.0
 
     def test_said_again_it_changes_nothing(self, store: ControlStore) -> None:
@@ -54,7 +55,7 @@ class GapContract:
         assert store.gaps.open("words", LOST, run="another") == 0
         assert len(store.gaps.of("words")) == 1
         assert store.gaps.open("words", {2: ["d", "e"]}, run="another") == 10
-        assert [gap.files for gap in store.gaps.of("words")] == [LOST, {2: ["e"]}]
+        assert [gap.files for gap in store.gaps.of("words")] == [ROWS, {2: {"e": 10}}]
 
     def test_who_computes_again_with_less_is_not_held_to_what_is_out(
         self, store: ControlStore
@@ -87,21 +88,42 @@ class GapContract:
             store.gaps.close("words", run="r")
         assert "restore words --epoch 0" in str(refused.value.hint)
 
-    def test_a_snapshot_made_without_it_keeps_it_until_a_restore(self, store: ControlStore) -> None:
+    def test_nothing_is_skipped_or_read_again_under_a_live_replica(
+        self, store: ControlStore
+    ) -> None:
         decided(store, entered=2)
+        store.streams.declare("words", {}, "deployed")
+        register(store, "r1")
+        with pytest.raises(PermanentError, match="words runs") as refused:
+            store.gaps.open("words", LOST, run="r")
+        assert "holdfast stop words" in str(refused.value.hint)
+        store.replicas.end("r1", ReplicaState.STOPPED, "asked to")
         store.gaps.open("words", LOST, run="r")
-        later = store.now() + 1
-        store.snapshots.record(a_snapshot("s", 1, created_at=later))
-        with pytest.raises(PermanentError, match="has gone on"):
+        store.streams.desire("words", DesiredState.RUNNING)
+        with pytest.raises(PermanentError, match="words runs"):
             store.gaps.close("words", run="r")
-        wish = store.histories.want("words", epoch=0, snapshot=None, why="found", run="r")
-        assert store.histories.begin(wish) is not None
-        store.gaps.close("words", run="r")
-        assert store.gaps.of("words") == []
+        assert len(store.gaps.of("words")) == 1
 
-    def test_a_fork_has_the_gaps_of_its_past(self, store: ControlStore) -> None:
+    def test_what_a_restore_takes_back_comes_anew_and_is_held_to_that(
+        self, store: ControlStore
+    ) -> None:
         decided(store, entered=4)
         store.gaps.open("words", {1: ["b"]}, run="r")
-        store.gaps.open("words", {2: ["d"]}, run="later")
-        store.forks.copy("words", into="forked", through_epoch=1)
-        assert [gap.run for gap in store.gaps.of("forked")] == ["r"]
+        wish = store.histories.want("words", epoch=1, snapshot=None, why="bad", run="r")
+        assert store.histories.begin(wish) is not None
+        (gap,) = store.gaps.of("words")
+        assert (gap.first_epoch, gap.last_entered) == (1, 1)
+        assert store.ledger.commit(an_entry(2), history=1).first
+        odd = an_entry(2, replica="r2", digest="odd")
+        assert not store.ledger.commit(odd, history=1).agrees
+        with pytest.raises(PermanentError, match="has gone on"):
+            store.gaps.close("words", run="r")
+
+    def test_a_fork_has_the_part_of_the_gaps_that_is_in_its_past(self, store: ControlStore) -> None:
+        decided(store, entered=4)
+        store.gaps.open("words", LOST, run="r")
+        store.gaps.open("words", {2: ["e"]}, run="later")
+        for _ in range(2):
+            store.forks.copy("words", into="forked", through_epoch=1)
+        (gap,) = store.gaps.of("forked")
+        assert (gap.run, gap.files, gap.last_entered) == ("r", {1: ROWS[1]}, 1)

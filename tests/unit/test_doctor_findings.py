@@ -154,7 +154,10 @@ def test_expired_input_is_critical_and_a_live_primary_that_is_past_it_ships() ->
     )
     assert [one.kind for one in found.repairs] == [Mend.SHIP_SNAPSHOT]
     behind = a_well_stream(lost_input=(LOST,), records=records(last_entered=8))
-    assert [one.kind for one in diagnose(behind)[0].repairs] == [Mend.SKIP_INPUT]
+    assert diagnose(behind)[0].repairs == (), "nothing is skipped under its feet"
+    assert "holdfast stop words" in diagnose(behind)[0].evidence
+    some = a_well_stream(lost_input=(LOST, replace(LOST, epoch=11)))
+    assert [one.kind for one in diagnose(some)[0].repairs] == [Mend.SHIP_SNAPSHOT]
 
 
 @pytest.mark.parametrize("guarantee", Guarantee)
@@ -168,8 +171,15 @@ def test_lost_input_can_be_given_up_and_the_loss_is_told_to_the_row(guarantee: G
     assert skip.by_name is (guarantee is not Guarantee.GAP)
 
 
+def test_nothing_is_given_up_while_it_is_not_known_what_is_out() -> None:
+    merged = records(unentered=(replace(a_commit(9), rows=None),))
+    seen = stopped(a_well_stream(lost_input=(LOST,), records=merged))
+    found = {one.kind: one for one in diagnose(seen)}
+    assert found[Kind.SOURCE_EXPIRED].repairs == ()
+
+
 def test_what_was_given_up_is_not_forgotten() -> None:
-    gap = Skipped(run="cli-1", epochs=(4, 5), files=3, rows=150, last_entered=8)
+    gap = Skipped(gap=1, run="cli-1", epochs=(4, 5), files=3, rows=150, last_entered=8)
     (found,) = diagnose(a_well_stream(skipped=(gap,)))
     assert (found.kind, found.severity, found.epochs) == (Kind.INPUT_SKIPPED, Severity.NOTE, (4, 5))
     assert "150 rows in 3 files; the output up to epoch 8 was made with them" in found.evidence

@@ -117,13 +117,13 @@ def test_the_ledger_comes_first_and_the_stream_last() -> None:
     patient = SimulatedPatient(seen)
     assert [type(step) for step in patient.repair(None)] == [
         EnterEpochs,
-        EndPrimary,
         SetAsideSnapshots,
         MarkSnapshots,
         SetAsideLeftovers,
-        BringBack,
         ShipSnapshot,
-    ]
+        EndPrimary,
+        BringBack,
+    ], "and the primary, whose state nobody else can have, ships it before it is ended"
     assert diagnose(patient.seen) == []
 
 

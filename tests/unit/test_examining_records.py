@@ -10,7 +10,7 @@ import pytest
 
 from assets.examination.examining import diagnosed
 from assets.examination.leftovers import DRILL_SECONDS
-from ft_policies.doctor.findings import FindingKind as Kind, Severity
+from ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severity
 from orchestration.playbooks.aside import Aside
 from resources.control.records import EpochProposal, LedgerEntry, ReplicaState
 from resources.control.schema import epochs, ledger, ledger_copies
@@ -200,6 +200,11 @@ def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Pa
         (found,) = diagnosed(world, CLICKS).findings
         assert (found.kind, found.epochs) == (Kind.SOURCE_EXPIRED, (1,))
         assert "1.jsonl is gone from" in found.evidence
+        assert repaired(world) == [], "nothing is given up unasked"
+        assert repaired(world, chosen=RepairKind.SKIP_INPUT) == ["SkipInput"]
+        assert kinds(world) == [Kind.INPUT_SKIPPED]
+        Aside(world, CLICKS, RUN).undo()
+        assert kinds(world) == [Kind.SOURCE_EXPIRED]
         checkpoint.commit(2)
         world.vault(CLICKS).ship(
             checkpoint.root,

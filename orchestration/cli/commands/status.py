@@ -105,7 +105,9 @@ def _remarks(facts: "StreamFacts") -> list[str]:
         found.append(f"{name} [yellow]{half}: {again}[/yellow]")
     if facts.not_rolled_out:
         differs = f"its file says otherwise of {', '.join(facts.not_rolled_out)}"
-        found.append(f"{name} {differs}: `holdfast migrate {escape(facts.stream)}` brings it")
+        found.append(
+            f"{name} {differs}: `holdfast migrate {escape(facts.stream)}` brings it, or says why not"
+        )
     if not facts.tier_held:
         found.append(f"{name} [yellow]{facts.tier} is wanted, {escape(facts.tier_reason)}[/yellow]")
     return found if facts.change is None else [*found, f"{name} {change_line(facts.change)}"]

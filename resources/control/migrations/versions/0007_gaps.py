@@ -16,7 +16,6 @@ def upgrade() -> None:
         sa.Column("first_epoch", sa.BigInteger, nullable=False),
         sa.Column("last_entered", sa.BigInteger, nullable=False),
         sa.Column("files", sa.JSON, nullable=False),
-        sa.Column("rows", sa.BigInteger, nullable=False),
         sa.Column("run", sa.Text, nullable=False),
         sa.Column("opened_at", sa.Double, nullable=False),
     )
