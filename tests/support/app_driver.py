@@ -7,7 +7,6 @@ arrived is out; with `--for-ever` it waits for more, with `--again` it computes 
 import argparse
 import sys
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -21,6 +20,7 @@ DATA = "data"
 
 
 def main() -> int:
+    """Start all queries, and look after them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", type=Path)
     parser.add_argument("replica")
@@ -31,36 +31,38 @@ def main() -> int:
     with ExitStack() as opened:
         running = []
         for query in queries():
-            project, folder = given.root / query.stream, given.root / DATA / query.app
-            if not project.exists():
-                continue
-            run = opened.enter_context(app_run(query, project, folder))
+            project = given.root / query.stream
+            if not project.is_dir():
+                continue  # not under test
+            run = opened.enter_context(app_run(query, project, given.root / DATA / query.app))
             spec = ReplicaSpec.load(run.world.project.home / "replicas" / given.replica)
-            running.append((run, run.start(spark, spec)))
-        is_done = _again(running) if given.again else lambda: all(run.is_done for run, _ in running)
-        while given.for_ever or not is_done():
-            for _, query in running:
-                if (failure := query.exception()) is not None:
-                    raise failure
-            time.sleep(0.2)
-        for _, query in running:
-            query.stop()
+            started = run.start(spark, spec)
+            if given.again:
+                _compute_again(run, started)
+            else:
+                running.append((run, started))
+        while given.for_ever or not all(run.is_done for run, _ in running):
+            for _, started in running:
+                _demand_well(started)
+            time.sleep(0.1)
+        for _, started in running:
+            started.stop()
     return 0
 
 
-def _again(running: list[tuple[AppRun, StreamingQuery]]) -> Callable[[], bool]:
-    """Whether each query has come as far as its stream had when it began."""
-    last = [run.world.store.ledger.last(run.query.stream) for run, _ in running]
-    goals = [-1 if entry is None else entry.epoch for entry in last]
+def _compute_again(run: AppRun, query: StreamingQuery) -> None:
+    """Let it come as far as its stream has."""
+    last = run.world.store.ledger.last(run.query.stream)
+    assert last is not None
+    while query.lastProgress is None or query.lastProgress["batchId"] < last.epoch:
+        _demand_well(query)
+        time.sleep(0.1)
+    query.stop()
 
-    def is_done() -> bool:
-        told = [query.lastProgress for _, query in running]
-        return all(
-            one is not None and one["batchId"] >= goal
-            for one, goal in zip(told, goals, strict=True)
-        )
 
-    return is_done
+def _demand_well(query: StreamingQuery) -> None:
+    if (failure := query.exception()) is not None:
+        raise failure
 
 
 if __name__ == "__main__":
