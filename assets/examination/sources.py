@@ -31,7 +31,9 @@ def examine_source(
         )
     reader = FilesSource(source, pa.schema([]), files, root, set)
     return tuple(
-        LostInput(epoch=epoch.epoch, rows=file["rows"], file=file["name"], reason=reason)
+        LostInput(
+            epoch=epoch.epoch, rows=file.get("rows", epoch.rows), file=file["name"], reason=reason
+        )
         for epoch in world.store.epochs.between(declared.name, first, last)
         for file in files_read(epoch.input)
         if (reason := reader.fault(file)) is not None

@@ -145,17 +145,19 @@ def _insert(connection: sa.Connection, gap: Gap) -> None:
 def _mark(
     connection: sa.Connection, stream: str, epoch: int, names: Sequence[str], *, skipped: bool
 ) -> dict[str, int]:
-    """Mark files of an epoch that are not marked so yet; the rows of each."""
+    """Mark files of an epoch that are not marked so yet; the rows of each.
+
+    An old epoch log does not have the rows of single files: the first that is lost counts for its epoch.
+    """
     key = {"of_stream": stream, "number": epoch}
     row = connection.execute(_INPUT, key).one()
-    turned: dict[str, int] = {}
+    rows, turned = row.rows, dict[str, int]()
     for file in row.input["files"]:
         if file["name"] in names and file.get("skipped", False) != skipped:
-            file["skipped"], turned[file["name"]] = skipped, file["rows"]
-    rows = sum(turned.values())
-    change = {"new_input": row.input, "new_rows": row.rows - rows if skipped else row.rows + rows}
+            lost = turned[file["name"]] = file.setdefault("rows", rows)
+            file["skipped"], rows = skipped, rows - lost if skipped else rows + lost
     if turned:
-        connection.execute(_CHANGE, {**key, **change})
+        connection.execute(_CHANGE, {**key, "new_input": row.input, "new_rows": rows})
     return turned
 
 

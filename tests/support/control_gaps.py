@@ -1,11 +1,13 @@
 """The contract of gaps: each row is accounted for, and nobody is held to what cannot be computed again."""
 
+from dataclasses import replace
+
 import pytest
 
 from ft_policies.errors import PermanentError
 from resources.control.records import DesiredState, EpochProposal, ReplicaState
 from resources.control.store import ControlStore
-from tests.support.control_builders import an_entry, register
+from tests.support.control_builders import a_proposal, an_entry, register
 
 LOST = {1: ["b", "c"], 2: ["d"]}
 ROWS = {1: {"b": 10, "c": 10}, 2: {"d": 10}}
@@ -127,3 +129,13 @@ class GapContract:
             store.forks.copy("words", into="forked", through_epoch=1)
         (gap,) = store.gaps.of("forked")
         assert (gap.run, gap.files, gap.last_entered) == ("r", {1: ROWS[1]}, 1)
+
+    def test_an_old_log_that_has_no_rows_by_file_counts_the_epoch(
+        self, store: ControlStore
+    ) -> None:
+        files = [{"name": name} for name in "xy"]
+        store.epochs.propose(replace(a_proposal(0), input={"files": files}, rows=25))
+        assert store.gaps.open("words", {0: ["x", "y"]}, run="r") == 25
+        assert read_of(store, 0) == ([], 0)
+        store.gaps.close("words", run="r")
+        assert read_of(store, 0) == (["x", "y"], 25)
