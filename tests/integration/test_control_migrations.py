@@ -118,7 +118,7 @@ def test_a_store_of_the_first_schema_keeps_its_rows(database: Database) -> None:
         [change] = store.tiers.history("words")
         assert store.streams.declare("words", {"kept": True}, "deployed") == row
     [change_row] = after.pop("tier_changes")
-    for table in ("decisions", "histories", "ledger_superseded", "rollouts"):
+    for table in ("decisions", "gaps", "histories", "ledger_superseded", "rollouts"):
         assert after.pop(table) == []
     stream, replica = after["streams"][0], after["replicas"][0]
     assert stream.pop("rollout") == replica.pop("rollout") == 0

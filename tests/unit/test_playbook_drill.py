@@ -19,6 +19,7 @@ from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
 from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorld, a_wanted_stream, simulated_worlds
 from tests.support.control_builders import a_snapshot
 from tests.support.playbooks import recovered
+from tests.support.standbys import until
 
 STANDBY = {"tier": "active_standby"}
 
@@ -91,7 +92,7 @@ def test_a_paused_primary_is_let_go_and_leaves(
         process = psutil.Process(struck.pid)
         steps = drilled(drivers, blow=Blow.PAUSE).steps()
         assert next(steps).name == "Strike"
-        assert process.status() == psutil.STATUS_STOPPED
+        until(lambda: process.status() == psutil.STATUS_STOPPED)
         assert [one.name for one in steps] == ["Recover", "Release", "Report"]
         assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
