@@ -17,6 +17,7 @@ def log_of(stream: LiveStream) -> str:
     return (Path(stream.primary().folder) / "replica.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_locked_control_store_delays_a_stream_and_costs_nothing(tmp_path: Path) -> None:
     with a_live_stream(tmp_path) as stream:
         stream.start()
