@@ -20,6 +20,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from apps import plain_reading
 from apps.catalogue import Query
+from apps.flaws import Flaws
+from apps.generate import generate
 from apps.plain_reading import PlainFile
 from assets.tables import table_at
 from orchestration.proof import Proof, prove
@@ -35,6 +37,7 @@ from streaming.spec import ReplicaSpec
 from streaming.world import World, open_world
 
 HDFS_BACKED = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+DATA = "data"
 PATIENCE_SECONDS = 300.0
 LOOK_SECONDS = 0.05
 _READ: dict[tuple[str, Path], PlainFile] = {}
@@ -141,6 +144,19 @@ def declare(query: Query, root: Path, folder: Path, *, epoch_rows: int) -> None:
     streams = root / "configs" / "streams"
     streams.mkdir(parents=True)
     (streams / f"{query.stream}.yaml").write_text(yaml.safe_dump(declaration))
+
+
+@contextmanager
+def generated_run(
+    query: Query, root: Path, *, events: int, files: int, seed: int
+) -> Iterator[AppRun]:
+    """A query on flawed events, an epoch a file; all queries of an application share the files."""
+    folder, per_file = root / DATA / query.app, events // files
+    if not folder.exists():
+        generate(query.app, folder, events=events, seed=seed, per_file=per_file, flaws=Flaws())
+    declare(query, root / query.stream, folder, epoch_rows=per_file)
+    with app_run(query, root / query.stream, folder) as run:
+        yield run
 
 
 @contextmanager

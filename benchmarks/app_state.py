@@ -15,9 +15,7 @@ import pandas as pd
 from pyspark.sql import SparkSession, functions as sf
 
 from apps.catalogue import Query, queries
-from apps.flaws import Flaws
-from apps.generate import generate
-from benchmarks.app_run import app_run, app_session, checkpoint_of, declare
+from benchmarks.app_run import app_session, checkpoint_of, generated_run
 from benchmarks.app_state_plot import draw
 from benchmarks.harness import Benchmark
 from streaming.spec import ReplicaSpec
@@ -47,11 +45,7 @@ NOTES = (
 
 def measure(query: Query, spark: SparkSession, root: Path) -> list[int]:
     """The state after each epoch of a run to the end."""
-    folder, per_file = root / f"data-{query.app}", EVENTS // EPOCHS
-    if not folder.exists():
-        generate(query.app, folder, events=EVENTS, seed=SEED, per_file=per_file, flaws=Flaws())
-    declare(query, root / query.stream, folder, epoch_rows=per_file)
-    with app_run(query, root / query.stream, folder) as run:
+    with generated_run(query, root, events=EVENTS, files=EPOCHS, seed=SEED) as run:
         spec = run.replica("one")
         run.finish(run.start(spark, spec))
     curve = [_state(spark, spec, epoch) for epoch in range(EPOCHS)]

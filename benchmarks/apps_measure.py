@@ -13,9 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from apps.catalogue import Query, queries
-from apps.flaws import Flaws
-from apps.generate import generate
-from benchmarks.app_run import AppRun, app_run, app_session, checkpoint_of, declare
+from benchmarks.app_run import AppRun, app_session, checkpoint_of, generated_run
 from resources.vault.cut import cut
 from streaming.checkpoint import last_committed
 from streaming.spec import ReplicaSpec
@@ -28,13 +26,7 @@ def measure(
     query: Query, spark: SparkSession, root: Path, events: int, epochs: int, *, prove: bool
 ) -> dict[str, Any]:
     """Run it to the end: events a second after the warm-up and, to `prove` it, what the oracle says."""
-    folder = root / f"data-{query.app}"
-    if not folder.exists():
-        generate(
-            query.app, folder, events=events, seed=SEED, per_file=events // epochs, flaws=Flaws()
-        )
-    declare(query, root / query.stream, folder, epoch_rows=events // epochs)
-    with app_run(query, root / query.stream, folder) as run:
+    with generated_run(query, root, events=events, files=epochs, seed=SEED) as run:
         spec = run.replica("one")
         run.finish(run.start(spark, spec))
         paced = {"query": query.stream, "events_per_second": _pace(run)}

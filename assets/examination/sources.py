@@ -17,17 +17,18 @@ def examine_source(
 ) -> tuple[LostInput, ...]:
     """The files of these epochs that are gone or changed; a source that computes has everything.
 
-    A folder that is not there is no loss yet: it may not be mounted.
+    A local folder that is not there is no loss yet: it may not be mounted.
     """
     source = declared.source
     if not isinstance(source, FilesDeclaration) or first > last:
         return ()
     connect = connector(world.project.deployment.object_store, world.project.home)
     files, root = filesystem(source.path, connect)
-    if files.get_file_info(root).type is fs.FileType.NotFound:
+    local = isinstance(files, fs.LocalFileSystem)
+    if local and files.get_file_info(root).type is fs.FileType.NotFound:
         raise TransientError(
             f"the folder {source.path} is not there, so nobody can say what is lost",
-            hint="mount it, or bring it back",
+            hint="mount it; if it is gone for good, make an empty one",
         )
     reader = FilesSource(source, pa.schema([]), files, root, set)
     return tuple(

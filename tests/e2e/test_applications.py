@@ -15,18 +15,15 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-from apps.catalogue import Query, queries
-from apps.flaws import Flaws
-from apps.generate import generate
+from apps.catalogue import queries
 from assets.expectations import validate
 from assets.tables import open_table
-from benchmarks.app_run import AppRun, app_run, checkpoint_of, declare
+from benchmarks.app_run import DATA, AppRun, checkpoint_of, generated_run
 from resources.control.schema import ledger_copies
 from resources.vault.vault import SnapshotVault
 from streaming.references import load
 from streaming.spec import ReplicaSpec
 from tests.fakes.object_store import InMemoryObjectStore
-from tests.support.app_driver import DATA
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -49,7 +46,8 @@ def runs(
     tested = {item.callspec.params["stream"] for item in here if isinstance(item, pytest.Function)}
     with ExitStack() as opened:
         chosen = [query for query in queries() if query.stream in tested]
-        all_of_them = [opened.enter_context(a_run(query, root)) for query in chosen]
+        made = {"events": EVENTS, "files": FILES, "seed": 5}
+        all_of_them = [opened.enter_context(generated_run(one, root, **made)) for one in chosen]
         held_back = [hold_back(folder) for folder in (root / DATA).iterdir()]
         killed = [(run, run.replica("one")) for run in all_of_them]
         with driver(root, "one", "--for-ever") as first:
@@ -75,16 +73,6 @@ def again(runs: dict[str, AppRun]) -> dict[str, AppRun]:
         until(lambda: third.poll() is not None, None)
         assert third.returncode == 0
     return runs
-
-
-@contextmanager
-def a_run(query: Query, root: Path) -> Iterator[AppRun]:
-    folder, per_file = root / DATA / query.app, EVENTS // FILES
-    if not folder.exists():
-        generate(query.app, folder, events=EVENTS, seed=5, per_file=per_file, flaws=Flaws())
-    declare(query, root / query.stream, folder, epoch_rows=per_file)
-    with app_run(query, root / query.stream, folder) as run:
-        yield run
 
 
 def hold_back(folder: Path) -> Sequence[Path]:

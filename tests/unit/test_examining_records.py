@@ -11,6 +11,7 @@ import pytest
 from assets.examination.examining import diagnosed
 from assets.examination.leftovers import DRILL_SECONDS
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severity
+from ft_policies.errors import TransientError
 from orchestration.playbooks.aside import Aside
 from resources.control.records import EpochProposal, LedgerEntry, ReplicaState
 from resources.control.schema import epochs, ledger, ledger_copies
@@ -205,6 +206,10 @@ def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Pa
         assert kinds(world) == [Kind.INPUT_SKIPPED]
         Aside(world, CLICKS, RUN).undo()
         assert kinds(world) == [Kind.SOURCE_EXPIRED]
+        away = folder.rename(tmp_path / "not mounted")
+        with pytest.raises(TransientError, match="nobody can say what is lost"):
+            kinds(world)
+        away.rename(folder)
         checkpoint.commit(2)
         world.vault(CLICKS).ship(
             checkpoint.root,
