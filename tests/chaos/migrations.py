@@ -1,6 +1,6 @@
-"""Chaos: migrations by every protocol, with source, target or run killed -9 at each step of them.
+"""Chaos: migrations by every protocol, with source, target, run or Dagster killed -9 at each step of them.
 
-    python -m tests.chaos.migrations --minutes 60 --tiers passive_replication --protocols replay
+    python -m tests.chaos.migrations --tiers passive_replication --protocols replay --victims run dagster
 
 One live stream for each tier goes through all of them and is proved at its end. A migration whose target
 was killed may be rolled back or be finished; either way all replicas run by one declaration, and the tier is held.
@@ -12,41 +12,39 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 from ft_policies.errors import HoldfastError
 from ft_policies.migration import Protocol
 from ft_policies.tiers import Tier
+from orchestration.jobs import MigrateConfig, migrate_stream
 from orchestration.playbooks.migrate import Wish, migration_plan
 from resources.control.records import ReplicaRow
 from tests.chaos.blows import alive
 from tests.chaos.report import Trial
 from tests.chaos.running import ChaosRun, carry_out, parser
+from tests.support.live_dagster import LiveDagster, a_live_dagster
 from tests.support.live_stream import DECLARATION, NAME, LiveStream
 
-WHOM = ("source", "target", "run")
+VICTIMS = ("source", "target", "run", "dagster")
 TIERS = (Tier.PASSIVE_REPLICATION, Tier.PASSIVE_STANDBY_HOT)
 LEAST_MEGABYTES = 1024
+FINISH_SECONDS = 300.0
 
 
-def migrate_and_strike(stream: LiveStream, protocol: Protocol, step: str, whom: str) -> str:
-    """Migrate, kill somebody in a step, have it finished as the sensor would; how it ended."""
-    source, store = stream.primary(), stream.world.store
-    struck = "nobody"
-
-    def kill(row: ReplicaRow | None) -> None:
-        nonlocal struck
-        if row is not None and alive(row):
-            stream.hit(row)
-            struck = whom
-
-    if whom == "run":
-        struck = _by_hand(stream, protocol, step)
-    else:
-        act = (lambda: kill(source)) if whom == "source" else (lambda: kill(_target(stream)))
-        with stream.upon(step, act), suppress(HoldfastError):
-            list(stream.migrate(Wish(protocol=protocol)))
-    _finish(stream)
+def migrate_and_strike(
+    stream: LiveStream, dagster: LiveDagster, protocol: Protocol, step: str, whom: str
+) -> str:
+    """Migrate, kill somebody in a step, see it finished; how it ended."""
+    match whom:
+        case "run":
+            struck = _kill_run(stream, protocol, step)
+        case "dagster":
+            struck = _kill_dagster(stream, dagster, protocol, step)
+        case _:
+            struck = _kill_replica(stream, protocol, step, whom)
+    store = stream.world.store
     newest, row = store.rollouts.history(NAME)[-1], store.streams.get(NAME)
     assert row is not None
     assert {one.rollout for one in store.replicas.of(NAME)} == {row.rollout}
@@ -56,15 +54,43 @@ def migrate_and_strike(stream: LiveStream, protocol: Protocol, step: str, whom: 
     return f"{struck} killed, {'done' if newest.done else 'rolled back'}"
 
 
-def _by_hand(stream: LiveStream, protocol: Protocol, step: str) -> str:
-    """The playbook in a process of its own, as people and Dagster run it."""
+def _kill_replica(stream: LiveStream, protocol: Protocol, step: str, whom: str) -> str:
+    source, struck = stream.primary(), "nobody"
+
+    def kill() -> None:
+        nonlocal struck
+        row = source if whom == "source" else _target(stream)
+        if row is not None and alive(row):
+            stream.hit(row)
+            struck = whom
+
+    with stream.upon(step, kill), suppress(HoldfastError):
+        list(stream.migrate(Wish(protocol=protocol)))
+    _finish(stream)
+    return struck
+
+
+def _kill_run(stream: LiveStream, protocol: Protocol, step: str) -> str:
+    """The playbook in a process of its own, as people run it."""
     holdfast = Path(sys.executable).with_name("holdfast")
     command = [holdfast, "--project", stream.root, "migrate", NAME, "--protocol", protocol]
     run = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     with run, stream.upon(step, run.kill):
         code = run.wait()
     assert code < 0, f"the run had ended with {code} before it was killed"
+    _finish(stream)
     return "run"
+
+
+def _kill_dagster(stream: LiveStream, dagster: LiveDagster, protocol: Protocol, step: str) -> str:
+    """All of it, with the run; when it is back its sensor has the migration finished, and nobody helps."""
+    dagster.ensure()
+    with stream.upon(step, dagster.kill):
+        dagster.ask(migrate_stream, "migrate", MigrateConfig(stream=NAME, protocol=protocol))
+        stream.wait(dagster.is_gone, f"{step} in which Dagster is killed", FINISH_SECONDS)
+    dagster.ensure()
+    stream.wait(lambda: _is_finished(stream), "end of the migration by Dagster", FINISH_SECONDS)
+    return "dagster"
 
 
 def _target(stream: LiveStream) -> ReplicaRow | None:
@@ -73,16 +99,20 @@ def _target(stream: LiveStream) -> ReplicaRow | None:
     return next((one for one in live if rollout and one.rollout == rollout.rollout), None)
 
 
-def _finish(stream: LiveStream, seconds: float = 240.0) -> None:
+def _is_finished(stream: LiveStream) -> bool:
+    return stream.world.store.rollouts.open(NAME) is None and stream.holds(stream.look().tier)
+
+
+def _finish(stream: LiveStream) -> None:
     """What the recovery sensor does until all is well."""
-    tier, deadline = stream.look().tier, time.monotonic() + seconds
-    while stream.world.store.rollouts.open(NAME) is not None or not stream.holds(tier):
+    deadline = time.monotonic() + FINISH_SECONDS
+    while not _is_finished(stream):
         assert time.monotonic() < deadline, stream.story()
         with suppress(HoldfastError):
             stream.recover()
 
 
-def in_tier(run: ChaosRun, tier: Tier, protocols: Sequence[Protocol]) -> None:
+def in_tier(run: ChaosRun, tier: Tier, protocols: Sequence[Protocol], victims: set[str]) -> None:
     """All protocols, steps and victims on one stream."""
     memory = LEAST_MEGABYTES
 
@@ -93,14 +123,15 @@ def in_tier(run: ChaosRun, tier: Tier, protocols: Sequence[Protocol]) -> None:
         stream.declare(resources=resources)
 
     def body(stream: LiveStream) -> None:
-        for protocol in protocols:
-            another_declaration(stream)
-            plan = migration_plan(stream.world, NAME, Wish(protocol=protocol))
-            for step in dict.fromkeys(type(one).__name__ for one in plan):
-                for whom in WHOM:
+        with a_live_dagster(stream.world.project) as dagster:
+            # Dagster comes last: it is started for those who are killed with it.
+            for whom, protocol in product(filter(victims.__contains__, VICTIMS), protocols):
+                another_declaration(stream)
+                plan = migration_plan(stream.world, NAME, Wish(protocol=protocol))
+                for step in dict.fromkeys(type(one).__name__ for one in plan):
                     run.demand_time(tier)
                     another_declaration(stream)
-                    ended = migrate_and_strike(stream, protocol, step, whom)
+                    ended = migrate_and_strike(stream, dagster, protocol, step, whom)
                     run.report.note(Trial(part=tier, what=f"{protocol} {step}: {ended}"))
 
     run.on_a_stream(tier, tier, body)
@@ -112,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def body(run: ChaosRun) -> None:
         for tier in wanted.tiers:
-            in_tier(run, tier, wanted.protocols)
+            in_tier(run, tier, wanted.protocols, set(wanted.victims))
 
     return carry_out(wanted, body)
 
@@ -121,6 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     options = parser("tests.chaos.migrations", __doc__)
     options.add_argument("--tiers", type=Tier, nargs="*", default=list(TIERS))
     options.add_argument("--protocols", type=Protocol, nargs="*", default=list(Protocol))
+    options.add_argument("--victims", choices=VICTIMS, nargs="*", default=list(VICTIMS))
     return options
 
 

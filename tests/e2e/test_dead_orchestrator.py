@@ -3,30 +3,21 @@
 Then, with a secondary: it takes over, and Dagster restores the redundancy.
 """
 
-import os
 import signal
 from pathlib import Path
 
 import dagster as dg
-import psutil
 import pytest
 
 from ft_policies.tiers import Tier
 from orchestration.reporting import INCIDENT_TAG
-from orchestration.services.dagster_server import DagsterServer
 from resources.control.records import Incident
 from resources.embedded_s3 import EmbeddedS3
-from resources.ports import free_port
 from streaming.recovery_incidents import RECOVERY
+from tests.support.live_dagster import a_live_dagster
 from tests.support.live_stream import NAME, TIERED, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
-
-
-def kill_all(server: DagsterServer) -> None:
-    for pid in server.processes():
-        if psutil.pid_exists(pid):
-            os.kill(pid, signal.SIGKILL)
 
 
 def recoveries(stream: LiveStream) -> list[Incident]:
@@ -66,12 +57,11 @@ def test_a_stream_outlives_dagster_and_is_recovered_once_when_dagster_is_back(
 ) -> None:
     with a_live_stream(tmp_path, **TIERED) as stream:
         store = stream.world.store
-        server = DagsterServer(stream.world.project)
-        try:
+        with a_live_dagster(stream.world.project) as dagster:
             stream.start()
-            server.ensure(port=free_port())
+            dagster.ensure()
             survivor = stream.primary()
-            kill_all(server)
+            dagster.kill()
             stream.await_epoch(stream.epoch() + 5)
             assert stream.primary().id == survivor.id
 
@@ -82,7 +72,7 @@ def test_a_stream_outlives_dagster_and_is_recovered_once_when_dagster_is_back(
             stream.await_failure()
             fell_at = stream.epoch()
 
-            server.ensure(port=free_port())
+            dagster.ensure()
             stream.await_epoch(fell_at + 5, seconds=240)
             stream.wait(lambda: not store.incidents.of(NAME), "closed incident", seconds=120)
             [incident] = recoveries(stream)
@@ -93,9 +83,7 @@ def test_a_stream_outlives_dagster_and_is_recovered_once_when_dagster_is_back(
             assert "deployed held again after" in failover.outcome
             assert "LaunchSecondary" in failover.outcome
             assert runs_for(stream, failover) == 1
-        finally:
-            server.stop()
         stream.stop()
         proof = stream.prove()
         assert proof.holds, proof
-        assert not server.processes()
+        assert dagster.is_gone()
