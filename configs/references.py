@@ -26,7 +26,10 @@ def check_references(root: Path, document: Document, stream: StreamDeclaration) 
         named.append((("sink", "function"), stream.sink.function))
     if isinstance(stream.source, FilesSource) and stream.source.dead_letters is not None:
         named.append((("source", "dead_letters", "rules"), stream.source.dead_letters.rules))
-    with _importing_from(root):
+    code = root if stream.code is None else root / Path(stream.code).expanduser()
+    if not code.is_dir():
+        return [document.problem(("code",), "there is no such folder", value=stream.code)]
+    with _importing_from(root, code):
         return [
             document.problem(loc, fault, value=reference)
             for loc, reference in named
@@ -52,11 +55,15 @@ def _fault(reference: str) -> str | None:
 
 
 @contextmanager
-def _importing_from(root: Path) -> Iterator[None]:
-    before = sys.path[:]
-    sys.path.insert(0, str(root))
+def _importing_from(root: Path, code: Path) -> Iterator[None]:
+    """As a driver of the stream would; modules of its own code are forgotten, for the next may have others."""
+    before, known = sys.path[:], set(sys.modules)
+    sys.path[:0] = [str(code), str(root)]
     importlib.invalidate_caches()
     try:
         yield
     finally:
         sys.path[:] = before
+        for name in (sys.modules.keys() - known) if code != root else ():
+            if str(getattr(sys.modules[name], "__file__", "")).startswith(str(code)):
+                del sys.modules[name]

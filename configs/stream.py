@@ -213,6 +213,7 @@ class StreamDeclaration(Section):
 
     name: Name
     app: Reference
+    code: Text | None = None
     params: dict[str, JsonValue] = Field(default_factory=dict)
     source: Annotated[Source, Field(discriminator="kind")]
     sink: Annotated[Sink, Field(discriminator="kind")] = DeltaSink()

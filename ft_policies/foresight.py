@@ -48,9 +48,8 @@ def _after(seen: Observed, step: Step) -> Observed | None:
         case Fence():
             return replace(seen, verdict=Verdict(Health.MISSING, step.reason), primary=None)
         case Launch():
-            legacy = seen.migration is not None and seen.migration.protocol is Protocol.LEGACY
-            launched = replace(seen, verdict=Verdict(Health.STARTING, ""), primary=NEW_PRIMARY)
-            return replace(launched, primary_rollout=seen.rollout) if legacy else launched
+            starting = replace(seen, verdict=Verdict(Health.STARTING, ""), primary=NEW_PRIMARY)
+            return replace(starting, primary_rollout=_rollout_of_new_primary(seen))
         case AwaitTakeover():
             rollout = 0 if seen.secondary is None else seen.secondary.rollout
             replays = replace(seen, verdict=Verdict(Health.REPLAYING, ""), primary_rollout=rollout)
@@ -69,11 +68,22 @@ def _migrated(
     match step:
         case StopPrimary() | HandOver():
             return replace(seen, verdict=Verdict(Health.MISSING, ""), primary=None)
-        case FinishMigration() | RollBack():
+        case FinishMigration():
             return replace(seen, migration=None)
+        case RollBack():
+            before = seen.rollout if seen.migration is None else seen.migration.before
+            return replace(seen, migration=None, rollout=before)
         case AwaitTarget():
             migration = seen.migration
             return replace(seen, migration=migration and replace(migration, level=True))
+
+
+def _rollout_of_new_primary(seen: Observed) -> int:
+    """While the stream migrates only `legacy` launches its target as the primary."""
+    migration = seen.migration
+    if migration is None or migration.protocol is Protocol.LEGACY:
+        return seen.rollout
+    return migration.before
 
 
 def _secondary_after(seen: Observed, step: Step) -> SecondaryLook | None:

@@ -36,17 +36,18 @@ READY: Mapping[Protocol, Switches] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    """A rollout that is under way, as one look shows it."""
+    """A rollout that is under way, as one look shows it; `before` is the one that it replaces."""
 
     rollout: int
     protocol: Protocol
+    before: int = 0
     level: bool = False
-    """Whether the target has computed about all that was committed."""
+    """Whether the target has computed about all that was committed, and the same."""
     overdue: bool = False
     differs: str | None = None
     """What the target has computed otherwise than the primary, where it should not."""
     failed: str | None = None
-    """Why a target that had become the primary ended."""
+    """Why there is no use in another target."""
 
     @property
     def fault(self) -> str | None:

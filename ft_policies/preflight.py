@@ -9,7 +9,7 @@ FIXED = {
     "sink": "the output is in this sink: make a new stream for another one",
     "output_mode": "the state was built for this output mode: make a new stream for another one",
 }
-TRIED = ("app", "params")
+TRIED = ("app", "code", "params")
 
 
 @dataclass(frozen=True, slots=True)

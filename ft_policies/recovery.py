@@ -199,7 +199,7 @@ def _recover(seen: Observed) -> Step | None:
         case Health.DEAD | Health.SILENT | Health.DISPUTED | Health.STUCK:
             return Fence(_named(seen), seen.token, seen.verdict.reason)
         case Health.STARTING | Health.REPLAYING | Health.WAITING:
-            return AwaitLevel(_named(seen))
+            return _undo_rollout(seen) or AwaitLevel(_named(seen))
         case Health.STOPPING:
             return AwaitEnd(_named(seen))
 
@@ -245,7 +245,7 @@ def _migrate(seen: Observed, migration: Migration) -> Step | None:
     health, fault = seen.verdict.health, migration.fault
     is_target = seen.primary is not None and seen.primary_rollout == migration.rollout
     if health is Health.HEALTHY:
-        if is_target:
+        if is_target and migration.differs is None:
             return FinishMigration(migration.rollout)
         return _towards_target(seen, migration) if fault is None else _roll_back(migration, fault)
     waits = health in (Health.STARTING, Health.REPLAYING, Health.WAITING)
@@ -256,14 +256,14 @@ def _migrate(seen: Observed, migration: Migration) -> Step | None:
 
 def _towards_target(seen: Observed, migration: Migration) -> Step:
     """Bring the target to where the lease can be handed over, and hand it over."""
-    secondary, failures = seen.secondary, seen.secondary_failures_in_a_row
+    secondary = seen.secondary
     if migration.protocol is Protocol.LEGACY:
         return StopPrimary(_named(seen)) if secondary is None else _see_off(secondary)
-    if failures >= FAILURES_BEFORE_GIVING_UP:
-        return _roll_back(migration, f"the target failed: {seen.last_secondary_failure}")
+    if secondary is None:
+        return LaunchSecondary()
     step = _secondary_step(seen)
-    if step is not None or secondary is None:
-        return step or LaunchSecondary()
+    if step is not None:
+        return step
     behind = migration.protocol is Protocol.INTERRUPTION_FREE and not migration.level
     if behind or secondary.paused:
         return AwaitTarget(secondary.id)

@@ -16,7 +16,7 @@ from orchestration.playbooks.leaving import LEAVE_SECONDS
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import patience_seconds
 from orchestration.sightings import as_it_is, detail_of, detection_seconds, key_of, left_over
-from resources.control.records import Incident, Phase, Sample
+from resources.control.records import Incident, Phase, ReplicaState, Sample
 from streaming.observing import StreamSeen, observe
 from streaming.recovery_incidents import (
     RECOVERY,
@@ -31,6 +31,7 @@ from streaming.world import World
 
 BUCKET_SECONDS = 60.0
 BETWEEN_STEPS_SECONDS = 5.0
+HAND_OVER_SECONDS = 10.0  # the old primary's process ends before its target is launched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +117,7 @@ def calls_for_recovery(world: World, seen: StreamSeen) -> bool:
     if not seen.wanted:
         return left_over(seen) is not None and not _is_being_stopped(world, seen)
     if seen.verdict.health.failed:
-        return not _is_being_started(world, seen)
+        return not (_is_being_started(world, seen) or _is_being_handed_over(seen))
     return _has_lost_its_tier(seen) and not _is_being_changed(world, seen)
 
 
@@ -166,6 +167,15 @@ def _is_being_started(world: World, seen: StreamSeen) -> bool:
     ended_at = None if last is None or last.desired == OFF else last.ended_at
     failed = ended_at is not None and ended_at >= asked_at
     return not failed and seen.at - asked_at < LAUNCH_SECONDS
+
+
+def _is_being_handed_over(seen: StreamSeen) -> bool:
+    """Whether a migration has just let the primary go, and brings its target next."""
+    last = seen.last_primary
+    if seen.migration is None or seen.verdict.health is not Health.MISSING or last is None:
+        return False
+    let_go = last.state in (ReplicaState.HANDED_OVER, ReplicaState.STOPPED)
+    return let_go and seen.at - (last.ended_at or 0.0) < HAND_OVER_SECONDS
 
 
 def _open(world: World, seen: StreamSeen, *, since: float) -> Incident | None:

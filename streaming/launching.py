@@ -137,7 +137,7 @@ def _start(
         # The row is there: a restore that begins after it waits for this replica to end.
         history = store.histories.current(row.stream)
         spec_of(project, stream, row.slot, row.id, folder, history=history).save()
-        started = _started(project, folder)
+        started = _started(project, stream, folder)
     except OSError as error:
         store.replicas.end(row.id, ReplicaState.DEAD, f"could not be started: {error}")
         raise TransientError(
@@ -147,13 +147,20 @@ def _start(
     store.replicas.launched(row.id, pid=started.pid, pid_started_at=started.started_at)
 
 
-def _started(project: Project, folder: Path) -> Launched:
+def _started(project: Project, stream: StreamDeclaration, folder: Path) -> Launched:
     return launch(
         [sys.executable, "-m", "streaming.replica", "--folder", str(folder)],
         folder=project.root,
         output=folder / "driver.out",
-        environment={"PYTHONPATH": _python_path(project.root)},
+        environment=driver_environment(project, stream),
     )
+
+
+def driver_environment(project: Project, stream: StreamDeclaration) -> dict[str, str]:
+    """What a driver of the stream finds: its own code first, then the project's."""
+    own = [] if stream.code is None else [project.locate(stream.code)]
+    inherited = filter(None, [os.environ.get("PYTHONPATH")])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([*own, str(project.root), *inherited])}
 
 
 def process_of(row: ReplicaRow) -> Launched | None:
@@ -214,6 +221,20 @@ def _replicas_folder(project: Project, stream: StreamDeclaration) -> Path:
     return project.home / "replicas" if declared is None else Path(project.locate(declared))
 
 
+def demand_folder(project: Project, stream: StreamDeclaration) -> None:
+    """Refuse a folder in which no replica could be made."""
+    folder = _replicas_folder(project, stream)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ".writable").touch()
+        (folder / ".writable").unlink()
+    except OSError as error:
+        raise PermanentError(
+            f"{stream.name} can have no replicas in {folder}: {error}",
+            hint="mend resources.folder, or who may write there",
+        ) from error
+
+
 def _sweep(store: ControlStore, stream: str) -> None:
     """Drop the checkpoints of incarnations that have ended; their logs stay."""
     for row in store.replicas.of(stream, live=False):
@@ -232,7 +253,3 @@ def _entries(folder: Path) -> list[Path]:
 def _is_wanted(store: ControlStore, name: str) -> bool:
     row = store.streams.get(name)
     return row is not None and row.desired is DesiredState.RUNNING
-
-
-def _python_path(root: Path) -> str:
-    return os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -3,45 +3,51 @@
 from collections.abc import Sequence
 
 from ft_policies.migration import Migration
-from resources.control.records import LedgerEntry, ReplicaRow, ReplicaState, Rollout
+from ft_policies.recovery import FAILURES_BEFORE_GIVING_UP
+from resources.control.records import LedgerEntry, ReplicaRow, ReplicaState, Rollout, Slot
 from resources.control.store import ControlStore
 from streaming.sinks.ledgering import DIGEST_DIFFERS
 
 MAY_BE_BEHIND = 2  # epochs: what a replica says of itself is a heartbeat old
+LATELY = 100  # epochs: what a replica has kept back is compared a moment after it was committed
+_LOST = frozenset({ReplicaState.FAILED, ReplicaState.DEAD, ReplicaState.FENCED})
 
 
 def migrating(
     store: ControlStore,
     rollout: Rollout,
     *,
+    before: int,
     at: float,
     committed: LedgerEntry | None,
-    secondary: ReplicaRow | None,
-    primaries: Sequence[ReplicaRow],
+    replicas: Sequence[ReplicaRow],
 ) -> Migration:
-    """The rollout that is under way, as one look shows it; the last primary comes first."""
-    target = secondary if secondary is not None and _runs(rollout, secondary) else None
+    """The rollout that is under way, as one look shows it; `before` is what the stream ran until then."""
+    targets = [row for row in replicas if row.rollout == rollout.rollout]
+    target = next((row for row in targets if not row.state.ended), None)
     return Migration(
         rollout=rollout.rollout,
         protocol=rollout.protocol,
-        level=target is not None and _is_level(target, committed),
+        before=before,
+        level=target is not None and _is_level(store, target, committed),
         overdue=at > rollout.deadline_at,
         differs=None if rollout.may_differ else _difference(store, rollout, target),
-        failed=_failure(rollout, primaries),
+        failed=_failure(targets),
     )
 
 
-def _runs(rollout: Rollout, row: ReplicaRow) -> bool:
-    return row.rollout == rollout.rollout
-
-
-def _is_level(target: ReplicaRow, committed: LedgerEntry | None) -> bool:
+def _is_level(store: ControlStore, target: ReplicaRow, committed: LedgerEntry | None) -> bool:
+    """Whether it has come as far as the primary, and has computed something to be held against it."""
+    if committed is None:
+        return True
     done = -1 if target.epoch is None else target.epoch
-    return committed is None or committed.epoch - done <= MAY_BE_BEHIND
+    near = committed.epoch - done <= MAY_BE_BEHIND
+    lately = committed.epoch - LATELY
+    return near and store.ledger.has_copy(target.stream, target.id, first=lately)
 
 
 def _difference(store: ControlStore, rollout: Rollout, target: ReplicaRow | None) -> str | None:
-    """What the target computed otherwise than the primary had committed it."""
+    """What the target computed otherwise than the old primary had committed it."""
     if target is None:
         return None
     return next(
@@ -54,9 +60,11 @@ def _difference(store: ControlStore, rollout: Rollout, target: ReplicaRow | None
     )
 
 
-def _failure(rollout: Rollout, primaries: Sequence[ReplicaRow]) -> str | None:
-    """Why a target that had become the primary, or was launched as it, is gone."""
-    last = primaries[0] if primaries else None
-    if last is None or not _runs(rollout, last) or last.state is not ReplicaState.FAILED:
+def _failure(targets: Sequence[ReplicaRow]) -> str | None:
+    """Why there is no use in another target: the last one failed as the primary, or too many were lost."""
+    lost = [row for row in targets if row.state in _LOST]
+    if not lost:
         return None
-    return last.reason
+    last = max(lost, key=lambda row: row.ended_at or 0.0)
+    as_primary = last.slot is Slot.PRIMARY and last.state is ReplicaState.FAILED
+    return last.reason if as_primary or len(lost) >= FAILURES_BEFORE_GIVING_UP else None

@@ -135,7 +135,12 @@ def observe(world: World, name: str, *, secondaries_since: float = 0.0) -> Strea
         migration=None
         if rollout is None
         else migrating(
-            store, rollout, at=at, committed=committed, secondary=secondary, primaries=primaries
+            store,
+            rollout,
+            before=0 if row is None else row.rollout,
+            at=at,
+            committed=committed,
+            replicas=replicas,
         ),
     )
 

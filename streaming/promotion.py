@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ft_policies.errors import TransientError
 from ft_policies.failover import DetectedBy
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import Incident, Lease
+from resources.control.records import Incident, Lease, ReplicaState, Slot
 from resources.control.store import ControlStore
 from resources.patience import patiently
 from streaming.pulse import Pulse
@@ -45,12 +45,25 @@ class Promotion:
     goes_on: bool = False
 
     def level(self, store: ControlStore, sampler: Sampler) -> None:
-        """Tell how long it took, and open the incident that restores redundancy."""
+        """Tell how long it took, and open the incident that restores redundancy.
+
+        A place that was handed over in a migration is no failure, and the migration sees to the rest.
+        """
+        if patiently(
+            lambda: self._was_handed_over(store), what="asking who was the primary before"
+        ):
+            return
         away_seconds = self.detect_seconds + SYSTEM_CLOCK.monotonic() - self.taken_monotonic
         seconds = 0.0 if self.goes_on else away_seconds
         sampler.once("t_detect_seconds", self.detect_seconds)
         sampler.once("recovery_seconds", seconds)
         patiently(lambda: self._open_incident(store, seconds), what="reporting the failover")
+
+    def _was_handed_over(self, store: ControlStore) -> bool:
+        rows = store.replicas.of(self.stream, live=False)
+        before = [row for row in rows if row.slot is Slot.PRIMARY and row.ended_at is not None]
+        last = max(before, key=lambda row: row.ended_at or 0.0, default=None)
+        return last is not None and last.state is ReplicaState.HANDED_OVER
 
     def _open_incident(self, store: ControlStore, seconds: float) -> None:
         """Unless one will do: a sensor may have seen the primary fall, too."""

@@ -1,52 +1,76 @@
-"""Computing an epoch again from a restored checkpoint, in a Spark of its own, without sending anything."""
+"""Having an epoch computed again from a restored checkpoint, by a driver of its own, without sending anything.
 
+It needs the stream's code and Spark conf, and neither must be mixed with those of whoever asks.
+"""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import DataFrame
-from pyspark.sql.streaming.query import StreamingQuery
-
+from configs.project import Project
 from ft_policies.errors import PermanentError, TransientError
-from resources.clock import SYSTEM_CLOCK
-from streaming.query import start_query
-from streaming.session import end_session, start_session
-from streaming.sinks.staging import Staged, run_epoch
+from resources.launcher import last_words
+from streaming.launching import driver_environment
 from streaming.spec import ReplicaSpec
 
-LOOK_SECONDS = 0.1
+PATIENCE_SECONDS = 300.0
+START_SECONDS = 120.0  # Spark's own, before and after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recomputed:
+    """What came out."""
+
+    rows: int
+    digest: str
 
 
 def recompute(
-    spec: ReplicaSpec, checkpoint: Path, epoch: int, *, patience_seconds: float
-) -> Staged:
+    project: Project,
+    spec: ReplicaSpec,
+    checkpoint: Path,
+    epoch: int,
+    *,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> Recomputed:
     """What the stream's own query makes of an epoch; it decides none, and commits none."""
-    computed: dict[int, Staged] = {}
-
-    def sink(df: DataFrame, number: int) -> None:
-        computed[number] = run_epoch(df, None)
-
-    spark = start_session(spec)
-    try:
-        query = start_query(spark, spec, sink, checkpoint, rehearsal=True)
+    spec.save()
+    output = spec.folder / "driver.out"
+    command = [sys.executable, "-m", "streaming.recomputer", "--folder", str(spec.folder)]
+    command += ["--checkpoint", str(checkpoint), "--epoch", str(epoch)]
+    command += ["--patience", str(patience_seconds)]
+    with output.open("wb") as sink:
         try:
-            deadline = SYSTEM_CLOCK.monotonic() + patience_seconds
-            while epoch not in computed:
-                _demand_progress(query, epoch, deadline)
-                SYSTEM_CLOCK.sleep(LOOK_SECONDS)
-        finally:
-            query.stop()
-    finally:
-        end_session(spark)
-    return computed[epoch]
+            subprocess.run(  # noqa: S603 - the command is our own
+                command,
+                cwd=project.root,
+                env=driver_environment(project, spec.stream),
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                timeout=patience_seconds + START_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise TransientError(
+                f"epoch {epoch} was not computed in time",
+                hint="is the machine busy? Try again later",
+            ) from error
+    return _read(spec.folder)
 
 
-def _demand_progress(query: StreamingQuery, epoch: int, deadline: float) -> None:
-    failure = query.exception()
-    if failure is not None:
+def _read(folder: Path) -> Recomputed:
+    """What the driver has written down, or its last words if it came to nothing."""
+    result = folder / "recomputed.json"
+    if not result.exists():
         raise PermanentError(
-            f"the query does not go on from the snapshot: {failure}",
-            hint="was the application, its Spark conf or Spark itself changed since the snapshot?",
-        ) from failure
-    if SYSTEM_CLOCK.monotonic() > deadline:
-        raise TransientError(
-            f"epoch {epoch} was not computed in time", hint="is the machine busy? Try again later"
+            f"the driver ended without a result: {last_words(folder / 'driver.out')}",
+            hint="is there memory for one more driver, as large as the stream's?",
         )
+    told = json.loads(result.read_text())
+    if "digest" in told:
+        return Recomputed(**told)
+    kind = PermanentError if told["lasts"] else TransientError
+    raise kind(told["error"], hint=told["hint"])

@@ -34,13 +34,13 @@ RAW_FILES = {
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-# What a checkpoint depends on: kept with each snapshot, so that a restore can be judged.
-BINDING = (
-    "spark.sql.shuffle.partitions",
-    PROVIDER,
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
-    "spark.sql.streaming.stateStore.checkpointFormatVersion",
-)
+# What a checkpoint depends on, with what it is if nobody says: kept with each snapshot, so that a restore
+# can be judged. RocksDB's changelogs are not among it: Spark goes from and to them by itself.
+BINDING = {
+    "spark.sql.shuffle.partitions": DEFAULTS["spark.sql.shuffle.partitions"],
+    PROVIDER: "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
+}
 
 
 def start_session(spec: ReplicaSpec) -> SparkSession:

@@ -9,17 +9,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from configs.stream import StreamDeclaration
-from ft_policies.errors import PermanentError
+from ft_policies.errors import PermanentError, TransientError
 from ft_policies.foresight import foreseen
 from ft_policies.migration import Migration, Protocol
 from ft_policies.preflight import needs_trial, objections
 from ft_policies.recovery import Step
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.recover import Recovery
-from orchestration.playbooks.restore_drill import PATIENCE_SECONDS, newest_provable
+from orchestration.playbooks.restore_drill import newest_provable
 from resources.control.records import DesiredState, Rollout, Slot, StreamRow
-from streaming.launching import located, spec_of, written
+from streaming.launching import demand_folder, located, spec_of, written
 from streaming.observing import observe
+from streaming.recomputing import recompute
 from streaming.world import World
 
 WITHIN_SECONDS = 300.0
@@ -46,10 +47,16 @@ def migrate(
     *,
     beat: Callable[[], None] = lambda: None,
 ) -> Iterator[Performed[Step]]:
-    """Bring what is declared now to a running stream; an error says why it was rolled back."""
-    rollout = world.store.rollouts.open(stream) or _begun(world, stream, run, wish)
-    if rollout is None:
+    """Bring what is declared now to a running stream; an error says why it was rolled back.
+
+    One that is under way with the same target is gone on with.
+    """
+    known, target = _declarations(world, stream)
+    rollout = world.store.rollouts.open(stream)
+    if rollout is None and _runs_by(known, target) and not wish.again:
         return
+    rollout = rollout or _begun(world, known, target, run, wish)
+    _demand_same(rollout, target, wish)
     recovery = Recovery(world=world, stream=stream, run=run, playbook="migrate", beat=beat)
     yield from recovery.steps()
     _demand_done(world, rollout)
@@ -58,26 +65,28 @@ def migrate(
 def migration_plan(world: World, stream: str, wish: Wish) -> list[Step]:
     """What `migrate` would do, as far as one look can tell; refused where it would be."""
     known, target = _declarations(world, stream)
-    seen = observe(world, stream).observed()
-    if seen.migration is None:
-        if known.declaration == written(target) and not wish.again:
-            return []
-        _demand_survivable(known, target)
-        migration = Migration(rollout=seen.rollout + 1, protocol=wish.protocol)
-        seen = replace(seen, migration=migration, rollout=migration.rollout)
+    seen, rollout = observe(world, stream).observed(), world.store.rollouts.open(stream)
+    if rollout is not None:
+        _demand_same(rollout, target, wish)
+    elif _runs_by(known, target) and not wish.again:
+        return []
+    else:
+        _demand_survivable(world, known, target)
+        number = seen.rollout + 1
+        migration = Migration(rollout=number, protocol=wish.protocol, before=seen.rollout)
+        seen = replace(seen, migration=migration, rollout=number)
     return foreseen(replace(seen, secondary_failures_in_a_row=0))
 
 
-def _begun(world: World, stream: str, run: str, wish: Wish) -> Rollout | None:
-    """The wish, written down after a preflight; `None` if there is nothing to migrate."""
-    known, target = _declarations(world, stream)
-    if known.declaration == written(target) and not wish.again:
-        return None
-    _demand_survivable(known, target)
+def _begun(
+    world: World, known: StreamRow, target: StreamDeclaration, run: str, wish: Wish
+) -> Rollout:
+    """The wish, written down after a preflight, or another's that was first."""
+    _demand_survivable(world, known, target)
     if wish.again or needs_trial(known.declaration, written(target)):
-        _try(world, target, run)
-    return world.store.rollouts.begin(
-        stream=stream,
+        _try(world, target, run, may_differ=wish.may_differ)
+    begun = world.store.rollouts.begin(
+        stream=target.name,
         target=written(target),
         tier=target.tier,
         protocol=wish.protocol,
@@ -86,6 +95,22 @@ def _begun(world: World, stream: str, run: str, wish: Wish) -> Rollout | None:
         why=wish.why,
         run=run,
     )
+    begun = begun or world.store.rollouts.open(target.name)
+    if begun is None:
+        raise TransientError(
+            f"another migration of {target.name} has just ended", hint="look at it, and try again"
+        )
+    return begun
+
+
+def _demand_same(rollout: Rollout, target: StreamDeclaration, wish: Wish) -> None:
+    """Refuse to go on with a migration that is not the one that is asked for."""
+    same = rollout.target == written(target) and rollout.protocol is wish.protocol
+    if not same or rollout.may_differ is not wish.may_differ:
+        raise PermanentError(
+            f"another migration of {target.name} is under way: {rollout.protocol}, {rollout.why}",
+            hint=f"`holdfast recover {target.name}` sees it through; then migrate",
+        )
 
 
 def _declarations(world: World, stream: str) -> tuple[StreamRow, StreamDeclaration]:
@@ -99,7 +124,11 @@ def _declarations(world: World, stream: str) -> tuple[StreamRow, StreamDeclarati
     return known, located(world.project, target)
 
 
-def _demand_survivable(known: StreamRow, target: StreamDeclaration) -> None:
+def _runs_by(known: StreamRow, target: StreamDeclaration) -> bool:
+    return StreamDeclaration.model_validate(known.declaration) == target
+
+
+def _demand_survivable(world: World, known: StreamRow, target: StreamDeclaration) -> None:
     found = objections(
         known.declaration,
         written(target),
@@ -111,23 +140,21 @@ def _demand_survivable(known: StreamRow, target: StreamDeclaration) -> None:
             f"{target.name} cannot be migrated: {'; '.join(map(str, found))}",
             hint="nothing was changed; the stream goes on as it is",
         )
+    demand_folder(world.project, target)
 
 
 def _binding(stream: StreamDeclaration) -> dict[str, str]:
     """What a checkpoint depends on, as this declaration has it."""
-    from streaming.session import BINDING, DEFAULTS  # Spark is slow to import
+    from streaming.session import BINDING  # Spark is slow to import
 
-    conf = {**DEFAULTS, **stream.resources.spark_conf}
-    return {key: conf[key] for key in BINDING if key in conf}
+    return {key: stream.resources.spark_conf.get(key, usual) for key, usual in BINDING.items()}
 
 
-def _try(world: World, target: StreamDeclaration, run: str) -> None:
+def _try(world: World, target: StreamDeclaration, run: str, *, may_differ: bool) -> None:
     """Go on from the newest snapshot with the target's query for one epoch, without sending anything.
 
     A stream that is too young to have one has no state that could be refused.
     """
-    from streaming.recomputing import recompute  # Spark is slow to import
-
     known = world.store.snapshots.of(target.name)
     row = newest_provable(world, target.name, known)
     if row is None:
@@ -137,17 +164,23 @@ def _try(world: World, target: StreamDeclaration, run: str) -> None:
     try:
         vault.restore(vault.manifest(row.id), checkpoint, durable=False)
         spec = spec_of(world.project, target, Slot.SECONDARY, folder.name, folder)
-        spec.save()
-        recompute(spec, checkpoint, row.epoch + 1, patience_seconds=PATIENCE_SECONDS)
+        found = recompute(world.project, spec, checkpoint, row.epoch + 1)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    entry = world.store.ledger.get(target.name, row.epoch + 1)
+    if entry is not None and entry.digest != found.digest and not may_differ:
+        raise PermanentError(
+            f"{target.name} would put out something else: epoch {entry.epoch} has {found.rows} rows "
+            f"({found.digest}), and {entry.rows} ({entry.digest}) were committed",
+            hint="if that is what you want, --may-differ (`may_differ: true` for the job)",
+        )
 
 
 def _demand_done(world: World, rollout: Rollout) -> None:
     for one in world.store.rollouts.history(rollout.stream):
-        if one.rollout == rollout.rollout and one.done is False:
+        if one.rollout == rollout.rollout and not one.done:
             raise PermanentError(
-                f"{one.stream} was not migrated: {one.outcome}",
+                f"{one.stream} was not migrated: {one.outcome or 'it was stopped meanwhile'}",
                 hint="the stream goes on as it was declared before; "
                 f"`holdfast logs {one.stream}` tells what kept the target",
             )

@@ -8,34 +8,33 @@ from ft_policies.migration import AwaitTarget, FinishMigration, HandOver, RollBa
 from ft_policies.recovery import next_step
 from ft_policies.tiers import OFF
 from orchestration.playbooks.leaving import await_leave
-from orchestration.playbooks.watching import NOT_DUE, Watch
+from orchestration.playbooks.watching import NOT_DUE, SLACK_SECONDS, Watch
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import ReplicaState, Rollout
+from resources.control.records import LedgerEntry, ReplicaRow, ReplicaState, Rollout, Slot
 from streaming.sinks.ledgering import DIGEST_DIFFERS
 
 BOUNDARY_LOOK_SECONDS = 0.02
-SLACK_SECONDS = 5.0
 
 
 def await_target(watch: Watch, step: AwaitTarget) -> Mapping[str, Any]:
     """Wait until something else is to be done: it is level, or its time is over."""
-    rollout = watch.world.store.rollouts.open(watch.stream)
-    left = 0.0 if rollout is None else rollout.deadline_at - watch.look().at
     watch.until(
         lambda seen: next_step(seen.observed()) != step,
-        patience_seconds=max(left, 0.0) + SLACK_SECONDS,
+        patience_seconds=watch.migration_seconds_left,
     )
     return {}
 
 
 def hand_over(watch: Watch, step: HandOver) -> Mapping[str, Any]:
-    """Fence the primary just after it has committed an epoch; its target sees that, and takes over."""
+    """Fence the primary just after an epoch was committed; its target sees that, and takes over."""
     if not watch.is_due(step):
         return {"found": NOT_DUE}
-    epoch = _await_boundary(watch)
+    epoch = _await_boundary(watch, step.secondary)
+    if not watch.is_due(step):  # the target may be gone since
+        return {"found": NOT_DUE}
     store = watch.world.store
     taken = store.leases.fence(watch.stream, token=step.token)
-    store.replicas.end(step.primary, ReplicaState.FENCED, f"handed over to {step.secondary}")
+    store.replicas.end(step.primary, ReplicaState.HANDED_OVER, f"to {step.secondary}")
     return {"lease_taken": taken, "epoch": epoch}
 
 
@@ -54,28 +53,45 @@ def finish(watch: Watch, step: FinishMigration) -> Mapping[str, Any]:
     if rollout is None or rollout.rollout != step.rollout:
         return {"found": NOT_DUE}
     gap = _longest_gap(watch, rollout)
-    store.rollouts.finish(watch.stream, step.rollout, f"longest time without a commit {gap:.2f} s")
     if rollout.may_differ:
         _close_differences(watch, rollout)
+    store.rollouts.finish(watch.stream, step.rollout, f"longest time without a commit {gap:.2f} s")
     return {"longest_gap_seconds": gap}
 
 
 def roll_back(watch: Watch, step: RollBack) -> Mapping[str, Any]:
-    """Give the rollout up; the target is seen off like any replica that nobody wants."""
-    watch.world.store.rollouts.abandon(watch.stream, step.rollout, f"rolled back: {step.reason}")
+    """Give the rollout up; from then on its target takes nothing over, and is seen off like any other."""
+    store = watch.world.store
+    for row in store.replicas.of(watch.stream):
+        if row.rollout == step.rollout:
+            store.replicas.desire(row.id, OFF, slot=Slot.SECONDARY)
+    store.rollouts.abandon(watch.stream, step.rollout, f"rolled back: {step.reason}")
     return {}
 
 
-def _await_boundary(watch: Watch) -> int | None:
-    """The epoch that has just been committed; a stream that is silent does not keep us for long."""
+def _await_boundary(watch: Watch, target: str) -> int | None:
+    """The epoch that has just been committed, and that a target which processes has computed, too.
+
+    One that is still at it would be late with the next. A stream that is silent does not keep us for long,
+    nor one whose epochs are shorter than what its replicas say of themselves is old.
+    """
+    store = watch.world.store
     pace = watch.world.project.stream(watch.stream).epoch
-    deadline = SYSTEM_CLOCK.monotonic() + pace.silence + (pace.seconds or 0.0) + SLACK_SECONDS
-    before = watch.world.store.ledger.last(watch.stream)
-    while (last := watch.world.store.ledger.last(watch.stream)) == before:
+    deadline = SYSTEM_CLOCK.monotonic() + pace.silence + 2 * (pace.seconds or 0.0) + SLACK_SECONDS
+    before = last = store.ledger.last(watch.stream)
+    while last == before or not _keeps_up(store.replicas.get(target), last):
         if SYSTEM_CLOCK.monotonic() > deadline:
             break
+        watch.beat()
         SYSTEM_CLOCK.sleep(BOUNDARY_LOOK_SECONDS)
+        last = store.ledger.last(watch.stream)
     return None if last is None else last.epoch
+
+
+def _keeps_up(target: ReplicaRow | None, last: LedgerEntry | None) -> bool:
+    if target is None or last is None or not target.observed.process:
+        return True
+    return target.epoch is not None and target.epoch >= last.epoch
 
 
 def _longest_gap(watch: Watch, rollout: Rollout) -> float:
@@ -87,8 +103,10 @@ def _longest_gap(watch: Watch, rollout: Rollout) -> float:
 
 
 def _close_differences(watch: Watch, rollout: Rollout) -> None:
-    """What differed from the old code's output was to be expected."""
+    """What the target's output differed in was to be expected."""
     store = watch.world.store
+    rows = store.replicas.of(watch.stream, live=False)
+    targets = [row.id for row in rows if row.rollout == rollout.rollout]
     for one in store.incidents.of(watch.stream):
-        if one.kind == DIGEST_DIFFERS and one.opened_at >= rollout.begun_at:
+        if one.kind == DIGEST_DIFFERS and any(target in one.key for target in targets):
             store.incidents.close(one.id, "it was migrated to other code, whose output may differ")

@@ -20,10 +20,10 @@ from orchestration.playbooks.performing import Journaled, Performed, perform
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import Slot, SnapshotRow
 from streaming.launching import spec_of
+from streaming.recomputing import recompute
 from streaming.world import World
 
 PLAYBOOK = "restore_drill"
-PATIENCE_SECONDS = 300.0
 
 
 @dataclass(slots=True)
@@ -73,16 +73,13 @@ class RestoreDrill:
         return {"files": restored.files, "bytes": restored.bytes}
 
     def _recompute(self, epoch: int) -> Mapping[str, Any]:
-        from streaming.recomputing import recompute  # Spark is slow to import
-
         declared = self.world.store.streams.get(self.stream)
         entry = self.world.store.ledger.get(self.stream, epoch)
         assert declared is not None, "a stream with snapshots was declared"  # noqa: S101
         assert entry is not None, "the snapshot was chosen so"  # noqa: S101
         stream = StreamDeclaration.model_validate(declared.declaration)
         spec = spec_of(self.world.project, stream, Slot.SECONDARY, self._folder.name, self._folder)
-        spec.save()
-        found = recompute(spec, self._checkpoint, epoch, patience_seconds=PATIENCE_SECONDS)
+        found = recompute(self.world.project, spec, self._checkpoint, epoch)
         if found.digest != entry.digest:
             raise PermanentError(
                 f"going on from {self.snapshot.id}, epoch {epoch} came out as {found.digest} "

@@ -54,7 +54,7 @@ def turn(watch: Watch, step: TurnSwitch) -> Mapping[str, Any]:
     generation = store.replicas.desire(look.id, asked, slot=Slot.SECONDARY)
     if generation is None:
         return {"found": "it is the primary by now, or gone"}
-    patience = watch.patience_seconds
+    patience = max(watch.patience_seconds, watch.migration_seconds_left)
     if not watch.until(lambda now: _turned(now, step, seen, generation), patience_seconds=patience):
         way = "on" if step.on else "off"
         raise TransientError(
@@ -106,9 +106,10 @@ def _turned(now: StreamSeen, step: TurnSwitch, before: StreamSeen, generation: i
     if row is None or look is None or look.id != step.secondary or look.health.failed:
         return True
     moved_on = now.tier is not before.tier or now.verdict.health is not Health.HEALTHY
+    faulty = now.migration is not None and now.migration.fault is not None
     resting = look.paused and step.switch in (Switch.PROCESS, Switch.SEND)
     followed = (step.switch in look.observed.on()) is step.on
-    return moved_on or resting or (followed and row.observed_generation >= generation)
+    return moved_on or faulty or resting or (followed and row.observed_generation >= generation)
 
 
 def _measured(

@@ -9,6 +9,7 @@ from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
 LOOK_SECONDS = 0.25
+SLACK_SECONDS = 5.0
 NOT_DUE = "something else is to be done by now"
 
 
@@ -54,6 +55,16 @@ class Watch:
                 return False
             SYSTEM_CLOCK.sleep(LOOK_SECONDS)
         return True
+
+    @property
+    def migration_seconds_left(self) -> float:
+        """Until a migration that is under way is rolled back, and a moment to see that."""
+        rollout = self.world.store.rollouts.open(self.stream)
+        return (
+            0.0
+            if rollout is None
+            else max(rollout.deadline_at - self.look().at, 0.0) + SLACK_SECONDS
+        )
 
     @property
     def patience_seconds(self) -> float:

@@ -37,6 +37,15 @@ _BETWEEN = (
     .where(_OF_STREAM, ledger.c.epoch.between(sa.bindparam("first"), sa.bindparam("last")))
     .order_by(ledger.c.epoch)
 )
+_HAS_COPY = sa.select(
+    sa.exists()
+    .where(
+        ledger_copies.c.stream == sa.bindparam("of_stream"),
+        ledger_copies.c.epoch >= sa.bindparam("first"),
+        ledger_copies.c.replica == sa.bindparam("of_replica"),
+    )
+    .label("has_copy")
+)
 _UP_TO = _LAST.where(ledger.c.committed_at <= sa.bindparam("moment"))
 _LAST_EPOCH = sa.func.coalesce(
     sa.select(sa.func.max(ledger.c.epoch)).where(_OF_STREAM).scalar_subquery(), -1
@@ -160,6 +169,11 @@ class Ledger:
         """The entries that were committed from a time on, and the one before them."""
         values = {"of_stream": stream, "since": at}
         return [LedgerEntry(**row) for row in self._database.fetch(_SINCE, values)]
+
+    def has_copy(self, stream: str, replica: str, *, first: int) -> bool:
+        """Whether a replica has computed an epoch from the first on that was committed, by whomever."""
+        values = {"of_stream": stream, "of_replica": replica, "first": first}
+        return bool(self._database.fetch(_HAS_COPY, values)[0]["has_copy"])
 
     def audit(self, stream: str) -> LedgerAudit:
         """Hold the ledger against the epoch log, and the replicas against each other."""

@@ -37,6 +37,7 @@ class ReplicaState(StrEnum):
     STOPPED = "stopped"
     FAILED = "failed"
     FENCED = "fenced"
+    HANDED_OVER = "handed_over"
     DEAD = "dead"
 
     @property
@@ -46,7 +47,13 @@ class ReplicaState(StrEnum):
 
 
 _ENDED = frozenset(
-    {ReplicaState.STOPPED, ReplicaState.FAILED, ReplicaState.FENCED, ReplicaState.DEAD}
+    {
+        ReplicaState.STOPPED,
+        ReplicaState.FAILED,
+        ReplicaState.FENCED,
+        ReplicaState.HANDED_OVER,
+        ReplicaState.DEAD,
+    }
 )
 
 

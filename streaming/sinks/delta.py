@@ -210,5 +210,12 @@ class DeltaSink:
         return writer(self.spec.stream.name, self.spec.history)
 
 
+def demand_output_fits(spec: ReplicaSpec, declared: DeltaDeclaration, schema: StructType) -> None:
+    """Refuse output whose columns are not the table's, if there is a table already."""
+    table = find_table(spec.table, delta_options(spec.table, spec.connect))
+    if table is not None:
+        demand_fit(table, spec.table, _columns(schema), declared.partition_by)
+
+
 def _columns(schema: StructType) -> Schema:
     return Schema.from_arrow(to_arrow_schema(schema, timezone="UTC"))

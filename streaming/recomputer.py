@@ -1,0 +1,110 @@
+"""A driver for one epoch: `python -m streaming.recomputer --folder FOLDER --checkpoint FOLDER --epoch N`.
+
+The stream's own query goes on from a restored checkpoint, decides nothing and commits nothing. What it
+made of the epoch, or why it could not, is in a file of its folder then.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from configs.sinks import DeltaSink
+from ft_policies.errors import HoldfastError, PermanentError, TransientError
+from resources.clock import SYSTEM_CLOCK
+from streaming.query import start_query
+from streaming.session import end_session, start_session
+from streaming.sinks.delta import demand_output_fits
+from streaming.sinks.staging import Staged, run_epoch
+from streaming.spec import ReplicaSpec
+
+RESULT = "recomputed.json"
+LOOK_SECONDS = 0.1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compute the epoch and write down what came of it."""
+    parser = argparse.ArgumentParser(prog="python -m streaming.recomputer", description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True, help="the driver's own folder")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="a restored checkpoint")
+    parser.add_argument("--epoch", type=int, required=True, help="the one to compute")
+    parser.add_argument("--patience", type=float, required=True, help="seconds")
+    given = parser.parse_args(arguments)
+    told = _told(given)
+    (given.folder / RESULT).write_text(json.dumps(told))
+    return 0 if "digest" in told else 1
+
+
+def _told(given: argparse.Namespace) -> dict[str, Any]:
+    try:
+        spec = ReplicaSpec.load(given.folder)
+        staged = recompute(spec, given.checkpoint, given.epoch, patience_seconds=given.patience)
+    except HoldfastError as error:
+        lasts = isinstance(error, PermanentError)
+        return {"error": str(error), "hint": error.hint, "lasts": lasts}
+    return {"rows": staged.rows, "digest": staged.digest}
+
+
+def recompute(
+    spec: ReplicaSpec, checkpoint: Path, epoch: int, *, patience_seconds: float
+) -> Staged:
+    """What the stream's own query makes of an epoch; its columns must be those of the output table."""
+    computed: dict[int, Staged] = {}
+    schemas: list[StructType] = []
+
+    def sink(df: DataFrame, number: int) -> None:
+        schemas.append(df.schema)
+        computed[number] = run_epoch(df, None)
+
+    spark = start_session(spec)
+    try:
+        query = _started(spark, spec, sink, checkpoint)
+        try:
+            deadline = SYSTEM_CLOCK.monotonic() + patience_seconds
+            while epoch not in computed:
+                _demand_progress(query, epoch, deadline)
+                SYSTEM_CLOCK.sleep(LOOK_SECONDS)
+        finally:
+            query.stop()
+    finally:
+        end_session(spark)
+    if isinstance(spec.stream.sink, DeltaSink):
+        demand_output_fits(spec, spec.stream.sink, schemas[0])
+    return computed[epoch]
+
+
+def _started(
+    spark: SparkSession, spec: ReplicaSpec, sink: Callable[[DataFrame, int], None], checkpoint: Path
+) -> StreamingQuery:
+    try:
+        return start_query(spark, spec, sink, checkpoint, rehearsal=True)
+    except HoldfastError:
+        raise
+    except Exception as error:
+        raise PermanentError(
+            f"{spec.stream.app} does not build a query: {type(error).__name__}: {error}",
+            hint="does it find all that it needs in params and in the columns of the source?",
+        ) from error
+
+
+def _demand_progress(query: StreamingQuery, epoch: int, deadline: float) -> None:
+    failure = query.exception()
+    if failure is not None:
+        raise PermanentError(
+            f"the query does not go on from the snapshot: {failure}",
+            hint="was the application, its Spark conf or Spark itself changed since the snapshot?",
+        ) from failure
+    if SYSTEM_CLOCK.monotonic() > deadline:
+        raise TransientError(
+            f"epoch {epoch} was not computed in time", hint="is the machine busy? Try again later"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
