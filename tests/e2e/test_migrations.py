@@ -1,5 +1,6 @@
 """Migrations of a live stream, by each protocol, with whoever takes part killed on the way."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from ft_policies.errors import PermanentError
 from ft_policies.migration import Protocol
 from orchestration.playbooks.migrate import Wish
 from tests.support.evidence import demand_exact_output
-from tests.support.live_stream import DECLARATION, NAME, TIERED, LiveStream, a_live_stream
+from tests.support.live_stream import DECLARATION, NAME, REPO, TIERED, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -26,7 +27,9 @@ def test_a_stream_is_migrated_while_it_runs_and_whoever_dies_nothing_is_lost(
 ) -> None:
     with a_live_stream(tmp_path / "project", **TIERED) as stream:
         stream.start()
+        stream.wait(lambda: len(stream.world.store.snapshots.of(NAME)) > 1, "snapshots")
         _an_incompatible_state_is_refused(stream)
+        _another_output_is_refused(stream)
         _a_level_target_takes_over(stream, elsewhere=tmp_path / "elsewhere")
         _a_killed_source_is_followed_by_the_target(stream)
         _a_killed_target_is_started_again(stream)
@@ -35,33 +38,72 @@ def test_a_stream_is_migrated_while_it_runs_and_whoever_dies_nothing_is_lost(
         demand_exact_output(stream)
 
 
-def _an_incompatible_state_is_refused(stream: LiveStream) -> None:
-    """Spark's own rules tell: the target's query goes on from a snapshot, or does not."""
-    stream.wait(lambda: len(stream.world.store.snapshots.of(NAME)) > 1, "snapshots")
-    primary = stream.primary()
-    stream.declare(app="tests.support.small_apps:counted_otherwise")
+def by_hand(stream: LiveStream, *options: str) -> "subprocess.CompletedProcess[str]":
+    """As people do it: what is below the project's folder is found there, and nothing else."""
     command = [Path(sys.executable).with_name("holdfast"), "--project", stream.root]
-    told = subprocess.run([*command, "migrate", NAME], capture_output=True, text=True, check=False)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    return subprocess.run(
+        [*command, "migrate", NAME, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+
+
+def release(stream: LiveStream, code: str, *lines: str) -> dict[str, Any]:
+    """A version of the application in a folder of its own."""
+    folder = stream.root / code
+    folder.mkdir(parents=True)
+    (folder / "counting.py").write_text("\n".join(lines))
+    return {"app": "counting:build", "code": code}
+
+
+def _refused(stream: LiveStream, declared: dict[str, Any], reason: str) -> None:
+    primary = stream.primary()
+    stream.declare(**declared)
+    told = by_hand(stream)
     assert told.returncode == 1, told
-    assert "does not go on from the snapshot" in told.stdout, told
+    assert reason in " ".join(told.stdout.split()), told
     assert stream.world.store.rollouts.history(NAME) == []
     assert stream.primary().id == primary.id
-    stream.declare(app=DECLARATION["app"])
+
+
+def _an_incompatible_state_is_refused(stream: LiveStream) -> None:
+    """Spark's own rules tell: the target's query goes on from a snapshot, or does not."""
+    own = "from tests.support.small_apps import counted_otherwise as build"
+    path = f"import sys; sys.path.append({str(REPO)!r})"
+    declared = release(stream, "releases/other_state", path, own)
+    _refused(stream, declared, "does not go on from the snapshot")
+
+
+def _another_output_is_refused(stream: LiveStream) -> None:
+    declared = release(
+        stream,
+        "releases/other_output",
+        "from apps.word_count import stream",
+        "def build(df, params):",
+        "    counted = stream.build(df, params)",
+        "    return counted.withColumn('count', counted['count'] + 1)",
+    )
+    _refused(stream, declared, "would put out something else")
 
 
 def _a_level_target_takes_over(stream: LiveStream, *, elsewhere: Path) -> None:
-    """Other memory, and another folder: as on another disk."""
+    """Other code, other memory, and another folder: as on another disk."""
     old = stream.primary()
-    stream.declare(resources=resources("1100m", folder=str(elsewhere)))
-    done = list(stream.migrate(Wish()))
-    assert [one.name for one in done if one.name in ("HandOver", "FinishMigration")] == [
-        "HandOver",
-        "FinishMigration",
-    ]
+    declared = release(stream, "releases/2", "from apps.word_count.stream import build")
+    stream.declare(**declared, resources=resources("1100m", folder=str(elsewhere)))
+    told = by_hand(stream)
+    assert told.returncode == 0, told
+    steps = [line.split()[2] for line in told.stdout.splitlines() if NAME in line]
+    assert steps.index("HandOver") < steps.index("FinishMigration"), told
     new = stream.primary()
     assert new.id != old.id
     assert Path(new.folder).parent == elsewhere
     stream.await_epoch(stream.epoch() + 2)
+    incidents = stream.world.store.incidents.of(NAME, open_only=False)
+    assert incidents == [], "it was no failure"
 
 
 def _a_killed_source_is_followed_by_the_target(stream: LiveStream) -> None:

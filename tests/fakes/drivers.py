@@ -24,12 +24,13 @@ class SimulatedDrivers:
     """What replicas would do by themselves; a process of each is real and does nothing.
 
     `failing` is how many of the secondaries to come fail as they start; with `takes_over` false the
-    secondary never becomes primary.
+    secondary never becomes primary, with `turns` false it never turns a switch.
     """
 
     world: World
     failing: int = 0
     takes_over: bool = True
+    turns: bool = True
     epoch: int = 0
     children: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
@@ -78,7 +79,8 @@ class SimulatedDrivers:
             )
             a_heartbeat(self.world, row.id, epoch=self.epoch, observed=PRIMARY)
         else:
-            turns = () if row.heartbeat_at is None else plan(row.observed, row.desired)[:1]
+            idle = row.heartbeat_at is None or not self.turns
+            turns = () if idle else plan(row.observed, row.desired)[:1]
             observed = row.observed
             for turn in turns:
                 observed = observed.turned(turn.switch, turn.on)

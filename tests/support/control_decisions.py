@@ -170,6 +170,14 @@ class LedgerContract:
         assert last.epoch == 10
         assert [e.epoch for e in store.ledger.between("words", 9, 99)] == [9, 10]
 
+    def test_a_replica_has_a_copy_of_what_it_computed_lately(self, store: ControlStore) -> None:
+        for epoch in range(3):
+            store.ledger.commit(an_entry(epoch, replica="a"))
+        store.ledger.commit(an_entry(1, replica="b"))
+        assert store.ledger.has_copy("words", "b", first=1)
+        assert not store.ledger.has_copy("words", "b", first=2)
+        assert not store.ledger.has_copy("others", "b", first=0)
+
     def test_the_audit_of_a_sound_stream_is_empty(self, store: ControlStore) -> None:
         decide(store, 3)
         for epoch in range(3):

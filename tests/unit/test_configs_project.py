@@ -120,6 +120,20 @@ def test_yml_is_read_too(tmp_path: Path) -> None:
     assert list(Project.load(root).streams) == ["clicks"]
 
 
+def test_each_stream_is_checked_with_its_own_code(tmp_path: Path) -> None:
+    for release, function in (("one", "first"), ("two", "second")):
+        (tmp_path / release).mkdir()
+        (tmp_path / release / "releases_of_it.py").write_text(f"def {function}(df, params): ...")
+    root = a_project(
+        tmp_path,
+        clicks=written(app="releases_of_it:first", code="one"),
+        views=written(name="views", app="releases_of_it:second", code="two"),
+        orders=written(name="orders", code="three"),
+    )
+    [problem] = check(root)
+    assert (problem.field, problem.value) == ("code", '"three"')
+
+
 @pytest.mark.parametrize(
     ("reference", "says"),
     [

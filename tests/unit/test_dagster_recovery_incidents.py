@@ -4,6 +4,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from orchestration.incidents import run_key
 from resources.control.records import Incident, IncidentState, ReplicaState
 from resources.launcher import Launched
@@ -41,6 +43,24 @@ def test_a_failed_primary_has_the_same_incident_for_whoever_saw_it(tmp_path: Pat
     assert incidents(worlds)[0].key == f"{CLICKS}/p1/1"
     assert len(requested(worlds)) == 1
     assert {one.key for one in incidents(worlds)} == {f"{CLICKS}/p1/1", f"{CLICKS}/p1/2"}
+
+
+@pytest.mark.parametrize(
+    ("state", "is_failure"), [(ReplicaState.HANDED_OVER, False), (ReplicaState.DEAD, True)]
+)
+def test_a_primary_that_a_migration_has_let_go_is_not_missed_for_a_moment(
+    tmp_path: Path,
+    state: ReplicaState,
+    is_failure: bool,  # noqa: FBT001
+) -> None:
+    worlds = standby_worlds(tmp_path)
+    with worlds.open() as world:
+        world.store.rollouts.begin(
+            stream=CLICKS, target={}, tier="deployed", protocol="legacy",
+            within_seconds=60.0, may_differ=False, why="", run="",
+        )  # fmt: skip
+        world.store.replicas.end("p1", state, "it is gone")
+    assert bool(requested(worlds)) is is_failure
 
 
 def test_a_dead_primary_does_not_wait_for_the_next_try_at_its_secondary(tmp_path: Path) -> None:

@@ -70,25 +70,35 @@ def test_a_migration_with_a_fault_is_rolled_back_and_the_primary_has_never_stopp
     fault: dict[str, object], tier: Tier
 ) -> None:
     pair = a_pair(tier, Protocol.INTERRUPTION_FREE, **fault)
+    announced = [type(step).__name__ for step in foreseen(pair.observed())]
     names = [type(step).__name__ for step in pair.recover()]
-    assert names == ["RollBack"]
+    assert names == announced == ["RollBack"]
     assert pair.held()
     assert pair.rollout == 0
     assert pair.primary is not None
     assert pair.primary.id == "words-p"
 
 
-def test_a_target_that_was_rolled_back_late_is_replaced_by_what_ran_before() -> None:
-    pair = a_pair(Tier.PASSIVE_REPLICATION, Protocol.REPLAY)
-    target = SimulatedReplica("words-t", PRIMARY, PRIMARY, rollout=1)
-    pair.primary = target
-    assert pair.migration is not None
-    pair.migration = replace(pair.migration, overdue=True)
+@pytest.mark.parametrize(
+    ("level", "fault"), [(False, {"overdue": True}), (True, {"differs": "epoch 3"})]
+)
+def test_a_target_that_is_the_primary_already_is_replaced_at_once_by_what_ran_before(
+    level: bool,  # noqa: FBT001
+    fault: dict[str, object],
+) -> None:
+    pair = a_pair(Tier.PASSIVE_REPLICATION, Protocol.REPLAY, **fault)
+    pair.primary = SimulatedReplica("words-t", PRIMARY, PRIMARY, level=level, rollout=1)
+    announced = [type(step).__name__ for step in foreseen(pair.observed())]
     names = [type(step).__name__ for step in pair.recover()]
-    assert names[0] == "RollBack"
-    assert "Launch" in names
+    assert names == announced == ["RollBack", "Fence", "Launch", "AwaitLevel"]
     assert pair.primary is not None
     assert pair.primary.rollout == 0
+
+
+def test_a_target_that_is_level_at_last_is_kept_though_it_was_late() -> None:
+    pair = a_pair(Tier.PASSIVE_REPLICATION, Protocol.REPLAY, overdue=True)
+    pair.primary = SimulatedReplica("words-t", PRIMARY, PRIMARY, level=True, rollout=1)
+    assert [type(step).__name__ for step in pair.recover()] == ["FinishMigration"]
 
 
 EVENTS = st.sampled_from(

@@ -10,8 +10,10 @@ from ft_policies.errors import PermanentError
 from ft_policies.migration import Protocol
 from orchestration.playbooks import migration_steps
 from orchestration.playbooks.migrate import Wish, migrate, migration_plan
-from resources.control.records import ReplicaRow, Slot
+from orchestration.playbooks.watching import NOT_DUE
+from resources.control.records import DesiredState, ReplicaRow, ReplicaState, Slot
 from streaming.observing import observe
+from streaming.session import BINDING, PROVIDER
 from streaming.world import World
 from tests.fakes.declared import written
 from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
@@ -110,6 +112,111 @@ def test_a_target_that_is_not_level_in_time_is_let_go_and_the_primary_goes_on(
             assert primary_of(world).id == old.id
             assert memory_of(world) == "1g"
             assert world.store.replicas.live(CLICKS, Slot.SECONDARY) is None
+
+
+def test_time_is_also_over_while_a_switch_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_live_world(tmp_path, monkeypatch) as (worlds, before, drivers):
+        old, drivers.turns = primary_of(before), False
+        with written_anew(worlds, **LARGER) as world:
+            steps = migrate(world, CLICKS, "r", Wish(within_seconds=0.5), beat=drivers.act)
+            assert [next(steps).name, next(steps).name] == ["LaunchSecondary", "TurnSwitch"]
+            with pytest.raises(PermanentError, match="rolled back: the target was not level"):
+                list(steps)
+            assert primary_of(world).id == old.id
+
+
+def test_targets_that_fail_one_after_the_other_are_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_live_world(tmp_path, monkeypatch) as (worlds, before, drivers):
+        old, drivers.failing = primary_of(before), 3
+        with written_anew(worlds, **LARGER) as world:
+            steps = migrate(world, CLICKS, "r", Wish(), beat=drivers.act)
+            with pytest.raises(PermanentError, match="rolled back: the target failed: no room"):
+                list(steps)
+            assert drivers.failing == 0
+            assert primary_of(world).id == old.id
+
+
+def test_a_hand_over_is_put_off_while_the_target_is_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The moment at which it is well is waited for; one that dies meanwhile gets nothing."""
+    with a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers):
+        with written_anew(worlds, **LARGER) as world:
+            old = primary_of(world)
+
+            def target_dies() -> None:
+                for line in world.store.journal.of(CLICKS, limit=1):
+                    target = world.store.replicas.live(CLICKS, Slot.SECONDARY)
+                    if line.step == "HandOver" and target is not None:
+                        world.store.replicas.end(target.id, ReplicaState.FAILED, "no room")
+                drivers.act()
+
+            steps = migrate(world, CLICKS, "r", Wish(), beat=target_dies)
+            handed_over = next(one for one in steps if one.name == "HandOver")
+            assert handed_over.found == {"found": NOT_DUE}
+            assert primary_of(world).id == old.id
+
+
+def test_another_migration_is_refused_while_one_is_under_way_and_the_same_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers):
+        with written_anew(worlds, **LARGER) as world:
+            next(migrate(world, CLICKS, "first", Wish(), beat=drivers.act))
+            other = Wish(protocol=Protocol.LEGACY)
+            for refused in (migrate(world, CLICKS, "r", other), None):
+                with pytest.raises(PermanentError, match="another migration of clicks"):
+                    list(refused or migration_plan(world, CLICKS, other))
+        with (
+            written_anew(worlds, resources={"driver_memory": "3g"}) as world,
+            pytest.raises(PermanentError, match="another migration of clicks"),
+        ):
+            list(migrate(world, CLICKS, "r", Wish()))
+        with written_anew(worlds, **LARGER) as world:
+            done = [one.name for one in migrate(world, CLICKS, "r", Wish(), beat=drivers.act)]
+            assert done[-1] == "FinishMigration"
+
+
+def test_a_stream_that_was_stopped_meanwhile_is_not_said_to_be_migrated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers):
+        with written_anew(worlds, **LARGER) as world:
+            steps = migrate(world, CLICKS, "r", Wish(), beat=drivers.act)
+            next(steps)
+            world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+            with pytest.raises(PermanentError, match="was not migrated: it was stopped meanwhile"):
+                list(steps)
+            with pytest.raises(PermanentError, match="does not run"):
+                list(migrate(world, CLICKS, "r", Wish()))
+
+
+def test_a_folder_in_which_no_replica_can_be_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_live_world(tmp_path, monkeypatch) as (worlds, _, __):
+        (tmp_path / "file").touch()
+        with (
+            written_anew(worlds, resources={"folder": str(tmp_path / "file" / "x")}) as world,
+            pytest.raises(PermanentError, match="can have no replicas in"),
+        ):
+            list(migrate(world, CLICKS, "r", Wish(protocol=Protocol.LEGACY)))
+        assert world.store.rollouts.history(CLICKS) == []
+
+
+def test_what_spark_does_by_itself_may_be_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = {"spark_conf": {PROVIDER: BINDING[PROVIDER]}}
+    with (
+        a_live_world(tmp_path, monkeypatch) as (worlds, _, __),
+        written_anew(worlds, resources=conf) as world,
+    ):
+        assert migration_plan(world, CLICKS, Wish())
 
 
 @pytest.mark.parametrize(

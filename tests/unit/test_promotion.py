@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ft_policies.failover import DetectedBy
-from resources.control.records import Incident, IncidentState
+from resources.control.records import Incident, IncidentState, ReplicaState
 from resources.control.store import ControlStore
 from streaming.promotion import Fallen, Promotion
 from streaming.recovery_incidents import OVERTAKEN, RECOVERY
@@ -54,6 +54,16 @@ def promoted(
 
 def open_keys(store: ControlStore) -> list[str]:
     return [one.key for one in store.incidents.of("words")]
+
+
+def test_a_place_that_was_handed_over_is_no_failure(store: ControlStore) -> None:
+    look = a_failover(store)
+    store.leases.fence("words", token=held(look).token)
+    store.replicas.end("p1", ReplicaState.HANDED_OVER, "to s1")
+    fenced = replace(look, primary=None, lease=store.leases.get("words"))
+    promoted(store, fenced, primary=None)
+    assert open_keys(store) == []
+    assert store.samples.latest("words", replica="s1") == {}
 
 
 def test_it_opens_the_incident_of_the_primary_that_fell(store: ControlStore) -> None:
