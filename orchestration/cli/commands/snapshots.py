@@ -65,7 +65,7 @@ def list_snapshots(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = 
             words.size(one.total_bytes),
             words.size(one.new_bytes),
             words.seconds(one.seconds),
-            "" if one.proven_at is None else f"{words.age(now - one.proven_at)} ago",
+            words.proof(one.proven_at and now - one.proven_at, one.proven_seconds),
             escape(one.state + (f": {one.reason}" if one.reason else "")),
         )
     tell.out.print(table)
@@ -86,11 +86,12 @@ def show(
 
     tell = terminal(ctx)
     with storage(tell, stream) as world:
-        facts = described(world.vault(stream), snapshot or newest_id(world, stream))
+        facts = described(world, stream, snapshot or newest_id(world, stream))
+        now = world.store.now()
     if as_json:
         tell.json(facts)
         return
-    tell.out.print(*rendered(facts, with_files=files), sep="\n")
+    tell.out.print(*rendered(facts, now=now, with_files=files), sep="\n")
 
 
 @app.command(epilog="Examples:  holdfast snapshots verify word_count  ·  … verify word_count --all")
