@@ -12,8 +12,6 @@ from assets.outputs import audit
 from assets.snapshots import (
     expected_seconds,
     judge_age,
-    judge_proof,
-    snapshot_metadata,
     verify_newest,
 )
 from assets.tables import drop_orphans, newest_rows, open_table
@@ -130,39 +128,6 @@ def test_a_running_stream_without_recent_snapshots_is_warned_of(worlds: Simulate
     assert late.severity is dg.AssetCheckSeverity.WARN
 
 
-DAY = 86400.0
-
-
-def test_snapshots_of_which_none_was_proven_are_warned_of(worlds: SimulatedWorlds) -> None:
-    with worlds.open() as world:
-        world.store.snapshots.record(a_snapshot("s1", 0, stream=CLICKS))
-    proven = ran(worlds)["proven"]
-    assert not proven.passed
-    assert proven.severity is dg.AssetCheckSeverity.WARN
-    assert proven.description == (
-        "no snapshot was proven yet: `holdfast snapshots prove clicks`, "
-        "or turn the schedule `restore_drills` on"
-    )
-
-
-def test_a_proof_is_good_for_a_week_and_outlives_its_snapshot(worlds: SimulatedWorlds) -> None:
-    with worlds.open() as world:
-        for name, epoch in (("s1", 0), ("s2", 1)):
-            world.store.snapshots.record(a_snapshot(name, epoch, stream=CLICKS))
-        world.store.snapshots.proven(CLICKS, "s1", 31.4)
-        world.store.snapshots.mark(CLICKS, "s1", SnapshotState.DROPPED, "too old")
-    proven = ran(worlds)["proven"]
-    assert proven.passed
-    assert proven.description == "s1 was proven 0.0 days ago, in 31 s"
-    assert proven.metadata["proven_in_seconds"].value == 31.4
-    with worlds.open() as world:
-        found = world.store.snapshots
-        newest, last, at = found.newest(CLICKS), found.last_proven(CLICKS), world.store.now()
-    late = judge_proof(CLICKS, newest, last, at=at + 8 * DAY)
-    assert not late.passed
-    assert str(late.description).startswith("s1 was proven 8.0 days ago, in 31 s: `holdfast")
-
-
 def test_a_snapshot_that_verifies_is_noted_as_such(worlds: SimulatedWorlds, tmp_path: Path) -> None:
     with worlds.open() as world:
         a_shipped_snapshot(world, tmp_path / "checkpoint")
@@ -170,13 +135,6 @@ def test_a_snapshot_that_verifies_is_noted_as_such(worlds: SimulatedWorlds, tmp_
         newest = world.store.snapshots.newest(CLICKS)
     assert newest is not None
     assert newest.verified_at is not None
-
-
-def test_a_snapshot_tells_when_it_was_proven_and_in_how_many_seconds() -> None:
-    never = snapshot_metadata(a_snapshot("s1", 0), at=100.0)
-    assert not {"proven_seconds_ago", "proven_in_seconds"} & never.keys()
-    proven = snapshot_metadata(a_snapshot("s1", 0, proven_at=60.0, proven_seconds=31.4), at=100.0)
-    assert (proven["proven_seconds_ago"], proven["proven_in_seconds"]) == (40.0, 31.4)
 
 
 def test_a_damaged_snapshot_is_found_and_marked(worlds: SimulatedWorlds, tmp_path: Path) -> None:
