@@ -1,4 +1,4 @@
-"""The snapshots of a stream as an asset: how old the newest is, and whether it can be restored."""
+"""The snapshots of a stream as an asset: how old the newest is, whether it can be restored, and when one was proven."""
 
 import dagster as dg
 
@@ -12,6 +12,8 @@ from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
 LATE_FACTOR = 3.0
+PROVEN_WITHIN_DAYS = 7.0
+DAY_SECONDS = 86400.0
 SHOWN_PROBLEMS = 20
 
 
@@ -56,7 +58,19 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
         with explained(), worlds.open() as world:
             return verify_newest(world, name)
 
-    return [recent, restorable]
+    @dg.asset_check(
+        asset=snapshots_key(name),
+        name="proven",
+        description="A snapshot was proven by going on from it within the last "
+        f"{PROVEN_WITHIN_DAYS:.0f} days.",
+    )
+    def proven(worlds: dg.ResourceParam[Worlds]) -> dg.AssetCheckResult:
+        with explained(), worlds.open() as world:
+            catalogued = world.store.snapshots
+            newest, last = catalogued.newest(name), catalogued.last_proven(name)
+            return judge_proof(name, newest, last, at=world.store.now())
+
+    return [recent, restorable, proven]
 
 
 def snapshot_metadata(row: SnapshotRow, *, at: float) -> dict[str, float | int | str]:
@@ -70,8 +84,15 @@ def snapshot_metadata(row: SnapshotRow, *, at: float) -> dict[str, float | int |
         "files": row.files,
         "requests": row.requests,
         "ship_seconds": row.seconds,
-        **({} if row.proven_at is None else {"proven_seconds_ago": max(at - row.proven_at, 0.0)}),
+        **_proof(row, at=at),
     }
+
+
+def _proof(row: SnapshotRow, *, at: float) -> dict[str, float]:
+    if row.proven_at is None or row.proven_seconds is None:
+        return {}
+    ago = max(at - row.proven_at, 0.0)
+    return {"proven_seconds_ago": ago, "proven_in_seconds": row.proven_seconds}
 
 
 def expected_seconds(declared: StreamDeclaration) -> float:
@@ -104,6 +125,28 @@ def judge_age(
         passed=age <= limit,
         severity=dg.AssetCheckSeverity.WARN,
         description=f"{what} is {age:.0f} s old, the limit is {limit:.0f} s",
+        metadata=metadata,
+    )
+
+
+def judge_proof(
+    stream: str, newest: SnapshotRow | None, last: SnapshotRow | None, *, at: float
+) -> dg.AssetCheckResult:
+    """Hold the time since the last proof, of whichever snapshot, against what is prudent."""
+    if newest is None:
+        return dg.AssetCheckResult(passed=True, description="there is no snapshot to prove")
+    days, said = float("inf"), "no snapshot was proven yet"
+    metadata: dict[str, float | int | str] = {"limit_seconds": PROVEN_WITHIN_DAYS * DAY_SECONDS}
+    if last is not None and last.proven_at is not None:
+        days = max(at - last.proven_at, 0.0) / DAY_SECONDS
+        said = f"{last.id} was proven {days:.1f} days ago, in {last.proven_seconds or 0.0:.0f} s"
+        metadata |= snapshot_metadata(last, at=at)
+    passed = days <= PROVEN_WITHIN_DAYS
+    how = f"`holdfast snapshots prove {stream}`, or turn the schedule `restore_drills` on"
+    return dg.AssetCheckResult(
+        passed=passed,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=said if passed else f"{said}: {how}",
         metadata=metadata,
     )
 

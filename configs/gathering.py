@@ -20,6 +20,7 @@ class Gathered:
     """All files of a project, read, and all that is wrong with them."""
 
     deployment: Deployment
+    deployments: list[Read[Deployment]]
     streams: list[Read[StreamDeclaration]]
     prices: Mapping[str, PriceList]
     problems: list[Problem]
@@ -53,6 +54,7 @@ def gather(root: Path) -> Gathered:
     ]
     return Gathered(
         deployment=deployment,
+        deployments=deployments,
         streams=streams,
         prices={name: one.model for name, one in prices.items() if one.model},
         problems=sorted(problems, key=lambda found: (found.file, found.line, found.column)),

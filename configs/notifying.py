@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from configs.units import EnvironmentVariable, Section
+from configs.units import EnvironmentVariable, Reference, Section
 
 
 class Log(Section):
@@ -20,4 +20,12 @@ class Webhook(Section):
     url_env: EnvironmentVariable
 
 
-Told: TypeAlias = Annotated[Log | Webhook, Field(discriminator="kind")]
+class Function(Section):
+    """The user's own `tell(alert)`, called with a dict."""
+
+    kind: Literal["function"] = "function"
+    function: Reference
+
+
+AnyTold: TypeAlias = Log | Webhook | Function
+Told: TypeAlias = Annotated[AnyTold, Field(discriminator="kind")]

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from configs.deployment import Deployment
 from configs.gathering import Gathered, gather
+from configs.loading import Document
 from configs.price_list import PriceList
 from configs.problems import InvalidConfig, Problem, suggestion
-from configs.references import check_references
+from configs.references import Named, check_references, named_by_deployment, named_by_stream
 from configs.sinks import DeltaSink
 from configs.sources import FilesSource
 from configs.stream import StreamDeclaration
@@ -97,11 +98,23 @@ class Project:
 def check(root: Path) -> list[Problem]:
     """All mistakes in the files of a project, and functions that they name and nobody wrote."""
     gathered = gather(root)
+    named: list[tuple[Document | None, list[Named], str | None]] = [
+        *(
+            (one.document, named_by_deployment(one.model), None)
+            for one in gathered.deployments
+            if one.model
+        ),
+        *(
+            (one.document, named_by_stream(one.model), one.model.code)
+            for one in gathered.streams
+            if one.model
+        ),
+    ]
     missing = [
         problem
-        for read in gathered.streams
-        if read.model is not None and read.document is not None
-        for problem in check_references(root.resolve(), read.document, read.model)
+        for document, functions, code in named
+        if document is not None
+        for problem in check_references(root.resolve(), document, functions, code=code)
     ]
     return sorted(gathered.problems + missing, key=lambda found: (found.file, found.line))
 

@@ -5,20 +5,25 @@ Only `holdfast check` asks: a user's module may import Spark, which takes second
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
+from configs.deployment import Deployment
 from configs.loading import Document, Loc
+from configs.notifying import Function
 from configs.problems import Problem, suggestion
 from configs.sinks import CallableSink
 from configs.sources import FilesSource
 from configs.stream import StreamDeclaration
 
+Named: TypeAlias = tuple[Loc, str | None]
 
-def check_references(root: Path, document: Document, stream: StreamDeclaration) -> list[Problem]:
-    """Problems of every `module:function` in a declaration that was read."""
-    named: list[tuple[Loc, str | None]] = [
+
+def named_by_stream(stream: StreamDeclaration) -> list[Named]:
+    """Every `module:function` in a declaration, and where it is."""
+    named: list[Named] = [
         (("app",), stream.app),
         (("expectations",), stream.expectations),
     ]
@@ -26,10 +31,26 @@ def check_references(root: Path, document: Document, stream: StreamDeclaration) 
         named.append((("sink", "function"), stream.sink.function))
     if isinstance(stream.source, FilesSource) and stream.source.dead_letters is not None:
         named.append((("source", "dead_letters", "rules"), stream.source.dead_letters.rules))
-    code = root if stream.code is None else root / Path(stream.code).expanduser()
-    if not code.is_dir():
-        return [document.problem(("code",), "there is no such folder", value=stream.code)]
-    with _importing_from(root, code):
+    return named
+
+
+def named_by_deployment(deployment: Deployment) -> list[Named]:
+    """The same in what all streams share."""
+    return [
+        (("notify", number, "function"), told.function)
+        for number, told in enumerate(deployment.notify)
+        if isinstance(told, Function)
+    ]
+
+
+def check_references(
+    root: Path, document: Document, named: Iterable[Named], *, code: str | None = None
+) -> list[Problem]:
+    """What is wrong with the functions that a document names, and with the folder of its code."""
+    folder = root if code is None else root / Path(code).expanduser()
+    if not folder.is_dir():
+        return [document.problem(("code",), "there is no such folder", value=code)]
+    with _importing_from(root, folder):
         return [
             document.problem(loc, fault, value=reference)
             for loc, reference in named

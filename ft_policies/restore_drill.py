@@ -4,8 +4,10 @@ The snapshot is restored into a scratch folder, the stream's own query goes on f
 without sending, and what comes out is held against the ledger. Nothing fails, and nobody waits for it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+from ft_policies.foreseeing import foresee
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +58,18 @@ def next_step(seen: Observed) -> Step | None:
             return NoteProof(seen.snapshot, seen.seconds)
         case _:
             return None
+
+
+def foreseen(seen: Observed) -> list[Step]:
+    """All steps that are to come, each taken to succeed."""
+    return foresee(seen, next_step, _after)
+
+
+def _after(seen: Observed, step: Step) -> Observed:
+    match step:
+        case RestoreScratch():
+            return replace(seen, restored=True)
+        case Recompute():
+            return replace(seen, agrees=True)
+        case NoteProof():
+            return replace(seen, noted=True)

@@ -6,15 +6,16 @@ from collections.abc import Iterable, Sequence
 
 import dagster as dg
 
-from configs.notifying import Log, Webhook
+from configs.notifying import AnyTold, Function, Log, Webhook
 from ft_policies.errors import HoldfastError, PermanentError
 from orchestration.reporting import STREAM_TAG
-from resources.notifying import Alert, LogNotifier, Notifier, WebhookNotifier
+from resources.notifying import Alert, FunctionNotifier, LogNotifier, Notifier, WebhookNotifier
+from streaming.references import load
 
 INTERVAL_SECONDS = 10
 
 
-def alerts(notify: Sequence[Log | Webhook]) -> dg.SensorDefinition:
+def alerts(notify: Sequence[AnyTold]) -> dg.SensorDefinition:
     """The sensor that tells these of every run that has failed."""
 
     @dg.run_failure_sensor(
@@ -30,7 +31,7 @@ def alerts(notify: Sequence[Log | Webhook]) -> dg.SensorDefinition:
     return sensor
 
 
-def tell(alert: Alert, notify: Iterable[Log | Webhook], log: logging.Logger) -> None:
+def tell(alert: Alert, notify: Iterable[AnyTold], log: logging.Logger) -> None:
     """Tell everybody; one who cannot be reached keeps nobody else from hearing it."""
     for told in notify:
         try:
@@ -55,13 +56,15 @@ def alert_of(context: dg.RunFailureSensorContext) -> Alert:
     return Alert(job=run.job_name, run=run.run_id, stream=stream, error=error, hint=hint)
 
 
-def notifier(told: Log | Webhook) -> Notifier:
+def notifier(told: AnyTold) -> Notifier:
     """The one that a declaration names."""
     match told:
         case Log():
             return LogNotifier()
         case Webhook():
             return WebhookNotifier(_url(told.url_env))
+        case Function():
+            return FunctionNotifier(told.function, load)
 
 
 def _url(variable: str) -> str:

@@ -9,9 +9,14 @@ from assets.worlds import Worlds
 from ft_policies.drill import CUT_OFF_SECONDS, Blow, objection
 from ft_policies.errors import PermanentError, TransientError
 from orchestration.asking import blow_named
-from orchestration.jobs import StreamConfig
+from orchestration.jobs import PlannedConfig
 from orchestration.playbooks.drill import Drill
-from orchestration.playbooks.restore_drill import newest_provable, provable, restore_drill
+from orchestration.playbooks.restore_drill import (
+    newest_provable,
+    provable,
+    restore_drill,
+    restore_drill_plan,
+)
 from orchestration.reporting import (
     name_stream,
     playbook_tags,
@@ -23,7 +28,7 @@ from orchestration.reporting import (
 from streaming.world import World
 
 
-class ProveConfig(StreamConfig):
+class ProveConfig(PlannedConfig):
     """Which snapshot to prove."""
 
     snapshot: str = Field(default="", description="Its id; the newest that can be, if left out.")
@@ -36,6 +41,10 @@ def prove(
     """Prove a snapshot."""
     name_stream(context, config.stream)
     with explained(), worlds.open() as world:
+        if config.dry_run:
+            plan = restore_drill_plan(world, config.stream, snapshot=config.snapshot or None)
+            context.add_output_metadata({"plan": show_plan(context, plan)})
+            return
         row = provable(world, config.stream, config.snapshot or None)
         steps = restore_drill(world, config.stream, context.run_id, snapshot=row.id)
         done = report(context, config.stream, steps)
@@ -60,7 +69,7 @@ def prove_snapshot() -> None:
     prove()
 
 
-class DrillConfig(StreamConfig):
+class DrillConfig(PlannedConfig):
     """Which stream to strike, and how."""
 
     blow: str = Field(default=Blow.KILL.value, description=f"One of {', '.join(Blow)}.")
@@ -69,9 +78,6 @@ class DrillConfig(StreamConfig):
     )
     beyond_budget: bool = Field(
         default=False, description="Even if the stream was disturbed often enough lately."
-    )
-    dry_run: bool = Field(
-        default=False, description="Show the plan with what each step does, and change nothing."
     )
 
 

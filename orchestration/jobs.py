@@ -17,9 +17,9 @@ from orchestration.playbooks.migrate import (
     migrate as migrate_playbook,
     migration_plan,
 )
-from orchestration.playbooks.recover import start as start_playbook
+from orchestration.playbooks.recover import start as start_playbook, start_plan
 from orchestration.playbooks.snapshot import snapshot_now
-from orchestration.playbooks.stop import stop as stop_playbook
+from orchestration.playbooks.stop import stop as stop_playbook, stop_plan
 from orchestration.playbooks.switch import switch as switch_playbook, switch_plan
 from orchestration.reporting import (
     name_stream,
@@ -37,7 +37,15 @@ class StreamConfig(dg.Config):
     stream: str = Field(description="A declared stream, for example word_count.")
 
 
-class StopConfig(StreamConfig):
+class PlannedConfig(StreamConfig):
+    """Which stream to act on, or only to plan for."""
+
+    dry_run: bool = Field(
+        default=False, description="Show the plan with what each step does, and change nothing."
+    )
+
+
+class StopConfig(PlannedConfig):
     """Which stream to stop, and how patiently."""
 
     patience_seconds: float = Field(
@@ -47,17 +55,14 @@ class StopConfig(StreamConfig):
     )
 
 
-class SwitchConfig(StreamConfig):
+class SwitchConfig(PlannedConfig):
     """Which stream to give which tier, and why."""
 
     tier: str = Field(description=f"One of {', '.join(Tier)}.")
     why: str = Field(default="asked in Dagster", description="For the history of the tier.")
-    dry_run: bool = Field(
-        default=False, description="Show the plan with what each step does, and change nothing."
-    )
 
 
-class MigrateConfig(StreamConfig):
+class MigrateConfig(PlannedConfig):
     """Which stream to bring what is declared now, and how."""
 
     protocol: str = Field(
@@ -73,9 +78,6 @@ class MigrateConfig(StreamConfig):
         default=False, description="Though the declaration is the same: the code is not."
     )
     why: str = Field(default="asked in Dagster", description="For the history.")
-    dry_run: bool = Field(
-        default=False, description="Show the plan with what each step does, and change nothing."
-    )
 
 
 class SnapshotConfig(StreamConfig):
@@ -88,11 +90,15 @@ class SnapshotConfig(StreamConfig):
 
 @dg.op(description="Declare the stream, want it to run, and wait until it is level.")
 def start(
-    context: dg.OpExecutionContext, config: StreamConfig, worlds: dg.ResourceParam[Worlds]
+    context: dg.OpExecutionContext, config: PlannedConfig, worlds: dg.ResourceParam[Worlds]
 ) -> None:
     """Start a stream."""
     name_stream(context, config.stream)
     with explained(), worlds.open() as world:
+        if config.dry_run:
+            plan = start_plan(world, config.stream)
+            context.add_output_metadata({"plan": show_plan(context, plan)})
+            return
         done = report(context, config.stream, start_playbook(world, config.stream, context.run_id))
     context.add_output_metadata({"steps": timeline_table(done)})
 
@@ -105,6 +111,10 @@ def stop(
     name_stream(context, config.stream)
     patience = config.patience_seconds
     with explained(), worlds.open() as world:
+        if config.dry_run:
+            plan = stop_plan(world, config.stream)
+            context.add_output_metadata({"plan": show_plan(context, plan)})
+            return
         steps = stop_playbook(world, config.stream, context.run_id, patience_seconds=patience)
         done = report(context, config.stream, steps)
     context.add_output_metadata({"steps": timeline_table(done)})

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
-from ft_policies import drill
+from ft_policies import drill, restore_drill, stop
 from ft_policies.migration import AwaitTarget, FinishMigration, HandOver, RollBack, StopPrimary
 from ft_policies.recovery import (
     AwaitEnd,
@@ -22,7 +22,7 @@ from ft_policies.recovery import (
 )
 from ft_policies.tiers import Switch
 
-AnyStep: TypeAlias = Step | drill.Step
+AnyStep: TypeAlias = Step | drill.Step | restore_drill.Step | stop.Step
 BLOWS = {
     drill.Blow.KILL: "kills the driver of {}, with its JVM",
     drill.Blow.PAUSE: "stops the processes of {} where they are (SIGSTOP)",
@@ -52,6 +52,14 @@ def does(step: AnyStep) -> str:
     """What a step will do, in a sentence."""
     if isinstance(step, drill.Step):
         return _does_in_drill(step)
+    if isinstance(step, restore_drill.Step):
+        return _does_to_prove(step)
+    if isinstance(step, stop.Step):
+        return _does_to_stop(step)
+    return _does_to_recover(step)
+
+
+def _does_to_recover(step: Step) -> str:
     match step:
         case TurnSwitch():
             return TURNS[step.switch, step.on]
@@ -115,3 +123,24 @@ def _does_in_drill(step: drill.Step) -> str:
             return f"lets {step.primary} go on: it finds that it has lost, and leaves"
         case drill.Report():
             return "tells what it took, beside the prediction and the objective"
+
+
+def _does_to_prove(step: restore_drill.Step) -> str:
+    match step:
+        case restore_drill.RestoreScratch():
+            return f"restores {step.snapshot} into a scratch folder, every digest verified"
+        case restore_drill.Recompute():
+            return (
+                f"starts Spark, computes epoch {step.epoch} from there without sending, and compares "
+                "it with what was committed"
+            )
+        case restore_drill.NoteProof():
+            return f"notes when {step.snapshot} was proven, and in how many seconds"
+
+
+def _does_to_stop(step: stop.Step) -> str:
+    match step:
+        case stop.Ask():
+            return f"asks {step.replica} to finish its epoch, ship if it is the primary, and leave"
+        case stop.AwaitLeave():
+            return f"waits until {step.replica} has left, and ends it by force if it does not"

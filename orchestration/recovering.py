@@ -9,22 +9,23 @@ from assets.failures import explained
 from assets.worlds import Worlds
 from ft_policies.errors import PermanentError
 from orchestration.claims import Claim, ClaimLostError
+from orchestration.jobs import PlannedConfig
 from orchestration.outcomes import RecoveryOutcome, outcome_of
-from orchestration.playbooks.recover import Recovery
+from orchestration.playbooks.recover import Recovery, recover_plan
 from orchestration.reporting import (
     name_stream,
     playbook_tags,
     report,
+    show_plan,
     timeline_table,
 )
 from resources.control.records import DesiredState, Incident
 from streaming.world import World
 
 
-class RecoverConfig(dg.Config):
+class RecoverConfig(PlannedConfig):
     """Which stream to recover, and on account of which incident."""
 
-    stream: str = Field(description="A declared stream, for example word_count.")
     incident: str | None = Field(
         default=None,
         description="The incident that this run deals with; the recovery sensor fills it in. "
@@ -42,6 +43,10 @@ def recover(
     """Bring a stream back, unless another run is at it."""
     name_stream(context, config.stream)
     with explained(), worlds.open() as world:
+        if config.dry_run:
+            plan = recover_plan(world, config.stream)
+            context.add_output_metadata({"plan": show_plan(context, plan)})
+            return
         if config.incident is None:
             _recover(context, Recovery(world=world, stream=config.stream, run=context.run_id))
             return

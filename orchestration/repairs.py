@@ -11,7 +11,13 @@ from ft_policies.doctor.findings import RepairKind
 from orchestration.asking import ALL, repair_named
 from orchestration.jobs import StreamConfig
 from orchestration.playbooks.repair import Repairing, repair_plan
-from orchestration.reporting import name_stream, playbook_tags, report, timeline_table
+from orchestration.reporting import (
+    name_stream,
+    playbook_tags,
+    report,
+    show_plan_of,
+    timeline_table,
+)
 
 
 class RepairConfig(StreamConfig):
@@ -32,9 +38,10 @@ def repair(
         chosen = repair_named(config.repair)
         found = diagnosed(world, config.stream, deep=config.deep)
         steps = repair_plan(found, chosen)
-        for number, step in enumerate(steps, 1):
-            context.log.info("%s. %s: %s", number, type(step).__name__, step.does)
-        if not config.dry_run:
+        plan = show_plan_of(context, [(type(step).__name__, step.does) for step in steps])
+        if config.dry_run:
+            context.add_output_metadata({"plan": plan})
+        else:
             repairing = Repairing(
                 world=world,
                 stream=config.stream,

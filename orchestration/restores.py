@@ -8,7 +8,7 @@ from pydantic import Field
 
 from assets.failures import explained
 from assets.worlds import Worlds
-from orchestration.jobs import StreamConfig
+from orchestration.jobs import PlannedConfig
 from orchestration.playbooks.fork import fork, fork_plan
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.restore import restore, restore_plan
@@ -24,7 +24,7 @@ from orchestration.restore_plans import does, fork_facts, point_facts
 from streaming.world import World
 
 
-class RestoreConfig(StreamConfig):
+class RestoreConfig(PlannedConfig):
     """Which stream to take back where to: one of `epoch`, `at` and `snapshot`."""
 
     epoch: int = Field(default=-1, ge=-1, description="Back to what it was after this epoch.")
@@ -39,9 +39,6 @@ class RestoreConfig(StreamConfig):
         default=False, description="For a sink of your own, which cannot be taken back."
     )
     why: str = Field(default="asked in Dagster", description="For the stream's history.")
-    dry_run: bool = Field(
-        default=False, description="Show the plan with what each step does, and change nothing."
-    )
 
     def asked(self) -> Asked:
         """The point that is meant."""

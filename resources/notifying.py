@@ -2,12 +2,14 @@
 
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from http.client import HTTPException, InvalidURL
 from typing import Protocol
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from ft_policies.errors import PermanentError, TransientError
+from ft_policies.errors import HoldfastError, PermanentError, TransientError
 from resources.clock import SYSTEM_CLOCK, Clock
 
 ANSWER_SECONDS = 10.0
@@ -34,6 +36,11 @@ class Alert:
         about = f" of {self.stream}" if self.stream else ""
         hint = f"\nhint: {self.hint}" if self.hint else ""
         return f"{self.job}{about} failed: {self.error}{hint}"
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """The same for a program: the text and each part of it."""
+        return {"text": self.text, **asdict(self)}
 
 
 class Notifier(Protocol):
@@ -62,7 +69,7 @@ class WebhookNotifier:
 
     def notify(self, alert: Alert) -> None:
         """Post it, a few times if nobody answers."""
-        body = json.dumps({"text": alert.text, **asdict(alert)}).encode()
+        body = json.dumps(alert.facts).encode()
         for left in reversed(range(TRIES)):
             try:
                 self._post(body)
@@ -80,8 +87,8 @@ class WebhookNotifier:
                 hint="notify in configs/holdfast.yaml names the environment variable that has it",
             )
         headers = {"Content-Type": "application/json"}
-        request = Request(self.url, data=body, headers=headers)  # noqa: S310 - looked at above
         try:
+            request = Request(self.url, data=body, headers=headers)  # noqa: S310 - looked at above
             with urlopen(request, timeout=ANSWER_SECONDS):  # noqa: S310
                 return
         except HTTPError as error:
@@ -89,8 +96,33 @@ class WebhookNotifier:
             if error.code < SERVER_FAULT:
                 raise PermanentError(refused, hint="is its URL still right?") from error
             raise TransientError(refused, hint="it is tried again with the next alert") from error
-        except OSError as error:
+        except (InvalidURL, ValueError) as error:  # whose words may hold the URL, which is a secret
+            raise PermanentError(
+                "the webhook's URL cannot be read",
+                hint="notify in configs/holdfast.yaml names the environment variable that has it",
+            ) from error
+        except (OSError, HTTPException) as error:
             raise TransientError(
                 f"the webhook does not answer: {error}",
                 hint="it is tried again with the next alert",
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionNotifier:
+    """Calls a function of the user's, `module:function`, with the facts of an alert."""
+
+    reference: str
+    load: Callable[[str], Callable[..., object]]
+
+    def notify(self, alert: Alert) -> None:
+        """Import and call it, once; whatever it or its module raises is told as its own."""
+        try:
+            self.load(self.reference)(alert.facts)
+        except HoldfastError:
+            raise
+        except Exception as error:
+            raise PermanentError(
+                f"{self.reference} raised {type(error).__name__}: {error}",
+                hint="notify in configs/holdfast.yaml names it; `holdfast check` tests that it is there",
             ) from error

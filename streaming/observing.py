@@ -95,8 +95,13 @@ class StreamSeen:
         )
 
 
-def observe(world: World, name: str, *, secondaries_since: float = 0.0) -> StreamSeen:
-    """Look at a stream now; older failures of secondaries than `secondaries_since` are forgiven."""
+def observe(
+    world: World, name: str, *, secondaries_since: float = 0.0, as_wanted: bool = False
+) -> StreamSeen:
+    """Look at a stream now; older failures of secondaries than `secondaries_since` are forgiven.
+
+    With `as_wanted` it is judged as if somebody wanted it to run, whatever is desired.
+    """
     policy = world.project.stream(name).supervision.policy()
     store = world.store
     row = store.streams.get(name)
@@ -105,7 +110,7 @@ def observe(world: World, name: str, *, secondaries_since: float = 0.0) -> Strea
     primary, secondary = _live(primaries), _live(secondaries)
     lease = store.leases.get(name)
     at = store.now()
-    wanted = row is not None and row.desired is DesiredState.RUNNING
+    wanted = as_wanted or (row is not None and row.desired is DesiredState.RUNNING)
     since = 0.0 if row is None else row.changed_at
     verdict = None if secondary is None else _judged(policy, store, secondary, at)
     committed, rollout = store.ledger.last(name), store.rollouts.open(name)

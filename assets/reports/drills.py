@@ -34,7 +34,7 @@ def drill_rows(world: World, streams: Sequence[str]) -> Rows:
     """The drills of these streams and their last proven snapshots, newest first."""
     found = [
         *(_drill(line) for name in streams for line in reports_of(world, name)),
-        *(_proof(row) for name in streams if (row := last_proven(world, name)) is not None),
+        *(_proof(row) for name in streams if (row := world.store.snapshots.last_proven(name))),
     ]
     return sorted(found, key=lambda row: float(row["at"] or 0.0), reverse=True)
 
@@ -43,12 +43,6 @@ def reports_of(world: World, stream: str) -> list[JournalLine]:
     """The reports of a stream's drills, oldest first."""
     lines = world.store.journal.since(stream, PLAYBOOK, at=0.0)
     return [one for one in lines if one.step == Report.__name__ and one.phase is Phase.DONE]
-
-
-def last_proven(world: World, stream: str) -> SnapshotRow | None:
-    """The snapshot that was proven last."""
-    proven = [row for row in world.store.snapshots.of(stream) if row.proven_at is not None]
-    return max(proven, key=lambda row: row.proven_at or 0.0, default=None)
 
 
 def _drill(line: JournalLine) -> dict[str, Cell]:

@@ -11,11 +11,14 @@ from rich.table import Table
 from orchestration.cli import words
 
 
-def rendered(facts: dict[str, Any], *, with_files: bool) -> Iterator[RenderableType]:
+def rendered(facts: dict[str, Any], *, now: float, with_files: bool) -> Iterator[RenderableType]:
     """All that there is to say; the files one by one only if somebody asks."""
     yield f"[bold]{facts['id']}[/bold]"
     yield f"epoch {facts['epoch']:,}, by {facts['replica']}, Spark {facts['spark_version']}"
     yield f"parent: {facts['parent'] or 'none'}"
+    proven_at = facts["proven_at"]
+    proof = words.proof(proven_at and now - proven_at, facts["proven_seconds"])
+    yield f"proven: {proof or 'never'}"
     yield ""
     yield _packs(facts["packs"])
     yield ""

@@ -18,6 +18,7 @@ from orchestration.cli import words
 from orchestration.cli.terminal import DONE, FAILED
 
 if TYPE_CHECKING:
+    from orchestration.plans import AnyStep
     from orchestration.playbooks.performing import Performed
     from streaming.world import World
 
@@ -79,6 +80,19 @@ def carry_out(
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 list(pool.map(run, told))
     return told
+
+
+def plan_facts(stream: str, steps: "Sequence[AnyStep]") -> dict[str, Any]:
+    """What a playbook would do, for a program."""
+    from orchestration.plans import facts
+
+    return {"stream": stream, "steps": [facts(step) for step in steps]}
+
+
+def plan_shown(plan: Mapping[str, Any], *, nothing_to_do: str) -> Table | str:
+    """The same for people."""
+    steps = plan["steps"]
+    return plan_table(steps) if steps else f"{DONE} {escape(plan['stream'])}  {nothing_to_do}"
 
 
 def plan_table(steps: Sequence[Mapping[str, Any]]) -> Table:

@@ -5,7 +5,6 @@ from typing import Any
 
 from resources.control.records import SnapshotRow, SnapshotState
 from resources.vault.records import SnapshotRecord
-from resources.vault.vault import SnapshotVault
 from streaming.world import World
 
 SUPERSEDED, BY_RESTORE = "superseded", "by a restore"
@@ -57,9 +56,10 @@ def listed(world: World, stream: str) -> list[Listed]:
     return sorted(present + lost, key=lambda one: one.id, reverse=True)
 
 
-def described(vault: SnapshotVault, snapshot_id: str) -> dict[str, Any]:
-    """A manifest as plain facts."""
-    manifest = vault.manifest(snapshot_id)
+def described(world: World, stream: str, snapshot_id: str) -> dict[str, Any]:
+    """A manifest as plain facts, and when the snapshot was proven."""
+    manifest = world.vault(stream).manifest(snapshot_id)
+    row = world.store.snapshots.get(stream, snapshot_id)
     live = dict.fromkeys(manifest.packs, 0)
     for file in manifest.files:
         live[file.pack] += file.size_bytes
@@ -71,6 +71,8 @@ def described(vault: SnapshotVault, snapshot_id: str) -> dict[str, Any]:
         "replica": manifest.replica,
         "parent": manifest.parent,
         "created_at": manifest.created_at,
+        "proven_at": None if row is None else row.proven_at,
+        "proven_seconds": None if row is None else row.proven_seconds,
         "spark_version": manifest.spark_version,
         "conf": dict(manifest.conf),
         "total_bytes": manifest.state_bytes,

@@ -21,6 +21,9 @@ DONE, FAILED, NOTE = "[green]✔[/green]", "[red]✘[/red]", "[yellow]•[/yello
 INTERRUPTED = 130  # the exit code after Ctrl-C
 
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print facts as JSON.")]
+DryRunOption: TypeAlias = Annotated[
+    bool, typer.Option("--dry-run", help="Show the plan with what each step does, and leave.")
+]
 Stream: TypeAlias = Annotated[str, typer.Argument(metavar="STREAM", help="A stream's name.")]
 OnlyStream: TypeAlias = Annotated[
     str | None, typer.Argument(metavar="STREAM", show_default=False, help="Only this one.")

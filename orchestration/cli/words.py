@@ -29,6 +29,11 @@ def age(value: float | None) -> str:
     return f"{max(value, 0.0):.0f} s"
 
 
+def proof(seconds_ago: float | None, took_seconds: float | None) -> str:
+    """`2 h ago, in 31.0 s`; nothing if there was none."""
+    return "" if seconds_ago is None else f"{age(seconds_ago)} ago, in {seconds(took_seconds)}"
+
+
 def size(value: float | None) -> str:
     """Bytes in the largest unit that keeps a digit before the point."""
     if value is None:

@@ -4,10 +4,11 @@ Starting a stream is the same thing, and so is changing its tier.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ft_policies.errors import PermanentError, TransientError
+from ft_policies.foresight import foreseen
 from ft_policies.health import Health
 from ft_policies.migration import AwaitTarget, FinishMigration, HandOver, RollBack, StopPrimary
 from ft_policies.recovery import (
@@ -25,14 +26,15 @@ from ft_policies.recovery import (
     TurnSwitch,
     next_step,
 )
-from ft_policies.tiers import OFF
+from ft_policies.tiers import OFF, Tier
 from orchestration.playbooks import migration_steps, secondaries
 from orchestration.playbooks.performing import Journaled, Performed, perform
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import NOT_DUE, Watch
 from resources.control.records import DesiredState, ReplicaState
+from resources.control.streams import tier_wanted
 from streaming.launching import declare, demand_whole, launch_primary
-from streaming.observing import StreamSeen
+from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
 STEP_SAMPLES = (
@@ -212,3 +214,22 @@ def start(world: World, stream: str, run: str) -> Iterator[Performed[Step]]:
             world.store.rollouts.abandon(stream, under_way.rollout, outcome)
     world.store.streams.desire(stream, DesiredState.RUNNING)
     return Recovery(world=world, stream=stream, run=run).steps()
+
+
+def recover_plan(world: World, stream: str) -> list[Step]:
+    """What a recovery would do, as far as one look can tell."""
+    return foreseen(observe(world, stream).observed())
+
+
+def start_plan(world: World, stream: str) -> list[Step]:
+    """What `start` would do, as far as one look can tell; refused where it would be."""
+    demand_whole(world.store, stream)
+    seen = observe(world, stream, as_wanted=True).observed()
+    seen = replace(seen, failures_in_a_row=0, secondary_failures_in_a_row=0)
+    if not world.store.replicas.of(stream):
+        known, declared = world.store.streams.get(stream), world.project.stream(stream).tier
+        tier = declared if known is None else Tier(tier_wanted(known, declared))
+        rollout = 0 if known is None else known.rollout
+        # Declared anew: a migration that was under way is over, and the new primary runs what is.
+        seen = replace(seen, tier=tier, migration=None, rollout=rollout, primary_rollout=rollout)
+    return foreseen(seen)

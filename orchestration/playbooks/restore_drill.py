@@ -14,6 +14,7 @@ from ft_policies.restore_drill import (
     Recompute,
     RestoreScratch,
     Step,
+    foreseen,
     next_step,
 )
 from orchestration.playbooks.performing import Journaled, Performed, perform
@@ -105,6 +106,13 @@ def restore_drill(
     """Prove a snapshot; without an id the newest one after which an epoch was committed."""
     world.project.stream(stream)
     return RestoreDrill(world, stream, run, provable(world, stream, snapshot)).steps()
+
+
+def restore_drill_plan(world: World, stream: str, *, snapshot: str | None = None) -> list[Step]:
+    """What `restore_drill` would do; refused where it would be."""
+    world.project.stream(stream)
+    row = provable(world, stream, snapshot)
+    return foreseen(Observed(snapshot=row.id, epoch=row.epoch))
 
 
 def provable(world: World, stream: str, snapshot: str | None = None) -> SnapshotRow:

@@ -34,6 +34,12 @@ IS_SUPERSEDED = sa.exists().where(
 )
 _AVAILABLE = _OF.where(snapshots.c.state == SnapshotState.AVAILABLE, ~IS_SUPERSEDED)
 _NEWEST = _AVAILABLE.limit(1)
+_LAST_PROVEN = (
+    _OF.where(snapshots.c.proven_at.is_not(None))
+    .order_by(None)
+    .order_by(snapshots.c.proven_at.desc(), snapshots.c.epoch.desc())
+    .limit(1)
+)
 _MARK = (
     sa.update(snapshots)
     .where(_IS_IT)
@@ -83,6 +89,11 @@ class Snapshots:
     def newest(self, stream: str) -> SnapshotRow | None:
         """The available snapshot of the newest epoch."""
         rows = self._database.fetch(_NEWEST, {"of_stream": stream})
+        return SnapshotRow(**rows[0]) if rows else None
+
+    def last_proven(self, stream: str) -> SnapshotRow | None:
+        """The snapshot that was proven last, also if it is no longer there."""
+        rows = self._database.fetch(_LAST_PROVEN, {"of_stream": stream})
         return SnapshotRow(**rows[0]) if rows else None
 
     def mark(self, stream: str, id: str, state: SnapshotState, reason: str) -> None:

@@ -107,11 +107,16 @@ class Streams:
         return Intervals(**rows[0]) if rows else Intervals()
 
 
+def tier_wanted(known: StreamRow, declared: str) -> str:
+    """The tier of a known stream when it is declared with this one: a new one counts, an old one does not."""
+    return known.tier if known.declared_tier == declared else declared
+
+
 def declared_again(
     connection: sa.Connection, known: StreamRow, declaration: JsonObject, tier: str
 ) -> StreamRow:
     """Give a known stream another declaration; one that names another tier changes the tier."""
-    wanted = known.tier if known.declared_tier == tier else tier
+    wanted = tier_wanted(known, tier)
     if wanted != known.tier:
         change = {"tier_from": known.tier, "tier_to": wanted}
         noted(connection, stream=known.name, **change, why="declared", run="")

@@ -93,6 +93,18 @@ def test_a_manifest_shows_packs_live_shares_and_conf(world: World) -> None:
     assert "commits/14" in every_file
 
 
+def test_a_proof_is_shown_with_its_age_and_what_it_took(world: World) -> None:
+    root = world.project.root
+    newest, older, _ = facts(root, "snapshots", "list", STREAM)["snapshots"]
+    world.store.snapshots.proven(STREAM, older["id"], 31.4)
+
+    assert " s ago, in 31.4 s" in holdfast(root, "snapshots", "list", STREAM).stdout
+    assert facts(root, "snapshots", "show", STREAM, older["id"])["proven_seconds"] == 31.4
+    shown = holdfast(root, "snapshots", "show", STREAM, older["id"]).stdout
+    assert " s ago, in 31.4 s" in shown
+    assert "proven: never" in holdfast(root, "snapshots", "show", STREAM, newest["id"]).stdout
+
+
 def test_good_snapshots_verify_and_the_catalogue_notes_it(world: World) -> None:
     found = facts(world.project.root, "snapshots", "verify", STREAM, "--all")["snapshots"]
 

@@ -5,14 +5,14 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import dagster as dg
 import pytest
 
-from configs.notifying import Log, Webhook
+from configs.notifying import Function, Log, Webhook
 from ft_policies.errors import PermanentError, TransientError
 from orchestration.alerts import alert_of, tell
 from orchestration.reporting import STREAM_TAG
@@ -20,6 +20,8 @@ from resources.notifying import TRIES, Alert, WebhookNotifier
 from tests.fakes.clocks import SteppedClock
 
 ALERT = Alert(job="recover_stream", run="r1", stream="clicks", error="no room", hint="make some")
+
+GARBAGE = 0
 
 
 @dataclass
@@ -31,6 +33,17 @@ class Chat:
     heard: list[dict[str, Any]] = field(default_factory=list)
 
 
+told_so_far: list[dict[str, str]] = []
+
+
+def remember(alert: dict[str, str]) -> None:
+    told_so_far.append(alert)
+
+
+def stammer(alert: dict[str, str]) -> None:
+    raise ValueError("oh")
+
+
 @contextmanager
 def a_chat(*answers: int) -> Iterator[Chat]:
     chat = Chat(answers=list(answers))
@@ -39,7 +52,11 @@ def a_chat(*answers: int) -> Iterator[Chat]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             chat.heard.append(json.loads(body))
-            self.send_response(chat.answers.pop(0) if chat.answers else 200)
+            answer = chat.answers.pop(0) if chat.answers else 200
+            if answer == GARBAGE:
+                self.wfile.write(b"what?\r\n\r\n")
+                return
+            self.send_response(answer)
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
@@ -77,6 +94,41 @@ def test_a_webhook_that_is_ill_is_tried_again_and_one_that_refuses_is_not() -> N
         WebhookNotifier(chat.url, SteppedClock()).notify(ALERT)
     with pytest.raises(PermanentError, match="no URL that begins with http"):
         WebhookNotifier("file:///etc/passwd").notify(ALERT)
+
+
+def test_a_webhook_that_answers_garbage_is_tried_again() -> None:
+    with a_chat(GARBAGE) as chat:
+        WebhookNotifier(chat.url, SteppedClock()).notify(ALERT)
+    assert len(chat.heard) == 2
+    with (
+        a_chat(*[GARBAGE] * TRIES) as chat,
+        pytest.raises(TransientError, match=r"does not answer: what\?"),
+    ):
+        WebhookNotifier(chat.url, SteppedClock()).notify(ALERT)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://chat:port/s3cret", "http://chat/s3 cret", "http://chat/s3cröt"]
+)
+def test_a_url_that_is_none_is_told_without_it(url: str) -> None:
+    with pytest.raises(PermanentError, match="URL cannot be read") as refused:
+        WebhookNotifier(url, SteppedClock()).notify(ALERT)
+    assert "s3" not in str(refused.value)
+
+
+def test_a_function_of_the_users_own_is_called_with_the_facts(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told_so_far.clear()
+    notify = [
+        Function(function=f"{__name__}:stammer"),
+        Function(function="no_such_module_here:tell"),
+        Function(function=f"{__name__}:remember"),
+    ]
+    tell(ALERT, notify, logging.getLogger("sensor"))
+    assert told_so_far == [{"text": ALERT.text, **asdict(ALERT)}]
+    assert f"function was not told: {__name__}:stammer raised ValueError: oh" in caplog.text
+    assert "function was not told: cannot load no_such_module_here:tell" in caplog.text
 
 
 def test_one_who_cannot_be_reached_keeps_nobody_else_from_hearing(

@@ -159,6 +159,15 @@ def test_check_looks_at_sinks_and_expectations_too(tmp_path: Path) -> None:
     assert sorted(problem.field for problem in check(root)) == ["expectations", "sink.function"]
 
 
+def test_check_looks_at_functions_that_are_to_be_told(tmp_path: Path) -> None:
+    notify = "notify: [{kind: log}, {kind: function, function: 'json:tell'}]"
+    root = a_project(tmp_path, clicks=written(), holdfast=notify)
+    [problem] = check(root)
+    assert (problem.file, problem.field) == ("configs/holdfast.yaml", "notify.1.function")
+    assert "module json has no function tell" in problem.message
+    assert Project.load(root).deployment.notify[1].kind == "function"
+
+
 def test_the_root_is_found_from_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = a_project(tmp_path / "project")
     (root / "deep" / "down").mkdir(parents=True)

@@ -9,7 +9,11 @@ import pytest
 
 from assets.failures import explained
 from assets.outputs import audit
-from assets.snapshots import expected_seconds, judge_age, verify_newest
+from assets.snapshots import (
+    expected_seconds,
+    judge_age,
+    verify_newest,
+)
 from assets.tables import drop_orphans, newest_rows, open_table
 from ft_policies.errors import PermanentError, TransientError
 from orchestration.definitions import definitions_of
@@ -70,6 +74,7 @@ def test_a_stream_that_is_stopped_and_empty_passes_all_checks(worlds: SimulatedW
         "doctor",
         "healthy",
         "ledger_complete",
+        "proven",
         "recent",
         "restorable",
         "tier_is_held",

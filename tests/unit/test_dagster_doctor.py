@@ -58,7 +58,12 @@ def test_the_audit_runs_the_doctor(worlds: SimulatedWorlds) -> None:
 
 
 def test_the_job_repairs_only_when_told_so(worlds: SimulatedWorlds) -> None:
-    assert repair(worlds).success
+    planned = repair(worlds)
+    [output] = [e for e in planned.all_events if e.event_type_value == "STEP_OUTPUT"]
+    plan = output.step_output_data.metadata["plan"]
+    assert isinstance(plan, dg.TableMetadataValue)
+    assert [record.data["step"] for record in plan.records] == ["SetAsideSnapshots"]
+    assert "finding_count" in output.step_output_data.metadata
     assert manifest_key(3) in worlds.objects.objects
     result = repair(worlds, dry_run=False)
     assert result.success

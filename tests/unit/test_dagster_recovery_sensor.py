@@ -49,6 +49,7 @@ def test_the_request_names_the_job_the_stream_and_the_incident(worlds: Simulated
     assert request.run_config["ops"]["recover"]["config"] == {
         "stream": CLICKS,
         "incident": incident.id,
+        "dry_run": False,
     }
     assert request.tags["holdfast/stream"] == CLICKS
     assert request.tags["holdfast/cause"] == "dead"

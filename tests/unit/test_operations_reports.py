@@ -11,7 +11,7 @@ from assets.reports.incidents import incident_rows
 from assets.reports.journal import journal_rows
 from ft_policies.drill import PLAYBOOK, Report
 from orchestration.drills import kill_drills
-from resources.control.records import Phase
+from resources.control.records import Phase, SnapshotState
 from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,
@@ -52,6 +52,7 @@ def test_drills_are_listed_with_the_last_proven_snapshot(worlds: SimulatedWorlds
         for name in ("s1", "s2"):
             world.store.snapshots.record(a_snapshot(name, 1, stream="beta"))
             world.store.snapshots.proven("beta", name, 12.5)
+        world.store.snapshots.mark("beta", "s2", SnapshotState.DROPPED, "too old")
         rows = drill_rows(world, [CLICKS, "beta"])
     assert [(row["drill"], row["held"]) for row in rows if row["stream"] == CLICKS] == [
         ("kill", False),

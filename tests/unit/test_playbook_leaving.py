@@ -2,15 +2,15 @@
 
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ft_policies.stop import Ask, AwaitLeave
 from ft_policies.tiers import OFF
 from orchestration.playbooks import leaving
 from orchestration.playbooks.leaving import await_leave
-from orchestration.playbooks.stop import next_stop_step
+from orchestration.playbooks.stop import stop_plan
 from resources.control.records import ReplicaRow, ReplicaState, Slot
 from streaming.launching import process_of
 from streaming.observing import observe
@@ -77,17 +77,10 @@ def test_the_claim_is_kept_while_the_process_of_one_that_has_left_lingers(
         assert not lives(secondary)
 
 
-def test_the_secondary_is_seen_off_before_the_primary(tmp_path: Path) -> None:
+def test_what_a_stop_would_do_is_told_from_one_look(tmp_path: Path) -> None:
     with a_running_world(tmp_path, tier="active_standby") as world:
         a_secondary(world, "s")
-        live = world.store.replicas.of(CLICKS)
-        order = []
-        while (step := next_stop_step(live)) is not None:
-            order.append((type(step).__name__, step.replica))
-            rows = {row.id: row for row in live}
-            if rows[step.replica].desired == OFF:
-                del rows[step.replica]
-            else:
-                rows[step.replica] = replace(rows[step.replica], desired=OFF)
-            live = list(rows.values())
-        assert order == [("Ask", "s"), ("AwaitLeave", "s"), ("Ask", "p"), ("AwaitLeave", "p")]
+        world.store.replicas.desire("s", OFF)
+        assert stop_plan(world, CLICKS) == [AwaitLeave("s"), Ask("p"), AwaitLeave("p")]
+        assert observe(world, CLICKS).wanted
+        assert world.store.journal.of(CLICKS) == []

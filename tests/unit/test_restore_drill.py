@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from ft_policies.errors import PermanentError
-from ft_policies.restore_drill import NoteProof, Observed, Recompute, RestoreScratch, next_step
+from ft_policies.restore_drill import (
+    NoteProof,
+    Observed,
+    Recompute,
+    RestoreScratch,
+    foreseen,
+    next_step,
+)
 from orchestration.playbooks.restore_drill import provable
 from tests.fakes.worlds import (
     CLICKS,
@@ -32,6 +39,11 @@ def test_a_snapshot_is_restored_gone_on_from_and_noted() -> None:
     assert (
         next_step(Observed(snapshot="s1", epoch=4, restored=True, agrees=True, noted=True)) is None
     )
+
+
+def test_all_steps_are_foreseen_before_the_first() -> None:
+    seen = Observed(snapshot="s1", epoch=4)
+    assert foreseen(seen) == [RestoreScratch("s1"), Recompute(5), NoteProof("s1", 0.0)]
 
 
 def test_the_newest_snapshot_is_chosen_after_which_an_epoch_was_committed(

@@ -9,7 +9,15 @@ from rich.markup import escape
 from ft_policies.drill import CUT_OFF_SECONDS, Blow
 from ft_policies.errors import PermanentError
 from orchestration.cli.stepping import Told, carry_out, plan_table
-from orchestration.cli.terminal import DONE, FAILED, JsonOption, Stream, Terminal, terminal
+from orchestration.cli.terminal import (
+    DONE,
+    FAILED,
+    DryRunOption,
+    JsonOption,
+    Stream,
+    Terminal,
+    terminal,
+)
 
 if TYPE_CHECKING:
     from orchestration.playbooks.drill import Drill
@@ -39,9 +47,7 @@ def drill(
         bool,
         typer.Option("--beyond-budget", help="Even if it was disturbed often enough lately."),
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan with what each step does, and leave.")
-    ] = False,
+    dry_run: DryRunOption = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -14,6 +14,7 @@ from orchestration.cli.terminal import (
     DONE,
     INTERRUPTED,
     NOTE,
+    DryRunOption,
     JsonOption,
     Stream,
     Terminal,
@@ -72,9 +73,7 @@ def restore(
         typer.Option(min=0.0, metavar="SECONDS", help="End a replica that has not left by then."),
     ] = 90.0,
     why: Annotated[str, typer.Option(metavar="TEXT", help="For the stream's history.")] = ASKED,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan with what each step does, and leave.")
-    ] = False,
+    dry_run: DryRunOption = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -12,9 +12,18 @@ from rich.table import Table
 
 from ft_policies.errors import PermanentError
 from orchestration.cli import words
-from orchestration.cli.stepping import carry_out
+from orchestration.cli.stepping import carry_out, plan_facts, plan_table
 from orchestration.cli.storage import storage
-from orchestration.cli.terminal import DONE, FAILED, NOTE, JsonOption, Stream, Terminal, terminal
+from orchestration.cli.terminal import (
+    DONE,
+    FAILED,
+    NOTE,
+    DryRunOption,
+    JsonOption,
+    Stream,
+    Terminal,
+    terminal,
+)
 
 if TYPE_CHECKING:
     from streaming.world import World
@@ -56,7 +65,7 @@ def list_snapshots(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = 
             words.size(one.total_bytes),
             words.size(one.new_bytes),
             words.seconds(one.seconds),
-            "" if one.proven_at is None else f"{words.age(now - one.proven_at)} ago",
+            words.proof(one.proven_at and now - one.proven_at, one.proven_seconds),
             escape(one.state + (f": {one.reason}" if one.reason else "")),
         )
     tell.out.print(table)
@@ -77,11 +86,12 @@ def show(
 
     tell = terminal(ctx)
     with storage(tell, stream) as world:
-        facts = described(world.vault(stream), snapshot or newest_id(world, stream))
+        facts = described(world, stream, snapshot or newest_id(world, stream))
+        now = world.store.now()
     if as_json:
         tell.json(facts)
         return
-    tell.out.print(*rendered(facts, with_files=files), sep="\n")
+    tell.out.print(*rendered(facts, now=now, with_files=files), sep="\n")
 
 
 @app.command(epilog="Examples:  holdfast snapshots verify word_count  ·  … verify word_count --all")
@@ -124,7 +134,12 @@ def verify(
 
 @app.command(epilog="Example:  holdfast snapshots prove word_count  (the newest)")
 def prove(
-    ctx: typer.Context, *, stream: Stream, snapshot: Snapshot = None, as_json: JsonOption = False
+    ctx: typer.Context,
+    *,
+    stream: Stream,
+    snapshot: Snapshot = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Prove that a snapshot restores: go on from it for one epoch, and compare with what was committed.
 
@@ -133,6 +148,9 @@ def prove(
     from orchestration.playbooks.restore_drill import restore_drill
 
     tell = terminal(ctx)
+    if dry_run:
+        _show_proof(tell, stream, snapshot, as_json=as_json)
+        return
     with storage(tell, stream) as world:
         [told] = carry_out(
             world,
@@ -144,6 +162,18 @@ def prove(
     if as_json:
         tell.json(told.facts())
     raise typer.Exit(1 if told.error else 0)
+
+
+def _show_proof(tell: Terminal, stream: str, snapshot: str | None, *, as_json: bool) -> None:
+    """The catalogue knows all that a plan needs: no object store is started for it."""
+    from orchestration.playbooks.restore_drill import restore_drill_plan
+
+    with tell.world() as world:
+        told = plan_facts(stream, restore_drill_plan(world, stream, snapshot=snapshot))
+    if as_json:
+        tell.json(told)
+    else:
+        tell.out.print(plan_table(told["steps"]))
 
 
 @app.command(epilog="Example:  holdfast snapshots restore word_count --epoch 120 --into /tmp/look")

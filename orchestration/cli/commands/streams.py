@@ -1,15 +1,25 @@
 """`holdfast start`, `stop`, `snapshot` and `recover`: the playbooks, by hand."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
+from rich.markup import escape
 
 from orchestration.cli import words
-from orchestration.cli.stepping import Playbook, carry_out, plan_table
-from orchestration.cli.terminal import DONE, JsonOption, Stream, Terminal, chosen, terminal
+from orchestration.cli.stepping import Playbook, carry_out, plan_facts, plan_shown
+from orchestration.cli.terminal import (
+    DONE,
+    DryRunOption,
+    JsonOption,
+    Stream,
+    Terminal,
+    chosen,
+    terminal,
+)
 
 if TYPE_CHECKING:
+    from orchestration.plans import AnyStep
     from orchestration.playbooks.performing import Performed
     from streaming.world import World
 
@@ -21,29 +31,56 @@ Patience: TypeAlias = Annotated[
     ),
 ]
 
+Plan: TypeAlias = "Callable[[World, str], Sequence[AnyStep]]"
+
 
 def add_to(app: typer.Typer) -> None:
     """Give the command line these commands."""
-    app.command(epilog="Example:  holdfast start word_count")(start)
+    app.command(
+        epilog="Examples:  holdfast start word_count  ·  holdfast start word_count --dry-run"
+    )(start)
     app.command(epilog="Example:  holdfast stop word_count --patience 30")(stop)
     app.command(epilog="Example:  holdfast snapshot word_count")(snapshot)
     app.command(epilog="Example:  holdfast recover word_count")(recover)
 
 
-def start(ctx: typer.Context, *, streams: Streams, as_json: JsonOption = False) -> None:
+def start(
+    ctx: typer.Context,
+    *,
+    streams: Streams,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
     """Start streams and wait until they are level with their input.
 
     A stream that runs is left alone.
     """
-    from orchestration.playbooks.recover import start as playbook
+    from orchestration.playbooks.recover import start as playbook, start_plan
 
+    if dry_run:
+        _show_plans(
+            terminal(ctx), streams, start_plan, as_json=as_json, nothing_to_do="runs already"
+        )
+        return
     _run(terminal(ctx), streams, playbook, as_json=as_json, nothing_to_do="runs already")
 
 
 def stop(
-    ctx: typer.Context, *, streams: Streams, patience: Patience = 90.0, as_json: JsonOption = False
+    ctx: typer.Context,
+    *,
+    streams: Streams,
+    patience: Patience = 90.0,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Stop streams: each finishes its epoch, ships a last snapshot, and leaves."""
+    from orchestration.playbooks.stop import stop_plan
+
+    if dry_run:
+        _show_plans(
+            terminal(ctx), streams, stop_plan, as_json=as_json, nothing_to_do="does not run"
+        )
+        return
     _run(terminal(ctx), streams, stopping(patience), as_json=as_json, nothing_to_do="does not run")
 
 
@@ -51,16 +88,14 @@ def recover(
     ctx: typer.Context,
     *,
     stream: Stream,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan with what each step does, and leave.")
-    ] = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Recover a stream now, as the sensor would: fence what failed, start anew, catch up."""
     from orchestration.playbooks.recover import Recovery
 
     if dry_run:
-        _show_plan(terminal(ctx), stream, as_json=as_json)
+        _show_recovery(terminal(ctx), stream, as_json=as_json)
         return
 
     def playbook(world: "World", name: str, run: str) -> "Iterator[Performed[Any]]":
@@ -69,18 +104,16 @@ def recover(
     _run(terminal(ctx), [stream], playbook, as_json=as_json, nothing_to_do="needs no recovery")
 
 
-def _show_plan(tell: Terminal, stream: str, *, as_json: bool) -> None:
-    from ft_policies.foresight import foreseen
-    from orchestration import plans
-    from streaming.observing import observe
+def _show_recovery(tell: Terminal, stream: str, *, as_json: bool) -> None:
+    from orchestration.playbooks.recover import recover_plan
 
     with tell.world() as world:
         world.project.stream(stream)
-        steps = [plans.facts(step) for step in foreseen(observe(world, stream).observed())]
+        told = plan_facts(stream, recover_plan(world, stream))
     if as_json:
-        tell.json({"stream": stream, "steps": steps})
+        tell.json(told)
     else:
-        tell.out.print(plan_table(steps) if steps else f"{DONE} {stream}  needs no recovery")
+        tell.out.print(plan_shown(told, nothing_to_do="needs no recovery"))
 
 
 def snapshot(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = False) -> None:
@@ -108,6 +141,20 @@ def stopping(patience_seconds: float) -> Playbook:
     from orchestration.playbooks.stop import stop as playbook
 
     return lambda world, name, run: playbook(world, name, run, patience_seconds=patience_seconds)
+
+
+def _show_plans(
+    tell: Terminal, streams: list[str], plan: Plan, *, as_json: bool, nothing_to_do: str
+) -> None:
+    with tell.world() as world:
+        told = [plan_facts(name, plan(world, name)) for name in chosen(world.project, streams)]
+    if as_json:
+        tell.json({"streams": told})
+        return
+    for one in told:
+        if len(told) > 1 and one["steps"]:
+            tell.out.print(f"[bold]{escape(one['stream'])}[/bold]")
+        tell.out.print(plan_shown(one, nothing_to_do=nothing_to_do))
 
 
 def _run(

@@ -13,6 +13,7 @@ from orchestration.cli.terminal import (
     DONE,
     INTERRUPTED,
     NOTE,
+    DryRunOption,
     JsonOption,
     Stream,
     Terminal,
@@ -44,9 +45,7 @@ def switch(
             autocompletion=lambda: [one.value for one in Tier],
         ),
     ],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan with what each step does, and leave.")
-    ] = False,
+    dry_run: DryRunOption = False,
     why: Annotated[
         str, typer.Option("--why", metavar="TEXT", help="For the history of the tier.")
     ] = ASKED,

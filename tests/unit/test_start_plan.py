@@ -1,0 +1,137 @@
+"""What a start would do, told before it is done, is what it then does."""
+
+from pathlib import Path
+
+import pytest
+
+from ft_policies.errors import PermanentError
+from ft_policies.migration import Protocol
+from ft_policies.tiers import Tier
+from orchestration.playbooks.recover import start, start_plan
+from resources.control.records import DesiredState, ReplicaState
+from streaming.launching import declare
+from streaming.world import World
+from tests.fakes.declared import written
+from tests.fakes.drivers import simulated_drivers
+from tests.fakes.worlds import (
+    CLICKS,
+    PATIENT,
+    SimulatedWorlds,
+    a_dead_primary,
+    a_primary,
+    a_wanted_stream,
+    committed,
+    simulated_worlds,
+)
+from tests.support.playbooks import recovered
+
+
+@pytest.fixture
+def worlds(tmp_path: Path) -> SimulatedWorlds:
+    return simulated_worlds(tmp_path, supervision=PATIENT, tier="deployed")
+
+
+def planned(world: World) -> list[str]:
+    return [type(step).__name__ for step in start_plan(world, CLICKS)]
+
+
+def a_rollout(world: World) -> int:
+    row = world.store.streams.get(CLICKS)
+    assert row is not None
+    begun = world.store.rollouts.begin(
+        stream=CLICKS,
+        target=row.declaration,
+        tier=Tier.DEPLOYED,
+        protocol=Protocol.REPLAY,
+        within_seconds=300.0,
+        may_differ=False,
+        why="a test",
+        run="run",
+    )
+    assert begun is not None
+    return begun.rollout
+
+
+def stopped(world: World) -> None:
+    world.store.replicas.end("p", ReplicaState.STOPPED, "told to stop")
+    world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+
+
+FROM_NOTHING = ["Launch", "AwaitLevel", "LaunchSecondary", "TurnSwitch"]
+
+
+def test_a_stream_that_was_stopped_is_launched_with_its_secondary(
+    worlds: SimulatedWorlds,
+) -> None:
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "p")
+        stopped(world)
+        assert planned(world) == FROM_NOTHING
+        row = world.store.streams.get(CLICKS)
+    assert row is not None
+    assert row.desired is DesiredState.STOPPED
+    assert "ensure" not in worlds.objects.calls
+
+
+def test_a_dead_primary_is_fenced_first_though_nobody_wants_the_stream(
+    worlds: SimulatedWorlds,
+) -> None:
+    with worlds.open() as world:
+        a_dead_primary(world)
+        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+        assert planned(world) == ["Fence", *FROM_NOTHING]
+
+
+def test_a_start_by_hand_is_a_new_beginning_after_failures_in_a_row(
+    worlds: SimulatedWorlds,
+) -> None:
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        for number in range(3):
+            a_primary(world, f"p{number}")
+            world.store.replicas.end(f"p{number}", ReplicaState.FAILED, "each time")
+        assert planned(world) == FROM_NOTHING
+
+
+def test_a_migration_that_was_under_way_or_done_does_not_show(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "p")
+        number = a_rollout(world)
+        world.store.rollouts.finish(CLICKS, number, "done")
+        a_rollout(world)
+        stopped(world)
+        assert planned(world) == FROM_NOTHING
+
+
+def test_the_tier_is_the_one_that_is_declared_now(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "p")
+        stopped(world)
+    file = worlds.root / "configs" / "streams" / f"{CLICKS}.yaml"
+    file.write_text(written(name=CLICKS, tier="passive_replication"), encoding="utf-8")
+    with worlds.open() as world:
+        assert planned(world) == ["Launch", "AwaitLevel"]
+
+
+def test_what_is_half_restored_is_refused_as_it_would_be(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        declare(world.project, world.store, CLICKS)
+        committed(world, 3)
+        wish = world.store.histories.want(CLICKS, epoch=1, snapshot=None, why="a test", run="run")
+        world.store.histories.begin(wish)
+        with pytest.raises(PermanentError, match="half done"):
+            start_plan(world, CLICKS)
+
+
+def test_the_plan_is_what_is_then_done(
+    worlds: SimulatedWorlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with worlds.open() as world:
+        plan = planned(world)
+        with simulated_drivers(world, monkeypatch) as drivers:
+            start(world, CLICKS, "run")
+            level_at_once = [step for step in plan if step != "AwaitLevel"]
+            assert recovered(drivers) == level_at_once
