@@ -144,21 +144,23 @@ def test_a_hand_over_is_put_off_while_the_target_is_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The moment at which it is well is waited for; one that dies meanwhile gets nothing."""
-    with a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers):
-        with written_anew(worlds, **LARGER) as world:
-            old = primary_of(world)
+    with (
+        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
+        written_anew(worlds, **LARGER) as world,
+    ):
+        old = primary_of(world)
 
-            def target_dies() -> None:
-                for line in world.store.journal.of(CLICKS, limit=1):
-                    target = world.store.replicas.live(CLICKS, Slot.SECONDARY)
-                    if line.step == "HandOver" and target is not None:
-                        world.store.replicas.end(target.id, ReplicaState.FAILED, "no room")
-                drivers.act()
+        def target_dies() -> None:
+            for line in world.store.journal.of(CLICKS, limit=1):
+                target = world.store.replicas.live(CLICKS, Slot.SECONDARY)
+                if line.step == "HandOver" and target is not None:
+                    world.store.replicas.end(target.id, ReplicaState.FAILED, "no room")
+            drivers.act()
 
-            steps = migrate(world, CLICKS, "r", Wish(), beat=target_dies)
-            handed_over = next(one for one in steps if one.name == "HandOver")
-            assert handed_over.found == {"found": NOT_DUE}
-            assert primary_of(world).id == old.id
+        steps = migrate(world, CLICKS, "r", Wish(), beat=target_dies)
+        handed_over = next(one for one in steps if one.name == "HandOver")
+        assert handed_over.found == {"found": NOT_DUE}
+        assert primary_of(world).id == old.id
 
 
 def test_another_migration_is_refused_while_one_is_under_way_and_the_same_is_gone_on_with(
@@ -184,15 +186,17 @@ def test_another_migration_is_refused_while_one_is_under_way_and_the_same_is_gon
 def test_a_stream_that_was_stopped_meanwhile_is_not_said_to_be_migrated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers):
-        with written_anew(worlds, **LARGER) as world:
-            steps = migrate(world, CLICKS, "r", Wish(), beat=drivers.act)
-            next(steps)
-            world.store.streams.desire(CLICKS, DesiredState.STOPPED)
-            with pytest.raises(PermanentError, match="was not migrated: it was stopped meanwhile"):
-                list(steps)
-            with pytest.raises(PermanentError, match="does not run"):
-                list(migrate(world, CLICKS, "r", Wish()))
+    with (
+        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
+        written_anew(worlds, **LARGER) as world,
+    ):
+        steps = migrate(world, CLICKS, "r", Wish(), beat=drivers.act)
+        next(steps)
+        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+        with pytest.raises(PermanentError, match="was not migrated: it was stopped meanwhile"):
+            list(steps)
+        with pytest.raises(PermanentError, match="does not run"):
+            list(migrate(world, CLICKS, "r", Wish()))
 
 
 def test_a_folder_in_which_no_replica_can_be_is_refused(

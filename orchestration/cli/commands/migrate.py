@@ -9,7 +9,7 @@ from rich.markup import escape
 from ft_policies.migration import Protocol
 from orchestration.cli import words
 from orchestration.cli.stepping import Told, carry_out, plan_table
-from orchestration.cli.terminal import DONE, JsonOption, Stream, Terminal, terminal
+from orchestration.cli.terminal import DONE, DryRunOption, JsonOption, Stream, Terminal, terminal
 
 if TYPE_CHECKING:
     from orchestration.playbooks.migrate import Wish
@@ -52,9 +52,7 @@ def migrate(
     why: Annotated[
         str, typer.Option("--why", metavar="TEXT", help="For the history.")
     ] = "asked on the command line",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan with what each step does, and leave.")
-    ] = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Bring what is declared now to a running stream: other resources, Spark conf or code.
