@@ -52,7 +52,7 @@ test: lint java ## lint and all tests but the slow ones, the cheapest first
 chaos: venv java ## about 70 minutes: kills in every tier, a walk over all 30 changes of tier (CHAOS="--seed 8 …")
 	$(WITH_JAVA) $(BIN)/python -m tests.chaos.walk $(CHAOS)
 
-chaos-migrations: venv java ## an hour: migrations by each protocol, with source, target or run killed at each step
+chaos-migrations: venv java ## two hours: migrations by each protocol, with source, target, run or Dagster killed at each step
 	$(WITH_JAVA) $(BIN)/python -m tests.chaos.migrations $(CHAOS)
 
 demo: venv java ## a stream, a killed driver, a recovery, and the proof that nothing was lost
