@@ -13,6 +13,7 @@ from uuid import uuid4
 from ft_policies.health import LAUNCH_SECONDS, Health
 from ft_policies.tiers import OFF
 from orchestration.playbooks.leaving import LEAVE_SECONDS
+from orchestration.playbooks.performing import was_left
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import patience_seconds
 from orchestration.sightings import as_it_is, detail_of, detection_seconds, key_of, left_over
@@ -146,13 +147,13 @@ def _is_being_stopped(world: World, seen: StreamSeen) -> bool:
 def _is_worked_on(world: World, seen: StreamSeen, *, step_seconds: float) -> bool:
     """Whether a playbook is at work that people asked for.
 
-    A step that has begun ends by itself when its patience does, and so does that of a performer who
-    was killed; one who was interrupted has said so.
+    A step that has begun ends by itself when its patience does. A performer who was killed is seen to be
+    gone, on another host when that patience ends; one who was interrupted has said so.
     """
     for line in world.store.journal.of(seen.name, limit=1):
         patience = BETWEEN_STEPS_SECONDS + (step_seconds if line.phase is Phase.INTENT else 0.0)
         asked_for = line.incident is None and line.phase is not Phase.FAILED
-        return asked_for and seen.at - line.at < patience
+        return asked_for and not was_left(line) and seen.at - line.at < patience
     return False
 
 

@@ -6,12 +6,15 @@ from typing import Any, Generic, TypeVar
 
 from ft_policies.errors import HoldfastError, PermanentError
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import Phase
+from resources.control.records import JournalLine, Phase
 from resources.control.store import ControlStore
+from resources.launcher import Launched
+from streaming.launching import HOST
 
 S = TypeVar("S")
 
 MAX_STEPS = 50
+PERFORMER = "performer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,14 @@ class Journaled:
         )
 
 
+def was_left(line: JournalLine) -> bool:
+    """Whether a step was begun by a process of this host that is gone; of other hosts nobody can tell."""
+    performer = line.detail.get(PERFORMER) if line.phase is Phase.INTENT else None
+    if performer is None or performer["host"] != HOST:
+        return False
+    return not Launched(performer["pid"], performer["started_at"]).is_alive()
+
+
 def perform(
     decide: Callable[[], S | None],
     act: Callable[[S], Mapping[str, Any]],
@@ -63,7 +74,7 @@ def perform(
         step = decide()
         if step is None:
             return
-        journal.write(step, Phase.INTENT)
+        journal.write(step, Phase.INTENT, **{PERFORMER: {"host": HOST, **asdict(Launched.this())}})
         began = SYSTEM_CLOCK.monotonic()
         try:
             found = act(step)

@@ -1,10 +1,13 @@
 """The recovery sensor of a stream with a secondary: a tier that is not held is an incident too."""
 
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
+from ft_policies.recovery import LaunchSecondary
 from ft_policies.tiers import OFF, Switches, Tier
 from orchestration.incidents import calls_for_recovery
+from orchestration.playbooks.performing import Journaled, perform
 from resources.control.records import IncidentState, Phase, ReplicaState
 from streaming.observing import observe
 from streaming.recovery_incidents import RECOVERY, is_of_primary
@@ -114,6 +117,25 @@ def test_a_change_that_somebody_works_on_is_no_incident_until_he_falls_silent(
         patience = supervision.start_within + supervision.stuck_after
         assert not calls_for_recovery(world, replace(seen, at=seen.at + patience))
         assert calls_for_recovery(world, replace(seen, at=seen.at + patience + 10.0))
+
+
+def test_a_change_whose_performer_is_gone_is_gone_on_with_at_once(tmp_path: Path) -> None:
+    worlds = standby_worlds(tmp_path, tier="passive_replication")
+    with worlds.open() as world:
+        world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="run-1")
+        journal = Journaled(store=world.store, stream=CLICKS, playbook="switch", run="run-1")
+        seen = observe(world, CLICKS)
+        later = replace(seen, at=seen.at + 6.0)
+
+        def calls_in_the_middle(step: LaunchSecondary) -> dict[str, bool]:
+            found = calls_for_recovery(world, later)
+            [line] = world.store.journal.of(CLICKS, limit=1)
+            gone = {**line.detail["performer"], "started_at": 0.0}
+            journal.write(step, Phase.INTENT, performer=gone)
+            return {"while at work": found, "when gone": calls_for_recovery(world, later)}
+
+        [done] = islice(perform(LaunchSecondary, calls_in_the_middle, journal), 1)
+    assert done.found == {"while at work": False, "when gone": True}
 
 
 def test_a_tier_is_reached_when_the_paused_secondary_goes_on(tmp_path: Path) -> None:
