@@ -12,8 +12,9 @@ from configs.stream import StreamDeclaration
 from ft_policies.errors import PermanentError
 from ft_policies.foresight import foreseen
 from ft_policies.migration import Migration, Protocol
-from ft_policies.preflight import needs_trial, objections
+from ft_policies.preflight import needs_trial
 from ft_policies.recovery import Step
+from orchestration.playbooks.declaring import demand_survivable
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.recover import Recovery
 from orchestration.playbooks.restore_drill import PATIENCE_SECONDS, newest_provable
@@ -23,6 +24,7 @@ from streaming.observing import observe
 from streaming.world import World
 
 WITHIN_SECONDS = 300.0
+UNCHANGED = "nothing was changed; the stream goes on as it is"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +64,7 @@ def migration_plan(world: World, stream: str, wish: Wish) -> list[Step]:
     if seen.migration is None:
         if known.declaration == written(target) and not wish.again:
             return []
-        _demand_survivable(known, target)
+        demand_survivable(known, target, done="migrated", hint=UNCHANGED)
         migration = Migration(rollout=seen.rollout + 1, protocol=wish.protocol)
         seen = replace(seen, migration=migration, rollout=migration.rollout)
     return foreseen(replace(seen, secondary_failures_in_a_row=0))
@@ -73,7 +75,7 @@ def _begun(world: World, stream: str, run: str, wish: Wish) -> Rollout | None:
     known, target = _declarations(world, stream)
     if known.declaration == written(target) and not wish.again:
         return None
-    _demand_survivable(known, target)
+    demand_survivable(known, target, done="migrated", hint=UNCHANGED)
     if wish.again or needs_trial(known.declaration, written(target)):
         _try(world, target, run)
     return world.store.rollouts.begin(
@@ -97,28 +99,6 @@ def _declarations(world: World, stream: str) -> tuple[StreamRow, StreamDeclarati
             hint=f"`holdfast start {stream}` starts it by what is declared now",
         )
     return known, located(world.project, target)
-
-
-def _demand_survivable(known: StreamRow, target: StreamDeclaration) -> None:
-    found = objections(
-        known.declaration,
-        written(target),
-        source_conf=_binding(StreamDeclaration.model_validate(known.declaration)),
-        target_conf=_binding(target),
-    )
-    if found:
-        raise PermanentError(
-            f"{target.name} cannot be migrated: {'; '.join(map(str, found))}",
-            hint="nothing was changed; the stream goes on as it is",
-        )
-
-
-def _binding(stream: StreamDeclaration) -> dict[str, str]:
-    """What a checkpoint depends on, as this declaration has it."""
-    from streaming.session import BINDING, DEFAULTS  # Spark is slow to import
-
-    conf = {**DEFAULTS, **stream.resources.spark_conf}
-    return {key: conf[key] for key in BINDING if key in conf}
 
 
 def _try(world: World, target: StreamDeclaration, run: str) -> None:

@@ -19,6 +19,7 @@ from ft_policies.restore import (
     foreseen,
     next_step,
 )
+from orchestration.playbooks.declaring import declare_now, demand_same_past
 from orchestration.playbooks.leaving import DEFAULT_PATIENCE_SECONDS
 from orchestration.playbooks.performing import Journaled, Performed, perform
 from orchestration.playbooks.recover import Recovery
@@ -106,6 +107,8 @@ class Restore:
                 turn = Turn(stream=self.stream, history=step.history, epoch=step.epoch)
                 return self._tables.roll(turn)
             case EndRestore():
+                # Before it is wanted again: whoever launches then goes by what was mended.
+                declare_now(self.world, self.stream)
                 self.world.store.histories.finish(self.restore)
                 return {}
             case StartStream():
@@ -113,6 +116,7 @@ class Restore:
 
     def _start(self) -> Mapping[str, Any]:
         self.world.ensure_object_store()
+        declare_now(self.world, self.stream)
         recovery = Recovery(world=self.world, stream=self.stream, run=self.run, beat=self.beat)
         found: dict[str, Any] = {}
         for performed in recovery.steps():
@@ -155,6 +159,7 @@ def restore(
 ) -> Iterator[Performed[Step]]:
     """Take a stream back to a point, or finish what another run has left of that."""
     world.ensure_object_store()
+    demand_same_past(world, stream, done="restored")
     left = left_over(world, stream, asked)
     fetch = None
     if left is None:
@@ -186,6 +191,7 @@ class Plan:
 def restore_plan(world: World, stream: str, asked: Asked, *, keep_output: bool = False) -> Plan:
     """What `restore` would do, as far as one look can tell; an error says why it would not."""
     world.ensure_object_store()
+    demand_same_past(world, stream, done="restored")
     left = left_over(world, stream, asked)
     if left is not None:
         seen = Restore(world=world, restore=left, run="").observed()
@@ -211,7 +217,6 @@ def left_over(world: World, stream: str, asked: Asked) -> History | None:
 
     Without a point it is the one that is half done. Half done and to another point is an error.
     """
-    world.project.stream(stream)
     newest = world.store.histories.newest(stream)
     if newest is None or not newest.begun:
         return None
