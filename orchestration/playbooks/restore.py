@@ -32,7 +32,7 @@ from orchestration.playbooks.restore_point import (
     vault_of,
 )
 from orchestration.playbooks.restore_tables import Tables, tables_of
-from orchestration.playbooks.stop import stop
+from orchestration.playbooks.stop import see_off
 from resources.control.records import DesiredState, History
 from resources.vault.vault import SnapshotVault
 from streaming.observing import observe
@@ -72,7 +72,7 @@ class Restore:
     def observed(self) -> Observed:
         """How far the world has come with it."""
         store, wish = self.world.store, self.restore
-        now = next(one for one in store.histories.of(wish.stream) if one.history == wish.history)
+        now = self._row()
         row = store.streams.get(wish.stream)
         wanted = row is not None and row.desired is DesiredState.RUNNING
         return Observed(
@@ -94,9 +94,7 @@ class Restore:
             case FetchSnapshot():
                 return self._fetch(step.snapshot)
             case StopStream():
-                patience = self.patience_seconds
-                done = list(stop(self.world, self.stream, self.run, patience_seconds=patience))
-                return {"steps": [one.name for one in done]}
+                return self._stop()
             case BeginHistory():
                 return {"entries_set_aside": self.world.store.histories.begin(self.restore)}
             case MarkSnapshots():
@@ -113,6 +111,26 @@ class Restore:
                 return {}
             case StartStream():
                 return self._start()
+
+    def _row(self) -> History:
+        """The restore as it is by now; an error if it is no more."""
+        known = self.world.store.histories.of(self.stream)
+        for one in known:
+            if one.is_to_the_point_of(self.restore):
+                return one
+        epoch = known[0].epoch
+        raise PermanentError(
+            f"another restore of {self.stream}, to epoch {epoch}, took the place of the one to "
+            f"epoch {self.restore.epoch}",
+            hint=f"`holdfast restore {self.stream} --epoch {epoch}` sees that through; then restore again",
+        )
+
+    def _stop(self) -> Mapping[str, Any]:
+        if not self.world.store.histories.stop_for(self.restore):
+            return {"steps": []}
+        patience = self.patience_seconds
+        done = list(see_off(self.world, self.stream, self.run, patience_seconds=patience))
+        return {"steps": [one.name for one in done]}
 
     def _start(self) -> Mapping[str, Any]:
         self.world.ensure_object_store()

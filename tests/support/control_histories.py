@@ -30,6 +30,12 @@ def epochs_of(store: ControlStore, stream: str = "words") -> list[int]:
     return [entry.epoch for entry in store.ledger.between(stream, 0, 99)]
 
 
+def desired(store: ControlStore) -> DesiredState:
+    row = store.streams.get("words")
+    assert row is not None
+    return row.desired
+
+
 class HistoryContract:
     def test_a_stream_that_was_never_restored_has_history_zero(self, store: ControlStore) -> None:
         assert store.histories.current("words") == 0
@@ -114,6 +120,33 @@ class HistoryContract:
         assert row is not None
         assert newest is not None
         assert (row.desired, newest.finished) == (DesiredState.RUNNING, True)
+
+    def test_who_restores_stops_the_stream_only_until_it_is_finished(
+        self, store: ControlStore
+    ) -> None:
+        committed(store, 5)
+        store.streams.desire("words", DesiredState.RUNNING)
+        wish = wanted(store, 2)
+        assert store.histories.stop_for(wish)
+        assert desired(store) is DesiredState.STOPPED
+        store.histories.begin(wish)
+        assert store.histories.stop_for(wish)
+        store.histories.finish(wish)
+        assert not store.histories.stop_for(wish)
+        assert desired(store) is DesiredState.RUNNING
+
+    def test_one_that_gave_way_to_another_point_neither_stops_nor_begins(
+        self, store: ControlStore
+    ) -> None:
+        committed(store, 5)
+        first, second = wanted(store, 2), wanted(store, 3)
+        assert store.histories.begin(first) is None
+        assert store.histories.current("words") == 0
+        store.streams.desire("words", DesiredState.RUNNING)
+        assert not store.histories.stop_for(first)
+        assert desired(store) is DesiredState.RUNNING
+        assert store.histories.stop_for(second)
+        assert store.histories.begin(second) == 1
 
     def test_one_that_did_not_run_stays_stopped(self, store: ControlStore) -> None:
         committed(store, 5)
