@@ -25,16 +25,17 @@ from orchestration.playbooks.performing import Journaled, Performed, perform
 from orchestration.playbooks.recover import Recovery
 from orchestration.playbooks.restore_point import (
     Asked,
+    Fetch,
     Point,
     demand_source,
     epoch_of,
     find_point,
-    vault_of,
+    is_here,
+    to_fetch,
 )
 from orchestration.playbooks.restore_tables import Tables, tables_of
 from orchestration.playbooks.stop import see_off
 from resources.control.records import DesiredState, History
-from resources.vault.vault import SnapshotVault
 from streaming.observing import observe
 from streaming.sinks.rolling import Turn
 from streaming.world import World
@@ -44,12 +45,12 @@ PLAYBOOK = "restore"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restore:
-    """One restore of one stream; `fetch` is a snapshot to be brought from elsewhere first."""
+    """One restore of one stream; `fetch` is brought from elsewhere first."""
 
     world: World
     restore: History
     run: str
-    fetch: tuple[str, SnapshotVault] | None = None
+    fetch: Fetch | None = None
     patience_seconds: float = DEFAULT_PATIENCE_SECONDS
     beat: Callable[[], None] = lambda: None
 
@@ -81,7 +82,7 @@ class Restore:
             was_running=now.was_running,
             wanted=wanted,
             lives=bool(store.replicas.of(wish.stream)),
-            fetch=None if now.begun or self._is_fetched() else self._fetched_id,
+            fetch=None if now.finished else self._yet_to_come(),
             begun=now.begun,
             marked=now.begun and (now.finished or self._is_marked()),
             rolled=now.begun and (now.finished or self._tables.is_rolled(now.history)),
@@ -143,21 +144,17 @@ class Restore:
 
     def _fetch(self, snapshot: str) -> Mapping[str, Any]:
         assert self.fetch is not None, "it was decided on it"  # noqa: S101
-        source = self.fetch[1]
+        source = self.fetch.source
         return catalogue.adopt(self.world, self.stream, source.manifest(snapshot), source)
 
     @property
     def _tables(self) -> Tables:
         return tables_of(self.world, self.stream)
 
-    @property
-    def _fetched_id(self) -> str | None:
-        return None if self.fetch is None else self.fetch[0]
-
-    def _is_fetched(self) -> bool:
-        if self.fetch is None:
-            return True
-        return any(one.id == self.fetch[0] for one in self.world.vault(self.stream).list())
+    def _yet_to_come(self) -> str | None:
+        if self.fetch is None or is_here(self.world, self.stream, self.fetch.snapshot):
+            return None
+        return self.fetch.snapshot
 
     def _is_marked(self) -> bool:
         marks = self.world.vault(self.stream).listing().marks
@@ -179,11 +176,8 @@ def restore(
     world.ensure_object_store()
     demand_same_past(world, stream, done="restored")
     left = left_over(world, stream, asked)
-    fetch = None
     if left is None:
         point = preflight(world, stream, asked, keep_output=keep_output)
-        if asked.place is not None and point.snapshot_id is not None:
-            fetch = (point.snapshot_id, vault_of(world, stream, asked))
         left = world.store.histories.want(
             stream, epoch=point.epoch, snapshot=point.snapshot_id, why=why, run=run
         )
@@ -191,7 +185,7 @@ def restore(
         world=world,
         restore=left,
         run=run,
-        fetch=fetch,
+        fetch=to_fetch(world, stream, asked, left.epoch),
         patience_seconds=patience_seconds,
         beat=beat,
     ).steps()
@@ -212,19 +206,21 @@ def restore_plan(world: World, stream: str, asked: Asked, *, keep_output: bool =
     demand_same_past(world, stream, done="restored")
     left = left_over(world, stream, asked)
     if left is not None:
-        seen = Restore(world=world, restore=left, run="").observed()
+        fetch = to_fetch(world, stream, asked, left.epoch)
+        seen = Restore(world=world, restore=left, run="", fetch=fetch).observed()
         return Plan(epoch=left.epoch, point=None, steps=foreseen(seen))
     point = preflight(world, stream, asked, keep_output=keep_output)
     tables = tables_of(world, stream)
     newest, row = world.store.histories.newest(stream), world.store.streams.get(stream)
     wanted = row is not None and row.desired is DesiredState.RUNNING
+    fetch = to_fetch(world, stream, asked, point.epoch)
     seen = Observed(
         history=1 if newest is None else newest.history + newest.begun,
         epoch=point.epoch,
         was_running=wanted,
         wanted=wanted,
         lives=bool(world.store.replicas.of(stream)),
-        fetch=None if asked.place is None else point.snapshot_id,
+        fetch=None if fetch is None else fetch.snapshot,
         rolled=tables.output is None and tables.dead_letters is None,
     )
     return Plan(epoch=point.epoch, point=point, steps=foreseen(seen))
@@ -233,12 +229,13 @@ def restore_plan(world: World, stream: str, asked: Asked, *, keep_output: bool =
 def left_over(world: World, stream: str, asked: Asked) -> History | None:
     """The restore to this point that is not done, or just done; nothing was committed since.
 
-    Without a point it is the one that is half done. Half done and to another point is an error.
+    Without a point it is the one that is half done. Half done and to another point is an error. One
+    that is done is not done if a snapshot is yet to come from elsewhere.
     """
     newest = world.store.histories.newest(stream)
     if newest is None or not newest.begun:
         return None
-    if asked == Asked() and newest.half_done:
+    if newest.half_done and not asked.names_point:
         return newest
     epoch, last = epoch_of(world, stream, asked), world.store.ledger.last(stream)
     if newest.half_done and epoch != newest.epoch:
@@ -246,8 +243,9 @@ def left_over(world: World, stream: str, asked: Asked) -> History | None:
             f"{stream} is being restored to epoch {newest.epoch}, and that is half done",
             hint=f"`holdfast restore {stream} --epoch {newest.epoch}` finishes it; then restore again",
         )
-    back = last is not None and last.epoch == newest.epoch == epoch
-    return newest if back else None
+    if last is None or not last.epoch == newest.epoch == epoch:
+        return None
+    return newest if newest.half_done or to_fetch(world, stream, asked, epoch) is None else None
 
 
 def preflight(world: World, stream: str, asked: Asked, *, keep_output: bool) -> Point:

@@ -18,7 +18,6 @@ from streaming.sinks.lineage import CLOSED, dead_letter_writer
 from streaming.spec import ReplicaSpec
 from streaming.world import World
 from tests.fakes.drivers import simulated_drivers
-from tests.fakes.object_store import InMemoryObjectStore
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,
@@ -32,12 +31,10 @@ from tests.support.restorable import (
     entries,
     open_for,
     output,
-    ship,
     snapshots,
 )
 
 STEPS = ["BeginHistory", "MarkSnapshots", "RollOutput", "EndRestore"]
-ELSEWHERE = "s3://elsewhere/copies"
 
 
 @pytest.fixture
@@ -146,24 +143,6 @@ def test_a_damaged_snapshot_is_passed_over(world: SimulatedWorld) -> None:
     newest = world.store.histories.newest(CLICKS)
     assert newest is not None
     assert newest.snapshot == "000000000001-1-r1"
-
-
-def test_a_snapshot_comes_from_another_bucket(world: SimulatedWorld) -> None:
-    world.objects.objects.clear()
-    world.elsewhere[ELSEWHERE] = InMemoryObjectStore()
-    ship(world.vault_elsewhere(ELSEWHERE, CLICKS), world.project.home / "copies")
-    assert restored(world, Asked(epoch=5, place=ELSEWHERE)) == ["FetchSnapshot", *STEPS]
-    assert snapshots(world) == [4]
-    assert world.vault(CLICKS).verify("000000000004-1-r1") == []
-    newest = world.store.snapshots.newest(CLICKS)
-    assert newest is not None
-    assert newest.id == "000000000004-1-r1"
-
-
-def test_a_bucket_without_a_snapshot_is_told(world: SimulatedWorld) -> None:
-    world.elsewhere[ELSEWHERE] = InMemoryObjectStore()
-    with pytest.raises(PermanentError, match="no snapshot of clicks up to epoch 5 in s3://"):
-        restored(world, Asked(epoch=5, place=ELSEWHERE))
 
 
 def test_a_plan_tells_what_is_undone_and_changes_nothing(world: World) -> None:
