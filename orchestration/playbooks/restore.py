@@ -119,6 +119,11 @@ class Restore:
         for one in known:
             if one.is_to_the_point_of(self.restore):
                 return one
+        if not known or known[0].history < self.restore.history:
+            raise PermanentError(
+                f"{self.stream} was started before its restore to epoch {self.restore.epoch} began",
+                hint="nothing was undone; restore again if it should be",
+            )
         epoch = known[0].epoch
         raise PermanentError(
             f"another restore of {self.stream}, to epoch {epoch}, took the place of the one to "

@@ -8,8 +8,10 @@ import pytest
 from ft_policies.errors import PermanentError
 from ft_policies.restore import StopStream
 from orchestration.playbooks.performing import Performed
+from orchestration.playbooks.recover import start
 from orchestration.playbooks.restore import Restore, restore
 from orchestration.playbooks.restore_point import Asked
+from orchestration.playbooks.stop import stop
 from resources.control.records import DesiredState
 from streaming.world import World
 from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorld, simulated_worlds
@@ -66,3 +68,34 @@ def test_one_whose_place_another_took_says_so_and_restores_nothing(world: World)
     until(second, "EndRestore")
     assert output(world) == entries(world) == list(range(7))
     assert is_wanted(world), "the first had stopped it"
+
+
+@pytest.mark.parametrize("done", ["StopStream", "BeginHistory", "RollOutput"])
+def test_a_stream_that_somebody_stops_during_its_restore_stays_stopped(
+    world: World, done: str
+) -> None:
+    steps = restoring(world)
+    until(steps, done)
+    list(stop(world, CLICKS, "somebody"))
+    assert [one.name for one in steps][-1] == "EndRestore"
+    assert not is_wanted(world)
+
+
+def test_a_stream_that_somebody_starts_before_its_restore_begins_is_left_alone(
+    world: World,
+) -> None:
+    steps = restoring(world)
+    until(steps, "StopStream")
+    start(world, CLICKS, "somebody")
+    with pytest.raises(PermanentError, match="was started before its restore to epoch 5 began"):
+        list(steps)
+    assert is_wanted(world)
+    assert entries(world) == list(range(8))
+
+
+def test_a_restore_that_was_given_up_long_ago_starts_nothing(world: World) -> None:
+    until(restoring(world), "StopStream")
+    start(world, CLICKS, "somebody")
+    list(stop(world, CLICKS, "somebody"))
+    assert [one.name for one in restoring(world)][-1] == "EndRestore"
+    assert not is_wanted(world)
