@@ -240,17 +240,27 @@ def left_over(world: World, stream: str, asked: Asked) -> History | None:
     newest = world.store.histories.newest(stream)
     if newest is None or not newest.begun:
         return None
-    if newest.half_done and not asked.names_point:
-        return newest
+    if newest.half_done:
+        return _to_be_finished(world, newest, asked)
     epoch, last = epoch_of(world, stream, asked), world.store.ledger.last(stream)
-    if newest.half_done and epoch != newest.epoch:
-        raise PermanentError(
-            f"{stream} is being restored to epoch {newest.epoch}, and that is half done",
-            hint=f"`holdfast restore {stream} --epoch {newest.epoch}` finishes it; then restore again",
-        )
     if last is None or not last.epoch == newest.epoch == epoch:
         return None
-    return newest if newest.half_done or to_fetch(world, stream, asked, epoch) is None else None
+    return newest if to_fetch(world, stream, asked, epoch) is None else None
+
+
+def _to_be_finished(world: World, half_done: History, asked: Asked) -> History:
+    """The restore that is half done, unless another point is named: later ones are not committed now."""
+    stream, epoch = half_done.stream, half_done.epoch
+    try:
+        same = not asked.names_point or epoch_of(world, stream, asked) == epoch
+    except PermanentError:
+        same = False
+    if same:
+        return half_done
+    raise PermanentError(
+        f"{stream} is being restored to epoch {epoch}, and that is half done",
+        hint=f"`holdfast restore {stream} --epoch {epoch}` finishes it; then restore again",
+    )
 
 
 def preflight(world: World, stream: str, asked: Asked, *, keep_output: bool) -> Point:

@@ -86,8 +86,10 @@ def test_one_that_is_half_done_is_finished_without_naming_the_point(world: World
 
 def test_one_that_is_half_done_gives_way_to_no_other_and_lets_nobody_start(world: World) -> None:
     next(restore(world, CLICKS, Asked(epoch=5), "run", why=""))
-    with pytest.raises(PermanentError, match="being restored to epoch 5"):
-        restored(world, Asked(epoch=3))
+    for point in (Asked(epoch=3), Asked(epoch=7), Asked(snapshot="000000000006-1-r1")):
+        with pytest.raises(PermanentError, match="being restored to epoch 5") as told:
+            restored(world, point)
+        assert "`holdfast restore clicks --epoch 5` finishes it" in told.value.hint
     with pytest.raises(PermanentError, match="being restored to epoch 5") as refused:
         list(start(world, CLICKS, "run"))
     assert "holdfast restore clicks --epoch 5" in refused.value.hint
