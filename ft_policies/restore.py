@@ -49,7 +49,7 @@ class RollOutput:
 
 @dataclass(frozen=True, slots=True)
 class EndRestore:
-    """Note that state and output are back; a stream that ran before is wanted again."""
+    """Note that state and output are back, and go by what is declared now; a stream that ran is wanted again."""
 
     history: int
 

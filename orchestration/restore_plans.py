@@ -60,6 +60,9 @@ def _does_in_place(step: restore.Step) -> str:
         case restore.RollOutput():
             return f"takes the output back to epoch {step.epoch}, and shuts it for older replicas"
         case restore.EndRestore():
-            return "notes that state and output are back; a stream that ran is wanted again"
+            return (
+                "notes that state and output are back; the stream goes by what is declared now, and "
+                "is wanted again if it ran"
+            )
         case restore.StartStream():
             return "starts the stream, and waits until it has computed again what was undone"

@@ -17,6 +17,7 @@ from ft_policies.fork import (
     foreseen,
     next_step,
 )
+from orchestration.playbooks.declaring import demand_same_past
 from orchestration.playbooks.performing import Journaled, Performed, perform
 from orchestration.playbooks.restore_point import (
     Asked,
@@ -198,7 +199,7 @@ def prepared(
 ) -> Fork:
     """A fork that nothing stands in the way of."""
     world.ensure_object_store()
-    world.project.stream(stream)
+    demand_same_past(world, stream, done="forked")
     declaration = forked(world.project.root, stream, name=name, output=output)
     found = Fork(
         world=world,

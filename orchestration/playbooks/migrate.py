@@ -12,8 +12,9 @@ from configs.stream import StreamDeclaration
 from ft_policies.errors import PermanentError, TransientError
 from ft_policies.foresight import foreseen
 from ft_policies.migration import Migration, Protocol
-from ft_policies.preflight import needs_trial, objections
+from ft_policies.preflight import needs_trial
 from ft_policies.recovery import Step
+from orchestration.playbooks.declaring import demand_survivable
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.recover import Recovery
 from orchestration.playbooks.restore_drill import newest_provable
@@ -24,6 +25,7 @@ from streaming.recomputing import recompute
 from streaming.world import World
 
 WITHIN_SECONDS = 300.0
+UNCHANGED = "nothing was changed; the stream goes on as it is"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,25 +131,8 @@ def _runs_by(known: StreamRow, target: StreamDeclaration) -> bool:
 
 
 def _demand_survivable(world: World, known: StreamRow, target: StreamDeclaration) -> None:
-    found = objections(
-        known.declaration,
-        written(target),
-        source_conf=_binding(StreamDeclaration.model_validate(known.declaration)),
-        target_conf=_binding(target),
-    )
-    if found:
-        raise PermanentError(
-            f"{target.name} cannot be migrated: {'; '.join(map(str, found))}",
-            hint="nothing was changed; the stream goes on as it is",
-        )
+    demand_survivable(known, target, done="migrated", hint=UNCHANGED)
     demand_folder(world.project, target)
-
-
-def _binding(stream: StreamDeclaration) -> dict[str, str]:
-    """What a checkpoint depends on, as this declaration has it."""
-    from streaming.session import BINDING  # Spark is slow to import
-
-    return {key: stream.resources.spark_conf.get(key, usual) for key, usual in BINDING.items()}
 
 
 def _try(world: World, target: StreamDeclaration, run: str, *, may_differ: bool) -> None:

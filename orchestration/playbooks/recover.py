@@ -28,12 +28,13 @@ from ft_policies.recovery import (
 )
 from ft_policies.tiers import OFF, Tier
 from orchestration.playbooks import migration_steps, secondaries
+from orchestration.playbooks.declaring import declare_now
 from orchestration.playbooks.performing import Journaled, Performed, perform
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import NOT_DUE, Watch
 from resources.control.records import DesiredState, ReplicaState
 from resources.control.streams import tier_wanted
-from streaming.launching import declare, demand_whole, launch_primary
+from streaming.launching import demand_whole, launch_primary
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
@@ -205,13 +206,7 @@ def start(world: World, stream: str, run: str) -> Iterator[Performed[Step]]:
     """Declare a stream, want it to run, and bring it up."""
     demand_whole(world.store, stream)
     world.ensure_object_store()
-    if not world.store.replicas.of(stream):
-        # While it runs, its replicas go by what was declared when it started: both by the same.
-        declare(world.project, world.store, stream)
-        under_way = world.store.rollouts.open(stream)
-        if under_way is not None:
-            outcome = "the stream was started anew, by what is declared now"
-            world.store.rollouts.abandon(stream, under_way.rollout, outcome)
+    declare_now(world, stream)
     world.store.streams.desire(stream, DesiredState.RUNNING)
     return Recovery(world=world, stream=stream, run=run).steps()
 

@@ -39,6 +39,11 @@ class Asked:
                 hint="leave all but one of them out",
             )
 
+    @property
+    def names_point(self) -> bool:
+        """Whether people say where to go back to."""
+        return (self.epoch, self.at, self.snapshot) != (None, None, None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
@@ -134,6 +139,31 @@ def find_point(world: World, stream: str, asked: Asked) -> Point:
         undone_rows=sum(entry.rows for entry in undone),
         computed_rows=store.epochs.rows_between(stream, first, last_decided),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A snapshot that is to come from elsewhere."""
+
+    snapshot: str
+    source: SnapshotVault
+
+
+def to_fetch(world: World, stream: str, asked: Asked, epoch: int) -> Fetch | None:
+    """The newest snapshot elsewhere up to an epoch, if it is to come from there and is not here yet."""
+    if asked.place is None:
+        return None
+    manifest = _newest(world, stream, asked, up_to=epoch)
+    if manifest is None or is_here(world, stream, manifest.id):
+        return None
+    return Fetch(manifest.id, vault_of(world, stream, asked))
+
+
+def is_here(world: World, stream: str, snapshot: str) -> bool:
+    """Whether a snapshot is among the stream's own, and all of it as far as a listing tells."""
+    vault = world.vault(stream)
+    listed = (record for record in vault.list() if record.id == snapshot)
+    return any(_whole(vault, record) is not None for record in listed)
 
 
 def demand_source(world: World, stream: str, first: int, last: int) -> None:

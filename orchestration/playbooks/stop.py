@@ -15,10 +15,17 @@ def stop(
     world: World, stream: str, run: str, *, patience_seconds: float = DEFAULT_PATIENCE_SECONDS
 ) -> Iterator[Performed[Step]]:
     """Want a stream not to run, and see it off, unless somebody wants it again meanwhile."""
-    store = world.store
     world.project.stream(stream)
-    if store.streams.get(stream) is not None:
-        store.streams.desire(stream, DesiredState.STOPPED)
+    if world.store.streams.get(stream) is not None:
+        world.store.streams.desire(stream, DesiredState.STOPPED)
+    return see_off(world, stream, run, patience_seconds=patience_seconds)
+
+
+def see_off(
+    world: World, stream: str, run: str, *, patience_seconds: float = DEFAULT_PATIENCE_SECONDS
+) -> Iterator[Performed[StopStep]]:
+    """Let the replicas of a stream leave for as long as nobody wants it."""
+    store = world.store
 
     def act(step: Step) -> Mapping[str, Any]:
         match step:

@@ -47,10 +47,10 @@ _FINISH = (
     .values(finished_at=store_now())
     .returning(histories.c.was_running)
 )
-_RUN_AGAIN = (
+_DESIRE = (
     sa.update(streams)
     .where(streams.c.name == sa.bindparam("of_stream"))
-    .values(desired=DesiredState.RUNNING, changed_at=store_now())
+    .values(desired=sa.bindparam("new_desired"), changed_at=store_now())
 )
 _FENCE = (
     sa.update(leases)
@@ -135,11 +135,24 @@ class Histories:
         assert wanted is not None, "it was written just now"  # noqa: S101
         return wanted
 
+    def stop_for(self, wanted: History) -> bool:
+        """Want the stream not to run, unless the restore has finished or given way to another.
+
+        Two may perform it: the slower must not stop what the faster has started again.
+        """
+        with self._database.write() as connection:
+            desired_of(connection, wanted.stream)  # who finishes it waits, or has finished
+            known = _newest(connection, wanted.stream)
+            if known is None or known.finished or not known.is_to_the_point_of(wanted):
+                return False
+            _desire(connection, wanted.stream, DesiredState.STOPPED)
+        return True
+
     def begin(self, wanted: History) -> int | None:
         """End the older history: its later entries count no more, nor do those it may still bring.
 
-        The value is how many entries that were; `None` if a replica lives or is wanted, and so
-        nothing was changed.
+        The value is how many entries that were; `None` if a replica lives or is wanted, or another
+        point is wanted by now, and so nothing was changed.
         """
         key = {"of_stream": wanted.stream, "number": wanted.history}
         with self._database.write() as connection:
@@ -149,6 +162,8 @@ class Histories:
                 return None
             if known.begun or known.history != wanted.history:
                 return 0
+            if not known.is_to_the_point_of(wanted):
+                return None
             later = {"of_stream": known.stream, "last_epoch": known.epoch}
             connection.execute(_KEEP, {**later, "number": known.history})
             connection.execute(_DROP_COPIES, later)
@@ -162,9 +177,10 @@ class Histories:
         """Note that state and output are back, and want the stream to run if it ran before."""
         key = {"of_stream": begun.stream, "number": begun.history}
         with self._database.write() as connection:
+            desired_of(connection, begun.stream)  # the stream's row first, as others do
             was_running = connection.execute(_FINISH, key).scalar()
             if was_running:
-                connection.execute(_RUN_AGAIN, {"of_stream": begun.stream})
+                _desire(connection, begun.stream, DesiredState.RUNNING)
 
     def forget_entries(self, *, before: float) -> int:
         """Delete the entries that were superseded by restores finished before this time."""
@@ -175,6 +191,10 @@ class Histories:
 def _newest(connection: sa.Connection, stream: str) -> History | None:
     row = connection.execute(_NEWEST, {"of_stream": stream}).mappings().first()
     return None if row is None else History(**row)
+
+
+def _desire(connection: sa.Connection, stream: str, desired: DesiredState) -> None:
+    connection.execute(_DESIRE, {"of_stream": stream, "new_desired": desired})
 
 
 def _the_same(known: History, epoch: int) -> History:

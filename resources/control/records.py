@@ -307,6 +307,14 @@ class History:
         """Whether the stream is neither what it was nor what it should be."""
         return self.begun and not self.finished
 
+    def is_to_the_point_of(self, wish: "History") -> bool:
+        """Whether this is that restore still: one that has not begun gives way to another point."""
+        this, that = (
+            (self.history, self.epoch, self.snapshot),
+            (wish.history, wish.epoch, wish.snapshot),
+        )
+        return this == that
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRow:

@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from ft_policies.errors import PermanentError
 from resources.control.database import Database
 from resources.control.records import DesiredState, Intervals, JsonObject, StreamRow
-from resources.control.schema import streams
+from resources.control.schema import histories, streams
 from resources.control.sql import store_now
 from resources.control.tiers import noted
 
@@ -33,6 +33,13 @@ _DESIRE = (
     .returning(streams.c.name)
 )
 
+_UNFINISHED = sa.and_(
+    histories.c.stream == sa.bindparam("of_name"), histories.c.finished_at.is_(None)
+)
+_HEEDED_BY_RESTORES = {
+    DesiredState.RUNNING: sa.delete(histories).where(_UNFINISHED, histories.c.begun_at.is_(None)),
+    DesiredState.STOPPED: sa.update(histories).where(_UNFINISHED).values(was_running=False),
+}
 _INTERVALS = sa.select(streams.c.snapshot_every, streams.c.sync_every).where(_IS_NAME)
 _PACE = (
     sa.update(streams)
@@ -91,9 +98,16 @@ class Streams:
         return [StreamRow(**row) for row in self._database.fetch(_ALL)]
 
     def desire(self, name: str, desired: DesiredState) -> None:
-        """Say whether the stream should run."""
-        if not self._database.execute(_DESIRE, {"of_name": name, "new_desired": desired}):
-            raise PermanentError(f"no stream {name!r}", hint="declare it first")
+        """Say whether the stream should run.
+
+        A restore that has not begun is dropped when the stream is started, and one that is on its way
+        leaves a stream stopped that was stopped meanwhile; it stops the stream for itself by `stop_for`.
+        """
+        with self._database.write() as connection:
+            values = {"of_name": name, "new_desired": desired}
+            if connection.execute(_DESIRE, values).first() is None:
+                raise PermanentError(f"no stream {name!r}", hint="declare it first")
+            connection.execute(_HEEDED_BY_RESTORES[desired], {"of_name": name})
 
     def pace(self, name: str, *, snapshot_every: float | None, sync_every: float | None) -> None:
         """Say how often snapshots should be shipped and synced; running replicas heed it soon."""

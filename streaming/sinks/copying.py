@@ -62,7 +62,13 @@ class TableCopy:
     def demand_copyable(self) -> None:
         """Refuse a table of whose rows a plain copy of its files would not be all."""
         with translated(self.source):
-            features = set(self._opened(None).protocol().reader_features or ())
+            table = find_table(self.source, delta_options(self.source, self.connect))
+            if table is None:
+                raise PermanentError(
+                    f"there is no table {self.source}, so there is no output to fork",
+                    hint="was it moved? Put it back, or check sink.path",
+                )
+            features = set(table.protocol().reader_features or ())
         if features & CANNOT_COPY:
             raise PermanentError(
                 f"the table {self.source} uses {', '.join(sorted(features & CANNOT_COPY))}",
@@ -86,7 +92,8 @@ class TableCopy:
     def copy(self, version: int) -> int:
         """Copy that version of the source; how many files that were."""
         with translated(self.source):
-            source = self._opened(version)
+            options = delta_options(self.source, self.connect)
+            source = DeltaTable(self.source, version=version, storage_options=options)
             files = pa.table(source.get_add_actions(flatten=True)).to_pylist()
             self._copy_files([file["path"] for file in files])
         with translated(self.target):
@@ -141,10 +148,6 @@ class TableCopy:
                 COPIED_FROM: self.source,
             },
         )
-
-    def _opened(self, version: int | None) -> DeltaTable:
-        options = delta_options(self.source, self.connect)
-        return DeltaTable(self.source, version=version, storage_options=options)
 
 
 def _added(file: dict[str, Any]) -> AddAction:

@@ -37,22 +37,33 @@ class SimulatedRestore:
     def __post_init__(self) -> None:
         self.wanted = self.lives = self.was_running
 
-    def observed(self) -> restore.Observed:
+    def observed(self, *, begun: bool, finished: bool) -> restore.Observed:
+        """What one sees who has read the restore's row a moment ago."""
         return restore.Observed(
             history=1,
             epoch=self.epoch,
             was_running=self.was_running,
             wanted=self.wanted,
             lives=self.lives,
-            begun=self.history == 1,
-            marked=self.marked,
-            rolled=self.table_open_for == 1,
-            finished=self.finished,
+            begun=begun,
+            marked=finished or self.marked,
+            rolled=finished or self.table_open_for == 1,
+            finished=finished,
             level=self.level,
         )
 
     def perform(self) -> Iterator[restore.Step]:
-        while (step := restore.next_step(self.observed())) is not None:
+        return (step for step in self.turns() if step is not None)
+
+    def turns(self) -> Iterator[restore.Step | None]:
+        """The same with pauses, in which another performer may act: within each look and after it."""
+        while True:
+            begun, finished = self.history == 1, self.finished
+            yield None
+            step = restore.next_step(self.observed(begun=begun, finished=finished))
+            if step is None:
+                return
+            yield None
             fate = self.fates.pop(0) if self.fates else "lives"
             self._maybe_zombie()
             if fate == "before":
@@ -62,6 +73,14 @@ class SimulatedRestore:
             if fate == "after":
                 raise Crash
             yield step
+
+    def together(self, schedule: list[bool]) -> None:
+        """Two performers at once: who has the next turn, until both are done."""
+        first, second = self.turns(), self.turns()
+        for turn in schedule:
+            next(first if turn else second, None)
+        for performer in (first, second):
+            list(performer)
 
     def zombie(self) -> None:
         """Commit the next epoch, as far as table and ledger let it, and ship a snapshot of it."""
@@ -83,11 +102,10 @@ class SimulatedRestore:
     def _act(self, step: restore.Step) -> None:  # noqa: C901 (one case per step)
         match step:
             case restore.StopStream():
-                self.wanted = self.lives = False
+                if not self.finished:
+                    self.wanted = self.lives = False
             case restore.BeginHistory():
-                assert not self.wanted
-                assert not self.lives
-                if self.history == 0:
+                if self.history == 0 and not (self.wanted or self.lives):
                     self.ledger = {e: h for e, h in self.ledger.items() if e <= step.epoch}
                     self.history = step.history
             case restore.MarkSnapshots():
@@ -98,7 +116,8 @@ class SimulatedRestore:
                     self.table_open_for = step.history
             case restore.EndRestore():
                 self._demand_back()
-                self.finished, self.wanted = True, self.was_running
+                if not self.finished:
+                    self.finished, self.wanted = True, self.was_running
             case restore.StartStream():
                 self._demand_back()
                 self.lives = self.level = True

@@ -81,6 +81,15 @@ def test_no_entry_of_an_ended_history_comes_after_its_end(racers: Racers, url: s
         assert store.ledger.between("words", 0, 10_000) == []
 
 
+def test_whoever_restores_stops_no_stream_that_another_has_restored(
+    racers: Racers, url: str
+) -> None:
+    racing.half_restored(url, [f"words{number}" for number in range(30)])
+    racers.race(racing.finish_or_stop, url)
+    with ControlStore.open(url) as store:
+        assert {row.desired for row in store.streams.all()} == {DesiredState.RUNNING}
+
+
 def test_one_failure_seen_by_many_is_one_incident_with_one_owner(racers: Racers, url: str) -> None:
     seen = list(racers.race(racing.report_and_claim, url).values())
     assert len({incident for incident, _ in seen}) == 1

@@ -30,6 +30,12 @@ def epochs_of(store: ControlStore, stream: str = "words") -> list[int]:
     return [entry.epoch for entry in store.ledger.between(stream, 0, 99)]
 
 
+def desired(store: ControlStore) -> DesiredState:
+    row = store.streams.get("words")
+    assert row is not None
+    return row.desired
+
+
 class HistoryContract:
     def test_a_stream_that_was_never_restored_has_history_zero(self, store: ControlStore) -> None:
         assert store.histories.current("words") == 0
@@ -80,19 +86,23 @@ class HistoryContract:
         assert store.ledger.commit(an_entry(8, stream="others")).first
         assert epochs_of(store, "others") == [7, 8]
 
-    def test_it_does_not_begin_while_a_replica_lives_or_is_wanted(
-        self, store: ControlStore
-    ) -> None:
+    def test_it_does_not_begin_while_a_replica_lives(self, store: ControlStore) -> None:
         committed(store, 5)
+        store.streams.desire("words", DesiredState.RUNNING)
         register(store, "r1")
         wish = wanted(store, 2)
         assert store.histories.begin(wish) is None
-        store.replicas.end("r1", ReplicaState.STOPPED, "told to")
-        store.streams.desire("words", DesiredState.RUNNING)
+        store.histories.stop_for(wish)
         assert store.histories.begin(wish) is None
         assert epochs_of(store) == [0, 1, 2, 3, 4]
-        store.streams.desire("words", DesiredState.STOPPED)
+        store.replicas.end("r1", ReplicaState.STOPPED, "told to")
         assert store.histories.begin(wish) == 2
+
+    def test_it_does_not_begin_while_the_stream_is_wanted(self, store: ControlStore) -> None:
+        committed(store, 5)
+        store.streams.desire("words", DesiredState.RUNNING)
+        assert store.histories.begin(wanted(store, 2)) is None
+        assert epochs_of(store) == [0, 1, 2, 3, 4]
 
     def test_the_lease_is_taken_from_whoever_has_it(self, store: ControlStore) -> None:
         committed(store, 5)
@@ -107,20 +117,80 @@ class HistoryContract:
         committed(store, 5)
         store.streams.desire("words", DesiredState.RUNNING)
         wish = wanted(store, 2)
+        store.histories.stop_for(wish)
+        store.histories.begin(wish)
+        store.histories.finish(wish)
+        newest = store.histories.newest("words")
+        assert newest is not None
+        assert (desired(store), newest.finished) == (DesiredState.RUNNING, True)
+
+    @pytest.mark.parametrize("begun", [False, True])
+    def test_one_that_people_stop_meanwhile_stays_stopped(
+        self, store: ControlStore, *, begun: bool
+    ) -> None:
+        committed(store, 5)
+        store.streams.desire("words", DesiredState.RUNNING)
+        wish = wanted(store, 2)
+        store.histories.stop_for(wish)
+        if begun:
+            store.histories.begin(wish)
         store.streams.desire("words", DesiredState.STOPPED)
         store.histories.begin(wish)
         store.histories.finish(wish)
-        row, newest = store.streams.get("words"), store.histories.newest("words")
-        assert row is not None
-        assert newest is not None
-        assert (row.desired, newest.finished) == (DesiredState.RUNNING, True)
+        assert desired(store) is DesiredState.STOPPED
+
+    def test_a_stream_that_is_started_forgets_a_restore_that_has_not_begun(
+        self, store: ControlStore
+    ) -> None:
+        committed(store, 5)
+        store.streams.desire("words", DesiredState.RUNNING)
+        wish = wanted(store, 2)
+        store.histories.stop_for(wish)
+        store.streams.desire("words", DesiredState.RUNNING)
+        assert store.histories.newest("words") is None
+        assert not store.histories.stop_for(wish)
+        store.streams.desire("words", DesiredState.STOPPED)
+        assert store.histories.begin(wish) is None
+        assert not wanted(store, 2).was_running
+
+    def test_a_start_forgets_no_restore_that_has_begun(self, store: ControlStore) -> None:
+        committed(store, 5)
+        restored(store, 3)
+        store.histories.begin(wanted(store, 2))
+        store.streams.desire("words", DesiredState.RUNNING)
+        assert [one.epoch for one in store.histories.of("words")] == [2, 3]
+
+    def test_who_restores_stops_the_stream_only_until_it_is_finished(
+        self, store: ControlStore
+    ) -> None:
+        committed(store, 5)
+        store.streams.desire("words", DesiredState.RUNNING)
+        wish = wanted(store, 2)
+        assert store.histories.stop_for(wish)
+        assert desired(store) is DesiredState.STOPPED
+        store.histories.begin(wish)
+        assert store.histories.stop_for(wish)
+        store.histories.finish(wish)
+        assert not store.histories.stop_for(wish)
+        assert desired(store) is DesiredState.RUNNING
+
+    def test_one_that_gave_way_to_another_point_neither_stops_nor_begins(
+        self, store: ControlStore
+    ) -> None:
+        committed(store, 5)
+        store.streams.desire("words", DesiredState.RUNNING)
+        first, second = wanted(store, 2), wanted(store, 3)
+        assert not store.histories.stop_for(first)
+        assert desired(store) is DesiredState.RUNNING
+        assert store.histories.stop_for(second)
+        assert store.histories.begin(first) is None
+        assert store.histories.current("words") == 0
+        assert store.histories.begin(second) == 1
 
     def test_one_that_did_not_run_stays_stopped(self, store: ControlStore) -> None:
         committed(store, 5)
         restored(store, 2)
-        row = store.streams.get("words")
-        assert row is not None
-        assert row.desired is DesiredState.STOPPED
+        assert desired(store) is DesiredState.STOPPED
 
     def test_one_that_has_not_begun_is_not_finished(self, store: ControlStore) -> None:
         committed(store, 5)
@@ -132,8 +202,7 @@ class HistoryContract:
     def test_a_wish_that_has_not_begun_gives_way_to_another(self, store: ControlStore) -> None:
         committed(store, 5)
         store.streams.desire("words", DesiredState.RUNNING)
-        wanted(store, 2)
-        store.streams.desire("words", DesiredState.STOPPED)
+        store.histories.stop_for(wanted(store, 2))
         other = wanted(store, 3)
         assert (other.history, other.epoch, other.was_running) == (1, 3, True)
 

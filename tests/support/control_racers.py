@@ -8,7 +8,7 @@ from multiprocessing.synchronize import Barrier
 from typing import Any, TypeVar
 
 from ft_policies.errors import PermanentError
-from resources.control.records import Slot
+from resources.control.records import DesiredState, Slot
 from resources.control.store import ControlStore
 from tests.support.control_builders import a_proposal, an_entry, register
 from tests.support.control_clocks import shift_clock
@@ -119,6 +119,29 @@ def commit_beside_a_restore(url: str, name: str) -> int:
             except PermanentError:
                 return epoch
     raise AssertionError("the restore was not noticed")
+
+
+def half_restored(url: str, streams: list[str]) -> None:
+    """Streams that ran until somebody began to restore them."""
+    with ControlStore.open(url) as store:
+        for stream in streams:
+            store.streams.declare(stream, {}, "deployed")
+            store.streams.desire(stream, DesiredState.RUNNING)
+            wish = store.histories.want(stream, epoch=2, snapshot=None, why="", run="")
+            store.histories.stop_for(wish)
+            store.histories.begin(wish)
+
+
+def finish_or_stop(url: str, name: str) -> int:
+    """One finishes the restore of each stream, while the others stop the streams for it."""
+    with at_once(url) as store:
+        wishes = [store.histories.newest(row.name) for row in store.streams.all()]
+        known = [wish for wish in wishes if wish is not None]
+        if name != "p0":
+            return sum(store.histories.stop_for(wish) for wish in known)
+        for wish in known:
+            store.histories.finish(wish)
+    return 0
 
 
 def report_and_claim(url: str, name: str) -> tuple[str, bool]:

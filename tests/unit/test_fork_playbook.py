@@ -142,6 +142,13 @@ def test_what_cannot_be_forked_is_told(
         forked(world, **options)
 
 
+def test_output_that_is_not_there_is_told(world: SimulatedWorld) -> None:
+    Path(world.project.table_path(CLICKS)).rename(world.project.root / "moved")
+    with pytest.raises(PermanentError, match=r"there is no table .*tables/clicks") as refused:
+        forked(world)
+    assert "was it moved?" in refused.value.hint
+
+
 def test_the_name_of_a_stream_that_once_was_is_taken(world: SimulatedWorld) -> None:
     decided(world, 0, name="trial")
     with pytest.raises(PermanentError, match="there are epochs of a stream trial already"):

@@ -86,6 +86,21 @@ def test_a_restore_survives_dying_at_any_step_beside_a_zombie(
     assert stream.wanted == stream.lives == stream.level == was_running
 
 
+@given(
+    epoch=st.integers(0, LAST),
+    was_running=st.booleans(),
+    schedule=st.lists(st.booleans(), max_size=60),
+)
+def test_two_who_restore_at_once_leave_the_stream_as_one_does(
+    *, epoch: int, was_running: bool, schedule: list[bool]
+) -> None:
+    stream = SimulatedRestore(epoch, was_running=was_running)
+    stream.together(schedule)
+    assert list(stream.ledger) == list(stream.table) == list(range(epoch + 1))
+    assert stream.finished
+    assert stream.wanted == stream.lives == stream.level == was_running
+
+
 @given(st.sampled_from([None, "s1"]), FATES)
 def test_a_fork_survives_dying_at_any_step_and_is_declared_last(
     snapshot: str | None, fates: list[str]

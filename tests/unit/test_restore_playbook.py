@@ -18,7 +18,6 @@ from streaming.sinks.lineage import CLOSED, dead_letter_writer
 from streaming.spec import ReplicaSpec
 from streaming.world import World
 from tests.fakes.drivers import simulated_drivers
-from tests.fakes.object_store import InMemoryObjectStore
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,
@@ -32,12 +31,10 @@ from tests.support.restorable import (
     entries,
     open_for,
     output,
-    ship,
     snapshots,
 )
 
 STEPS = ["BeginHistory", "MarkSnapshots", "RollOutput", "EndRestore"]
-ELSEWHERE = "s3://elsewhere/copies"
 
 
 @pytest.fixture
@@ -89,8 +86,10 @@ def test_one_that_is_half_done_is_finished_without_naming_the_point(world: World
 
 def test_one_that_is_half_done_gives_way_to_no_other_and_lets_nobody_start(world: World) -> None:
     next(restore(world, CLICKS, Asked(epoch=5), "run", why=""))
-    with pytest.raises(PermanentError, match="being restored to epoch 5"):
-        restored(world, Asked(epoch=3))
+    for point in (Asked(epoch=3), Asked(epoch=7), Asked(snapshot="000000000006-1-r1")):
+        with pytest.raises(PermanentError, match="being restored to epoch 5") as told:
+            restored(world, point)
+        assert "`holdfast restore clicks --epoch 5` finishes it" in told.value.hint
     with pytest.raises(PermanentError, match="being restored to epoch 5") as refused:
         list(start(world, CLICKS, "run"))
     assert "holdfast restore clicks --epoch 5" in refused.value.hint
@@ -146,24 +145,6 @@ def test_a_damaged_snapshot_is_passed_over(world: SimulatedWorld) -> None:
     newest = world.store.histories.newest(CLICKS)
     assert newest is not None
     assert newest.snapshot == "000000000001-1-r1"
-
-
-def test_a_snapshot_comes_from_another_bucket(world: SimulatedWorld) -> None:
-    world.objects.objects.clear()
-    world.elsewhere[ELSEWHERE] = InMemoryObjectStore()
-    ship(world.vault_elsewhere(ELSEWHERE, CLICKS), world.project.home / "copies")
-    assert restored(world, Asked(epoch=5, place=ELSEWHERE)) == ["FetchSnapshot", *STEPS]
-    assert snapshots(world) == [4]
-    assert world.vault(CLICKS).verify("000000000004-1-r1") == []
-    newest = world.store.snapshots.newest(CLICKS)
-    assert newest is not None
-    assert newest.id == "000000000004-1-r1"
-
-
-def test_a_bucket_without_a_snapshot_is_told(world: SimulatedWorld) -> None:
-    world.elsewhere[ELSEWHERE] = InMemoryObjectStore()
-    with pytest.raises(PermanentError, match="no snapshot of clicks up to epoch 5 in s3://"):
-        restored(world, Asked(epoch=5, place=ELSEWHERE))
 
 
 def test_a_plan_tells_what_is_undone_and_changes_nothing(world: World) -> None:

@@ -1,0 +1,155 @@
+"""A restore takes back what the stream ran by, and lets it go on by what is declared now."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ft_policies.errors import PermanentError
+from ft_policies.migration import Protocol
+from orchestration.playbooks.fork import fork
+from orchestration.playbooks.restore import restore, restore_plan
+from orchestration.playbooks.restore_point import Asked
+from resources.control.records import DesiredState, Slot
+from streaming.launching import launch_primary
+from streaming.spec import ReplicaSpec
+from streaming.world import World
+from tests.fakes.declared import written
+from tests.fakes.drivers import simulated_drivers
+from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorlds, simulated_worlds
+from tests.support.delta_tables import a_commit, a_table, words
+from tests.support.restorable import a_past, entries, output
+
+AT_5 = Asked(epoch=5)
+MENDED = {"app": "json:dumps"}
+ELSEWHERE = {"sink": {"kind": "delta", "path": "elsewhere"}}
+
+
+@pytest.fixture
+def worlds(tmp_path: Path) -> SimulatedWorlds:
+    """A stream with a past, which is wanted."""
+    worlds = simulated_worlds(tmp_path, supervision=PATIENT)
+    with worlds.open() as world:
+        a_past(world)
+        world.store.streams.desire(CLICKS, DesiredState.RUNNING)
+    return worlds
+
+
+@contextmanager
+def written_anew(worlds: SimulatedWorlds, **changes: object) -> Iterator[World]:
+    """The world after people have changed the stream's file."""
+    file = worlds.root / "configs" / "streams" / f"{CLICKS}.yaml"
+    text = written(name=CLICKS, **{"supervision": PATIENT, **changes})
+    file.write_text(text, encoding="utf-8")
+    with worlds.open() as world:
+        yield world
+
+
+def restoring(world: World, **options: Any) -> Iterator[str]:
+    return (one.name for one in restore(world, CLICKS, AT_5, "run", why="bad app", **options))
+
+
+def declared_app(world: World) -> str:
+    row = world.store.streams.get(CLICKS)
+    assert row is not None
+    return str(row.declaration["app"])
+
+
+def test_the_mended_application_computes_again_what_was_undone(
+    worlds: SimulatedWorlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        written_anew(worlds, **MENDED) as world,
+        simulated_drivers(world, monkeypatch) as drivers,
+    ):
+        assert list(restoring(world, beat=drivers.act))[-1] == "StartStream"
+        primary = world.store.replicas.live(CLICKS, Slot.PRIMARY)
+        assert primary is not None
+        assert ReplicaSpec.load(Path(primary.folder)).stream.app == MENDED["app"]
+
+
+def test_so_it_does_if_another_launches_it_as_soon_as_it_is_wanted_again(
+    worlds: SimulatedWorlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with written_anew(worlds, **MENDED) as world, simulated_drivers(world, monkeypatch):
+        world.store.rollouts.begin(
+            stream=CLICKS,
+            target={},
+            tier="deployed",
+            protocol=Protocol.LEGACY,
+            within_seconds=60.0,
+            may_differ=False,
+            why="",
+            run="",
+        )
+        for name in restoring(world):
+            if name == "EndRestore":
+                break
+        primary = launch_primary(world.project, world.store, CLICKS)
+        assert primary is not None
+        assert ReplicaSpec.load(Path(primary.folder)).stream.app == MENDED["app"]
+        assert world.store.rollouts.open(CLICKS) is None
+
+
+def test_one_that_was_finished_starts_by_what_was_mended_since(
+    worlds: SimulatedWorlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with worlds.open() as world:
+        for name in restoring(world):
+            if name == "EndRestore":
+                break
+        assert declared_app(world) != MENDED["app"]
+    with (
+        written_anew(worlds, **MENDED) as world,
+        simulated_drivers(world, monkeypatch) as drivers,
+    ):
+        assert list(restoring(world, beat=drivers.act)) == ["StartStream"]
+        assert declared_app(world) == MENDED["app"]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (ELSEWHERE, "sink"),
+        ({"output_mode": "update"}, "output_mode"),
+        ({"resources": {"spark_conf": {"spark.sql.shuffle.partitions": "7"}}}, "spark.sql.shuffle"),
+    ],
+)
+def test_a_file_by_which_the_past_is_elsewhere_is_refused_before_anything_is_touched(
+    worlds: SimulatedWorlds, change: dict[str, object], field: str
+) -> None:
+    a_table(str(worlds.root / "elsewhere"))
+    for epoch in range(8):
+        a_commit(str(worlds.root / "elsewhere"), epoch, words(1, first=epoch))
+    with written_anew(worlds, **change) as world:
+        with pytest.raises(PermanentError, match=f"clicks cannot be restored: {field}") as refused:
+            list(restoring(world))
+        assert "as it was" in refused.value.hint
+        with pytest.raises(PermanentError, match=f"cannot be restored: {field}"):
+            restore_plan(world, CLICKS, AT_5)
+        with pytest.raises(PermanentError, match=f"cannot be forked: {field}"):
+            fork(world, CLICKS, AT_5, "run", name="trial")
+        assert world.store.histories.of(CLICKS) == []
+    with worlds.open() as world:
+        assert entries(world) == list(range(8))
+
+
+def test_so_is_one_that_was_changed_when_the_restore_was_half_done(
+    worlds: SimulatedWorlds,
+) -> None:
+    with worlds.open() as world:
+        for name in restoring(world):
+            if name == "MarkSnapshots":
+                break
+    with (
+        written_anew(worlds, **ELSEWHERE) as world,
+        pytest.raises(PermanentError, match="cannot be restored: sink"),
+    ):
+        list(restoring(world))
+    with written_anew(worlds) as world:
+        for name in restoring(world):
+            if name == "EndRestore":
+                break
+        assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]

@@ -1,0 +1,97 @@
+"""Restores whose snapshot comes from elsewhere: whatever of it is not whole here is fetched."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ft_policies.errors import PermanentError
+from orchestration.playbooks.restore import restore, restore_plan
+from orchestration.playbooks.restore_point import Asked
+from tests.fakes.object_store import InMemoryObjectStore
+from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorld, simulated_worlds
+from tests.support.restorable import a_past, entries, output, ship, snapshots
+
+STEPS = ["BeginHistory", "MarkSnapshots", "RollOutput", "EndRestore"]
+ELSEWHERE = "s3://elsewhere/copies"
+FROM_THERE = Asked(epoch=5, place=ELSEWHERE)
+SNAPSHOT = "000000000004-1-r1"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
+    """A stream with a past, and a copy of its snapshots elsewhere."""
+    with simulated_worlds(tmp_path, supervision=PATIENT).open() as world:
+        a_past(world)
+        world.elsewhere[ELSEWHERE] = InMemoryObjectStore()
+        ship(world.vault_elsewhere(ELSEWHERE, CLICKS), world.project.home / "copies")
+        yield world
+
+
+def restored(world: SimulatedWorld, asked: Asked = FROM_THERE) -> list[str]:
+    return [one.name for one in restore(world, CLICKS, asked, "run", why="lost")]
+
+
+def lose_packs(world: SimulatedWorld) -> None:
+    """The manifests are there still, what they name is not."""
+    packs = [key for key in world.objects.objects if key.startswith("clicks/packs/")]
+    world.objects.delete(packs)
+
+
+def demand_whole(world: SimulatedWorld) -> None:
+    assert world.vault(CLICKS).verify(SNAPSHOT) == []
+    assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_snapshot_comes_from_another_bucket(world: SimulatedWorld) -> None:
+    world.objects.objects.clear()
+    assert restored(world) == ["FetchSnapshot", *STEPS]
+    assert snapshots(world) == [4]
+    demand_whole(world)
+    newest = world.store.snapshots.newest(CLICKS)
+    assert newest is not None
+    assert newest.id == SNAPSHOT
+
+
+def test_a_bucket_without_a_snapshot_is_told(world: SimulatedWorld) -> None:
+    world.elsewhere[ELSEWHERE] = InMemoryObjectStore()
+    with pytest.raises(PermanentError, match="no snapshot of clicks up to epoch 5 in s3://"):
+        restored(world)
+
+
+def test_one_that_is_whole_here_is_not_fetched(world: SimulatedWorld) -> None:
+    assert restored(world) == STEPS
+
+
+def test_one_that_is_listed_here_but_has_lost_its_packs_is_fetched(world: SimulatedWorld) -> None:
+    lose_packs(world)
+    planned = [type(step).__name__ for step in restore_plan(world, CLICKS, FROM_THERE).steps]
+    assert planned == restored(world) == ["FetchSnapshot", *STEPS]
+    demand_whole(world)
+
+
+def test_one_whose_manifest_cannot_be_read_is_fetched(world: SimulatedWorld) -> None:
+    world.objects.put(world.vault(CLICKS).manifest_key(SNAPSHOT), b"not a manifest")
+    assert restored(world) == ["FetchSnapshot", *STEPS]
+    demand_whole(world)
+
+
+@pytest.mark.parametrize("asked", [FROM_THERE, Asked(place=ELSEWHERE)])
+def test_one_that_is_half_done_is_finished_with_a_snapshot_from_elsewhere(
+    world: SimulatedWorld, asked: Asked
+) -> None:
+    next(restore(world, CLICKS, Asked(epoch=5), "run", why="lost"))
+    lose_packs(world)
+    planned = [type(step).__name__ for step in restore_plan(world, CLICKS, asked).steps]
+    assert planned == restored(world, asked) == ["FetchSnapshot", *STEPS[1:]]
+    demand_whole(world)
+
+
+def test_one_that_is_done_is_done_again_with_a_snapshot_from_elsewhere(
+    world: SimulatedWorld,
+) -> None:
+    restored(world, Asked(epoch=5))
+    lose_packs(world)
+    assert restored(world) == ["FetchSnapshot", *STEPS]
+    demand_whole(world)
+    assert restored(world) == [], "it is here now"

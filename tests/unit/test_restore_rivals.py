@@ -1,0 +1,101 @@
+"""A restore that is not alone: others restore the same stream, or start and stop it meanwhile."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ft_policies.errors import PermanentError
+from ft_policies.restore import StopStream
+from orchestration.playbooks.performing import Performed
+from orchestration.playbooks.recover import start
+from orchestration.playbooks.restore import Restore, restore
+from orchestration.playbooks.restore_point import Asked
+from orchestration.playbooks.stop import stop
+from resources.control.records import DesiredState
+from streaming.world import World
+from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorld, simulated_worlds
+from tests.support.restorable import a_past, entries, output
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
+    """A stream with a past, which is wanted."""
+    with simulated_worlds(tmp_path, supervision=PATIENT).open() as world:
+        a_past(world)
+        world.store.streams.desire(CLICKS, DesiredState.RUNNING)
+        yield world
+
+
+def restoring(world: World, epoch: int = 5) -> Iterator[Performed[object]]:
+    return restore(world, CLICKS, Asked(epoch=epoch), "run", why="bad app")  # type: ignore[return-value]
+
+
+def until(steps: Iterator[Performed[object]], name: str) -> None:
+    for done in steps:
+        if done.name == name:
+            return
+    raise AssertionError(f"there was no {name}")
+
+
+def is_wanted(world: World) -> bool:
+    row = world.store.streams.get(CLICKS)
+    return row is not None and row.desired is DesiredState.RUNNING
+
+
+def test_the_slower_of_two_does_not_stop_what_the_faster_has_wanted_again(world: World) -> None:
+    faster = restoring(world)
+    until(faster, "StopStream")
+    wish = world.store.histories.newest(CLICKS)
+    assert wish is not None
+    slower = Restore(world=world, restore=wish, run="slower")
+    until(faster, "EndRestore")
+    assert slower._act(StopStream()) == {"steps": []}
+    assert is_wanted(world)
+    assert slower.observed().finished
+
+
+def test_one_whose_place_another_took_says_so_and_restores_nothing(world: World) -> None:
+    first = restoring(world, 5)
+    assert next(first).name == "StopStream"
+    second = restoring(world, 6)
+    with pytest.raises(
+        PermanentError, match=r"to epoch 6, took the place of the one to epoch 5"
+    ) as told:
+        list(first)
+    assert "holdfast restore clicks --epoch 6" in told.value.hint
+    assert entries(world) == list(range(8))
+    until(second, "EndRestore")
+    assert output(world) == entries(world) == list(range(7))
+    assert is_wanted(world), "the first had stopped it"
+
+
+@pytest.mark.parametrize("done", ["StopStream", "BeginHistory", "RollOutput"])
+def test_a_stream_that_somebody_stops_during_its_restore_stays_stopped(
+    world: World, done: str
+) -> None:
+    steps = restoring(world)
+    until(steps, done)
+    list(stop(world, CLICKS, "somebody"))
+    assert [one.name for one in steps][-1] == "EndRestore"
+    assert not is_wanted(world)
+
+
+def test_a_stream_that_somebody_starts_before_its_restore_begins_is_left_alone(
+    world: World,
+) -> None:
+    steps = restoring(world)
+    until(steps, "StopStream")
+    start(world, CLICKS, "somebody")
+    with pytest.raises(PermanentError, match="was started before its restore to epoch 5 began"):
+        list(steps)
+    assert is_wanted(world)
+    assert entries(world) == list(range(8))
+
+
+def test_a_restore_that_was_given_up_long_ago_starts_nothing(world: World) -> None:
+    until(restoring(world), "StopStream")
+    start(world, CLICKS, "somebody")
+    list(stop(world, CLICKS, "somebody"))
+    assert [one.name for one in restoring(world)][-1] == "EndRestore"
+    assert not is_wanted(world)
