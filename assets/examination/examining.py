@@ -67,6 +67,8 @@ def examine(world: World, stream: str, *, deep: bool = False) -> Examined:
         lost_input=examine_source(world, declared, first=first, last=last),
         skipped=_skipped(world, stream),
         leftovers=examine_leftovers(world, stream),
+        # The last to be read: a restore that began while one looked is seen.
+        restoring_to=_restoring_to(world, stream),
     )
 
 
@@ -78,6 +80,11 @@ def _declared(world: World, stream: str) -> StreamDeclaration:
         if row is None
         else StreamDeclaration.model_validate(row.declaration)
     )
+
+
+def _restoring_to(world: World, stream: str) -> int | None:
+    restore = world.store.histories.newest(stream)
+    return restore.epoch if restore is not None and restore.half_done else None
 
 
 def _skipped(world: World, stream: str) -> tuple[Skipped, ...]:

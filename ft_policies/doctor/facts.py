@@ -132,6 +132,8 @@ class Examined:
     lost_input: tuple[LostInput, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
+    restoring_to: int | None = None
+    """The epoch that a restore takes it back to, if one is half done."""
 
     @property
     def runs(self) -> bool:

@@ -25,6 +25,7 @@ class Severity(StrEnum):
 class FindingKind(StrEnum):
     """What is wrong; `told` says it in a sentence."""
 
+    HALF_RESTORED = "half_restored"
     HOLE_IN_OFFSETS = "hole_in_offsets"
     HOLE_IN_COMMITS = "hole_in_commits"
     COMMIT_AHEAD_OF_OFFSET = "commit_ahead_of_offset"
@@ -53,6 +54,7 @@ class FindingKind(StrEnum):
 
 
 _TOLD = {
+    FindingKind.HALF_RESTORED: "A restore is half done: ledger, snapshots and output do not agree yet.",
     FindingKind.HOLE_IN_OFFSETS: "The checkpoint's log of offsets lacks entries.",
     FindingKind.HOLE_IN_COMMITS: "The checkpoint's log of commits lacks entries.",
     FindingKind.COMMIT_AHEAD_OF_OFFSET: "The checkpoint has committed epochs that it never planned.",

@@ -20,6 +20,17 @@ SHOWN_FILES = 5
 NO_REPAIR = "no repair is known: restore the control store from a backup"
 
 
+def half_restored(seen: Examined) -> Finding:
+    """Until the restore is finished nothing else can be said, and nothing must be mended."""
+    return Finding(
+        kind=FindingKind.HALF_RESTORED,
+        severity=Severity.CRITICAL,
+        where="control store",
+        evidence=f"it is being restored to epoch {seen.restoring_to}, and the stream does not start "
+        f"before that is done; `holdfast restore {seen.stream}` finishes it",
+    )
+
+
 def record_findings(seen: Examined) -> Iterator[Finding]:
     """All that is wrong between epoch log, ledger and table."""
     records = seen.records
