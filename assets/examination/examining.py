@@ -43,9 +43,9 @@ def diagnosed(world: World, stream: str, *, deep: bool = False) -> Diagnosis:
 
 def examine(world: World, stream: str, *, deep: bool = False) -> Examined:
     """One look at a stream; `deep` reads all bytes of its snapshots."""
-    declared = _declared(world, stream)
+    declared = running_declaration(world, stream)
     seen = observe(world, stream)
-    records = examine_records(world, stream)
+    records = examine_records(world, declared)
     last = records.last_decided
     vaulted = examine_snapshots(world, stream, last_decided=last, deep=deep)
     good = [one.epoch for one in vaulted.snapshots if one.good]
@@ -66,13 +66,13 @@ def examine(world: World, stream: str, *, deep: bool = False) -> Examined:
         rows_per_second=_capacity(world, stream),
         lost_input=examine_source(world, declared, first=first, last=last),
         skipped=_skipped(world, stream),
-        leftovers=examine_leftovers(world, stream),
+        leftovers=examine_leftovers(world, declared),
         # The last to be read: a restore that began while one looked is seen.
         restoring_to=_restoring_to(world, stream),
     )
 
 
-def _declared(world: World, stream: str) -> StreamDeclaration:
+def running_declaration(world: World, stream: str) -> StreamDeclaration:
     """What it runs by, which may differ from its file; what is written, if it never ran."""
     row, now = world.store.streams.get(stream), world.project.stream(stream)
     return (

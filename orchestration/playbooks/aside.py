@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from assets.examination.examining import running_declaration
 from configs.sinks import DeltaSink
 from ft_policies.doctor.facts import TableCommit
 from ft_policies.errors import PermanentError
@@ -163,8 +164,9 @@ class Aside:
     def _roots(self) -> dict[str, str]:
         """Where folders go: beside the table what was staged for it, so that no disk is crossed."""
         project, roots = self.world.project, dict[str, str]()
-        if isinstance(project.stream(self.stream).sink, DeltaSink):
-            table = project.table_path(self.stream)
+        declared = running_declaration(self.world, self.stream)
+        if isinstance(declared.sink, DeltaSink):
+            table = project.table_path(declared)
             roots[table] = f"{table}/_aside/{self.run}"
         return {**roots, str(project.home): str(project.home / "aside" / self.run)}
 

@@ -16,6 +16,7 @@ from orchestration.playbooks.aside import Aside
 from resources.control.records import EpochProposal, LedgerEntry, ReplicaState
 from resources.control.schema import epochs, ledger, ledger_copies
 from tests.fakes.checkpoints import SyntheticCheckpoint
+from tests.fakes.declared import written
 from tests.fakes.worlds import CLICKS, SimulatedWorld, a_primary
 from tests.support.control_registers import wait_for_the_clock
 from tests.support.delta_tables import a_commit, a_table, words
@@ -88,6 +89,29 @@ def test_the_end_of_the_table_is_written_again_by_a_replay(
     assert (found.kind, found.epochs) == (Kind.ENTERED_NOT_WRITTEN, (3, 4, 5))
     assert repaired(world) == ["SetAsideSnapshots"]
     assert [one.epoch for one in world.vault(CLICKS).list()] == [1]
+
+
+def test_the_table_is_the_one_that_the_stream_runs_by_whatever_its_file_says_by_now(
+    tmp_path: Path,
+) -> None:
+    worlds = patients(tmp_path)
+    with worlds.open() as world:
+        a_patient(world, tmp_path / "checkpoint")
+        a_primary(world, REPLICA, alive=False)
+        world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed")
+        table = Path(world.project.table_path(CLICKS))
+        staged = table / "data" / f"{6:012d}-{REPLICA}-0123abcd"
+        staged.mkdir(parents=True)
+        (staged / "file").write_text("left")
+    edited = written(name=CLICKS, sink={"kind": "delta", "path": "elsewhere"})
+    (tmp_path / "configs" / "streams" / f"{CLICKS}.yaml").write_text(edited)
+    with worlds.open() as world:
+        assert kinds(world) == [Kind.LEFTOVER_STAGING]
+        assert repaired(world) == ["SetAsideLeftovers"]
+        assert not staged.exists()
+        assert kinds(world) == []
+        Aside(world, CLICKS, RUN).undo()
+        assert staged.exists()
 
 
 def test_a_hole_in_the_ledger_that_the_table_does_not_fill_is_told(
