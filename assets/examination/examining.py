@@ -9,8 +9,9 @@ from assets.examination.snapshots import examine_snapshots
 from assets.examination.sources import examine_source
 from configs.stream import StreamDeclaration
 from ft_policies.doctor.diagnosing import diagnose
-from ft_policies.doctor.facts import NOTHING, Examined, Skipped
+from ft_policies.doctor.facts import NOTHING, Examined, LostInput, Skipped
 from ft_policies.doctor.findings import Finding, confirmed
+from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState
 from streaming.launching import located
@@ -52,6 +53,7 @@ def examine(world: World, stream: str, *, deep: bool = False) -> Examined:
     first = max(good, default=NOTHING) + 1
     primary = None if seen.primary is None else seen.primary.id
     shipped = vaulted.newest_of(_latest_primary(seen))
+    lost, away = _source(world, declared, first=first, last=last)
     return Examined(
         stream=stream,
         guarantee=declared.objective.guarantee,
@@ -64,7 +66,8 @@ def examine(world: World, stream: str, *, deep: bool = False) -> Examined:
         records=records,
         rows_in_all=world.store.epochs.rows_between(stream, 0, last),
         rows_per_second=_capacity(world, stream),
-        lost_input=examine_source(world, declared, first=first, last=last),
+        lost_input=lost,
+        source_away=away,
         skipped=_skipped(world, stream),
         leftovers=examine_leftovers(world, declared),
         # The last to be read: a restore that began while one looked is seen.
@@ -80,6 +83,16 @@ def running_declaration(world: World, stream: str) -> StreamDeclaration:
         if row is None
         else StreamDeclaration.model_validate(row.declaration)
     )
+
+
+def _source(
+    world: World, declared: StreamDeclaration, *, first: int, last: int
+) -> tuple[tuple[LostInput, ...], str]:
+    """What is lost; or why that is not known, which hides nothing else that is wrong."""
+    try:
+        return examine_source(world, declared, first=first, last=last), ""
+    except TransientError as error:
+        return (), f"{error}; {error.hint}"
 
 
 def _restoring_to(world: World, stream: str) -> int | None:

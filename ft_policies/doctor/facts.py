@@ -130,6 +130,8 @@ class Examined:
     rows_per_second: float | None = None
     """What the stream has been seen to process, if that is known."""
     lost_input: tuple[LostInput, ...] = ()
+    source_away: str = ""
+    """Why nobody can say what input is lost, if nobody can."""
     skipped: tuple[Skipped, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
     restoring_to: int | None = None
@@ -139,6 +141,11 @@ class Examined:
     def runs(self) -> bool:
         """Whether it has a primary, or should."""
         return self.wanted or self.primary is not None
+
+    @property
+    def may_replay(self) -> bool:
+        """Whether the source is seen to have all that the next replica would read."""
+        return not (self.lost_input or self.source_away)
 
     @property
     def newest_good(self) -> SnapshotFacts | None:

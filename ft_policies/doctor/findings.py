@@ -37,6 +37,7 @@ class FindingKind(StrEnum):
     MANIFEST_WITHOUT_ROW = "manifest_without_row"
     ROW_WITHOUT_MANIFEST = "row_without_manifest"
     NO_SNAPSHOT = "no_snapshot"
+    SOURCE_AWAY = "source_away"
     SOURCE_EXPIRED = "source_expired"
     INPUT_SKIPPED = "input_skipped"
     HOLE_IN_EPOCH_LOG = "hole_in_epoch_log"
@@ -66,6 +67,7 @@ _TOLD = {
     FindingKind.MANIFEST_WITHOUT_ROW: "A snapshot is in the object store and not in the catalogue.",
     FindingKind.ROW_WITHOUT_MANIFEST: "A snapshot is in the catalogue and not in the object store.",
     FindingKind.NO_SNAPSHOT: "No snapshot can be restored: a new replica replays every epoch.",
+    FindingKind.SOURCE_AWAY: "The source cannot be read, so nobody can say what input is lost.",
     FindingKind.SOURCE_EXPIRED: "An input file is gone or changed that a recovery has to read again.",
     FindingKind.INPUT_SKIPPED: "Input that was lost is skipped: later output was made without it.",
     FindingKind.HOLE_IN_EPOCH_LOG: "The epoch log lacks epochs.",

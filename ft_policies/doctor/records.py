@@ -49,6 +49,13 @@ def record_findings(seen: Examined) -> Iterator[Finding]:
 
 def source_findings(seen: Examined) -> Iterator[Finding]:
     """Input that a recovery would read again and cannot."""
+    if seen.source_away:
+        yield Finding(
+            kind=FindingKind.SOURCE_AWAY,
+            severity=Severity.CRITICAL,
+            where="source",
+            evidence=seen.source_away,
+        )
     if not seen.lost_input:
         return
     epochs = sorted({one.epoch for one in seen.lost_input})

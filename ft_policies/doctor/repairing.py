@@ -181,8 +181,8 @@ def _skip_input(seen: Examined, due: Due) -> Step | None:
 
 
 def _end_primary(seen: Examined, due: Due) -> Step | None:
-    """Not while nobody else could have its state: input is lost that a new one would need."""
-    if seen.primary is None or seen.lost_input or RepairKind.RESTART_PRIMARY not in due:
+    """Not while nobody else could have its state: input may be lost that a new one would need."""
+    if seen.primary is None or not seen.may_replay or RepairKind.RESTART_PRIMARY not in due:
         return None
     return EndPrimary(seen.primary)
 

@@ -92,23 +92,26 @@ def _without_manifest(snapshot: str) -> Finding:
 
 
 def _no_snapshot(seen: Examined) -> Finding:
-    readable = not seen.lost_input
-    told = "the source still has all of their input" if readable else "and input of them is lost"
+    told = "the source still has all of their input"
+    if seen.lost_input:
+        told = "and input of them is lost"
+    elif seen.source_away:
+        told = "and input of them may be lost"
     return Finding(
         kind=FindingKind.NO_SNAPSHOT,
-        severity=Severity.WARNING if readable else Severity.CRITICAL,
+        severity=Severity.WARNING if seen.may_replay else Severity.CRITICAL,
         where="object store",
         evidence=f"{seen.records.last_decided + 1} epochs with {seen.rows_in_all} rows would be "
         f"replayed; {told}",
-        repairs=_without_snapshot(seen, readable=readable),
+        repairs=_without_snapshot(seen),
     )
 
 
-def _without_snapshot(seen: Examined, *, readable: bool) -> tuple[Repair, ...]:
+def _without_snapshot(seen: Examined) -> tuple[Repair, ...]:
     """A live primary still has the state; without one the epoch log has it, if the source has."""
     if seen.primary is not None:
         return (ship_snapshot(),)
-    if not readable:
+    if not seen.may_replay:
         return ()
     rebuild = Repair(
         kind=RepairKind.REBUILD_STATE,

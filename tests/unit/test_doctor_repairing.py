@@ -141,6 +141,13 @@ def test_a_state_with_neither_snapshot_nor_input_is_rebuilt_from_what_is_left() 
     assert diagnose(patient.seen) == []
 
 
+def test_a_primary_is_not_ended_while_nobody_knows_whether_another_could_read_its_input() -> None:
+    seen = a_well_stream(checkpoint=DAMAGED, source_away="the folder is not there")
+    assert steps_of(seen) == []
+    none_left = stopped(a_well_stream(snapshots=(LOST,), source_away="the folder is not there"))
+    assert steps_of(none_left, Mend.REBUILD_STATE) == []
+
+
 def test_without_a_finding_nothing_is_due() -> None:
     assert next_step(a_well_stream(), [], None) is None
     assert due_repairs([], Mend.SHIP_SNAPSHOT) == {}

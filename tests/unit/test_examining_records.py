@@ -11,7 +11,6 @@ import pytest
 from assets.examination.examining import diagnosed
 from assets.examination.leftovers import DRILL_SECONDS
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severity
-from ft_policies.errors import TransientError
 from orchestration.playbooks.aside import Aside
 from resources.control.records import EpochProposal, LedgerEntry, ReplicaState
 from resources.control.schema import epochs, ledger, ledger_copies
@@ -231,8 +230,11 @@ def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Pa
         Aside(world, CLICKS, RUN).undo()
         assert kinds(world) == [Kind.SOURCE_EXPIRED]
         away = folder.rename(tmp_path / "not mounted")
-        with pytest.raises(TransientError, match="nobody can say what is lost"):
-            kinds(world)
+        (world.project.home / "replicas" / "clicks-0000000c").mkdir(parents=True)
+        told = diagnosed(world, CLICKS).findings
+        assert [one.kind for one in told] == [Kind.SOURCE_AWAY, Kind.LEFTOVER_FOLDER]
+        assert "nobody can say what is lost" in told[0].evidence
+        assert repaired(world) == ["SetAsideLeftovers"]
         away.rename(folder)
         checkpoint.commit(2)
         world.vault(CLICKS).ship(
