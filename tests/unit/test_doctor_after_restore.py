@@ -59,6 +59,27 @@ def test_a_stream_that_is_half_restored_has_one_finding_and_no_repair_touches_it
         assert diagnosed(world, CLICKS, deep=True).findings == []
 
 
+def test_a_snapshot_is_entered_into_the_catalogue_with_its_history(tmp_path: Path) -> None:
+    with patients(tmp_path).open() as world:
+        checkpoint = a_patient(world, tmp_path / "checkpoint")
+        list(restore(world, CLICKS, Asked(epoch=BEFORE), "run", why=""))
+        shipped = world.vault(CLICKS).ship(
+            checkpoint.root,
+            BEFORE + 1,
+            token=9,
+            replica="clicks-0000000b",
+            parent=None,
+            conf={},
+            created_at=world.store.now(),
+            scratch=tmp_path / "scratch",
+            history=1,
+        )
+        assert repaired(world) == ["EnterSnapshots"]
+        row = world.store.snapshots.get(CLICKS, shipped.manifest.id)
+        assert row is not None
+        assert row.history == 1
+
+
 def test_a_fork_is_well_and_so_is_its_original(tmp_path: Path) -> None:
     worlds = patients(tmp_path)
     with worlds.open() as world:
