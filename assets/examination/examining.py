@@ -13,7 +13,7 @@ from ft_policies.doctor.facts import NOTHING, Examined, LostInput, Skipped
 from ft_policies.doctor.findings import Finding, confirmed
 from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import ReplicaState
+from resources.control.records import ReplicaRow, ReplicaState
 from streaming.launching import located
 from streaming.measuring import CAPACITY_SAMPLE
 from streaming.observing import StreamSeen, observe
@@ -59,6 +59,7 @@ def examine(world: World, stream: str, *, deep: bool = False) -> Examined:
         guarantee=declared.objective.guarantee,
         wanted=seen.wanted,
         primary=primary,
+        primary_epoch=_reached(seen.primary),
         ended_by_doctor=primary is None and _ended_by_doctor(seen),
         checkpoint=examine_checkpoint(seen, declared, shipped, deep=deep),
         snapshots=vaulted.snapshots,
@@ -112,6 +113,10 @@ def _skipped(world: World, stream: str) -> tuple[Skipped, ...]:
         )
         for gap in world.store.gaps.of(stream)
     )
+
+
+def _reached(primary: ReplicaRow | None) -> int:
+    return NOTHING if primary is None or primary.epoch is None else primary.epoch
 
 
 def _latest_primary(seen: StreamSeen) -> str | None:

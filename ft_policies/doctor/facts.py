@@ -119,6 +119,8 @@ class Examined:
     guarantee: Guarantee = Guarantee.PRECISE
     wanted: bool = False
     primary: str | None = None
+    primary_epoch: int = NOTHING
+    """The last epoch that the live primary has computed itself; the ledger may be further."""
     ended_by_doctor: bool = False
     """Whether no primary is live because a repair has ended the last one."""
     checkpoint: CheckpointFacts | None = None

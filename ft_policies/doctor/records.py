@@ -63,7 +63,7 @@ def source_findings(seen: Examined) -> Iterator[Finding]:
     files = [f"{one.file} {one.reason}" for one in seen.lost_input[:SHOWN_FILES]]
     more = len(seen.lost_input) - len(files)
     told = "; ".join(files) + (f"; and {more} more" if more else "")
-    past_some = seen.primary is not None and seen.records.last_entered >= epochs[0]
+    past_some = seen.primary is not None and seen.primary_epoch >= epochs[0]
     yield Finding(
         kind=FindingKind.SOURCE_EXPIRED,
         severity=Severity.CRITICAL,

@@ -153,7 +153,7 @@ def test_expired_input_is_critical_and_a_live_primary_that_is_past_it_ships() ->
         (9,),
     )
     assert [one.kind for one in found.repairs] == [Mend.SHIP_SNAPSHOT]
-    behind = a_well_stream(lost_input=(LOST,), records=records(last_entered=8))
+    behind = a_well_stream(lost_input=(LOST,), primary_epoch=8)  # it replays what is in the ledger
     assert diagnose(behind)[0].repairs == (), "nothing is skipped under its feet"
     assert "holdfast stop words" in diagnose(behind)[0].evidence
     some = a_well_stream(lost_input=(LOST, replace(LOST, epoch=11)))

@@ -16,7 +16,7 @@ from resources.control.records import EpochProposal, LedgerEntry, ReplicaState
 from resources.control.schema import epochs, ledger, ledger_copies
 from tests.fakes.checkpoints import SyntheticCheckpoint
 from tests.fakes.declared import written
-from tests.fakes.worlds import CLICKS, SimulatedWorld, a_primary
+from tests.fakes.worlds import CLICKS, SimulatedWorld, a_heartbeat, a_primary
 from tests.support.control_registers import wait_for_the_clock
 from tests.support.delta_tables import a_commit, a_table, words
 from tests.support.patients import (
@@ -224,6 +224,12 @@ def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Pa
         (found,) = diagnosed(world, CLICKS).findings
         assert (found.kind, found.epochs) == (Kind.SOURCE_EXPIRED, (1,))
         assert "1.jsonl is gone from" in found.evidence
+        a_primary(world, REPLICA)
+        assert diagnosed(world, CLICKS).findings[0].repairs == (), "it replays, and is not past it"
+        a_heartbeat(world, REPLICA, epoch=1)
+        (ship,) = diagnosed(world, CLICKS).findings[0].repairs
+        assert ship.kind is RepairKind.SHIP_SNAPSHOT
+        world.store.replicas.end(REPLICA, ReplicaState.STOPPED, "told to stop")
         assert repaired(world) == [], "nothing is given up unasked"
         assert repaired(world, chosen=RepairKind.SKIP_INPUT) == ["SkipInput"]
         assert kinds(world) == [Kind.INPUT_SKIPPED]
