@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ft_policies.errors import PermanentError, TransientError
-from ft_policies.retention import RetentionPolicy, Verdict
+from ft_policies.retention import RetentionPolicy
 from resources.clock import SYSTEM_CLOCK
 from resources.object_store import ObjectStore
 from resources.s3_errors import MissingObjectError
@@ -37,7 +37,7 @@ from resources.vault.packing import (
     packs_in_use,
     reusable,
 )
-from resources.vault.pruning import garbage, judge
+from resources.vault.pruning import garbage, judge, named_packs, packs_aside
 from resources.vault.records import (
     Pruned,
     Refused,
@@ -228,8 +228,9 @@ class SnapshotVault:
         verdicts = judge(policy, self.listing(), now=now, grace_seconds=grace_seconds)
         dropped = [verdict.snapshot.id for verdict in verdicts if not verdict.keep]
         packs = self._store.list(self._packs)
-        named, unreadable = self._named([v for v in verdicts if v.keep])
-        gone = [] if unreadable else garbage(packs, named, now=now, grace_seconds=grace_seconds)
+        named, unreadable = named_packs(self.manifest, [v for v in verdicts if v.keep])
+        keys = {self._packs + name for name in named | packs_aside(self._store, self._stream)}
+        gone = [] if unreadable else garbage(packs, keys, now=now, grace_seconds=grace_seconds)
         if not dry_run:
             self._store.delete([self.manifest_key(one) for one in dropped])
             self._store.delete([found.key for found in gone])
@@ -280,16 +281,6 @@ class SnapshotVault:
         encoded = manifest.encode()
         self._store.put(self.manifest_key(manifest.id), encoded)
         return len(encoded)
-
-    def _named(self, kept: Sequence[Verdict]) -> tuple[set[str], str]:
-        """The keys of all packs that kept manifests name, and why that is not known if it is not."""
-        named: set[str] = set()
-        for verdict in kept:
-            try:
-                named |= {self._packs + name for name in self.manifest(verdict.snapshot.id).packs}
-            except UnusableSnapshotError as error:
-                return set(), str(error)
-        return named, ""
 
 
 @contextmanager
