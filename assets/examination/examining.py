@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from assets.examination.checkpoint import examine_checkpoint
 from assets.examination.leftovers import examine_leftovers
 from assets.examination.records import examine_records
-from assets.examination.snapshots import examine_snapshots
+from assets.examination.snapshots import examine_snapshots, with_their_damage
 from assets.examination.sources import examine_source
 from configs.stream import StreamDeclaration
 from ft_policies.doctor.diagnosing import diagnose
@@ -49,10 +49,11 @@ def examine(world: World, stream: str, *, deep: bool = False) -> Examined:
     records = examine_records(world, declared)
     last = records.last_decided
     vaulted = examine_snapshots(world, stream, last_decided=last, deep=deep)
-    good = [one.epoch for one in vaulted.snapshots if one.good]
-    first = max(good, default=NOTHING) + 1
-    primary = None if seen.primary is None else seen.primary.id
     shipped = vaulted.newest_of(_latest_primary(seen))
+    checkpoint = examine_checkpoint(seen, declared, shipped, deep=deep)
+    snapshots = with_their_damage(vaulted, checkpoint)
+    first = max((one.epoch for one in snapshots if one.good), default=NOTHING) + 1
+    primary = None if seen.primary is None else seen.primary.id
     lost, away = _source(world, declared, first=first, last=last)
     return Examined(
         stream=stream,
@@ -61,8 +62,8 @@ def examine(world: World, stream: str, *, deep: bool = False) -> Examined:
         primary=primary,
         primary_epoch=_reached(seen.primary),
         ended_by_doctor=primary is None and _ended_by_doctor(seen),
-        checkpoint=examine_checkpoint(seen, declared, shipped, deep=deep),
-        snapshots=vaulted.snapshots,
+        checkpoint=checkpoint,
+        snapshots=snapshots,
         without_manifest=vaulted.without_manifest,
         records=records,
         rows_in_all=world.store.epochs.rows_between(stream, 0, last),

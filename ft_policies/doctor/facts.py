@@ -39,12 +39,14 @@ class SnapshotFacts:
     unreadable: str = ""
     lost_packs: tuple[str, ...] = ()
     pack_faults: tuple[Fault, ...] = ()
+    state_faults: tuple[Fault, ...] = ()
+    """State files that are in it as they are damaged on the disk: no digest tells that."""
     catalogued: bool = True
 
     @property
     def good(self) -> bool:
         """Whether it can be restored, as far as one has looked."""
-        return not (self.unreadable or self.lost_packs or self.pack_faults)
+        return not (self.unreadable or self.lost_packs or self.pack_faults or self.state_faults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

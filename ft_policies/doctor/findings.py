@@ -34,6 +34,7 @@ class FindingKind(StrEnum):
     MANIFEST_UNREADABLE = "manifest_unreadable"
     PACK_GONE = "pack_gone"
     PACK_DAMAGED = "pack_damaged"
+    SHIPPED_DAMAGED = "shipped_damaged"
     MANIFEST_WITHOUT_ROW = "manifest_without_row"
     ROW_WITHOUT_MANIFEST = "row_without_manifest"
     NO_SNAPSHOT = "no_snapshot"
@@ -64,6 +65,7 @@ _TOLD = {
     FindingKind.MANIFEST_UNREADABLE: "A snapshot's manifest cannot be read.",
     FindingKind.PACK_GONE: "A snapshot's pack is gone from the object store.",
     FindingKind.PACK_DAMAGED: "A snapshot's pack has another length or digest than when it was shipped.",
+    FindingKind.SHIPPED_DAMAGED: "A snapshot has state that was damaged before it was shipped.",
     FindingKind.MANIFEST_WITHOUT_ROW: "A snapshot is in the object store and not in the catalogue.",
     FindingKind.ROW_WITHOUT_MANIFEST: "A snapshot is in the catalogue and not in the object store.",
     FindingKind.NO_SNAPSHOT: "No snapshot can be restored: a new replica replays every epoch.",

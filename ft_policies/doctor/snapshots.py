@@ -1,9 +1,9 @@
 """What is wrong with a stream's snapshots, and with what the catalogue says of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ft_policies.doctor.costing import extra_replay, replay_from
-from ft_policies.doctor.facts import Examined, SnapshotFacts
+from ft_policies.doctor.facts import Examined, Fault, SnapshotFacts
 from ft_policies.doctor.findings import Finding, FindingKind, Repair, RepairKind, Severity
 
 SHOWN_FAULTS = 3
@@ -45,14 +45,21 @@ def _fault(one: SnapshotFacts) -> tuple[FindingKind, str]:
         return FindingKind.MANIFEST_UNREADABLE, one.unreadable
     if one.lost_packs:
         return FindingKind.PACK_GONE, "not in the object store: " + ", ".join(one.lost_packs)
-    told = [f"{fault.path}: {fault.reason}" for fault in one.pack_faults[:SHOWN_FAULTS]]
-    more = len(one.pack_faults) - len(told)
-    return FindingKind.PACK_DAMAGED, "; ".join(told) + (f"; and {more} more" if more else "")
+    if one.pack_faults:
+        return FindingKind.PACK_DAMAGED, _told(one.pack_faults)
+    told = f"as it is on the disk of {one.replica}: {_told(one.state_faults)}"
+    return FindingKind.SHIPPED_DAMAGED, told
+
+
+def _told(faults: Sequence[Fault]) -> str:
+    told = [f"{fault.path}: {fault.reason}" for fault in faults[:SHOWN_FAULTS]]
+    more = len(faults) - len(told)
+    return "; ".join(told) + (f"; and {more} more" if more else "")
 
 
 def _set_aside(seen: Examined, one: SnapshotFacts) -> Repair:
     does = "sets it aside, so that a restore takes the one before at once"
-    if one.replica == seen.primary:
+    if one.replica == seen.primary and not one.state_faults:
         does += "; the next one that the primary ships is whole again"
     return Repair(
         kind=RepairKind.SET_ASIDE_SNAPSHOTS, does=does, cost=extra_replay(seen, one), undo=UNDO
