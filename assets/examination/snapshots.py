@@ -43,7 +43,9 @@ def with_their_damage(
     for fault in checkpoint.state_faults:
         with suppress(OSError):  # it is missing, or what is wrong is a folder
             found[fault.path, digest_of(Path(checkpoint.where) / fault.path)] = fault
-    return tuple(_with_damage(one, vaulted.manifests.get(one.id), found) for one in vaulted.snapshots)
+    return tuple(
+        _with_damage(one, vaulted.manifests.get(one.id), found) for one in vaulted.snapshots
+    )
 
 
 def _with_damage(

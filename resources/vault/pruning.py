@@ -54,9 +54,7 @@ def _facts(snapshot: SnapshotRecord) -> SnapshotFacts:
     return SnapshotFacts(snapshot.id, snapshot.epoch, snapshot.created_at)
 
 
-def named_packs(
-    read: Callable[[str], Manifest], kept: Sequence[Verdict]
-) -> tuple[set[str], str]:
+def named_packs(read: Callable[[str], Manifest], kept: Sequence[Verdict]) -> tuple[set[str], str]:
     """The packs that kept manifests name, and why that is not known if it is not."""
     named: set[str] = set()
     for verdict in kept:

@@ -47,6 +47,7 @@ from resources.vault.records import (
     SnapshotRecord,
 )
 from resources.vault.restoring import restore_files, wrong_digests, wrong_packs
+from resources.vault.soundness import demand_whole
 
 _CUT_ATTEMPTS = 3
 Progress: TypeAlias = Callable[[int, int], None]
@@ -120,9 +121,11 @@ class SnapshotVault:
         created_at: float,
         scratch: Path,
         history: int = 0,
+        codec: str = "",
     ) -> Shipped:
         """Store what the checkpoint needs after `epoch`: one pack of what is new, then the manifest.
 
+        New state files must be whole; those of the HDFS-backed store tell it if their codec is known.
         `parent` must be what this very folder was restored from or shipped as last: a file of the
         same path and length is taken to be the same file.
         """
@@ -136,7 +139,7 @@ class SnapshotVault:
             _made(scratch),
             tempfile.TemporaryDirectory(dir=scratch, prefix="ship-") as folder,
         ):
-            reused, packs = self._capture(checkpoint, name, parent, Path(folder))
+            reused, packs = self._capture(checkpoint, name, parent, Path(folder), codec)
             files = [*reused, *(file for local in packs for file in local.files)]
             known = dict(parent.packs) if parent is not None else {}
             manifest = Manifest(
@@ -255,7 +258,12 @@ class SnapshotVault:
             )
 
     def _capture(
-        self, checkpoint: Path, name: SnapshotName, parent: Manifest | None, scratch: Path
+        self,
+        checkpoint: Path,
+        name: SnapshotName,
+        parent: Manifest | None,
+        scratch: Path,
+        codec: str,
     ) -> tuple[Sequence[PackedFile], Sequence[LocalPack]]:
         """Copy what is new; if Spark removed some of it meanwhile, cut again."""
         outdated: Exception | None = None
@@ -264,6 +272,8 @@ class SnapshotVault:
                 files = cut(checkpoint, name.epoch)
                 reused = reusable(files, parent)
                 fresh = [file for file in files if file.path not in reused]
+                state = (file.path for file in fresh if file.path.startswith("state/"))
+                demand_whole(checkpoint, state, codec=codec)
                 limit = self._pack_limit_bytes
                 packs = pack(checkpoint, fresh, scratch, stem=name.id, limit_bytes=limit)
                 return list(reused.values()), packs

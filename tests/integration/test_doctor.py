@@ -17,7 +17,7 @@ from orchestration.playbooks.aside import Aside
 from orchestration.playbooks.repair import Repairing
 from resources.control.schema import ledger, ledger_copies
 from resources.vault.cut import numbers
-from resources.vault.state_files import shared_files
+from resources.vault.state_files import shared_sizes
 from streaming.checkpoint import last_committed
 from tests.support.queries import NAME
 from tests.support.spark_patients import HDFS, ROCKSDB, SparkPatient, a_spark_patient
@@ -82,7 +82,7 @@ def a_table_of_rocksdb(checkpoint: Path) -> Path:
     """A file that the newest version of some store needs."""
     version = newest(checkpoint) + 1
     for store in sorted(checkpoint.glob("state/0/[0-9]*")):
-        for name in shared_files(store / f"{version}.zip"):
+        for name in shared_sizes(store / f"{version}.zip"):
             return store / name
     raise AssertionError("no store has a table")
 

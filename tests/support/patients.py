@@ -4,12 +4,12 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from assets.examination.checkpoint import CODEC
 from assets.examination.examining import diagnosed
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend
 from orchestration.playbooks.repair import Repairing, row_of
 from resources.control.records import ReplicaRow
 from resources.control.store import ControlStore
+from resources.vault.soundness import CODEC
 from streaming.launching import declare
 from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint
 from tests.fakes.worlds import (
