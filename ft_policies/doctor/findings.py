@@ -129,6 +129,15 @@ class Repair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What another command mends, which people have to run themselves."""
+
+    command: str
+    does: str
+    cost: Cost = Cost()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """Something that is wrong, where, how one sees it, and what can be done, the best first."""
 
@@ -138,6 +147,7 @@ class Finding:
     evidence: str
     epochs: tuple[int, ...] = ()
     repairs: tuple[Repair, ...] = ()
+    advice: tuple[Advice, ...] = ()
 
     @property
     def place(self) -> str:

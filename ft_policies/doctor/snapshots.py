@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ft_policies.doctor.costing import extra_replay, replay_from
 from ft_policies.doctor.facts import Examined, Fault, SnapshotFacts
-from ft_policies.doctor.findings import Finding, FindingKind, Repair, RepairKind, Severity
+from ft_policies.doctor.findings import Advice, Finding, FindingKind, Repair, RepairKind, Severity
 
 SHOWN_FAULTS = 3
 UNDO = "--undo puts them back, until --confirm deletes them"
@@ -111,15 +111,29 @@ def _no_snapshot(seen: Examined) -> Finding:
         evidence=f"{seen.records.last_decided + 1} epochs with {seen.rows_in_all} rows would be "
         f"replayed; {told}",
         repairs=_without_snapshot(seen),
+        advice=_from_elsewhere(seen),
     )
+
+
+def _from_elsewhere(seen: Examined) -> tuple[Advice, ...]:
+    """What helps if somebody keeps a copy of the object store."""
+    newest = next(iter(seen.snapshots), None)
+    if newest is None:
+        return ()
+    restore = Advice(
+        command=f"holdfast restore {seen.stream} --snapshot {newest.id} --from s3://BUCKET/PREFIX",
+        does="takes that snapshot from a copy of the object store, if there is one, and the stream "
+        f"back to epoch {newest.epoch}; the epochs after it are computed and put out again",
+        cost=replay_from(seen, newest),
+    )
+    return (restore,)
 
 
 def _without_snapshot(seen: Examined) -> tuple[Repair, ...]:
     """A live primary still has the state; without one the epoch log has it, if the source has."""
-    if seen.primary is not None:
-        return (ship_snapshot(),)
+    ship = () if seen.primary is None else (ship_snapshot(),)
     if not seen.may_replay:
-        return ()
+        return ship
     rebuild = Repair(
         kind=RepairKind.REBUILD_STATE,
         does="sets the unusable snapshots aside and rebuilds the state from the epoch log alone: the "
@@ -127,7 +141,7 @@ def _without_snapshot(seen: Examined) -> tuple[Repair, ...]:
         cost=replay_from(seen, None),
         undo=UNDO,
     )
-    return (rebuild,)
+    return (*ship, rebuild)
 
 
 def ship_snapshot() -> Repair:

@@ -12,6 +12,8 @@ from assets.examination.examining import diagnosed
 from assets.examination.leftovers import DRILL_SECONDS
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severity
 from orchestration.playbooks.aside import Aside
+from orchestration.playbooks.restore import restore
+from orchestration.playbooks.restore_point import Asked
 from resources.control.records import EpochProposal, LedgerEntry, ReplicaState
 from resources.control.schema import epochs, ledger, ledger_copies
 from tests.fakes.checkpoints import SyntheticCheckpoint
@@ -136,6 +138,28 @@ def test_a_hole_in_the_ledger_that_the_table_does_not_fill_is_told(
     )
     (found,) = diagnosed(world, CLICKS).findings
     assert (found.kind, found.epochs) == (Kind.HOLE_IN_LEDGER, (silent,))
+    (advice,) = found.advice
+    assert advice.command == f"holdfast restore {CLICKS} --epoch {silent - 1}"
+    list(restore(world, CLICKS, Asked(epoch=silent - 1), RUN, why=""))
+    assert kinds(world) == []
+
+
+def test_an_epoch_that_the_table_lost_in_its_middle_is_mended_by_the_restore_that_is_advised(
+    world: SimulatedWorld, tmp_path: Path
+) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    path = world.project.table_path(CLICKS)
+    shutil.rmtree(path)
+    a_table(path)
+    for epoch in (0, 1, 2, 4, 5):
+        a_commit(path, epoch, words(10))
+    (found,) = diagnosed(world, CLICKS).findings
+    assert (found.kind, found.epochs) == (Kind.ENTERED_NOT_WRITTEN, (3,))
+    (advice,) = found.advice
+    assert advice.command == f"holdfast restore {CLICKS} --epoch 2"
+    list(restore(world, CLICKS, Asked(epoch=2), RUN, why=""))
+    assert kinds(world) == []
+    assert world.store.ledger.last(CLICKS) == world.store.ledger.get(CLICKS, 2)
 
 
 def test_staging_is_left_alone_while_its_replica_or_its_process_lives(
