@@ -39,14 +39,14 @@ lint: venv ## format and rules (ruff), layers (import-linter), types (mypy)
 unit: venv ## the tests that take seconds
 	$(PYTEST) tests/unit $(TWO_AT_ONCE) --timeout=20
 
-integration: venv java ## the tests with a real S3 endpoint, real databases and Spark
+integration: venv java ## the tests with a real S3 endpoint, real databases and Spark, the slow ones, too
 	$(WITH_JAVA) $(PYTEST) tests/integration $(TWO_AT_ONCE) --timeout=300
 
 e2e: venv java ## the tests that kill and hang real drivers, the slow ones, too
 	$(WITH_JAVA) $(PYTEST) tests/e2e --timeout=900
 
 test: lint java ## lint and all tests but the slow ones, the cheapest first
-	$(WITH_JAVA) $(PYTEST) tests/unit tests/integration $(TWO_AT_ONCE) --timeout=300
+	$(WITH_JAVA) $(PYTEST) tests/unit tests/integration -m "not slow" $(TWO_AT_ONCE) --timeout=300
 	$(WITH_JAVA) $(PYTEST) tests/e2e -m "not slow" --timeout=900
 
 chaos: venv java ## about 70 minutes: kills in every tier, a walk over all 30 changes of tier (CHAOS="--seed 8 …")

@@ -52,7 +52,12 @@ def _table(found: Sequence[Finding]) -> dg.TableMetadataValue:
                 "what": one.kind.value,
                 "where": one.place,
                 "evidence": one.evidence,
-                "repairs": ", ".join(repair.kind.value for repair in one.repairs),
+                "repairs": ", ".join(
+                    [
+                        *(repair.kind.value for repair in one.repairs),
+                        *(advice.command for advice in one.advice),
+                    ]
+                ),
             }
         )
         for one in found

@@ -8,12 +8,10 @@ from ft_policies.doctor.facts import CheckpointFacts, Fault
 from resources.control.records import ReplicaRow
 from resources.vault.cut import numbers
 from resources.vault.manifest import Manifest
-from resources.vault.soundness import LZ4
+from resources.vault.soundness import CODEC, LZ4
 from resources.vault.state_checks import state_faults, unlike
 from streaming.launching import HOST
 from streaming.observing import StreamSeen
-
-CODEC = "spark.sql.streaming.stateStore.compression.codec"
 
 
 def examine_checkpoint(

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from assets.examination.checkpoint import examine_checkpoint
 from assets.examination.leftovers import examine_leftovers
 from assets.examination.records import examine_records
-from assets.examination.snapshots import examine_snapshots
+from assets.examination.snapshots import examine_snapshots, with_their_damage
 from assets.examination.sources import examine_source
 from configs.stream import StreamDeclaration
 from ft_policies.doctor.diagnosing import diagnose
-from ft_policies.doctor.facts import NOTHING, Examined, Skipped
+from ft_policies.doctor.facts import NOTHING, Examined, LostInput, Skipped
 from ft_policies.doctor.findings import Finding, confirmed
+from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import ReplicaState
+from resources.control.records import ReplicaRow, ReplicaState
 from streaming.launching import located
 from streaming.measuring import CAPACITY_SAMPLE
 from streaming.observing import StreamSeen, observe
@@ -43,34 +44,40 @@ def diagnosed(world: World, stream: str, *, deep: bool = False) -> Diagnosis:
 
 def examine(world: World, stream: str, *, deep: bool = False) -> Examined:
     """One look at a stream; `deep` reads all bytes of its snapshots."""
-    declared = _declared(world, stream)
+    declared = running_declaration(world, stream)
     seen = observe(world, stream)
-    records = examine_records(world, stream)
+    records = examine_records(world, declared)
     last = records.last_decided
     vaulted = examine_snapshots(world, stream, last_decided=last, deep=deep)
-    good = [one.epoch for one in vaulted.snapshots if one.good]
-    first = max(good, default=NOTHING) + 1
-    primary = None if seen.primary is None else seen.primary.id
     shipped = vaulted.newest_of(_latest_primary(seen))
+    checkpoint = examine_checkpoint(seen, declared, shipped, deep=deep)
+    snapshots = with_their_damage(vaulted, checkpoint)
+    first = max((one.epoch for one in snapshots if one.good), default=NOTHING) + 1
+    primary = None if seen.primary is None else seen.primary.id
+    lost, away = _source(world, declared, first=first, last=last)
     return Examined(
         stream=stream,
         guarantee=declared.objective.guarantee,
         wanted=seen.wanted,
         primary=primary,
+        primary_epoch=_reached(seen.primary),
         ended_by_doctor=primary is None and _ended_by_doctor(seen),
-        checkpoint=examine_checkpoint(seen, declared, shipped, deep=deep),
-        snapshots=vaulted.snapshots,
+        checkpoint=checkpoint,
+        snapshots=snapshots,
         without_manifest=vaulted.without_manifest,
         records=records,
         rows_in_all=world.store.epochs.rows_between(stream, 0, last),
         rows_per_second=_capacity(world, stream),
-        lost_input=examine_source(world, declared, first=first, last=last),
+        lost_input=lost,
+        source_away=away,
         skipped=_skipped(world, stream),
-        leftovers=examine_leftovers(world, stream),
+        leftovers=examine_leftovers(world, declared),
+        # The last to be read: a restore that began while one looked is seen.
+        restoring_to=_restoring_to(world, stream),
     )
 
 
-def _declared(world: World, stream: str) -> StreamDeclaration:
+def running_declaration(world: World, stream: str) -> StreamDeclaration:
     """What it runs by, which may differ from its file; what is written, if it never ran."""
     row, now = world.store.streams.get(stream), world.project.stream(stream)
     return (
@@ -78,6 +85,21 @@ def _declared(world: World, stream: str) -> StreamDeclaration:
         if row is None
         else StreamDeclaration.model_validate(row.declaration)
     )
+
+
+def _source(
+    world: World, declared: StreamDeclaration, *, first: int, last: int
+) -> tuple[tuple[LostInput, ...], str]:
+    """What is lost; or why that is not known, which hides nothing else that is wrong."""
+    try:
+        return examine_source(world, declared, first=first, last=last), ""
+    except TransientError as error:
+        return (), f"{error}; {error.hint}"
+
+
+def _restoring_to(world: World, stream: str) -> int | None:
+    restore = world.store.histories.newest(stream)
+    return restore.epoch if restore is not None and restore.half_done else None
 
 
 def _skipped(world: World, stream: str) -> tuple[Skipped, ...]:
@@ -92,6 +114,10 @@ def _skipped(world: World, stream: str) -> tuple[Skipped, ...]:
         )
         for gap in world.store.gaps.of(stream)
     )
+
+
+def _reached(primary: ReplicaRow | None) -> int:
+    return NOTHING if primary is None or primary.epoch is None else primary.epoch
 
 
 def _latest_primary(seen: StreamSeen) -> str | None:

@@ -9,6 +9,7 @@ from pyarrow import fs
 from assets.examination.table import examine_table
 from assets.tables import reachable
 from configs.sinks import DeltaSink
+from configs.stream import StreamDeclaration
 from ft_policies.doctor.facts import Leftover
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaRow
@@ -21,26 +22,29 @@ _STAGED = re.compile(r"(\d{12})-(.+)-[0-9a-f]{8}")
 _RUN = r"(cli-[0-9a-f]{8}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 
 
-def examine_leftovers(world: World, stream: str) -> tuple[Leftover, ...]:
+def examine_leftovers(world: World, declared: StreamDeclaration) -> tuple[Leftover, ...]:
     """All of them."""
+    stream = declared.name
     rows = {row.id: row for row in world.store.replicas.of(stream, live=False)}
     return (
-        *_staged(world, stream, rows),
+        *_staged(world, declared, rows),
         *_replicas(world, stream, rows),
         *_drills(world, stream),
     )
 
 
-def _staged(world: World, stream: str, rows: dict[str, ReplicaRow]) -> Iterator[Leftover]:
+def _staged(
+    world: World, declared: StreamDeclaration, rows: dict[str, ReplicaRow]
+) -> Iterator[Leftover]:
     """Folders under `data/` that no commit names, of replicas that have ended.
 
     One whose epoch the same replica has committed may be named by an older version of the table: it
     is left over only if the table still names the other one.
     """
-    if not isinstance(world.project.stream(stream).sink, DeltaSink):
+    if not isinstance(declared.sink, DeltaSink):
         return
-    folders = _data_folders(world, stream)
-    written = examine_table(world, stream) if folders else None
+    folders = _data_folders(world, world.project.table_path(declared))
+    written = examine_table(world, declared) if folders else None
     if written is None:
         return
     committed = {folder[:-9] for folder in written.folders}
@@ -58,9 +62,8 @@ def _staged(world: World, stream: str, rows: dict[str, ReplicaRow]) -> Iterator[
             yield Leftover(path=path, of=f"epoch {epoch} of {row.id}", staging=True)
 
 
-def _data_folders(world: World, stream: str) -> dict[str, str]:
+def _data_folders(world: World, table: str) -> dict[str, str]:
     """The folders under `data/` by name, each with its path as the table's is written."""
-    table = world.project.table_path(stream)
     connect = connector(world.project.deployment.object_store, world.project.home)
     files, root = filesystem(table, connect)
     chosen = fs.FileSelector(f"{root}/data", recursive=False, allow_not_found=True)

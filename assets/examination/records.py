@@ -8,17 +8,18 @@ from collections.abc import Sequence
 
 from assets.examination.table import Written, examine_table
 from assets.tables import AUDITED_EPOCHS
+from configs.stream import StreamDeclaration
 from ft_policies.doctor.facts import NOTHING, RecordFacts
 from resources.control.records import Epoch, LedgerEntry
 from streaming.world import World
 
 
-def examine_records(world: World, stream: str) -> RecordFacts:
+def examine_records(world: World, declared: StreamDeclaration) -> RecordFacts:
     """Hold epoch log, ledger and table against each other, as far back as audits do."""
-    store = world.store
+    store, stream = world.store, declared.name
     last = _number(store.ledger.last(stream))
     entries = store.ledger.between(stream, max(0, last - AUDITED_EPOCHS), last)
-    written = examine_table(world, stream)
+    written = examine_table(world, declared)
     last_decided = _number(store.epochs.last(stream))
     found = store.ledger.audit(stream)
     undecided, unknown = store.auditing.undecided(stream), store.auditing.unknown(stream)

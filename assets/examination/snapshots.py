@@ -6,12 +6,15 @@ dropped while one looked.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from ft_policies.doctor.facts import Fault, SnapshotFacts
+from ft_policies.doctor.facts import CheckpointFacts, Fault, SnapshotFacts
 from resources.object_store import ObjectStore
 from resources.vault.manifest import Manifest, PackedFile, SnapshotName, UnusableSnapshotError
 from resources.vault.restoring import wrong_digests
+from resources.vault.state_checks import digest_of
 from resources.vault.vault import SnapshotVault
 from streaming.world import World
 
@@ -28,6 +31,29 @@ class Vaulted:
         """The newest snapshot that a replica has shipped."""
         found = (self.manifests.get(one.id) for one in self.snapshots if one.replica == replica)
         return next((one for one in found if one is not None), None)
+
+
+def with_their_damage(
+    vaulted: Vaulted, checkpoint: CheckpointFacts | None
+) -> tuple[SnapshotFacts, ...]:
+    """The snapshots; one that has a state file just as it is damaged on the disk was shipped so."""
+    if checkpoint is None:
+        return vaulted.snapshots
+    found: dict[tuple[str, bytes], Fault] = {}
+    for fault in checkpoint.state_faults:
+        with suppress(OSError):  # it is missing, or what is wrong is a folder
+            found[fault.path, digest_of(Path(checkpoint.where) / fault.path)] = fault
+    return tuple(
+        _with_damage(one, vaulted.manifests.get(one.id), found) for one in vaulted.snapshots
+    )
+
+
+def _with_damage(
+    one: SnapshotFacts, manifest: Manifest | None, found: Mapping[tuple[str, bytes], Fault]
+) -> SnapshotFacts:
+    files = () if manifest is None else manifest.files
+    damaged = tuple(found[f.path, f.sha256] for f in files if (f.path, f.sha256) in found)
+    return replace(one, state_faults=damaged)
 
 
 def packs_of(stream: str) -> str:

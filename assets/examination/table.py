@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from assets.tables import AUDITED_EPOCHS, open_table, reachable
+from assets.tables import AUDITED_EPOCHS, reachable, table_at
 from configs.sinks import DeltaSink
+from configs.stream import StreamDeclaration
 from ft_policies.doctor.facts import NOTHING, TableCommit
 from streaming.sinks.lineage import EPOCH, STREAM, epoch_commits, writer
 from streaming.world import World
@@ -29,11 +30,12 @@ class Written:
     undone: frozenset[tuple[int, str]] = frozenset()
 
 
-def examine_table(world: World, stream: str) -> Written | None:
+def examine_table(world: World, declared: StreamDeclaration) -> Written | None:
     """What is written; `None` if the stream's sink is no table."""
-    if not isinstance(world.project.stream(stream).sink, DeltaSink):
+    if not isinstance(declared.sink, DeltaSink):
         return None
-    table = open_table(world, stream)
+    stream = declared.name
+    table = table_at(world, world.project.table_path(declared))
     if table is None:
         return Written(commits={})
     with reachable(table.table_uri):

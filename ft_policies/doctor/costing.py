@@ -15,6 +15,11 @@ def replay_from(seen: Examined, snapshot: SnapshotFacts | None) -> Cost:
     )
 
 
+def newest_before(seen: Examined, epoch: int) -> SnapshotFacts | None:
+    """The snapshot from which an epoch can be computed again; `None` means epoch 0."""
+    return next((one for one in seen.snapshots if one.good and one.epoch < epoch), None)
+
+
 def extra_replay(seen: Examined, without: SnapshotFacts) -> Cost:
     """What a restore costs more because one snapshot cannot be used: the epochs since the one before."""
     older = next((one for one in seen.snapshots if one.good and one.epoch <= without.epoch), None)

@@ -6,12 +6,19 @@ from ft_policies.doctor.checkpoint import checkpoint_findings
 from ft_policies.doctor.facts import Examined
 from ft_policies.doctor.findings import Finding, ranked
 from ft_policies.doctor.leftovers import leftover_findings
-from ft_policies.doctor.records import record_findings, skip_findings, source_findings
+from ft_policies.doctor.records import (
+    half_restored,
+    record_findings,
+    skip_findings,
+    source_findings,
+)
 from ft_policies.doctor.snapshots import snapshot_findings
 
 
 def diagnose(seen: Examined) -> list[Finding]:
     """All that is wrong, the worst first, each with its repairs, the best first."""
+    if seen.restoring_to is not None:
+        return [half_restored(seen)]
     found = [
         *record_findings(seen),
         *source_findings(seen),

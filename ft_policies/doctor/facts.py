@@ -39,12 +39,14 @@ class SnapshotFacts:
     unreadable: str = ""
     lost_packs: tuple[str, ...] = ()
     pack_faults: tuple[Fault, ...] = ()
+    state_faults: tuple[Fault, ...] = ()
+    """State files that are in it as they are damaged on the disk: no digest tells that."""
     catalogued: bool = True
 
     @property
     def good(self) -> bool:
         """Whether it can be restored, as far as one has looked."""
-        return not (self.unreadable or self.lost_packs or self.pack_faults)
+        return not (self.unreadable or self.lost_packs or self.pack_faults or self.state_faults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +121,8 @@ class Examined:
     guarantee: Guarantee = Guarantee.PRECISE
     wanted: bool = False
     primary: str | None = None
+    primary_epoch: int = NOTHING
+    """The last epoch that the live primary has computed itself; the ledger may be further."""
     ended_by_doctor: bool = False
     """Whether no primary is live because a repair has ended the last one."""
     checkpoint: CheckpointFacts | None = None
@@ -130,13 +134,22 @@ class Examined:
     rows_per_second: float | None = None
     """What the stream has been seen to process, if that is known."""
     lost_input: tuple[LostInput, ...] = ()
+    source_away: str = ""
+    """Why nobody can say what input is lost, if nobody can."""
     skipped: tuple[Skipped, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
+    restoring_to: int | None = None
+    """The epoch that a restore takes it back to, if one is half done."""
 
     @property
     def runs(self) -> bool:
         """Whether it has a primary, or should."""
         return self.wanted or self.primary is not None
+
+    @property
+    def may_replay(self) -> bool:
+        """Whether the source is seen to have all that the next replica would read."""
+        return not (self.lost_input or self.source_away)
 
     @property
     def newest_good(self) -> SnapshotFacts | None:

@@ -25,6 +25,7 @@ class Severity(StrEnum):
 class FindingKind(StrEnum):
     """What is wrong; `told` says it in a sentence."""
 
+    HALF_RESTORED = "half_restored"
     HOLE_IN_OFFSETS = "hole_in_offsets"
     HOLE_IN_COMMITS = "hole_in_commits"
     COMMIT_AHEAD_OF_OFFSET = "commit_ahead_of_offset"
@@ -33,9 +34,11 @@ class FindingKind(StrEnum):
     MANIFEST_UNREADABLE = "manifest_unreadable"
     PACK_GONE = "pack_gone"
     PACK_DAMAGED = "pack_damaged"
+    SHIPPED_DAMAGED = "shipped_damaged"
     MANIFEST_WITHOUT_ROW = "manifest_without_row"
     ROW_WITHOUT_MANIFEST = "row_without_manifest"
     NO_SNAPSHOT = "no_snapshot"
+    SOURCE_AWAY = "source_away"
     SOURCE_EXPIRED = "source_expired"
     INPUT_SKIPPED = "input_skipped"
     HOLE_IN_EPOCH_LOG = "hole_in_epoch_log"
@@ -53,6 +56,7 @@ class FindingKind(StrEnum):
 
 
 _TOLD = {
+    FindingKind.HALF_RESTORED: "A restore is half done: ledger, snapshots and output do not agree yet.",
     FindingKind.HOLE_IN_OFFSETS: "The checkpoint's log of offsets lacks entries.",
     FindingKind.HOLE_IN_COMMITS: "The checkpoint's log of commits lacks entries.",
     FindingKind.COMMIT_AHEAD_OF_OFFSET: "The checkpoint has committed epochs that it never planned.",
@@ -61,9 +65,11 @@ _TOLD = {
     FindingKind.MANIFEST_UNREADABLE: "A snapshot's manifest cannot be read.",
     FindingKind.PACK_GONE: "A snapshot's pack is gone from the object store.",
     FindingKind.PACK_DAMAGED: "A snapshot's pack has another length or digest than when it was shipped.",
+    FindingKind.SHIPPED_DAMAGED: "A snapshot has state that was damaged before it was shipped.",
     FindingKind.MANIFEST_WITHOUT_ROW: "A snapshot is in the object store and not in the catalogue.",
     FindingKind.ROW_WITHOUT_MANIFEST: "A snapshot is in the catalogue and not in the object store.",
     FindingKind.NO_SNAPSHOT: "No snapshot can be restored: a new replica replays every epoch.",
+    FindingKind.SOURCE_AWAY: "The source cannot be read, so nobody can say what input is lost.",
     FindingKind.SOURCE_EXPIRED: "An input file is gone or changed that a recovery has to read again.",
     FindingKind.INPUT_SKIPPED: "Input that was lost is skipped: later output was made without it.",
     FindingKind.HOLE_IN_EPOCH_LOG: "The epoch log lacks epochs.",
@@ -123,6 +129,15 @@ class Repair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What another command mends, which people have to run themselves."""
+
+    command: str
+    does: str
+    cost: Cost = Cost()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """Something that is wrong, where, how one sees it, and what can be done, the best first."""
 
@@ -132,6 +147,7 @@ class Finding:
     evidence: str
     epochs: tuple[int, ...] = ()
     repairs: tuple[Repair, ...] = ()
+    advice: tuple[Advice, ...] = ()
 
     @property
     def place(self) -> str:

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ft_policies.doctor.costing import replay_from
+from ft_policies.doctor.costing import newest_before, replay_from
 from ft_policies.doctor.facts import Examined
 from ft_policies.doctor.findings import (
+    Advice,
     Finding,
     FindingKind,
     Repair,
@@ -20,6 +21,17 @@ SHOWN_FILES = 5
 NO_REPAIR = "no repair is known: restore the control store from a backup"
 
 
+def half_restored(seen: Examined) -> Finding:
+    """Until the restore is finished nothing else can be said, and nothing must be mended."""
+    return Finding(
+        kind=FindingKind.HALF_RESTORED,
+        severity=Severity.CRITICAL,
+        where="control store",
+        evidence=f"it is being restored to epoch {seen.restoring_to}, and the stream does not start "
+        f"before that is done; `holdfast restore {seen.stream}` finishes it",
+    )
+
+
 def record_findings(seen: Examined) -> Iterator[Finding]:
     """All that is wrong between epoch log, ledger and table."""
     records = seen.records
@@ -29,8 +41,8 @@ def record_findings(seen: Examined) -> Iterator[Finding]:
         told = f"in the ledger and not in the epoch log; {NO_REPAIR}"
         yield _broken(FindingKind.ENTRY_WITHOUT_EPOCH, "ledger", told, records.unknown)
     if records.missing:
-        told = f"the ledger goes up to epoch {records.last_entered}; {NO_REPAIR}"
-        yield _broken(FindingKind.HOLE_IN_LEDGER, "ledger", told, records.missing)
+        told = f"the ledger goes up to epoch {records.last_entered}"
+        yield _recomputed(seen, FindingKind.HOLE_IN_LEDGER, "ledger", told, records.missing)
     yield from _not_entered(seen)
     if records.unwritten:
         yield _not_written(seen)
@@ -38,6 +50,13 @@ def record_findings(seen: Examined) -> Iterator[Finding]:
 
 def source_findings(seen: Examined) -> Iterator[Finding]:
     """Input that a recovery would read again and cannot."""
+    if seen.source_away:
+        yield Finding(
+            kind=FindingKind.SOURCE_AWAY,
+            severity=Severity.CRITICAL,
+            where="source",
+            evidence=seen.source_away,
+        )
     if not seen.lost_input:
         return
     epochs = sorted({one.epoch for one in seen.lost_input})
@@ -45,7 +64,7 @@ def source_findings(seen: Examined) -> Iterator[Finding]:
     files = [f"{one.file} {one.reason}" for one in seen.lost_input[:SHOWN_FILES]]
     more = len(seen.lost_input) - len(files)
     told = "; ".join(files) + (f"; and {more} more" if more else "")
-    past_some = seen.primary is not None and seen.records.last_entered >= epochs[0]
+    past_some = seen.primary is not None and seen.primary_epoch >= epochs[0]
     yield Finding(
         kind=FindingKind.SOURCE_EXPIRED,
         severity=Severity.CRITICAL,
@@ -100,6 +119,30 @@ def _broken(kind: FindingKind, where: str, told: str, epochs: tuple[int, ...]) -
     return Finding(kind=kind, severity=Severity.CRITICAL, where=where, evidence=told, epochs=epochs)
 
 
+def _recomputed(
+    seen: Examined, kind: FindingKind, where: str, told: str, epochs: tuple[int, ...]
+) -> Finding:
+    """What a restore to the epoch before mends: all that follows is computed and put out again."""
+    advice = _restore_before(seen, min(epochs))
+    evidence = told if advice else f"{told}; {NO_REPAIR}"
+    return replace(_broken(kind, where, evidence, epochs), advice=advice)
+
+
+def _restore_before(seen: Examined, first: int) -> tuple[Advice, ...]:
+    """Nobody can go back to before epoch 0, nor across a hole in the epoch log."""
+    start = newest_before(seen, first)
+    computed_from = 0 if start is None else start.epoch + 1
+    if first == 0 or any(epoch >= computed_from for epoch in seen.records.undecided):
+        return ()
+    restore = Advice(
+        command=f"holdfast restore {seen.stream} --epoch {first - 1}",
+        does=f"takes ledger and output back to epoch {first - 1}, and the epochs after it are "
+        "computed again from the epoch log; it looks first whether that can be done",
+        cost=replay_from(seen, start),
+    )
+    return (restore,)
+
+
 def _not_entered(seen: Examined) -> Iterator[Finding]:
     """The newest epoch of a replica that died between table and ledger is entered by the next one."""
     records = seen.records
@@ -119,9 +162,9 @@ def _not_entered(seen: Examined) -> Iterator[Finding]:
             repairs=(_enter(known),),
         )
     if lost:
-        told = f"the table's files were merged, so their rows are not known; {NO_REPAIR}"
+        told = "the table's files were merged, so their rows are not known"
         epochs = tuple(one.epoch for one in lost)
-        yield _broken(FindingKind.WRITTEN_NOT_ENTERED, "merged table", told, epochs)
+        yield _recomputed(seen, FindingKind.WRITTEN_NOT_ENTERED, "merged table", told, epochs)
 
 
 def _enter(epochs: tuple[int, ...]) -> Repair:
@@ -138,27 +181,21 @@ def _not_written(seen: Examined) -> Finding:
     told = f"the table ends at epoch {records.newest_written}"
     repairs: tuple[Repair, ...] = ()
     if first <= records.newest_written:
-        told += "; epochs in its middle cannot be added: restore the table from a backup"
+        told += ", and epochs in its middle cannot be added"
     elif seen.runs:
         told += f"; `holdfast stop {seen.stream}`, and a repair is offered"
     else:
         repairs = (_replay_output(seen, first),)
-    return Finding(
-        kind=FindingKind.ENTERED_NOT_WRITTEN,
-        severity=Severity.CRITICAL,
-        where="output table",
-        evidence=told,
-        epochs=records.unwritten,
-        repairs=repairs,
-    )
+    kind = FindingKind.ENTERED_NOT_WRITTEN
+    found = _broken(kind, "output table", told, records.unwritten)
+    return replace(found, repairs=repairs, advice=_restore_before(seen, first))
 
 
 def _replay_output(seen: Examined, first: int) -> Repair:
-    start = next((one for one in seen.snapshots if one.good and one.epoch < first), None)
     return Repair(
         kind=RepairKind.REPLAY_OUTPUT,
         does=f"sets aside the snapshots from epoch {first} on, so that the next start computes "
         "these epochs again and writes them",
-        cost=replay_from(seen, start),
+        cost=replay_from(seen, newest_before(seen, first)),
         undo=UNDO,
     )

@@ -181,18 +181,23 @@ def _skip_input(seen: Examined, due: Due) -> Step | None:
 
 
 def _end_primary(seen: Examined, due: Due) -> Step | None:
-    """Not while nobody else could have its state: input is lost that a new one would need."""
-    if seen.primary is None or seen.lost_input or RepairKind.RESTART_PRIMARY not in due:
+    """Not while nobody else could have its state: input may be lost that a new one would need."""
+    if seen.primary is None or not seen.may_replay or RepairKind.RESTART_PRIMARY not in due:
         return None
     return EndPrimary(seen.primary)
 
 
 def _set_aside_snapshots(seen: Examined, due: Due) -> Step | None:
-    """The unusable ones; those that hide what has to be written again; a shipper's own foundations."""
+    """The unusable ones; those that hide what has to be written again; a shipper's own foundations.
+
+    And before a primary is ended, those that have its damage: the next one would restore it.
+    """
     unusable = {one.id: one for one in seen.snapshots if not one.good}
     going = set(_of(due, RepairKind.SET_ASIDE_SNAPSHOTS, unusable))
     if RepairKind.REBUILD_STATE in due:
         going |= set(unusable)
+    if RepairKind.RESTART_PRIMARY in due:
+        going |= {one.id for one in unusable.values() if one.state_faults}
     if RepairKind.SHIP_SNAPSHOT in due:
         going |= {one.id for one in unusable.values() if one.replica == seen.primary}
     if RepairKind.REPLAY_OUTPUT in due:
@@ -240,8 +245,8 @@ def _ship_snapshot(seen: Examined, due: Due) -> Step | None:
 _IN_ORDER: tuple[Callable[[Examined, Due], Step | None], ...] = (
     _enter_epochs,
     _skip_input,
-    _end_primary,
     _set_aside_snapshots,
+    _end_primary,
     _enter_snapshots,
     _mark_snapshots,
     _set_aside_leftovers,

@@ -1,10 +1,10 @@
 """What is wrong with a stream's snapshots, and with what the catalogue says of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ft_policies.doctor.costing import extra_replay, replay_from
-from ft_policies.doctor.facts import Examined, SnapshotFacts
-from ft_policies.doctor.findings import Finding, FindingKind, Repair, RepairKind, Severity
+from ft_policies.doctor.facts import Examined, Fault, SnapshotFacts
+from ft_policies.doctor.findings import Advice, Finding, FindingKind, Repair, RepairKind, Severity
 
 SHOWN_FAULTS = 3
 UNDO = "--undo puts them back, until --confirm deletes them"
@@ -45,14 +45,21 @@ def _fault(one: SnapshotFacts) -> tuple[FindingKind, str]:
         return FindingKind.MANIFEST_UNREADABLE, one.unreadable
     if one.lost_packs:
         return FindingKind.PACK_GONE, "not in the object store: " + ", ".join(one.lost_packs)
-    told = [f"{fault.path}: {fault.reason}" for fault in one.pack_faults[:SHOWN_FAULTS]]
-    more = len(one.pack_faults) - len(told)
-    return FindingKind.PACK_DAMAGED, "; ".join(told) + (f"; and {more} more" if more else "")
+    if one.pack_faults:
+        return FindingKind.PACK_DAMAGED, _told(one.pack_faults)
+    told = f"as it is on the disk of {one.replica}: {_told(one.state_faults)}"
+    return FindingKind.SHIPPED_DAMAGED, told
+
+
+def _told(faults: Sequence[Fault]) -> str:
+    told = [f"{fault.path}: {fault.reason}" for fault in faults[:SHOWN_FAULTS]]
+    more = len(faults) - len(told)
+    return "; ".join(told) + (f"; and {more} more" if more else "")
 
 
 def _set_aside(seen: Examined, one: SnapshotFacts) -> Repair:
     does = "sets it aside, so that a restore takes the one before at once"
-    if one.replica == seen.primary:
+    if one.replica == seen.primary and not one.state_faults:
         does += "; the next one that the primary ships is whole again"
     return Repair(
         kind=RepairKind.SET_ASIDE_SNAPSHOTS, does=does, cost=extra_replay(seen, one), undo=UNDO
@@ -92,24 +99,41 @@ def _without_manifest(snapshot: str) -> Finding:
 
 
 def _no_snapshot(seen: Examined) -> Finding:
-    readable = not seen.lost_input
-    told = "the source still has all of their input" if readable else "and input of them is lost"
+    told = "the source still has all of their input"
+    if seen.lost_input:
+        told = "and input of them is lost"
+    elif seen.source_away:
+        told = "and input of them may be lost"
     return Finding(
         kind=FindingKind.NO_SNAPSHOT,
-        severity=Severity.WARNING if readable else Severity.CRITICAL,
+        severity=Severity.WARNING if seen.may_replay else Severity.CRITICAL,
         where="object store",
         evidence=f"{seen.records.last_decided + 1} epochs with {seen.rows_in_all} rows would be "
         f"replayed; {told}",
-        repairs=_without_snapshot(seen, readable=readable),
+        repairs=_without_snapshot(seen),
+        advice=_from_elsewhere(seen),
     )
 
 
-def _without_snapshot(seen: Examined, *, readable: bool) -> tuple[Repair, ...]:
-    """A live primary still has the state; without one the epoch log has it, if the source has."""
-    if seen.primary is not None:
-        return (ship_snapshot(),)
-    if not readable:
+def _from_elsewhere(seen: Examined) -> tuple[Advice, ...]:
+    """What helps if somebody keeps a copy of the object store."""
+    newest = next(iter(seen.snapshots), None)
+    if newest is None:
         return ()
+    restore = Advice(
+        command=f"holdfast restore {seen.stream} --snapshot {newest.id} --from s3://BUCKET/PREFIX",
+        does="takes that snapshot from a copy of the object store, if there is one, and the stream "
+        f"back to epoch {newest.epoch}; the epochs after it are computed and put out again",
+        cost=replay_from(seen, newest),
+    )
+    return (restore,)
+
+
+def _without_snapshot(seen: Examined) -> tuple[Repair, ...]:
+    """A live primary still has the state; without one the epoch log has it, if the source has."""
+    ship = () if seen.primary is None else (ship_snapshot(),)
+    if not seen.may_replay:
+        return ship
     rebuild = Repair(
         kind=RepairKind.REBUILD_STATE,
         does="sets the unusable snapshots aside and rebuilds the state from the epoch log alone: the "
@@ -117,7 +141,7 @@ def _without_snapshot(seen: Examined, *, readable: bool) -> tuple[Repair, ...]:
         cost=replay_from(seen, None),
         undo=UNDO,
     )
-    return (rebuild,)
+    return (*ship, rebuild)
 
 
 def ship_snapshot() -> Repair:

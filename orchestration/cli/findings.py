@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.markup import escape
 from rich.table import Table
 
-from ft_policies.doctor.findings import Cost, Finding, Repair, Severity
+from ft_policies.doctor.findings import Advice, Cost, Finding, Repair, Severity
 from orchestration.cli import words
 
 COLOURS = {Severity.NOTE: "dim", Severity.WARNING: "yellow", Severity.CRITICAL: "red"}
@@ -21,7 +21,16 @@ def findings_table(found: Sequence[Finding]) -> Table:
         table.add_row("", escape(one.evidence))
         for repair in one.repairs:
             table.add_row("", _told(repair))
+        for advice in one.advice:
+            table.add_row("", _advised(advice))
     return table
+
+
+def _advised(advice: Advice) -> str:
+    return (
+        f"→ run [bold]{escape(advice.command)}[/bold]: {escape(advice.does)}\n"
+        f"  [dim]{cost_told(advice.cost)}[/dim]"
+    )
 
 
 def _told(repair: Repair) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from assets.examination.examining import running_declaration
 from configs.sinks import DeltaSink
 from ft_policies.doctor.facts import TableCommit
 from ft_policies.errors import PermanentError
@@ -19,6 +20,7 @@ from resources.control.records import SnapshotState
 from resources.object_store import ObjectStore
 from resources.s3_connection import S3Connection
 from resources.s3_errors import MissingObjectError
+from resources.vault.listing import aside_of
 from streaming.connections import connector
 from streaming.world import World
 
@@ -163,8 +165,9 @@ class Aside:
     def _roots(self) -> dict[str, str]:
         """Where folders go: beside the table what was staged for it, so that no disk is crossed."""
         project, roots = self.world.project, dict[str, str]()
-        if isinstance(project.stream(self.stream).sink, DeltaSink):
-            table = project.table_path(self.stream)
+        declared = running_declaration(self.world, self.stream)
+        if isinstance(declared.sink, DeltaSink):
+            table = project.table_path(declared)
             roots[table] = f"{table}/_aside/{self.run}"
         return {**roots, str(project.home): str(project.home / "aside" / self.run)}
 
@@ -178,7 +181,7 @@ class Aside:
 
     @property
     def _prefix(self) -> str:
-        return f"{_all(self.stream)}{self.run}/"
+        return f"{aside_of(self.stream)}{self.run}/"
 
     @property
     def _record(self) -> str:
@@ -187,8 +190,8 @@ class Aside:
 
 def runs_aside(world: World, stream: str) -> list[str]:
     """The runs whose repairs nobody has confirmed or undone."""
-    listed = world.object_store().list(_all(stream))
-    return sorted({one.key.removeprefix(_all(stream)).split("/")[0] for one in listed})
+    listed = world.object_store().list(aside_of(stream))
+    return sorted({one.key.removeprefix(aside_of(stream)).split("/")[0] for one in listed})
 
 
 def told(record: Record) -> Mapping[str, int]:
@@ -200,7 +203,3 @@ def told(record: Record) -> Mapping[str, int]:
         "ledger_entries": len(record.epochs),
         "gaps": int(record.gap),
     }
-
-
-def _all(stream: str) -> str:
-    return f"{stream}/aside/"

@@ -206,4 +206,5 @@ def row_of(vault: SnapshotVault, stream: str, snapshot: str) -> SnapshotRow:
         requests=0,
         seconds=0.0,
         created_at=manifest.created_at,
+        history=manifest.history,
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ft_policies.errors import PermanentError
-from resources.vault.state_files import chain, shared_files
+from resources.vault.state_files import chain, shared_sizes
 
 _LOG_ENTRIES = 3
 
@@ -81,10 +81,15 @@ def _store(checkpoint: Path, store: str, version: int) -> Iterator[str]:
 
 def _shared(checkpoint: Path, store: str, archive: str) -> Iterator[str]:
     home = checkpoint / store
-    for name in shared_files(home / archive):
-        if not (home / name).is_file() and (home / archive).is_file():
+    for name, size_bytes in shared_sizes(home / archive).items():
+        try:
+            found = (home / name).stat().st_size
+        except FileNotFoundError:
+            found = None
+        if found != size_bytes and (home / archive).is_file():
+            told = "is missing" if found is None else f"has {found} bytes, not {size_bytes}"
             raise PermanentError(
-                f"{store} cannot be rebuilt: {archive} needs {name}, which is missing",
+                f"{store} cannot be rebuilt: {archive} needs {name}, which {told}",
                 hint="the checkpoint is damaged: restore a snapshot",
             )
         yield f"{store}/{name}"

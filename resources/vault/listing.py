@@ -53,6 +53,11 @@ class Listing:
         return min(mark.marked_at for mark in self.marks if mark.ends(snapshot.name))
 
 
+def aside_of(stream: str) -> str:
+    """The prefix of what repairs have set aside: each run's objects, named as they were."""
+    return f"{stream}/aside/"
+
+
 def read_listing(store: ObjectStore, manifests: str) -> Listing:
     """Everything under the prefix of the manifests, with one request."""
     marks: list[Mark] = []

@@ -31,6 +31,15 @@ class DamagedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class _Packed:
+    at: int
+    method: int
+    body: bytes
+    plain_length: int
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Block:
     at: int
     plain: bytes
@@ -41,7 +50,7 @@ def fault_in_blocks(opened: BinaryIO) -> str | None:
     """What is wrong with a file of blocks; `None` if it is whole."""
     waiting: dict[int, list[_Block]] = defaultdict(list)
     try:
-        for block in _blocks(opened):
+        for block in map(_unpacked, _packed(opened)):
             alike = waiting[len(block.plain)]
             alike.append(block)
             if len(alike) == AT_ONCE:
@@ -53,7 +62,17 @@ def fault_in_blocks(opened: BinaryIO) -> str | None:
     return None
 
 
-def _blocks(opened: BinaryIO) -> Iterator[_Block]:
+def fault_in_frames(opened: BinaryIO) -> str | None:
+    """What is wrong as far as the blocks' lengths tell: in a file that was cut they do not add up."""
+    try:
+        for _ in _packed(opened):
+            pass
+    except DamagedError as error:
+        return str(error)
+    return None
+
+
+def _packed(opened: BinaryIO) -> Iterator[_Packed]:
     at = 0
     while header := opened.read(_HEADER.size):
         if len(header) < _HEADER.size or not header.startswith(MAGIC):
@@ -66,18 +85,20 @@ def _blocks(opened: BinaryIO) -> Iterator[_Block]:
         body = opened.read(max(packed, 0))
         if len(body) != packed:
             raise DamagedError(f"it ends in the block at byte {at}")
-        yield _Block(at, _unpacked(body, method, plain, at), checksum)
+        yield _Packed(at, method, body, plain, checksum)
         at += _HEADER.size + packed
     raise DamagedError(f"it ends without an end at byte {at}")
 
 
-def _unpacked(body: bytes, method: int, plain: int, at: int) -> bytes:
-    if method & METHOD == STORED:
-        return body
+def _unpacked(block: _Packed) -> _Block:
+    if block.method & METHOD == STORED:
+        return _Block(block.at, block.body, block.checksum)
     try:
-        return bytes(pa.Codec("lz4_raw").decompress(body, plain, asbytes=True))
+        codec = pa.Codec("lz4_raw")
+        plain = bytes(codec.decompress(block.body, block.plain_length, asbytes=True))
     except (OSError, ValueError, OverflowError) as error:
-        raise DamagedError(f"the block at byte {at} cannot be unpacked") from error
+        raise DamagedError(f"the block at byte {block.at} cannot be unpacked") from error
+    return _Block(block.at, plain, block.checksum)
 
 
 def _demand_checksums(alike: list[_Block]) -> None:

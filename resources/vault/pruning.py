@@ -4,15 +4,18 @@ Manifests go first, so a crash in between leaves garbage and never a snapshot wi
 things protect a ship that is under way elsewhere: a pack younger than the grace is left alone, since
 its manifest may be about to come, and each replica's newest snapshot is kept for the grace, since
 the next one may build on its packs. What a restore has superseded is kept for a while, for whoever wants
-to look into it.
+to look into it. What a repair has set aside keeps its packs, so that it can be put back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from ft_policies.retention import RetentionPolicy, SnapshotFacts, Verdict
-from resources.object_store import StoredObject
-from resources.vault.listing import Listing
+from resources.object_store import ObjectStore, StoredObject
+from resources.s3_errors import MissingObjectError
+from resources.vault.listing import SUFFIX, Listing, aside_of
+from resources.vault.manifest import Manifest, UnusableSnapshotError, decode
 from resources.vault.records import SnapshotRecord
 
 SUPERSEDED_SECONDS = 7 * 86400.0
@@ -49,6 +52,28 @@ def _of_superseded(listed: Listing, snapshot: SnapshotRecord, now: float) -> Ver
 
 def _facts(snapshot: SnapshotRecord) -> SnapshotFacts:
     return SnapshotFacts(snapshot.id, snapshot.epoch, snapshot.created_at)
+
+
+def named_packs(read: Callable[[str], Manifest], kept: Sequence[Verdict]) -> tuple[set[str], str]:
+    """The packs that kept manifests name, and why that is not known if it is not."""
+    named: set[str] = set()
+    for verdict in kept:
+        try:
+            named |= set(read(verdict.snapshot.id).packs)
+        except UnusableSnapshotError as error:
+            return set(), str(error)
+    return named, ""
+
+
+def packs_aside(store: ObjectStore, stream: str) -> set[str]:
+    """The packs that set-aside manifests name; one that cannot be read needs none."""
+    named: set[str] = set()
+    for found in store.list(aside_of(stream)):
+        stem = found.key.rsplit("/", 1)[1].removesuffix(SUFFIX)
+        if found.key.endswith(f"/manifests/{stem}{SUFFIX}"):
+            with suppress(UnusableSnapshotError, MissingObjectError):
+                named |= set(decode(store.get(found.key), snapshot_id=stem).packs)
+    return named
 
 
 def garbage(

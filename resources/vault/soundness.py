@@ -8,13 +8,17 @@ meanwhile is no fault: Spark tidies up while one looks.
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import BinaryIO
 
-from resources.vault.lz4_blocks import fault_in_blocks
+from ft_policies.errors import PermanentError
+from resources.vault.lz4_blocks import fault_in_blocks, fault_in_frames
 
 _CRC_HEADER = struct.Struct(">4sI")
 _CHUNKS = 2048
 LZ4 = "lz4"
+CODEC = "spark.sql.streaming.stateStore.compression.codec"
 
 
 def fault_of(file: Path, *, codec: str = LZ4) -> str | None:
@@ -27,12 +31,30 @@ def fault_of(file: Path, *, codec: str = LZ4) -> str | None:
         return None
 
 
-def _wrong_format(file: Path, codec: str) -> str | None:
+def demand_whole(checkpoint: Path, paths: Iterable[str], *, codec: str) -> None:
+    """Refuse state files that were cut: what is shipped of them could not be restored.
+
+    It runs beside a query, so checksums of blocks are left to the doctor: they cost too much.
+    """
+    for path in paths:
+        file = checkpoint / path
+        fault = "it is empty" if file.stat().st_size == 0 else None
+        fault = fault or _wrong_format(file, codec, of_blocks=fault_in_frames)
+        if fault is not None:
+            raise PermanentError(
+                f"{path} of {checkpoint} is damaged: {fault}",
+                hint="older snapshots are good still: `holdfast doctor` tells what to do",
+            )
+
+
+def _wrong_format(
+    file: Path, codec: str, of_blocks: Callable[[BinaryIO], str | None] = fault_in_blocks
+) -> str | None:
     if file.suffix == ".zip":
         return _wrong_zip(file)
     if file.suffix in {".delta", ".snapshot"} and codec == LZ4:
         with file.open("rb") as opened:
-            return fault_in_blocks(opened)
+            return of_blocks(opened)
     return None
 
 

@@ -43,14 +43,15 @@ def _unlike(local: Path, file: PackedFile, *, deep: bool) -> str | None:
         size_bytes = local.stat().st_size
         if size_bytes != file.size_bytes:
             return f"it has {size_bytes} bytes, and {file.size_bytes} when it was shipped"
-        if deep and _sha256(local) != file.sha256:
+        if deep and digest_of(local) != file.sha256:
             return "it has another digest than when it was shipped"
     except FileNotFoundError:
         pass
     return None
 
 
-def _sha256(file: Path) -> bytes:
+def digest_of(file: Path) -> bytes:
+    """The SHA-256 of a file, as manifests have it."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").digest()
 

@@ -64,13 +64,8 @@ def chain(names: Iterable[str], version: int, *, store: str) -> Chain:
     return Chain(wholes.get(base), tuple(changes[step] for step in needed))
 
 
-def shared_files(archive: Path) -> list[str]:
-    """The files beside a RocksDB `V.zip` that it needs, relative to the store's folder."""
-    return list(shared_sizes(archive))
-
-
 def shared_sizes(archive: Path) -> dict[str, int]:
-    """The same with the length of each."""
+    """The files beside a RocksDB `V.zip` that it needs, relative to the store's folder, with lengths."""
     try:
         with zipfile.ZipFile(archive) as opened:
             text = opened.read("metadata").decode()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ft_policies.errors import PermanentError, TransientError
-from ft_policies.retention import RetentionPolicy, Verdict
+from ft_policies.retention import RetentionPolicy
 from resources.clock import SYSTEM_CLOCK
 from resources.object_store import ObjectStore
 from resources.s3_errors import MissingObjectError
@@ -37,7 +37,7 @@ from resources.vault.packing import (
     packs_in_use,
     reusable,
 )
-from resources.vault.pruning import garbage, judge
+from resources.vault.pruning import garbage, judge, named_packs, packs_aside
 from resources.vault.records import (
     Pruned,
     Refused,
@@ -47,6 +47,7 @@ from resources.vault.records import (
     SnapshotRecord,
 )
 from resources.vault.restoring import restore_files, wrong_digests, wrong_packs
+from resources.vault.soundness import demand_whole
 
 _CUT_ATTEMPTS = 3
 Progress: TypeAlias = Callable[[int, int], None]
@@ -120,9 +121,11 @@ class SnapshotVault:
         created_at: float,
         scratch: Path,
         history: int = 0,
+        codec: str = "",
     ) -> Shipped:
         """Store what the checkpoint needs after `epoch`: one pack of what is new, then the manifest.
 
+        New state files must be whole; those of the HDFS-backed store tell it if their codec is known.
         `parent` must be what this very folder was restored from or shipped as last: a file of the
         same path and length is taken to be the same file.
         """
@@ -136,7 +139,7 @@ class SnapshotVault:
             _made(scratch),
             tempfile.TemporaryDirectory(dir=scratch, prefix="ship-") as folder,
         ):
-            reused, packs = self._capture(checkpoint, name, parent, Path(folder))
+            reused, packs = self._capture(checkpoint, name, parent, Path(folder), codec)
             files = [*reused, *(file for local in packs for file in local.files)]
             known = dict(parent.packs) if parent is not None else {}
             manifest = Manifest(
@@ -228,8 +231,9 @@ class SnapshotVault:
         verdicts = judge(policy, self.listing(), now=now, grace_seconds=grace_seconds)
         dropped = [verdict.snapshot.id for verdict in verdicts if not verdict.keep]
         packs = self._store.list(self._packs)
-        named, unreadable = self._named([v for v in verdicts if v.keep])
-        gone = [] if unreadable else garbage(packs, named, now=now, grace_seconds=grace_seconds)
+        named, unreadable = named_packs(self.manifest, [v for v in verdicts if v.keep])
+        keys = {self._packs + name for name in named | packs_aside(self._store, self._stream)}
+        gone = [] if unreadable else garbage(packs, keys, now=now, grace_seconds=grace_seconds)
         if not dry_run:
             self._store.delete([self.manifest_key(one) for one in dropped])
             self._store.delete([found.key for found in gone])
@@ -254,7 +258,12 @@ class SnapshotVault:
             )
 
     def _capture(
-        self, checkpoint: Path, name: SnapshotName, parent: Manifest | None, scratch: Path
+        self,
+        checkpoint: Path,
+        name: SnapshotName,
+        parent: Manifest | None,
+        scratch: Path,
+        codec: str,
     ) -> tuple[Sequence[PackedFile], Sequence[LocalPack]]:
         """Copy what is new; if Spark removed some of it meanwhile, cut again."""
         outdated: Exception | None = None
@@ -263,6 +272,8 @@ class SnapshotVault:
                 files = cut(checkpoint, name.epoch)
                 reused = reusable(files, parent)
                 fresh = [file for file in files if file.path not in reused]
+                state = (file.path for file in fresh if file.path.startswith("state/"))
+                demand_whole(checkpoint, state, codec=codec)
                 limit = self._pack_limit_bytes
                 packs = pack(checkpoint, fresh, scratch, stem=name.id, limit_bytes=limit)
                 return list(reused.values()), packs
@@ -280,16 +291,6 @@ class SnapshotVault:
         encoded = manifest.encode()
         self._store.put(self.manifest_key(manifest.id), encoded)
         return len(encoded)
-
-    def _named(self, kept: Sequence[Verdict]) -> tuple[set[str], str]:
-        """The keys of all packs that kept manifests name, and why that is not known if it is not."""
-        named: set[str] = set()
-        for verdict in kept:
-            try:
-                named |= {self._packs + name for name in self.manifest(verdict.snapshot.id).packs}
-            except UnusableSnapshotError as error:
-                return set(), str(error)
-        return named, ""
 
 
 @contextmanager

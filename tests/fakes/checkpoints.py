@@ -36,6 +36,7 @@ class SyntheticCheckpoint:
     retain: int = 100
     delta_bytes: int = 64
     snapshot_bytes: int = 256
+    packed: bool = False  # whether HDFS-backed state is in LZ4 blocks, as Spark's is
     seed: int = 0
     epoch: int = -1
     _random: random.Random = field(init=False)
@@ -74,9 +75,9 @@ class SyntheticCheckpoint:
     def _advance(self, folder: str, version: int) -> None:
         whole = version % self.snapshot_every == 0
         if self.kind is StateKind.HDFS:
-            self._write(f"{folder}/{version}.delta", self._bytes(self.delta_bytes))
+            self._write(f"{folder}/{version}.delta", self._state(self.delta_bytes))
             if whole:
-                self._write(f"{folder}/{version}.snapshot", self._bytes(self.snapshot_bytes))
+                self._write(f"{folder}/{version}.snapshot", self._state(self.snapshot_bytes))
             return
         if self.kind is StateKind.CHANGELOG:
             self._write(f"{folder}/{version}.changelog", self._bytes(self.delta_bytes))
@@ -104,6 +105,10 @@ class SyntheticCheckpoint:
         oldest = self.epoch - self.retain
         for log in ("offsets", "commits"):
             (self.root / log / str(oldest)).unlink(missing_ok=True)
+
+    def _state(self, size: int) -> bytes:
+        body = self._bytes(size)
+        return lz4(body) if self.packed else body
 
     def _bytes(self, size: int) -> bytes:
         return self._random.randbytes(max(1, int(size * self._random.uniform(0.5, 1.5))))

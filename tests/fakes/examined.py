@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from ft_policies.doctor.facts import (
+    NOTHING,
     CheckpointFacts,
     Examined,
     RecordFacts,
@@ -20,6 +21,7 @@ def a_well_stream(**changes: Any) -> Examined:
         "stream": "words",
         "wanted": True,
         "primary": PRIMARY,
+        "primary_epoch": 9,
         "checkpoint": a_checkpoint(),
         "snapshots": (a_snapshot(7), a_snapshot(3)),
         "records": records(),
@@ -32,7 +34,7 @@ def a_well_stream(**changes: Any) -> Examined:
 def stopped(seen: Examined) -> Examined:
     """The same stream, stopped."""
     checkpoint = seen.checkpoint and replace(seen.checkpoint, live=False)
-    return replace(seen, wanted=False, primary=None, checkpoint=checkpoint)
+    return replace(seen, wanted=False, primary=None, primary_epoch=NOTHING, checkpoint=checkpoint)
 
 
 def a_checkpoint(**changes: Any) -> CheckpointFacts:

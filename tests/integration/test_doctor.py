@@ -1,4 +1,7 @@
-"""Each damage is made on a real checkpoint or snapshot, found alone, repaired; and the output is exact."""
+"""Each damage is made on a real checkpoint or snapshot, found alone, repaired; and the output is exact.
+
+All of it on both state stores; what differs in nothing but the store is slow on the second.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,10 +19,8 @@ from ft_policies.errors import PermanentError
 from orchestration.playbooks.aside import Aside
 from orchestration.playbooks.repair import Repairing
 from resources.control.schema import ledger, ledger_copies
-from resources.vault.cut import numbers
-from resources.vault.state_files import shared_files
-from streaming.checkpoint import last_committed
 from tests.support.queries import NAME
+from tests.support.spark_damages import IN_LOGS, ON_HDFS, ON_ROCKSDB, the_same
 from tests.support.spark_patients import HDFS, ROCKSDB, SparkPatient, a_spark_patient
 
 pytestmark = pytest.mark.integration
@@ -48,6 +49,19 @@ def rocksdb(
         yield patient
 
 
+@pytest.fixture
+def patient(request: pytest.FixtureRequest) -> SparkPatient:
+    """The one that a test names."""
+    named: SparkPatient = request.getfixturevalue(request.param)
+    return named
+
+
+def on(first: str, second: str) -> pytest.MarkDecorator:
+    """On both patients, one of them only where there is time."""
+    slow = pytest.param(second, marks=pytest.mark.slow)
+    return pytest.mark.parametrize("patient", [first, slow], indirect=True)
+
+
 def found(patient: SparkPatient) -> list[Kind]:
     return [one.kind for one in diagnosed(patient.world, NAME, deep=True).findings]
 
@@ -60,74 +74,6 @@ def repaired(patient: SparkPatient, chosen: RepairKind | None = None) -> list[st
 def rows_of(patient: SparkPatient) -> Counter[tuple[int, int]]:
     table = patient.runner.output(patient.first)
     return Counter(table[["key", "count"]].itertuples(index=False, name=None))
-
-
-def newest(checkpoint: Path) -> int:
-    epoch = last_committed(checkpoint)
-    assert epoch is not None
-    return epoch
-
-
-def flip(file: Path) -> None:
-    body = bytearray(file.read_bytes())
-    body[len(body) // 2] ^= 0xFF
-    file.write_bytes(bytes(body))
-
-
-def cut(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:-10])
-
-
-def a_table_of_rocksdb(checkpoint: Path) -> Path:
-    """A file that the newest version of some store needs."""
-    version = newest(checkpoint) + 1
-    for store in sorted(checkpoint.glob("state/0/[0-9]*")):
-        for name in shared_files(store / f"{version}.zip"):
-            return store / name
-    raise AssertionError("no store has a table")
-
-
-ON_HDFS: dict[str, tuple[Kind, Callable[[Path], None]]] = {
-    "an offset is gone": (
-        Kind.HOLE_IN_OFFSETS,
-        lambda at: (at / "offsets" / str(newest(at) - 1)).unlink(),
-    ),
-    "a commit is gone": (
-        Kind.HOLE_IN_COMMITS,
-        lambda at: (at / "commits" / str(newest(at) - 1)).unlink(),
-    ),
-    "a commit is ahead": (
-        Kind.COMMIT_AHEAD_OF_OFFSET,
-        lambda at: [
-            (at / "offsets" / str(n)).unlink() for n in numbers(at / "offsets") if n >= newest(at)
-        ],
-    ),
-    "the metadata is gone": (Kind.MISSING_METADATA, lambda at: (at / "metadata").unlink()),
-    "a delta is gone": (
-        Kind.STATE_FILE,
-        lambda at: (at / "state/0/0" / f"{newest(at) + 1}.delta").unlink(),
-    ),
-    "a delta is cut": (
-        Kind.STATE_FILE,
-        lambda at: cut(at / "state/0/1" / f"{newest(at) + 1}.delta"),
-    ),
-    "a delta is changed": (
-        Kind.STATE_FILE,
-        lambda at: flip(at / "state/0/0" / f"{newest(at) + 1}.delta"),
-    ),
-}
-ON_ROCKSDB: dict[str, tuple[Kind, Callable[[Path], None]]] = {
-    "a version is gone": (
-        Kind.STATE_FILE,
-        lambda at: (at / "state/0/0" / f"{newest(at) + 1}.zip").unlink(),
-    ),
-    "a version is cut": (
-        Kind.STATE_FILE,
-        lambda at: cut(at / "state/0/1" / f"{newest(at) + 1}.zip"),
-    ),
-    "a table is gone": (Kind.STATE_FILE, lambda at: a_table_of_rocksdb(at).unlink()),
-    "a table is changed": (Kind.STATE_FILE, lambda at: flip(a_table_of_rocksdb(at))),
-}
 
 
 def demand_repair_of_a_checkpoint(
@@ -143,16 +89,48 @@ def demand_repair_of_a_checkpoint(
     assert patient.go_on() == patient.shipped[-1]
 
 
+@on("hdfs", "rocksdb")
+@pytest.mark.parametrize("damage", list(IN_LOGS))
+def test_a_checkpoint_with_damaged_logs_is_replaced_by_a_snapshot(
+    patient: SparkPatient, damage: str
+) -> None:
+    demand_repair_of_a_checkpoint(patient, *IN_LOGS[damage])
+
+
 @pytest.mark.parametrize("damage", list(ON_HDFS))
-def test_a_damaged_checkpoint_is_replaced_by_a_snapshot(hdfs: SparkPatient, damage: str) -> None:
+def test_a_checkpoint_with_damaged_state_is_replaced_by_a_snapshot(
+    hdfs: SparkPatient, damage: str
+) -> None:
     demand_repair_of_a_checkpoint(hdfs, *ON_HDFS[damage])
 
 
 @pytest.mark.parametrize("damage", list(ON_ROCKSDB))
-def test_a_damaged_checkpoint_of_rocksdb_is_replaced_by_a_snapshot(
+def test_a_checkpoint_of_rocksdb_with_damaged_state_is_replaced_by_a_snapshot(
     rocksdb: SparkPatient, damage: str
 ) -> None:
     demand_repair_of_a_checkpoint(rocksdb, *ON_ROCKSDB[damage])
+
+
+@pytest.mark.parametrize("patient", ["hdfs", "rocksdb"], indirect=True)
+def test_state_that_was_cut_is_not_shipped(patient: SparkPatient) -> None:
+    with patient.live_copy() as checkpoint:
+        the_same(patient, "a delta is cut", "a version is cut")(checkpoint)
+        with pytest.raises(PermanentError) as refused:
+            patient.ship(checkpoint, checkpoint.parents[1].name)
+    assert "damaged" in f"{refused.value} {refused.value.hint}"
+    assert [one.epoch for one in patient.vault.list()] == patient.shipped[::-1]
+
+
+@on("hdfs", "rocksdb")
+def test_a_snapshot_that_was_shipped_with_the_damage_is_passed_over(patient: SparkPatient) -> None:
+    with patient.live_copy() as checkpoint:
+        the_same(patient, "a delta is changed", "a table is changed")(checkpoint)
+        shipped = patient.ship(checkpoint, checkpoint.parents[1].name)
+        assert found(patient) == [Kind.STATE_FILE, Kind.SHIPPED_DAMAGED]
+        assert repaired(patient) == ["SetAsideSnapshots", "EndPrimary"]
+    assert shipped.epoch > patient.shipped[-1]
+    assert patient.go_on() == patient.shipped[-1]
+    Aside(patient.world, NAME, RUN).confirm()
 
 
 def demand_repair_of_snapshots(
@@ -183,73 +161,81 @@ def packs(patient: SparkPatient) -> list[str]:
     return [one.key for one in patient.world.object_store().list(packs_of(NAME))]
 
 
-def test_a_lost_pack_is_passed_over(rocksdb: SparkPatient) -> None:
-    older = rocksdb.shipped[0]
-    kinds = demand_repair_of_snapshots(rocksdb, packs(rocksdb)[-1:], None, goes_on_from=older)
+@on("rocksdb", "hdfs")
+def test_a_lost_pack_is_passed_over(patient: SparkPatient) -> None:
+    older = patient.shipped[0]
+    kinds = demand_repair_of_snapshots(patient, packs(patient)[-1:], None, goes_on_from=older)
     assert kinds == [Kind.PACK_GONE]
 
 
-def test_a_changed_pack_is_passed_over(hdfs: SparkPatient) -> None:
-    (pack,) = packs(hdfs)[-1:]
-    body = bytearray(hdfs.world.object_store().get(pack))
+@on("hdfs", "rocksdb")
+def test_a_changed_pack_is_passed_over(patient: SparkPatient) -> None:
+    (pack,) = packs(patient)[-1:]
+    body = bytearray(patient.world.object_store().get(pack))
     body[0] ^= 0xFF
-    older = hdfs.shipped[0]
-    kinds = demand_repair_of_snapshots(hdfs, [pack], bytes(body), goes_on_from=older)
+    older = patient.shipped[0]
+    kinds = demand_repair_of_snapshots(patient, [pack], bytes(body), goes_on_from=older)
     assert kinds == [Kind.PACK_DAMAGED]
 
 
-def test_an_unreadable_manifest_is_passed_over(hdfs: SparkPatient) -> None:
-    key = hdfs.vault.manifest_key(hdfs.vault.list()[0].id)
-    older = hdfs.shipped[0]
-    kinds = demand_repair_of_snapshots(hdfs, [key], b"no gzip", goes_on_from=older)
+@on("hdfs", "rocksdb")
+def test_an_unreadable_manifest_is_passed_over(patient: SparkPatient) -> None:
+    key = patient.vault.manifest_key(patient.vault.list()[0].id)
+    older = patient.shipped[0]
+    kinds = demand_repair_of_snapshots(patient, [key], b"no gzip", goes_on_from=older)
     assert kinds == [Kind.MANIFEST_UNREADABLE]
 
 
-def test_with_no_snapshot_left_the_state_is_rebuilt_from_the_epoch_log(hdfs: SparkPatient) -> None:
-    kinds = demand_repair_of_snapshots(hdfs, packs(hdfs), None, goes_on_from=None)
+@on("hdfs", "rocksdb")
+def test_with_no_snapshot_left_the_state_is_rebuilt_from_the_epoch_log(
+    patient: SparkPatient,
+) -> None:
+    kinds = demand_repair_of_snapshots(patient, packs(patient), None, goes_on_from=None)
     assert kinds == [Kind.PACK_GONE, Kind.PACK_GONE, Kind.NO_SNAPSHOT]
 
 
-def test_an_entry_that_the_ledger_lost_comes_back_from_the_table(hdfs: SparkPatient) -> None:
-    store = hdfs.runner.store
+@on("hdfs", "rocksdb")
+def test_an_entry_that_the_ledger_lost_comes_back_from_the_table(patient: SparkPatient) -> None:
+    store = patient.runner.store
     was = store.ledger.get(NAME, 3)
     assert was is not None
     assert was.rows > 0
     for table in (ledger_copies, ledger):
         store._database.execute(sa.delete(table).where(table.c.stream == NAME, table.c.epoch == 3))
-    assert found(hdfs) == [Kind.WRITTEN_NOT_ENTERED]
-    assert repaired(hdfs) == ["EnterEpochs"]
+    assert found(patient) == [Kind.WRITTEN_NOT_ENTERED]
+    assert repaired(patient) == ["EnterEpochs"]
     entry = store.ledger.get(NAME, 3)
     assert entry is not None
     assert (entry.rows, entry.digest) == (was.rows, was.digest)
     assert (entry.replica, entry.token) == (was.replica, was.token)
-    assert found(hdfs) == []
-    Aside(hdfs.world, NAME, RUN).confirm()
+    assert found(patient) == []
+    Aside(patient.world, NAME, RUN).confirm()
 
 
+@on("hdfs", "rocksdb")
 def test_input_that_is_lost_is_given_up_by_name_to_the_row_and_no_other(
-    hdfs: SparkPatient,
+    patient: SparkPatient,
 ) -> None:
-    """The last one that has this patient: what it gives up stays lost."""
-    store, inputs = hdfs.runner.store, hdfs.runner.home / "input"
-    needed = store.epochs.get(NAME, hdfs.shipped[-1] + 1)
+    """The last one that has these patients: what they give up stays lost."""
+    store, inputs = patient.runner.store, patient.runner.home / "input"
+    needed = store.epochs.get(NAME, patient.shipped[-1] + 1)
     assert needed is not None
     (name,) = [file["name"] for file in needed.input["files"]]
     (inputs / name).unlink()
-    (finding,) = diagnosed(hdfs.world, NAME).findings
+    (finding,) = diagnosed(patient.world, NAME).findings
     assert (finding.kind, finding.epochs) == (Kind.SOURCE_EXPIRED, (needed.epoch,))
     assert f"{needed.rows} rows cannot be read again" in finding.evidence
-    assert repaired(hdfs) == [], "a stream that is precise gives up nothing unasked"
-    assert repaired(hdfs, RepairKind.SKIP_INPUT) == ["SkipInput"]
-    assert found(hdfs) == [Kind.INPUT_SKIPPED]
+    assert repaired(patient) == [], "a stream that is precise gives up nothing unasked"
+    assert repaired(patient, RepairKind.SKIP_INPUT) == ["SkipInput"]
+    assert found(patient) == [Kind.INPUT_SKIPPED]
     (gap,) = store.gaps.of(NAME)
-    assert (gap.rows, gap.last_entered) == (needed.rows, hdfs.last)
+    assert (gap.rows, gap.last_entered) == (needed.rows, patient.last)
 
-    out = rows_of(hdfs)
-    hdfs.one_more_file()
-    assert hdfs.go_on() == hdfs.shipped[-1]
+    out = rows_of(patient)
+    patient.one_more_file()
+    assert patient.go_on() == patient.shipped[-1]
     left = [key for file in inputs.iterdir() for key in parquet.read_table(file)["key"].to_pylist()]
-    assert rows_of(hdfs) - out == Counter(Counter(left).items())
-    assert out - rows_of(hdfs) == Counter()
+    assert rows_of(patient) - out == Counter(Counter(left).items())
+    assert out - rows_of(patient) == Counter()
     with pytest.raises(PermanentError, match="has gone on without what"):
-        Aside(hdfs.world, NAME, RUN).undo()
+        Aside(patient.world, NAME, RUN).undo()

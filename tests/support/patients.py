@@ -4,12 +4,12 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from assets.examination.checkpoint import CODEC
 from assets.examination.examining import diagnosed
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend
 from orchestration.playbooks.repair import Repairing, row_of
 from resources.control.records import ReplicaRow
 from resources.control.store import ControlStore
+from resources.vault.soundness import CODEC
 from streaming.launching import declare
 from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint
 from tests.fakes.worlds import (
@@ -48,23 +48,28 @@ def a_patient(
     for epoch in range(EPOCHS):
         a_commit(table, epoch, words(10))
     checkpoint = SyntheticCheckpoint(folder, kind=kind)
-    parent = None
     for epoch in SHIPPED:
         checkpoint.commit(epoch - checkpoint.epoch)
-        shipped = world.vault(CLICKS).ship(
-            checkpoint.root,
-            epoch,
-            token=1,
-            replica=REPLICA,
-            parent=parent,
-            conf={},
-            created_at=world.store.now(),
-            scratch=world.project.home / "scratch",
-        )
-        parent = shipped.manifest
-        world.store.snapshots.record(row_of(world.vault(CLICKS), CLICKS, parent.id))
+        ship(world, checkpoint)
     checkpoint.commit(EPOCHS - 1 - checkpoint.epoch)
     return checkpoint
+
+
+def ship(world: SimulatedWorld, checkpoint: SyntheticCheckpoint) -> None:
+    """Ship what it has committed last, on what was shipped before."""
+    vault = world.vault(CLICKS)
+    before = vault.list()
+    manifest = vault.ship(
+        checkpoint.root,
+        checkpoint.epoch,
+        token=1,
+        replica=REPLICA,
+        parent=vault.manifest(before[0].id) if before else None,
+        conf={},
+        created_at=world.store.now(),
+        scratch=world.project.home / "scratch",
+    ).manifest
+    world.store.snapshots.record(row_of(vault, CLICKS, manifest.id))
 
 
 def a_live_patient(

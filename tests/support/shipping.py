@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resources.control.store import ControlStore
+from resources.vault.soundness import LZ4
 from streaming.shipping import Shipper
 from tests.fakes.clocks import SteppedClock
 from tests.support.standbys import a_spec
@@ -29,13 +30,14 @@ class Shipping:
 
 def a_shipping(folder: Path, store: ControlStore, **checkpoint: object) -> Shipping:
     """One that has shipped nothing yet, on this checkpoint policy."""
-    stream, clock = a_stream(folder / "primary"), SteppedClock()
+    stream, clock = a_stream(folder / "primary", packed=True), SteppedClock()
     shipper = Shipper(
         a_spec(folder, store, checkpoint=checkpoint),
         stream.vault,
         store,
         checkpoint=stream.checkpoint.root,
         conf={},
+        codec=LZ4,
         parent=None,
         token=lambda: 1,
         requested=lambda: 0,

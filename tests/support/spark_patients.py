@@ -20,6 +20,8 @@ from orchestration.playbooks.repair import row_of
 from resources.control.records import ReplicaState, Slot
 from resources.control.store import ControlStore
 from resources.launcher import Launched
+from resources.vault.manifest import Manifest
+from resources.vault.soundness import LZ4
 from resources.vault.vault import SnapshotVault
 from streaming.checkpoint import last_committed
 from streaming.launching import HOST
@@ -73,23 +75,23 @@ class SparkPatient:
             for key in self.conf:
                 spark.conf.unset(key)
 
-    def ship(self) -> None:
-        checkpoint = checkpoint_of(self.first)
+    def ship(self, checkpoint: Path, replica: str, parent: Manifest | None = None) -> Manifest:
+        """Ship what a checkpoint has committed last."""
         epoch = last_committed(checkpoint)
         assert epoch is not None
-        parent = self.vault.manifest(self.vault.list()[0].id) if self.shipped else None
         manifest = self.vault.ship(
             checkpoint,
             epoch,
             token=1,
-            replica=FIRST,
+            replica=replica,
             parent=parent,
             conf={},
             created_at=self.runner.store.now(),
             scratch=self.runner.home / "scratch",
+            codec=LZ4,
         ).manifest
         self.runner.store.snapshots.record(row_of(self.vault, NAME, manifest.id))
-        self.shipped.append(epoch)
+        return manifest
 
     def one_more_file(self) -> None:
         """Input with every key, for an epoch after the last."""
@@ -168,9 +170,11 @@ def a_spark_patient(
         patient = SparkPatient(runner, conf, runner.spec(FIRST, **declared(home)))
         patient.world.ensure_object_store()
         try:
+            parent = None
             for goal in (1, 4):
                 patient.run(patient.first, goal)
-                patient.ship()
+                parent = patient.ship(checkpoint_of(patient.first), FIRST, parent)
+                patient.shipped.append(parent.epoch)
             patient.run(
                 patient.first, FILES + 1
             )  # what comes last is empty, so nothing is cut short

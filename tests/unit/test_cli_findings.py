@@ -9,7 +9,7 @@ from ft_policies.doctor.diagnosing import diagnose
 from ft_policies.doctor.findings import Cost
 from orchestration.asking import repair_named
 from orchestration.cli.findings import cost_told, findings_table
-from tests.fakes.examined import a_snapshot, a_well_stream
+from tests.fakes.examined import a_snapshot, a_well_stream, records
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,15 @@ def test_a_finding_has_its_repairs_below_it() -> None:
     assert lines[2] == "not in the object store: [p1]"
     assert lines[3].startswith("→ set_aside_snapshots sets it aside")
     assert lines[4].startswith("replays 4 epochs, 400 rows, about 2.0 s; nothing is lost; undo:")
+
+
+def test_a_command_that_mends_a_finding_is_told_with_its_cost() -> None:
+    found = diagnose(a_well_stream(records=records(missing=(4,))))
+    out = io.StringIO()
+    Console(file=out, width=250).print(findings_table(found))
+    lines = [line.strip() for line in out.getvalue().splitlines()]
+    assert lines[3].startswith("→ run holdfast restore words --epoch 3: takes ledger and output")
+    assert lines[4] == "replays 6 epochs, 600 rows, about 3.0 s; nothing is lost"
 
 
 def test_a_repair_is_understood_with_hyphens_and_all_is_the_best_of_each() -> None:

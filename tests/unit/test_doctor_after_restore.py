@@ -2,14 +2,25 @@
 
 from pathlib import Path
 
+import pytest
+
 from assets.examination.examining import diagnosed
-from ft_policies.doctor.findings import FindingKind
+from ft_policies.doctor.findings import FindingKind, RepairKind, Severity
+from ft_policies.errors import PermanentError
 from orchestration.playbooks.fork import fork
+from orchestration.playbooks.repair import repair_plan
 from orchestration.playbooks.restore import restore
 from orchestration.playbooks.restore_point import Asked
 from resources.control.schema import ledger, ledger_copies
 from tests.fakes.worlds import CLICKS
-from tests.support.patients import a_patient, delete_epoch, kinds, patients, repaired
+from tests.support.patients import (
+    a_patient,
+    delete_epoch,
+    everything,
+    kinds,
+    patients,
+    repaired,
+)
 
 BEFORE = 3
 
@@ -26,6 +37,47 @@ def test_a_stream_that_was_restored_in_place_is_well(tmp_path: Path) -> None:
         assert kinds(world) == [FindingKind.WRITTEN_NOT_ENTERED]
         assert repaired(world) == ["EnterEpochs"]
         assert diagnosed(world, CLICKS, deep=True).findings == []
+
+
+def test_a_stream_that_is_half_restored_has_one_finding_and_no_repair_touches_it(
+    tmp_path: Path,
+) -> None:
+    with patients(tmp_path).open() as world:
+        a_patient(world, tmp_path / "checkpoint")
+        for step in restore(world, CLICKS, Asked(epoch=BEFORE), "run", why=""):
+            if step.name == "BeginHistory":
+                break
+        before = everything(world)
+        (found,) = diagnosed(world, CLICKS, deep=True).findings
+        assert (found.kind, found.severity) == (FindingKind.HALF_RESTORED, Severity.CRITICAL)
+        assert f"`holdfast restore {CLICKS}` finishes it" in found.evidence
+        assert repaired(world) == []
+        with pytest.raises(PermanentError, match="nothing that was found"):
+            repair_plan(diagnosed(world, CLICKS), RepairKind.ENTER_EPOCHS)
+        assert everything(world) == before
+        list(restore(world, CLICKS, Asked(epoch=BEFORE), "run", why=""))
+        assert diagnosed(world, CLICKS, deep=True).findings == []
+
+
+def test_a_snapshot_is_entered_into_the_catalogue_with_its_history(tmp_path: Path) -> None:
+    with patients(tmp_path).open() as world:
+        checkpoint = a_patient(world, tmp_path / "checkpoint")
+        list(restore(world, CLICKS, Asked(epoch=BEFORE), "run", why=""))
+        shipped = world.vault(CLICKS).ship(
+            checkpoint.root,
+            BEFORE + 1,
+            token=9,
+            replica="clicks-0000000b",
+            parent=None,
+            conf={},
+            created_at=world.store.now(),
+            scratch=tmp_path / "scratch",
+            history=1,
+        )
+        assert repaired(world) == ["EnterSnapshots"]
+        row = world.store.snapshots.get(CLICKS, shipped.manifest.id)
+        assert row is not None
+        assert row.history == 1
 
 
 def test_a_fork_is_well_and_so_is_its_original(tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ UNUSABLE = {
     Kind.MANIFEST_UNREADABLE: {"unreadable": "it is no gzip"},
     Kind.PACK_GONE: {"lost_packs": ("p1",)},
     Kind.PACK_DAMAGED: {"pack_faults": (Fault("pack p1", "it has 3 bytes, not 4"),)},
+    Kind.SHIPPED_DAMAGED: {"state_faults": (Fault("state/0/0/3.delta", "it is empty"),)},
 }
 
 
@@ -103,7 +104,8 @@ def test_an_unusable_snapshot_is_set_aside_and_costs_what_the_one_before_replays
     (repair,) = found.repairs
     assert repair.kind is Mend.SET_ASIDE_SNAPSHOTS
     assert repair.cost == Cost(epochs_replayed=4, rows_replayed=400, seconds=2.0)
-    assert "the next one that the primary ships is whole" in repair.does
+    heals = "the next one that the primary ships is whole" in repair.does
+    assert heals is (kind is not Kind.SHIPPED_DAMAGED)
 
 
 def test_an_older_unusable_snapshot_costs_nothing() -> None:
@@ -121,7 +123,12 @@ def test_with_no_snapshot_left_the_primary_ships_one_or_the_state_is_rebuilt() -
     only = a_well_stream(snapshots=(a_snapshot(7, lost_packs=("p1",)),))
     found = {one.kind: one for one in diagnose(only)}
     assert found[Kind.PACK_GONE].severity is Severity.CRITICAL
-    assert [one.kind for one in found[Kind.NO_SNAPSHOT].repairs] == [Mend.SHIP_SNAPSHOT]
+    ship, rebuild = found[Kind.NO_SNAPSHOT].repairs
+    assert (ship.kind, ship.cost) == (Mend.SHIP_SNAPSHOT, Cost())
+    assert rebuild.kind is Mend.REBUILD_STATE
+    (elsewhere,) = found[Kind.NO_SNAPSHOT].advice
+    assert elsewhere.command.endswith(f"--snapshot {a_snapshot(7).id} --from s3://BUCKET/PREFIX")
+    assert elsewhere.cost == Cost(epochs_replayed=2, rows_replayed=200, seconds=1.0)
     found = {one.kind: one for one in diagnose(stopped(only))}
     (rebuild,) = found[Kind.NO_SNAPSHOT].repairs
     assert rebuild.kind is Mend.REBUILD_STATE
@@ -153,7 +160,7 @@ def test_expired_input_is_critical_and_a_live_primary_that_is_past_it_ships() ->
         (9,),
     )
     assert [one.kind for one in found.repairs] == [Mend.SHIP_SNAPSHOT]
-    behind = a_well_stream(lost_input=(LOST,), records=records(last_entered=8))
+    behind = a_well_stream(lost_input=(LOST,), primary_epoch=8)  # it replays what is in the ledger
     assert diagnose(behind)[0].repairs == (), "nothing is skipped under its feet"
     assert "holdfast stop words" in diagnose(behind)[0].evidence
     some = a_well_stream(lost_input=(LOST, replace(LOST, epoch=11)))
@@ -190,15 +197,15 @@ def test_what_was_given_up_is_not_forgotten() -> None:
     [
         ({"undecided": (4,)}, Kind.HOLE_IN_EPOCH_LOG),
         ({"unknown": (4,)}, Kind.ENTRY_WITHOUT_EPOCH),
-        ({"missing": (4,)}, Kind.HOLE_IN_LEDGER),
+        ({"missing": (0, 4)}, Kind.HOLE_IN_LEDGER),
     ],
 )
 def test_what_only_a_backup_mends_is_critical_and_says_so(
     changes: dict[str, Any], kind: Kind
 ) -> None:
     (found,) = diagnose(a_well_stream(records=records(**changes)))
-    assert (found.kind, found.severity, found.epochs) == (kind, Severity.CRITICAL, (4,))
-    assert found.repairs == ()
+    assert (found.kind, found.severity) == (kind, Severity.CRITICAL)
+    assert (found.repairs, found.advice) == ((), ())
     assert "restore the control store from a backup" in found.evidence
 
 
@@ -232,10 +239,31 @@ def test_epochs_that_the_table_lost_at_its_end_are_replayed_when_the_stream_is_s
     assert repair.cost == Cost(epochs_replayed=6, rows_replayed=600, seconds=3.0)
 
 
-def test_epochs_that_the_table_lost_in_its_middle_cannot_be_added() -> None:
-    (found,) = diagnose(stopped(a_well_stream(records=records(unwritten=(4,)))))
-    assert found.repairs == ()
-    assert "restore the table from a backup" in found.evidence
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"unwritten": (4,)}, Kind.ENTERED_NOT_WRITTEN),
+        ({"missing": (4,)}, Kind.HOLE_IN_LEDGER),
+        ({"unentered": (a_commit(4, rows=None),)}, Kind.WRITTEN_NOT_ENTERED),
+        ({"newest_written": 3, "unwritten": (4, 5, 6, 7, 8, 9)}, Kind.ENTERED_NOT_WRITTEN),
+    ],
+)
+def test_what_a_restore_mends_is_advised_with_what_is_computed_again(
+    changes: dict[str, Any], kind: Kind
+) -> None:
+    (found,) = diagnose(a_well_stream(records=records(**changes)))
+    assert (found.kind, found.severity, found.repairs) == (kind, Severity.CRITICAL, ())
+    (advice,) = found.advice
+    assert advice.command == "holdfast restore words --epoch 3"
+    assert advice.cost == Cost(epochs_replayed=6, rows_replayed=600, seconds=3.0)
+
+
+def test_nobody_is_told_to_restore_across_a_hole_in_the_epoch_log() -> None:
+    holes = records(missing=(4,), undecided=(6,))
+    assert all(one.advice == () for one in diagnose(a_well_stream(records=holes)))
+    before = records(missing=(4,), undecided=(2,))  # the snapshot after 3 needs it no more
+    found = {one.kind: one for one in diagnose(a_well_stream(records=before))}
+    assert found[Kind.HOLE_IN_LEDGER].advice != ()
 
 
 def test_leftovers_are_notes() -> None:

@@ -42,9 +42,11 @@ STAGED = Leftover(path="/t/data/1", of="epoch 1", staging=True)
 DRILL = Leftover(path="/home/drills/x", of="a drill")
 EXPIRED = LostInput(epoch=9, rows=100, file="9.json", reason="is gone")
 DAMAGED = a_checkpoint(state_faults=(Fault("state/0/0/9.delta", "it is empty"),))
+SHIPPED_SO = replace(NEW, state_faults=DAMAGED.state_faults)
 
 DAMAGES: dict[str, dict[str, object]] = {
     "checkpoint": {"checkpoint": DAMAGED},
+    "checkpoint and snapshot": {"checkpoint": DAMAGED, "snapshots": (SHIPPED_SO, OLD)},
     "newest snapshot": {"snapshots": (LOST, OLD)},
     "all snapshots": {"snapshots": (LOST, replace(OLD, unreadable="no gzip"))},
     "row": {"without_manifest": ("s5",)},
@@ -62,6 +64,18 @@ def test_a_damaged_checkpoint_ends_its_primary_and_the_stream_is_brought_back() 
     patient = SimulatedPatient(a_well_stream(checkpoint=DAMAGED))
     assert list(patient.repair(None)) == [EndPrimary(PRIMARY), BringBack()]
     assert diagnose(patient.seen) == []
+
+
+@pytest.mark.parametrize("chosen", [None, Mend.RESTART_PRIMARY])
+def test_a_snapshot_with_the_primarys_damage_is_set_aside_before_another_would_restore_it(
+    chosen: Mend | None,
+) -> None:
+    seen = a_well_stream(checkpoint=DAMAGED, snapshots=(SHIPPED_SO, OLD))
+    assert diagnose(seen)[0].repairs[0].cost.epochs_replayed == 9 - OLD.epoch
+    patient = SimulatedPatient(seen)
+    steps = [SetAsideSnapshots((NEW.id,)), EndPrimary(PRIMARY), BringBack()]
+    assert list(patient.repair(chosen)) == steps
+    assert patient.seen.newest_good == OLD
 
 
 def test_a_stream_that_nobody_wants_is_not_brought_back() -> None:
@@ -139,6 +153,13 @@ def test_a_state_with_neither_snapshot_nor_input_is_rebuilt_from_what_is_left() 
     patient = SimulatedPatient(replace(nothing_left, guarantee=Guarantee.GAP))
     assert list(patient.repair(None)) == [SkipInput((EXPIRED,)), SetAsideSnapshots((LOST.id,))]
     assert diagnose(patient.seen) == []
+
+
+def test_a_primary_is_not_ended_while_nobody_knows_whether_another_could_read_its_input() -> None:
+    seen = a_well_stream(checkpoint=DAMAGED, source_away="the folder is not there")
+    assert steps_of(seen) == []
+    none_left = stopped(a_well_stream(snapshots=(LOST,), source_away="the folder is not there"))
+    assert steps_of(none_left, Mend.REBUILD_STATE) == []
 
 
 def test_without_a_finding_nothing_is_due() -> None:

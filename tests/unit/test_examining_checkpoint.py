@@ -1,5 +1,6 @@
 """Reading a live checkpoint: each damage is found, alone, and its primary is ended."""
 
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from assets.examination.examining import diagnosed, examine
 from ft_policies.doctor.diagnosing import diagnose
-from ft_policies.doctor.findings import FindingKind as Kind, Severity
+from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend, Severity
 from orchestration.playbooks.repair import Repairing
 from resources.control.records import DesiredState, ReplicaState
 from tests.fakes.checkpoints import StateKind
@@ -22,7 +23,9 @@ from tests.support.patients import (
     patients,
     repaired,
     replica_row,
+    ship,
     shorten,
+    snapshot_id,
 )
 
 
@@ -91,6 +94,33 @@ def test_a_changed_byte_of_shipped_state_needs_a_deep_look(world: SimulatedWorld
     file.write_bytes(bytes(body))
     assert kinds(world) == []
     assert kinds(world, deep=True) == [Kind.STATE_FILE]
+
+
+def flip_under_its_checksum(file: Path) -> None:
+    """Change a byte of a file that has its checksum beside it, as Hadoop writes it."""
+    body = bytearray(file.read_bytes())
+    sums = b"crc\0" + (512).to_bytes(4, "big") + zlib.crc32(body).to_bytes(4, "big")
+    file.with_name(f".{file.name}.crc").write_bytes(sums)
+    body[0] ^= 0xFF
+    file.write_bytes(bytes(body))
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_snapshot_that_was_shipped_with_the_damage_is_not_what_the_next_primary_restores(
+    world: SimulatedWorld, *, deep: bool
+) -> None:
+    checkpoint = a_live_patient(world)
+    flip_under_its_checksum(checkpoint.root / "state/0/1/6.delta")
+    ship(world, checkpoint)
+    found = {one.kind: one for one in diagnosed(world, CLICKS, deep=deep).findings}
+    assert set(found) == {Kind.STATE_FILE, Kind.SHIPPED_DAMAGED}
+    assert found[Kind.SHIPPED_DAMAGED].where == f"snapshot {snapshot_id(5)}"
+    (restart,) = found[Kind.STATE_FILE].repairs
+    assert snapshot_id(3) in restart.does
+    assert repaired(world, Mend.RESTART_PRIMARY, deep=deep) == ["SetAsideSnapshots", "EndPrimary"]
+    restored = world.vault(CLICKS).restore_newest(checkpoint.root / "restored")
+    assert restored is not None
+    assert restored.manifest.id == snapshot_id(3)
 
 
 def test_a_rocksdb_table_that_is_gone_is_found(world: SimulatedWorld) -> None:

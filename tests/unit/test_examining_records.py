@@ -11,12 +11,14 @@ import pytest
 from assets.examination.examining import diagnosed
 from assets.examination.leftovers import DRILL_SECONDS
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severity
-from ft_policies.errors import TransientError
 from orchestration.playbooks.aside import Aside
+from orchestration.playbooks.restore import restore
+from orchestration.playbooks.restore_point import Asked
 from resources.control.records import EpochProposal, LedgerEntry, ReplicaState
 from resources.control.schema import epochs, ledger, ledger_copies
 from tests.fakes.checkpoints import SyntheticCheckpoint
-from tests.fakes.worlds import CLICKS, SimulatedWorld, a_primary
+from tests.fakes.declared import written
+from tests.fakes.worlds import CLICKS, SimulatedWorld, a_heartbeat, a_primary
 from tests.support.control_registers import wait_for_the_clock
 from tests.support.delta_tables import a_commit, a_table, words
 from tests.support.patients import (
@@ -90,6 +92,29 @@ def test_the_end_of_the_table_is_written_again_by_a_replay(
     assert [one.epoch for one in world.vault(CLICKS).list()] == [1]
 
 
+def test_the_table_is_the_one_that_the_stream_runs_by_whatever_its_file_says_by_now(
+    tmp_path: Path,
+) -> None:
+    worlds = patients(tmp_path)
+    with worlds.open() as world:
+        a_patient(world, tmp_path / "checkpoint")
+        a_primary(world, REPLICA, alive=False)
+        world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed")
+        table = Path(world.project.table_path(CLICKS))
+        staged = table / "data" / f"{6:012d}-{REPLICA}-0123abcd"
+        staged.mkdir(parents=True)
+        (staged / "file").write_text("left")
+    edited = written(name=CLICKS, sink={"kind": "delta", "path": "elsewhere"})
+    (tmp_path / "configs" / "streams" / f"{CLICKS}.yaml").write_text(edited)
+    with worlds.open() as world:
+        assert kinds(world) == [Kind.LEFTOVER_STAGING]
+        assert repaired(world) == ["SetAsideLeftovers"]
+        assert not staged.exists()
+        assert kinds(world) == []
+        Aside(world, CLICKS, RUN).undo()
+        assert staged.exists()
+
+
 def test_a_hole_in_the_ledger_that_the_table_does_not_fill_is_told(
     world: SimulatedWorld, tmp_path: Path
 ) -> None:
@@ -113,6 +138,28 @@ def test_a_hole_in_the_ledger_that_the_table_does_not_fill_is_told(
     )
     (found,) = diagnosed(world, CLICKS).findings
     assert (found.kind, found.epochs) == (Kind.HOLE_IN_LEDGER, (silent,))
+    (advice,) = found.advice
+    assert advice.command == f"holdfast restore {CLICKS} --epoch {silent - 1}"
+    list(restore(world, CLICKS, Asked(epoch=silent - 1), RUN, why=""))
+    assert kinds(world) == []
+
+
+def test_an_epoch_that_the_table_lost_in_its_middle_is_mended_by_the_restore_that_is_advised(
+    world: SimulatedWorld, tmp_path: Path
+) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    path = world.project.table_path(CLICKS)
+    shutil.rmtree(path)
+    a_table(path)
+    for epoch in (0, 1, 2, 4, 5):
+        a_commit(path, epoch, words(10))
+    (found,) = diagnosed(world, CLICKS).findings
+    assert (found.kind, found.epochs) == (Kind.ENTERED_NOT_WRITTEN, (3,))
+    (advice,) = found.advice
+    assert advice.command == f"holdfast restore {CLICKS} --epoch 2"
+    list(restore(world, CLICKS, Asked(epoch=2), RUN, why=""))
+    assert kinds(world) == []
+    assert world.store.ledger.last(CLICKS) == world.store.ledger.get(CLICKS, 2)
 
 
 def test_staging_is_left_alone_while_its_replica_or_its_process_lives(
@@ -201,14 +248,23 @@ def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Pa
         (found,) = diagnosed(world, CLICKS).findings
         assert (found.kind, found.epochs) == (Kind.SOURCE_EXPIRED, (1,))
         assert "1.jsonl is gone from" in found.evidence
+        a_primary(world, REPLICA)
+        assert diagnosed(world, CLICKS).findings[0].repairs == (), "it replays, and is not past it"
+        a_heartbeat(world, REPLICA, epoch=1)
+        (ship,) = diagnosed(world, CLICKS).findings[0].repairs
+        assert ship.kind is RepairKind.SHIP_SNAPSHOT
+        world.store.replicas.end(REPLICA, ReplicaState.STOPPED, "told to stop")
         assert repaired(world) == [], "nothing is given up unasked"
         assert repaired(world, chosen=RepairKind.SKIP_INPUT) == ["SkipInput"]
         assert kinds(world) == [Kind.INPUT_SKIPPED]
         Aside(world, CLICKS, RUN).undo()
         assert kinds(world) == [Kind.SOURCE_EXPIRED]
         away = folder.rename(tmp_path / "not mounted")
-        with pytest.raises(TransientError, match="nobody can say what is lost"):
-            kinds(world)
+        (world.project.home / "replicas" / "clicks-0000000c").mkdir(parents=True)
+        told = diagnosed(world, CLICKS).findings
+        assert [one.kind for one in told] == [Kind.SOURCE_AWAY, Kind.LEFTOVER_FOLDER]
+        assert "nobody can say what is lost" in told[0].evidence
+        assert repaired(world) == ["SetAsideLeftovers"]
         away.rename(folder)
         checkpoint.commit(2)
         world.vault(CLICKS).ship(

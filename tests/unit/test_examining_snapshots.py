@@ -8,6 +8,7 @@ import pytest
 from assets.examination.examining import diagnosed
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend
 from ft_policies.errors import PermanentError
+from ft_policies.retention import RetentionPolicy
 from orchestration.playbooks.aside import Aside, runs_aside
 from orchestration.playbooks.repair import repair_plan
 from resources.control.records import SnapshotState
@@ -111,6 +112,31 @@ def test_packs_that_a_good_snapshot_names_stay(world: SimulatedWorld, tmp_path: 
     garble_newest_manifest(world)
     repaired(world)
     assert pack_key(world, 1) in world.objects.objects
+
+
+def test_retention_keeps_what_putting_a_snapshot_back_needs(
+    world: SimulatedWorld, tmp_path: Path
+) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    vault, later = world.vault(CLICKS), world.objects.now + 7200
+    key, body = pack_key(world, 3), world.objects.get(pack_key(world, 3))
+    lose_newest_pack(world)
+    repaired(world)
+    world.objects.delete([manifest_key(1)])  # by retention: nobody else names its pack any more
+    assert vault.prune(RetentionPolicy(last=1), now=later).packs_deleted == []
+    Aside(world, CLICKS, RUN).undo()
+    world.objects.put(key, body)
+    assert vault.verify(snapshot_id(3)) == []
+
+
+def test_what_was_confirmed_keeps_no_pack(world: SimulatedWorld, tmp_path: Path) -> None:
+    a_patient(world, tmp_path / "checkpoint")
+    lose_newest_pack(world)
+    repaired(world)
+    Aside(world, CLICKS, RUN).confirm()
+    world.objects.delete([manifest_key(1)])
+    pruned = world.vault(CLICKS).prune(RetentionPolicy(last=1), now=world.objects.now + 7200)
+    assert len(pruned.packs_deleted) == 1
 
 
 def test_a_snapshot_that_the_catalogue_lacks_is_entered(

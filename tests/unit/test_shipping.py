@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.errors import TransientError
+from ft_policies.errors import PermanentError, TransientError
 from resources.control.records import SnapshotState
 from resources.control.store import ControlStore
 from tests.support.shipping import Shipping, a_shipping
@@ -43,6 +43,22 @@ def test_a_failure_is_tried_again_and_tells_how_old_the_last_snapshot_is(
         "no snapshot: the object store is away (wait)",
         "the last snapshot is 12 s old",
     ]
+
+
+def test_state_that_was_cut_is_not_shipped_and_older_snapshots_stay_the_newest(
+    shipping: Shipping, store: ControlStore
+) -> None:
+    assert shipping.after(12.0) == 1
+    delta = shipping.stream.checkpoint.root / "state/0/1/2.delta"
+    shipping.stream.checkpoint.commit()
+    delta.write_bytes(delta.read_bytes()[:-1])
+    with pytest.raises(PermanentError, match="is damaged: no block begins") as refused:
+        shipping.after(12.0)
+    assert "older snapshots are good still" in refused.value.hint
+    assert shipped(store) == [0]
+    shipping.stream.checkpoint.commit()
+    assert shipping.after(12.0) == 2, "the query has written a whole from its memory"
+    assert shipped(store) == [4, 0]
 
 
 def test_at_the_end_what_is_left_is_shipped(shipping: Shipping, store: ControlStore) -> None:
