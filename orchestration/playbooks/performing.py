@@ -14,7 +14,6 @@ from streaming.launching import HOST
 S = TypeVar("S")
 
 MAX_STEPS = 50
-PERFORMER = "performer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +57,7 @@ class Journaled:
 
 def was_left(line: JournalLine) -> bool:
     """Whether a step was begun by a process of this host that is gone; of other hosts nobody can tell."""
-    performer = line.detail.get(PERFORMER) if line.phase is Phase.INTENT else None
+    performer = line.detail.get("performer") if line.phase is Phase.INTENT else None
     if performer is None or performer["host"] != HOST:
         return False
     return not Launched(performer["pid"], performer["started_at"]).is_alive()
@@ -74,7 +73,7 @@ def perform(
         step = decide()
         if step is None:
             return
-        journal.write(step, Phase.INTENT, **{PERFORMER: {"host": HOST, **asdict(Launched.this())}})
+        journal.write(step, Phase.INTENT, performer={"host": HOST, **asdict(Launched.this())})
         began = SYSTEM_CLOCK.monotonic()
         try:
             found = act(step)

@@ -23,7 +23,7 @@ def stop(
 
 def see_off(
     world: World, stream: str, run: str, *, patience_seconds: float = DEFAULT_PATIENCE_SECONDS
-) -> Iterator[Performed[StopStep]]:
+) -> Iterator[Performed[Step]]:
     """Let the replicas of a stream leave for as long as nobody wants it."""
     store = world.store
 
