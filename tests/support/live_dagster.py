@@ -38,8 +38,8 @@ class LiveDagster:
                     os.kill(pid, signal.SIGKILL)
 
     def is_gone(self) -> bool:
-        """Whether nothing of it is left."""
-        return not self._server.processes()
+        """Whether nothing of it is left; a process that is ending has lost what it is known by."""
+        return self._server.find() is None and not self._server.processes()
 
     def stop(self) -> None:
         """End it as `holdfast down` does."""
