@@ -70,7 +70,7 @@ class DagsterServer:
             running = self.find()
             adopted = running is not None
             if running is None:
-                self._end_leftovers()
+                self._forget_the_last()
                 running = self._launch(port or self._project.deployment.dagster.port)
         try:
             self._await(running, tell)
@@ -148,6 +148,14 @@ class DagsterServer:
 
     def _session(self, known: RunningDagster) -> ServiceSession:
         return ServiceSession(known.process, {"DAGSTER_HOME": str(self._home)})
+
+    def _forget_the_last(self) -> None:
+        """See to it that nothing is left of the one before, neither processes nor runs that look alive."""
+        self._end_leftovers()
+        if self._home.exists():
+            from orchestration.services.forgotten_runs import end_forgotten_runs  # Dagster is slow
+
+            end_forgotten_runs(self._home)
 
     def _end_leftovers(self) -> bool:
         """End what is left of the one that was started last, even if its leader was killed."""

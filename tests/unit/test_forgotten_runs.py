@@ -1,0 +1,27 @@
+"""What Dagster was at when it was killed does not look alive when it is back."""
+
+from pathlib import Path
+
+import dagster as dg
+
+from orchestration.recovering import recover_stream
+from orchestration.services.dagster_home import prepare
+from orchestration.services.forgotten_runs import end_forgotten_runs
+
+STATUS = dg.DagsterRunStatus
+
+
+def test_runs_that_were_at_work_have_failed_and_those_that_wait_go_on_waiting(
+    tmp_path: Path,
+) -> None:
+    prepare(tmp_path)
+    before = [STATUS.STARTING, STATUS.STARTED, STATUS.CANCELING, STATUS.QUEUED, STATUS.SUCCESS]
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        runs = [instance.create_run_for_job(recover_stream, status=status) for status in before]
+    assert end_forgotten_runs(tmp_path) == 3
+    assert end_forgotten_runs(tmp_path) == 0
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        after = [
+            run and run.status for run in map(instance.get_run_by_id, (r.run_id for r in runs))
+        ]
+    assert after == [STATUS.FAILURE] * 3 + [STATUS.QUEUED, STATUS.SUCCESS]
