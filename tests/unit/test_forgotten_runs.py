@@ -4,11 +4,19 @@ from pathlib import Path
 
 import dagster as dg
 
-from orchestration.recovering import recover_stream
 from orchestration.services.dagster_home import prepare
 from orchestration.services.forgotten_runs import end_forgotten_runs
 
 STATUS = dg.DagsterRunStatus
+
+
+@dg.op
+def work() -> None: ...
+
+
+@dg.job
+def some_job() -> None:
+    work()
 
 
 def test_runs_that_were_at_work_have_failed_and_those_that_wait_go_on_waiting(
@@ -17,7 +25,7 @@ def test_runs_that_were_at_work_have_failed_and_those_that_wait_go_on_waiting(
     prepare(tmp_path)
     before = [STATUS.STARTING, STATUS.STARTED, STATUS.CANCELING, STATUS.QUEUED, STATUS.SUCCESS]
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
-        runs = [instance.create_run_for_job(recover_stream, status=status) for status in before]
+        runs = [instance.create_run_for_job(some_job, status=status) for status in before]
     assert end_forgotten_runs(tmp_path) == 3
     assert end_forgotten_runs(tmp_path) == 0
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
