@@ -19,11 +19,11 @@ def some_job() -> None:
     work()
 
 
-def test_runs_that_were_at_work_have_failed_and_those_that_wait_go_on_waiting(
+def test_runs_that_were_at_work_have_failed_and_those_that_are_to_come_still_are(
     tmp_path: Path,
 ) -> None:
     prepare(tmp_path)
-    before = [STATUS.STARTING, STATUS.STARTED, STATUS.CANCELING, STATUS.QUEUED, STATUS.SUCCESS]
+    before = [STATUS.STARTING, STATUS.STARTED, STATUS.CANCELING, STATUS.NOT_STARTED, STATUS.SUCCESS]
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         runs = [instance.create_run_for_job(some_job, status=status) for status in before]
     assert end_forgotten_runs(tmp_path) == 3
@@ -32,4 +32,4 @@ def test_runs_that_were_at_work_have_failed_and_those_that_wait_go_on_waiting(
         after = [
             run and run.status for run in map(instance.get_run_by_id, (r.run_id for r in runs))
         ]
-    assert after == [STATUS.FAILURE] * 3 + [STATUS.QUEUED, STATUS.SUCCESS]
+    assert after == [STATUS.FAILURE] * 3 + [STATUS.NOT_STARTED, STATUS.SUCCESS]
