@@ -68,6 +68,7 @@ class PlainSpark:
     def restart(self) -> float:
         """Stop it as one does by hand, start it again, and give the time without a batch."""
         batch, stopped_at = self._batch(), SYSTEM_CLOCK.now()
+        before = _time_of(self._committed(batch))  # a batch that is repeated is written anew
         driver = psutil.Process(self._driver())
         for process in [*driver.children(recursive=True), driver]:  # Java first: it must not go on
             with suppress(psutil.NoSuchProcess):
@@ -75,8 +76,8 @@ class PlainSpark:
         self._wait(lambda: self._mark("session") > stopped_at, "new Spark session")
         session = self._mark("session")
         self._wait(lambda: self._first_after(batch, session) is not None, "batch after the start")
-        done = [self._committed(number) for number in (batch, batch + 1)]
-        before = max(at for file in done if file.exists() and (at := _time_of(file)) <= session)
+        following = _time_of(self._committed(batch + 1))
+        before = following if following <= session else before
         return (self._first_after(batch, session) or before) - before
 
     def steady(self) -> Steady:
