@@ -25,6 +25,7 @@ from resources.control.records import (
 )
 from resources.control.store import ControlStore
 from resources.launcher import Launched, launch
+from streaming.priority import GIVING_WAY
 from streaming.spec import ReplicaSpec
 
 HOST = socket.gethostname()
@@ -135,8 +136,8 @@ def _start(
         _sweep(store, row.stream)
         folder.mkdir(parents=True)
         # The row is there: a restore that begins after it waits for this replica to end.
-        history = store.histories.current(row.stream)
-        spec_of(project, stream, row.slot, row.id, folder, history=history).save()
+        history, nice = store.histories.current(row.stream), _nice(store, stream, row)
+        spec_of(project, stream, row.slot, row.id, folder, history=history, nice=nice).save()
         started = _started(project, stream, folder)
     except OSError as error:
         store.replicas.end(row.id, ReplicaState.DEAD, f"could not be started: {error}")
@@ -199,12 +200,14 @@ def spec_of(
     folder: Path,
     *,
     history: int = 0,
+    nice: int = 0,
 ) -> ReplicaSpec:
     """What the processes of a replica have to know."""
     return ReplicaSpec(
         replica=replica,
         slot=slot,
         stream=stream,
+        nice=nice,
         history=history,
         control_url=project.control_url,
         home=project.home,
@@ -213,6 +216,13 @@ def spec_of(
         dead_letters=project.dead_letters_path(stream) or "",
         object_store=project.deployment.object_store,
     )
+
+
+def _nice(store: ControlStore, stream: StreamDeclaration, row: ReplicaRow) -> int:
+    """A secondary on spare capacity gives way, and so does the target of a rollout until it is primary."""
+    spare, known = stream.secondary.spare_capacity, store.streams.get(stream.name)
+    is_target = known is not None and row.rollout != known.rollout
+    return max(0 if spare is None else spare.nice, GIVING_WAY if is_target else 0)
 
 
 def _replicas_folder(project: Project, stream: StreamDeclaration) -> Path:

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from configs.sinks import DeltaSink
 from ft_policies.errors import HoldfastError, PermanentError, TransientError
 from resources.clock import SYSTEM_CLOCK
+from streaming import priority
 from streaming.query import start_query
 from streaming.session import end_session, start_session
 from streaming.sinks.delta import demand_output_fits
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--epoch", type=int, required=True, help="the one to compute")
     parser.add_argument("--patience", type=float, required=True, help="seconds")
     given = parser.parse_args(arguments)
+    priority.lower(priority.GIVING_WAY)
     told = _told(given)
     (given.folder / RESULT).write_text(json.dumps(told))
     return 0 if "digest" in told else 1

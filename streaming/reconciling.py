@@ -140,8 +140,7 @@ class Reconciler:
         goes_on = self.output.is_open and self._is_level  # it was sending all along
         self._promotion = replace(promotion, goes_on=goes_on)
         self._is_primary = True
-        if self.spare is not None:
-            priority.restore()
+        priority.restore()
         self._gate_open = False  # to be opened anew, with our token
 
     def _process(self) -> None:

@@ -35,9 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stop_requested = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop_requested.set())
-    spare = spec.stream.secondary.spare_capacity
-    if spare is not None and spec.slot is Slot.SECONDARY:
-        priority.lower(spare.nice)  # before anything is started: threads and children inherit it
+    if spec.slot is Slot.SECONDARY:
+        priority.lower(spec.nice)  # before anything is started: threads and children inherit it
     with ThreadPoolExecutor(1, thread_name_prefix="session") as pool:
         session = pool.submit(start_session, spec)
         from resources.control.store import ControlStore

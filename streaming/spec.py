@@ -29,6 +29,8 @@ class ReplicaSpec(BaseModel):
     replica: str
     slot: Slot = Slot.PRIMARY  # as it is launched: a secondary may take over
     stream: StreamDeclaration
+    nice: int = 0
+    """The priority until it is primary: it gives way to whoever has the place."""
     history: int = 0
     """That of the stream when it was launched: each restore in place begins another."""
     control_url: str

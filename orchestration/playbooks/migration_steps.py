@@ -70,28 +70,39 @@ def roll_back(watch: Watch, step: RollBack) -> Mapping[str, Any]:
 
 
 def _await_boundary(watch: Watch, target: str) -> int | None:
-    """The epoch that has just been committed, and that a target which processes has computed, too.
+    """The epoch that has just been committed, at a moment at which the target has little to catch up with.
 
-    One that is still at it would be late with the next. A stream that is silent does not keep us for long,
-    nor one whose epochs are shorter than what its replicas say of themselves is old.
+    One that processes has computed that epoch, too, and will not be late with the next; one that does not
+    has just synced. A stream that is silent does not keep us for long, nor one whose epochs are shorter than
+    what its replicas say of themselves is old.
     """
-    store = watch.world.store
-    pace = watch.world.project.stream(watch.stream).epoch
-    deadline = SYSTEM_CLOCK.monotonic() + pace.silence + 2 * (pace.seconds or 0.0) + SLACK_SECONDS
+    store, deadline = watch.world.store, SYSTEM_CLOCK.monotonic() + _most_seconds(watch)
     before = last = store.ledger.last(watch.stream)
-    while last == before or not _keeps_up(store.replicas.get(target), last):
+    since = row = store.replicas.get(target)
+    while last == before or not _is_ready(row, since, last):
         if SYSTEM_CLOCK.monotonic() > deadline:
             break
         watch.beat()
         SYSTEM_CLOCK.sleep(BOUNDARY_LOOK_SECONDS)
-        last = store.ledger.last(watch.stream)
+        last, row = store.ledger.last(watch.stream), store.replicas.get(target)
     return None if last is None else last.epoch
 
 
-def _keeps_up(target: ReplicaRow | None, last: LedgerEntry | None) -> bool:
-    if target is None or last is None or not target.observed.process:
+def _most_seconds(watch: Watch) -> float:
+    """Until two epochs have been committed, and a snapshot was shipped and synced."""
+    declared = watch.world.project.stream(watch.stream)
+    epochs = declared.epoch.silence + 2 * (declared.epoch.seconds or 0.0)
+    return epochs + (declared.checkpoint.every or 0.0) + declared.secondary.sync + SLACK_SECONDS
+
+
+def _is_ready(
+    target: ReplicaRow | None, since: ReplicaRow | None, last: LedgerEntry | None
+) -> bool:
+    if target is None or target.epoch is None or since is None or last is None:
         return True
-    return target.epoch is not None and target.epoch >= last.epoch
+    if target.observed.process:
+        return target.epoch >= last.epoch
+    return target.epoch != since.epoch
 
 
 def _longest_gap(watch: Watch, rollout: Rollout) -> float:

@@ -11,16 +11,30 @@ from ft_policies.migration import Protocol
 from orchestration.playbooks import migration_steps
 from orchestration.playbooks.migrate import Wish, migrate, migration_plan
 from orchestration.playbooks.watching import NOT_DUE
-from resources.control.records import DesiredState, ReplicaRow, ReplicaState, Slot
+from resources.control.records import DesiredState, Phase, ReplicaRow, ReplicaState, Slot
 from streaming.observing import observe
+from streaming.priority import GIVING_WAY
 from streaming.session import BINDING, PROVIDER
+from streaming.spec import ReplicaSpec
 from streaming.world import World
 from tests.fakes.declared import written
 from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
-from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorlds, a_wanted_stream, simulated_worlds
+from tests.fakes.worlds import (
+    CLICKS,
+    PATIENT,
+    SimulatedWorlds,
+    a_wanted_stream,
+    committed,
+    simulated_worlds,
+)
 from tests.support.playbooks import recovered
 
-DECLARED = {"supervision": PATIENT, "epoch": {"seconds": "10ms", "silence": "10ms"}}
+DECLARED = {
+    "supervision": PATIENT,
+    "epoch": {"seconds": "10ms", "silence": "10ms"},
+    "checkpoint": {"epochs": 1},
+    "secondary": {"sync": "10ms"},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -112,6 +126,49 @@ def test_a_target_that_is_not_level_in_time_is_let_go_and_the_primary_goes_on(
             assert primary_of(world).id == old.id
             assert memory_of(world) == "1g"
             assert world.store.replicas.live(CLICKS, Slot.SECONDARY) is None
+
+
+def test_a_target_gives_way_to_the_primary_until_it_has_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
+        written_anew(worlds, **LARGER) as world,
+    ):
+        list(migrate(world, CLICKS, "r", Wish(), beat=drivers.act))
+        old, new = (
+            ReplicaSpec.load(Path(row.folder))
+            for row in sorted(
+                world.store.replicas.of(CLICKS, live=False), key=lambda row: row.rollout
+            )
+        )
+        assert (old.nice, new.nice) == (0, GIVING_WAY)
+
+
+def test_a_target_that_replays_is_handed_over_to_when_it_has_just_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient = {"secondary": {"sync": "30s"}}
+    with (
+        a_live_world(tmp_path, monkeypatch, **patient) as (worlds, _, drivers),
+        written_anew(worlds, **patient, **LARGER) as world,
+    ):
+        looks_while_handing_over = 0
+
+        def sync_after_a_while() -> None:
+            nonlocal looks_while_handing_over
+            for line in world.store.journal.of(CLICKS, limit=1):
+                if (line.step, line.phase) == ("HandOver", Phase.INTENT):
+                    looks_while_handing_over += 1
+                    committed(world, looks_while_handing_over)
+            drivers.epoch = 8 if looks_while_handing_over > 5 else 7
+            drivers.act()
+
+        wish = Wish(protocol=Protocol.REPLAY)
+        steps = migrate(world, CLICKS, "r", wish, beat=sync_after_a_while)
+        handed_over = next(one for one in steps if one.name == "HandOver")
+        assert handed_over.found["epoch"] >= 5
+        assert handed_over.seconds < 20, "it had synced"
 
 
 def test_time_is_also_over_while_a_switch_turns(
