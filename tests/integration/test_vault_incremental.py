@@ -97,11 +97,12 @@ def configured(spark: SparkSession) -> Iterator[Callable[[str], None]]:
 
 @dataclass
 class TwoRestored:
-    """Two snapshots of one query, the newer restored beside the older."""
+    """Two snapshots of one query, the newer restored beside the older, and once without it."""
 
     old: Base
     new: Base
-    restored: Restored
+    beside: Restored
+    alone: Restored
 
 
 def two_restored(words: Words, vault: SnapshotVault) -> TwoRestored:
@@ -129,8 +130,8 @@ def two_restored(words: Words, vault: SnapshotVault) -> TwoRestored:
     query.stop()
     old, new = Base(home / "old", manifests[3]), Base(home / "new", manifests[5])
     vault.restore(old.manifest, old.folder)
-    restored = vault.restore(new.manifest, new.folder, base=old)
-    return TwoRestored(old, new, restored)
+    beside = vault.restore(new.manifest, new.folder, base=old)
+    return TwoRestored(old, new, beside, alone=vault.restore(new.manifest, home / "alone"))
 
 
 def altered(base: Base) -> list[str]:
@@ -159,7 +160,8 @@ def test_a_query_goes_on_in_either_folder_and_leaves_the_other_as_it_was(
 ) -> None:
     configured(kind)
     two = two_restored(words, SnapshotVault(s3_store, f"{words.home.name}-{kind}"))
-    assert two.restored.fetched_bytes < two.restored.bytes
+    # How little that is depends on when Spark last wrote its state anew.
+    assert two.beside.fetched_bytes <= two.alone.fetched_bytes
     assert any(
         (two.old.folder / file.path).is_file()
         and (two.old.folder / file.path).samefile(two.new.folder / file.path)
