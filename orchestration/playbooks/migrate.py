@@ -18,10 +18,10 @@ from orchestration.playbooks.declaring import demand_survivable
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.recover import Recovery
 from orchestration.playbooks.restore_drill import newest_provable
-from resources.control.records import DesiredState, Rollout, Slot, StreamRow
+from resources.control.records import DesiredState, Rollout, Slot, SnapshotRow, StreamRow
 from streaming.launching import demand_folder, located, spec_of, written
 from streaming.observing import observe
-from streaming.recomputing import recompute
+from streaming.recomputing import Recomputed, recompute
 from streaming.world import World
 
 WITHIN_SECONDS = 300.0
@@ -144,14 +144,7 @@ def _try(world: World, target: StreamDeclaration, run: str, *, may_differ: bool)
     row = newest_provable(world, target.name, known)
     if row is None:
         return
-    folder = world.project.home / "drills" / f"{target.name}-{run}"
-    checkpoint, vault = folder / "checkpoint", world.vault(target.name)
-    try:
-        vault.restore(vault.manifest(row.id), checkpoint, durable=False)
-        spec = spec_of(world.project, target, Slot.SECONDARY, folder.name, folder)
-        found = recompute(world.project, spec, checkpoint, row.epoch + 1)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    found = _recomputed(world, target, run, row)
     entry = world.store.ledger.get(target.name, row.epoch + 1)
     if entry is not None and entry.digest != found.digest and not may_differ:
         raise PermanentError(
@@ -159,6 +152,18 @@ def _try(world: World, target: StreamDeclaration, run: str, *, may_differ: bool)
             f"({found.digest}), and {entry.rows} ({entry.digest}) were committed",
             hint="if that is what you want, --may-differ (`may_differ: true` for the job)",
         )
+
+
+def _recomputed(world: World, target: StreamDeclaration, run: str, row: SnapshotRow) -> Recomputed:
+    """What the target's query makes of the epoch after a snapshot."""
+    folder = world.project.home / "drills" / f"{target.name}-{run}"
+    checkpoint, vault = folder / "checkpoint", world.vault(target.name)
+    try:
+        vault.restore(vault.manifest(row.id), checkpoint, durable=False)
+        spec = spec_of(world.project, target, Slot.SECONDARY, folder.name, folder)
+        return recompute(world.project, spec, checkpoint, row.epoch + 1)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _demand_done(world: World, rollout: Rollout) -> None:

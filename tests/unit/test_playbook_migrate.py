@@ -6,14 +6,23 @@ from pathlib import Path
 
 import pytest
 
+from configs.stream import StreamDeclaration
 from ft_policies.errors import PermanentError
 from ft_policies.migration import Protocol
 from orchestration.playbooks import migration_steps
 from orchestration.playbooks.migrate import Wish, migrate, migration_plan
 from orchestration.playbooks.watching import NOT_DUE
-from resources.control.records import DesiredState, Phase, ReplicaRow, ReplicaState, Slot
+from resources.control.records import (
+    DesiredState,
+    Phase,
+    ReplicaRow,
+    ReplicaState,
+    Slot,
+    SnapshotRow,
+)
 from streaming.observing import observe
 from streaming.priority import GIVING_WAY
+from streaming.recomputing import Recomputed
 from streaming.session import BINDING, PROVIDER
 from streaming.spec import ReplicaSpec
 from streaming.world import World
@@ -27,6 +36,7 @@ from tests.fakes.worlds import (
     committed,
     simulated_worlds,
 )
+from tests.support.control_builders import a_snapshot
 from tests.support.playbooks import recovered
 
 DECLARED = {
@@ -169,6 +179,38 @@ def test_a_target_that_replays_is_handed_over_to_when_it_has_just_synced(
         handed_over = next(one for one in steps if one.name == "HandOver")
         assert handed_over.found["epoch"] >= 5
         assert handed_over.seconds < 20, "it had synced"
+
+
+@pytest.mark.parametrize("may_differ", [True, False])
+def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    may_differ: bool,
+) -> None:
+    with (
+        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
+        written_anew(worlds, params={"threshold": 2}) as world,
+    ):
+        committed(world, 3)
+        world.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS))
+        tried: list[tuple[object, int]] = []
+
+        def recomputed(
+            _: World, target: StreamDeclaration, __: str, row: SnapshotRow
+        ) -> Recomputed:
+            tried.append((target.params["threshold"], row.epoch))
+            return Recomputed(rows=3, digest="another")
+
+        monkeypatch.setattr("orchestration.playbooks.migrate._recomputed", recomputed)
+        steps = migrate(world, CLICKS, "r", Wish(may_differ=may_differ), beat=drivers.act)
+        if may_differ:
+            assert next(steps).name == "LaunchSecondary"
+        else:
+            with pytest.raises(PermanentError, match="epoch 2 has 3 rows"):
+                next(steps)
+            assert world.store.rollouts.history(CLICKS) == []
+        assert tried == [(2, 1)]
 
 
 def test_time_is_also_over_while_a_switch_turns(
