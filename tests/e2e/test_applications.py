@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 EVENTS, FILES = 200_000, 4
 SNAPSHOT_EPOCH, KILL_EPOCH = 0, 1
-CORE = {"energy_outlier", "word_count_lines"}
+CORE = {"word_count_lines"}
 QUERIES = [
     pytest.param(query.stream, marks=[] if query.stream in CORE else [pytest.mark.slow])
     for query in queries()
