@@ -129,8 +129,8 @@ class Shipper(TryingThread):
         if self._declared.bytes is None or epoch == self._reached.epoch:
             return 0
         manifest = self._reached.manifest
-        known = set() if manifest is None else {file.path for file in manifest.files}
-        files = cut(self._checkpoint, epoch)
+        known = set() if manifest is None else manifest.paths
+        files = cut(self._checkpoint, epoch, stored=known)
         return sum(file.size_bytes for file in files if file.path not in known)
 
     def _ship(self, epoch: int) -> None:

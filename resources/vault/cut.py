@@ -9,12 +9,12 @@ part of a checkpoint.
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 from ft_policies.errors import PermanentError
-from resources.vault.state_files import chain, shared_sizes
+from resources.vault.state_files import chain, chain_on, shared_sizes
 
 _LOG_ENTRIES = 3
 
@@ -27,8 +27,11 @@ class CutFile:
     size_bytes: int
 
 
-def cut(checkpoint: Path, epoch: int) -> list[CutFile]:
-    """The files that Spark needs to go on with epoch + 1, ordered by path."""
+def cut(checkpoint: Path, epoch: int, *, stored: Set[str] = frozenset()) -> list[CutFile]:
+    """The files that Spark needs to go on with epoch + 1, ordered by path.
+
+    Of several sets of state files that would do, the one of which most is `stored` already.
+    """
     if not (checkpoint / "commits" / str(epoch)).is_file():
         raise PermanentError(
             f"epoch {epoch} is not committed in {checkpoint}",
@@ -41,7 +44,7 @@ def cut(checkpoint: Path, epoch: int) -> list[CutFile]:
         )
     paths = ["metadata", *_log_entries(checkpoint, epoch), *_visible(checkpoint, "sources")]
     for operator in numbered_folders(checkpoint / "state"):
-        paths.extend(_operator(checkpoint, f"state/{operator}", epoch))
+        paths.extend(_operator(checkpoint, f"state/{operator}", epoch, stored))
     return [CutFile(path, (checkpoint / path).stat().st_size) for path in sorted(set(paths))]
 
 
@@ -57,7 +60,7 @@ def _log_entries(checkpoint: Path, epoch: int) -> Iterator[str]:
         yield from (f"{log}/{n}" for n in present)
 
 
-def _operator(checkpoint: Path, operator: str, epoch: int) -> Iterator[str]:
+def _operator(checkpoint: Path, operator: str, epoch: int, stored: Set[str]) -> Iterator[str]:
     """The files of one stateful operator: what describes it, and the chain of each of its stores."""
     described = [
         *_visible(checkpoint, f"{operator}/_metadata"),
@@ -68,12 +71,14 @@ def _operator(checkpoint: Path, operator: str, epoch: int) -> Iterator[str]:
         yield from _visible(checkpoint, f"{operator}/{partition}/_metadata")
     for store in stores(checkpoint, operator, epoch):
         yield from _visible(checkpoint, f"{store}/_metadata")
-        yield from _store(checkpoint, store, epoch + 1)
+        yield from _store(checkpoint, store, epoch + 1, stored)
 
 
-def _store(checkpoint: Path, store: str, version: int) -> Iterator[str]:
-    names = [entry.name for entry in entries(checkpoint / store) if entry.is_file()]
-    found = chain(names, version, store=store)
+def _store(checkpoint: Path, store: str, version: int, stored: Set[str]) -> Iterator[str]:
+    files = [entry for entry in entries(checkpoint / store) if entry.is_file()]
+    sizes = {entry.name: entry.stat().st_size for entry in files}
+    ours = {path.removeprefix(f"{store}/") for path in stored if path.startswith(f"{store}/")}
+    found = chain_on(chain(sizes, version, store=store), sizes, ours, version)
     yield from (f"{store}/{name}" for name in found.names)
     if found.whole is not None and found.whole.endswith(".zip"):
         yield from _shared(checkpoint, store, found.whole)

@@ -127,6 +127,11 @@ class Manifest(NamedSnapshot):
         """The size of the checkpoint once restored."""
         return sum(file.size_bytes for file in self.files)
 
+    @property
+    def paths(self) -> set[str]:
+        """The files that it consists of."""
+        return {file.path for file in self.files}
+
     def mismatches(self, *, spark_version: str, conf: Mapping[str, str]) -> list[str]:
         """What differs from the query that is to go on from here; empty if all matches."""
         ours = {"spark version": _minor(spark_version)} | dict(conf)

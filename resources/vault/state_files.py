@@ -7,13 +7,14 @@ Spark keeps each store in a folder of its own and numbers its versions: after ba
   `logs/` that belong to it. With changelog checkpointing `V.changelog` is one batch's change and a
   `V.zip` comes now and then.
 
-Either way a version is the newest whole that is not above it, and every change after that whole.
+Either way a version is a whole that is not above it, and every change after that whole: the newest one,
+or an older one that is in the object store already, where Spark has written the same state as a whole again.
 """
 
 import json
 import re
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from ft_policies.errors import PermanentError
 _VERSIONED = re.compile(r"(\d+)\.(delta|snapshot|zip|changelog)")
 _UNIQUE = re.compile(r"\d+_[^.]+\.(delta|snapshot|zip|changelog)")
 _WHOLES = ("snapshot", "zip")
+_CHANGES_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,28 @@ def chain(names: Iterable[str], version: int, *, store: str) -> Chain:
             "spark.sql.streaming.minBatchesToRetain, or restore a snapshot",
         )
     return Chain(wholes.get(base), tuple(changes[step] for step in needed))
+
+
+def chain_on(newest: Chain, sizes: Mapping[str, int], stored: Set[str], version: int) -> Chain:
+    """The chain from a whole that is stored, while its changes weigh less than half of the newest whole.
+
+    Spark writes the whole state every few batches, however little of it has changed. A chain from an older
+    whole gives the same state, and only its last changes have to be shipped. (A RocksDB archive is light by
+    itself: its tables are shared with the one before.)
+    """
+    older = [name for name in stored & sizes.keys() if name.endswith(".snapshot")]
+    if newest.whole is None or newest.whole in older or not older:
+        return newest
+    whole = max(older, key=_version)
+    changes = tuple(f"{step}.delta" for step in range(_version(whole) + 1, version + 1))
+    if not sizes.keys() >= {*changes}:
+        return newest
+    weight = sum(sizes[name] for name in changes)
+    return Chain(whole, changes) if weight < _CHANGES_SHARE * sizes[newest.whole] else newest
+
+
+def _version(name: str) -> int:
+    return int(name.split(".", 1)[0])
 
 
 def shared_sizes(archive: Path) -> dict[str, int]:

@@ -267,9 +267,10 @@ class SnapshotVault:
     ) -> tuple[Sequence[PackedFile], Sequence[LocalPack]]:
         """Copy what is new; if Spark removed some of it meanwhile, cut again."""
         outdated: Exception | None = None
+        stored = set() if parent is None else parent.paths
         for _ in range(_CUT_ATTEMPTS):
             try:
-                files = cut(checkpoint, name.epoch)
+                files = cut(checkpoint, name.epoch, stored=stored)
                 reused = reusable(files, parent)
                 fresh = [file for file in files if file.path not in reused]
                 state = (file.path for file in fresh if file.path.startswith("state/"))

@@ -35,6 +35,41 @@ def test_deltas_follow_the_newest_snapshot(tmp_path: Path) -> None:
     assert of_store(checkpoint, 3) == {"1.delta", "2.delta", "3.delta", "4.delta"}
 
 
+def shipped_on(checkpoint: SyntheticCheckpoint, first: int, last: int) -> set[str]:
+    """The state of a store in a cut, each cut knowing what the one before has shipped."""
+    stored: set[str] = set()
+    for epoch in range(first, last + 1):
+        stored = {file.path for file in cut(checkpoint.root, epoch, stored=stored)}
+    names = (path.removeprefix("state/0/0/") for path in stored if path.startswith("state/0/0/"))
+    return {name for name in names if not name.startswith("_metadata")}
+
+
+def test_a_whole_that_is_shipped_is_gone_on_from_while_its_changes_are_light(
+    tmp_path: Path,
+) -> None:
+    checkpoint = SyntheticCheckpoint(tmp_path, snapshot_every=5, snapshot_bytes=10_000)
+    checkpoint.commit(14)
+    assert shipped_on(checkpoint, 5, 12) == {"5.snapshot", *(f"{n}.delta" for n in range(6, 14))}
+    assert of_store(checkpoint, 12) == {"10.snapshot", *(f"{n}.delta" for n in range(11, 14))}
+
+
+def test_changes_that_weigh_as_much_as_the_state_are_replaced_by_its_whole(tmp_path: Path) -> None:
+    checkpoint = SyntheticCheckpoint(tmp_path, snapshot_every=5, snapshot_bytes=64)
+    checkpoint.commit(14)
+    assert shipped_on(checkpoint, 5, 12) == {"10.snapshot", *(f"{n}.delta" for n in range(11, 14))}
+
+
+def test_a_chain_that_spark_has_begun_to_remove_is_left(tmp_path: Path) -> None:
+    checkpoint = SyntheticCheckpoint(tmp_path, snapshot_every=5, snapshot_bytes=10_000)
+    checkpoint.commit(14)
+    stored = {file.path for file in cut(checkpoint.root, 6)}
+    (tmp_path / "state/0/0/8.delta").unlink()
+    (tmp_path / "state/0/1/5.snapshot").unlink()
+    found = {file.path for file in cut(checkpoint.root, 12, stored=stored)}
+    assert {"state/0/0/10.snapshot", "state/0/1/10.snapshot"} <= found
+    assert not {"state/0/0/5.snapshot", "state/0/1/9.delta"} & found
+
+
 def test_a_rocksdb_archive_comes_with_its_tables(tmp_path: Path) -> None:
     checkpoint = SyntheticCheckpoint(tmp_path, StateKind.ROCKSDB, snapshot_every=5)
     checkpoint.commit(7)
