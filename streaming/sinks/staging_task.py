@@ -13,6 +13,7 @@ from pyspark import TaskContext
 
 from resources.s3_connection import S3Connection
 from streaming.connections import filesystem
+from streaming.worker_memory import leave_imports_out
 
 HASH = "__holdfast_hash"
 COLUMNS = "path string, size_bytes bigint, rows bigint, hash bigint"
@@ -54,6 +55,8 @@ class StagingTask:
             files = self._write(self.staging, counted)
         rows = [*files, {"path": None, "size_bytes": 0, "rows": tally.rows, "hash": tally.hash}]
         yield pa.RecordBatch.from_pylist(rows, schema=REPORT)
+        if TaskContext.get() is not None:
+            leave_imports_out()
 
     def _write(
         self, staging: Staging, batches: Iterator[pa.RecordBatch]
