@@ -27,6 +27,10 @@ DEFAULTS = {
     "spark.sql.streaming.pollingDelay": "25ms",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.shuffle.partitions": "2",
+    # Spark's usual one starts a process (`readlink`) for each file of a checkpoint that it looks at.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
 }
 # A snapshot has a digest of every file, so Hadoop's checksum files beside them only cost time.
 RAW_FILES = {
