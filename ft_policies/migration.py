@@ -19,7 +19,7 @@ class Protocol(StrEnum):
     INTERRUPTION_FREE = "interruption_free"
     """When it is level: it processes beside the primary until then."""
     REPLAY = "replay"
-    """As soon as it has the state, and it replays the rest: for a primary that is overloaded."""
+    """As soon as little is left to replay, and it replays the rest alone: for a primary that is overloaded."""
     LEGACY = "legacy"
     """The primary stops first, and the target starts from its last snapshot."""
 
@@ -27,11 +27,19 @@ class Protocol(StrEnum):
 READY: Mapping[Protocol, Switches] = MappingProxyType(
     {
         Protocol.INTERRUPTION_FREE: SECONDARY[Tier.ACTIVE_STANDBY],
-        Protocol.REPLAY: SECONDARY[Tier.PASSIVE_STANDBY_HOT],
+        Protocol.REPLAY: SECONDARY[Tier.ACTIVE_STANDBY],
         Protocol.LEGACY: OFF,
     }
 )
 """What the target has on when the lease is handed over."""
+
+MOST_BEHIND: Mapping[Protocol, int] = MappingProxyType(
+    {Protocol.INTERRUPTION_FREE: 2, Protocol.REPLAY: 4}
+)
+"""How many committed epochs the target may have yet to compute when it counts as level; what a replica says
+of itself is a moment old."""
+REPLAY_SHARE = 0.5
+"""Of the time that a migration has: a target that `replay` has not brought near by then gets the lease as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +50,7 @@ class Migration:
     protocol: Protocol
     before: int = 0
     level: bool = False
-    """Whether the target has computed about all that was committed, and the same."""
+    """Whether the target has computed as much of what was committed as its protocol asks, and the same."""
     overdue: bool = False
     differs: str | None = None
     """What the target has computed otherwise than the primary, where it should not."""
@@ -61,7 +69,7 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class AwaitTarget:
-    """Wait until the target is level with the primary."""
+    """Wait until the target is as near to the primary as its protocol asks."""
 
     secondary: str
 

@@ -264,8 +264,7 @@ def _towards_target(seen: Observed, migration: Migration) -> Step:
     step = _secondary_step(seen)
     if step is not None:
         return step
-    behind = migration.protocol is Protocol.INTERRUPTION_FREE and not migration.level
-    if behind or secondary.paused:
+    if not migration.level or secondary.paused:
         return AwaitTarget(secondary.id)
     return HandOver(_named(seen), seen.token, secondary.id)
 

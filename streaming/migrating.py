@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-from ft_policies.migration import Migration
+from ft_policies.migration import MOST_BEHIND, REPLAY_SHARE, Migration, Protocol
 from ft_policies.recovery import FAILURES_BEFORE_GIVING_UP
 from resources.control.records import LedgerEntry, ReplicaRow, ReplicaState, Rollout, Slot
 from resources.control.store import ControlStore
 from streaming.sinks.ledgering import DIGEST_DIFFERS
 
-MAY_BE_BEHIND = 2  # epochs: what a replica says of itself is a heartbeat old
 LATELY = 100  # epochs: what a replica has kept back is compared a moment after it was committed
 _LOST = frozenset({ReplicaState.FAILED, ReplicaState.DEAD, ReplicaState.FENCED})
 
@@ -29,21 +28,34 @@ def migrating(
         rollout=rollout.rollout,
         protocol=rollout.protocol,
         before=before,
-        level=target is not None and _is_level(store, target, committed),
+        level=target is not None and _is_level(store, rollout, target, committed, at),
         overdue=at > rollout.deadline_at,
         differs=None if rollout.may_differ else _difference(store, rollout, target),
         failed=_failure(targets),
     )
 
 
-def _is_level(store: ControlStore, target: ReplicaRow, committed: LedgerEntry | None) -> bool:
-    """Whether it has come as far as the primary, and has computed something to be held against it."""
-    if committed is None:
+def _is_level(
+    store: ControlStore,
+    rollout: Rollout,
+    target: ReplicaRow,
+    committed: LedgerEntry | None,
+    at: float,
+) -> bool:
+    """Whether it has come as far as its protocol asks, and has computed something to be held against."""
+    if committed is None or rollout.protocol is Protocol.LEGACY:
         return True
     done = -1 if target.epoch is None else target.epoch
-    near = committed.epoch - done <= MAY_BE_BEHIND
+    near = committed.epoch - done <= MOST_BEHIND[rollout.protocol]
+    if rollout.protocol is Protocol.REPLAY:
+        near = near or at > _at_share(rollout, REPLAY_SHARE)
     lately = committed.epoch - LATELY
     return near and store.ledger.has_copy(target.stream, target.id, first=lately)
+
+
+def _at_share(rollout: Rollout, share: float) -> float:
+    """When that much of its time is over."""
+    return rollout.begun_at + share * (rollout.deadline_at - rollout.begun_at)
 
 
 def _difference(store: ControlStore, rollout: Rollout, target: ReplicaRow | None) -> str | None:

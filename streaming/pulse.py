@@ -51,6 +51,7 @@ class Pulse(threading.Thread):
         self._lease_seconds = lease_seconds
         self._on_lost = on_lost
         self._ended = threading.Event()
+        self._due = threading.Event()
         self._lock = threading.Lock()
         self._vitals = Vitals()
         self.row = row
@@ -59,9 +60,12 @@ class Pulse(threading.Thread):
         self.lost = threading.Event()
 
     def say(self, **changes: object) -> None:
-        """Change what the next beat tells."""
+        """Change what the next beat tells; another epoch is told at once: somebody may wait for it."""
         with self._lock:
-            self._vitals = replace(self._vitals, **changes)  # type: ignore[arg-type]
+            before = self._vitals
+            self._vitals = replace(before, **changes)  # type: ignore[arg-type]
+            if self._vitals.epoch != before.epoch:
+                self._due.set()
 
     def token(self) -> int:
         """The token of the lease that it has, or had: what it still writes is its own."""
@@ -88,7 +92,11 @@ class Pulse(threading.Thread):
 
     def run(self) -> None:
         """Beat."""
-        while not self._ended.wait(self._beat_seconds):
+        while True:
+            self._due.wait(self._beat_seconds)
+            self._due.clear()
+            if self._ended.is_set():
+                return
             try:
                 self.beat()
             except TransientError as error:
@@ -122,6 +130,7 @@ class Pulse(threading.Thread):
     def stop(self) -> None:
         """Stop beating; the last beat is over when this returns."""
         self._ended.set()
+        self._due.set()
         if self.is_alive() and threading.current_thread() is not self:
             self.join()
 

@@ -4,20 +4,28 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from ft_policies.migration import AwaitTarget, FinishMigration, HandOver, RollBack, StopPrimary
+from ft_policies.migration import (
+    AwaitTarget,
+    FinishMigration,
+    HandOver,
+    Protocol,
+    RollBack,
+    StopPrimary,
+)
 from ft_policies.recovery import next_step
 from ft_policies.tiers import OFF
 from orchestration.playbooks.leaving import await_leave
 from orchestration.playbooks.watching import NOT_DUE, SLACK_SECONDS, Watch
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import LedgerEntry, ReplicaRow, ReplicaState, Rollout, Slot
+from resources.control.records import LedgerEntry, ReplicaState, Rollout, Slot
 from streaming.sinks.ledgering import DIGEST_DIFFERS
 
 BOUNDARY_LOOK_SECONDS = 0.02
+BOUNDARY_EPOCHS = 10
 
 
 def await_target(watch: Watch, step: AwaitTarget) -> Mapping[str, Any]:
-    """Wait until something else is to be done: it is level, or its time is over."""
+    """Wait until something else is to be done: it is near enough, or its time is over."""
     watch.until(
         lambda seen: next_step(seen.observed()) != step,
         patience_seconds=watch.migration_seconds_left,
@@ -70,39 +78,38 @@ def roll_back(watch: Watch, step: RollBack) -> Mapping[str, Any]:
 
 
 def _await_boundary(watch: Watch, target: str) -> int | None:
-    """The epoch that has just been committed, at a moment at which the target has little to catch up with.
+    """The epoch that has just been committed, and that the target has computed, too, unless it is to replay.
 
-    One that processes has computed that epoch, too, and will not be late with the next; one that does not
-    has just synced. A stream that is silent does not keep us for long, nor one whose epochs are shorter than
-    what its replicas say of themselves is old.
+    So it will not be late with the next. What the primary has done of that is lost: the sooner after a commit,
+    the better. A stream that is silent does not keep us for long, nor one whose epochs are shorter than what
+    its replicas say of themselves is old.
     """
     store, deadline = watch.world.store, SYSTEM_CLOCK.monotonic() + _most_seconds(watch)
+    rollout = store.rollouts.open(watch.stream)
+    replays = rollout is not None and rollout.protocol is Protocol.REPLAY
     before = last = store.ledger.last(watch.stream)
-    since = row = store.replicas.get(target)
-    while last == before or not _is_ready(row, since, last):
+    while last == before or not (replays or _has_just_computed(watch, target, last)):
         if SYSTEM_CLOCK.monotonic() > deadline:
             break
         watch.beat()
         SYSTEM_CLOCK.sleep(BOUNDARY_LOOK_SECONDS)
-        last, row = store.ledger.last(watch.stream), store.replicas.get(target)
+        last = store.ledger.last(watch.stream)
     return None if last is None else last.epoch
 
 
 def _most_seconds(watch: Watch) -> float:
-    """Until two epochs have been committed, and a snapshot was shipped and synced."""
-    declared = watch.world.project.stream(watch.stream)
-    epochs = declared.epoch.silence + 2 * (declared.epoch.seconds or 0.0)
-    return epochs + (declared.checkpoint.every or 0.0) + declared.secondary.sync + SLACK_SECONDS
+    """Until some epochs have been committed."""
+    epoch = watch.world.project.stream(watch.stream).epoch
+    return epoch.silence + BOUNDARY_EPOCHS * (epoch.seconds or 0.0) + SLACK_SECONDS
 
 
-def _is_ready(
-    target: ReplicaRow | None, since: ReplicaRow | None, last: LedgerEntry | None
-) -> bool:
-    if target is None or target.epoch is None or since is None or last is None:
+def _has_just_computed(watch: Watch, target: str, last: LedgerEntry | None) -> bool:
+    store = watch.world.store
+    row = store.replicas.get(target)
+    if row is None or row.epoch is None or last is None:
         return True
-    if target.observed.process:
-        return target.epoch >= last.epoch
-    return target.epoch != since.epoch
+    pace = watch.world.project.stream(watch.stream).epoch.seconds or float("inf")
+    return row.epoch >= last.epoch and store.now() - last.committed_at <= pace / 2
 
 
 def _longest_gap(watch: Watch, rollout: Rollout) -> float:

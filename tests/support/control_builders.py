@@ -61,6 +61,7 @@ def register(
     stream: str = "words",
     slot: Slot = Slot.PRIMARY,
     desired: Switches = PRIMARY,
+    rollout: int = 0,
 ) -> ReplicaRow | None:
     return store.replicas.register(
         id=replica,
@@ -69,6 +70,7 @@ def register(
         desired=desired,
         host="here",
         folder=f"replicas/{replica}",
+        rollout=rollout,
     )
 
 

@@ -19,7 +19,7 @@ TO_TARGET = {
         "HandOver", "AwaitTakeover", "AwaitLevel", "FinishMigration",
     ],
     Protocol.REPLAY: [
-        "LaunchSecondary", "TurnSwitch", "TurnSwitch", "TurnSwitch",
+        "LaunchSecondary", "TurnSwitch", "TurnSwitch", "TurnSwitch", "AwaitTarget",
         "HandOver", "AwaitTakeover", "AwaitLevel", "FinishMigration",
     ],
     Protocol.LEGACY: ["StopPrimary", "Launch", "AwaitLevel", "FinishMigration"],

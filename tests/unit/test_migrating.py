@@ -1,0 +1,91 @@
+"""When the target of a migration counts as level: as near as its protocol asks, and held against the primary."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ft_policies.migration import MOST_BEHIND, Protocol
+from ft_policies.tiers import SECONDARY, Tier
+from resources.control.records import ReplicaState, Rollout, Slot
+from resources.control.store import ControlStore
+from streaming.migrating import migrating
+from tests.support.control_builders import an_entry, register
+
+COMMITTED = 20
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ControlStore]:
+    with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
+        for epoch in range(COMMITTED + 1):
+            store.ledger.commit(an_entry(epoch, replica="p1"))
+        yield store
+
+
+def a_rollout(protocol: Protocol) -> Rollout:
+    """One that was begun at 100 and has until 300."""
+    return Rollout(
+        stream="words", rollout=1, target={}, target_tier=Tier.DEPLOYED, protocol=protocol,
+        begun_at=100.0, deadline_at=300.0, may_differ=False, why="", run="r",
+        ended_at=None, done=None, outcome="",
+    )  # fmt: skip
+
+
+def is_level(
+    store: ControlStore, protocol: Protocol, *, behind: int, compared: bool = True, at: float = 110
+) -> bool:
+    epoch = COMMITTED - behind
+    register(store, "t1", slot=Slot.SECONDARY, rollout=1)
+    store.replicas.heartbeat(
+        "t1",
+        state=ReplicaState.RUNNING,
+        observed=SECONDARY[Tier.ACTIVE_STANDBY],
+        observed_generation=0,
+        snapshot_served=0,
+        epoch=epoch,
+    )
+    if compared:
+        store.ledger.commit(an_entry(epoch, replica="t1"))
+    found = migrating(
+        store,
+        a_rollout(protocol),
+        before=0,
+        at=at,
+        committed=store.ledger.last("words"),
+        replicas=store.replicas.of("words"),
+    )
+    return found.level
+
+
+PROCESSING = (Protocol.INTERRUPTION_FREE, Protocol.REPLAY)
+
+
+@pytest.mark.parametrize("protocol", PROCESSING)
+def test_a_target_is_level_within_what_its_protocol_allows(
+    store: ControlStore, protocol: Protocol
+) -> None:
+    assert is_level(store, protocol, behind=MOST_BEHIND[protocol])
+
+
+@pytest.mark.parametrize("protocol", PROCESSING)
+def test_a_target_that_is_further_behind_is_waited_for(
+    store: ControlStore, protocol: Protocol
+) -> None:
+    assert not is_level(store, protocol, behind=MOST_BEHIND[protocol] + 1)
+
+
+@pytest.mark.parametrize("protocol", PROCESSING)
+def test_a_target_that_was_held_against_nothing_is_not_level(
+    store: ControlStore, protocol: Protocol
+) -> None:
+    assert not is_level(store, protocol, behind=0, compared=False)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "level"), [(Protocol.INTERRUPTION_FREE, False), (Protocol.REPLAY, True)]
+)
+def test_only_a_replay_does_not_wait_for_a_target_that_never_comes_near(
+    store: ControlStore, protocol: Protocol, *, level: bool
+) -> None:
+    assert is_level(store, protocol, behind=15, at=201.0) is level
