@@ -115,7 +115,8 @@ class PlainSpark:
             "memory": trial.MEMORY,
         }
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-        conf = [word for pair in trial.SPARK_CONF.items() for word in ("--conf", "=".join(pair))]
+        settings = self.state.spark_conf().items()
+        conf = [word for pair in settings for word in ("--conf", "=".join(pair))]
         return [sys.executable, str(SCRIPT), str(self.folder), *words, *conf]
 
     def _driver(self) -> int:

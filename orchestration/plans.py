@@ -82,7 +82,7 @@ def _does_to_migrate(
 ) -> str:
     match step:
         case AwaitTarget():
-            return "waits until the target has computed what the primary has committed"
+            return "waits until the target has computed as much of what was committed as the protocol asks"
         case HandOver():
             return f"takes the lease from {step.primary} at the end of an epoch, for the target"
         case StopPrimary():

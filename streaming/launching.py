@@ -136,7 +136,7 @@ def _start(
         _sweep(store, row.stream)
         folder.mkdir(parents=True)
         # The row is there: a restore that begins after it waits for this replica to end.
-        history, nice = store.histories.current(row.stream), _nice(store, stream, row)
+        history, nice = store.histories.current(row.stream), _nice(store, stream)
         spec_of(project, stream, row.slot, row.id, folder, history=history, nice=nice).save()
         started = _started(project, stream, folder)
     except OSError as error:
@@ -218,11 +218,14 @@ def spec_of(
     )
 
 
-def _nice(store: ControlStore, stream: StreamDeclaration, row: ReplicaRow) -> int:
-    """A secondary on spare capacity gives way, and so does the target of a rollout until it is primary."""
-    spare, known = stream.secondary.spare_capacity, store.streams.get(stream.name)
-    is_target = known is not None and row.rollout != known.rollout
-    return max(0 if spare is None else spare.nice, GIVING_WAY if is_target else 0)
+def _nice(store: ControlStore, stream: StreamDeclaration) -> int:
+    """A secondary on spare capacity gives way, and so does a target beside a primary that is not to be slowed down.
+
+    One that replays does not: its primary may be overloaded, and nothing would be left for it.
+    """
+    spare, rollout = stream.secondary.spare_capacity, store.rollouts.open(stream.name)
+    gives_way = rollout is not None and rollout.protocol is Protocol.INTERRUPTION_FREE
+    return max(0 if spare is None else spare.nice, GIVING_WAY if gives_way else 0)
 
 
 def _replicas_folder(project: Project, stream: StreamDeclaration) -> Path:

@@ -15,6 +15,7 @@ from orchestration.playbooks.migrate import Wish
 from streaming.recovery_incidents import RECOVERY
 from tests.support.evidence import demand_exact_output
 from tests.support.live_stream import DECLARATION, NAME, REPO, TIERED, LiveStream, a_live_stream
+from tests.support.spark_cluster import a_spark_cluster
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -35,6 +36,35 @@ def test_a_stream_is_migrated_while_it_runs_and_whoever_dies_nothing_is_lost(
         _a_killed_target_is_started_again(stream)
         _a_dead_run_is_finished_by_the_next(stream)
         _a_target_that_fails_is_let_go(stream)
+        demand_exact_output(stream)
+
+
+@pytest.mark.slow
+def test_a_stream_moves_to_a_spark_cluster_and_back(tmp_path: Path) -> None:
+    """With an application of its own, which the executors have to find, too."""
+    (tmp_path / "cluster").mkdir()
+    with (
+        a_spark_cluster(tmp_path / "cluster") as master,
+        a_live_stream(tmp_path / "project", **TIERED) as stream,
+    ):
+        own = release(
+            stream,
+            "releases/1",
+            "from pyspark.sql import functions as sf",
+            "from apps.word_count import stream",
+            "def same(key):",
+            "    return key",
+            "def build(df, params):",
+            "    keys = sf.udf(same, df.schema['key'].dataType)('key')",
+            "    return stream.build(df.withColumn('key', keys), params)",
+        )
+        stream.declare(**own)
+        stream.start()
+        for there in (master, "local[1]"):
+            stream.declare(resources=resources("1g", master=there))
+            told = by_hand(stream)
+            assert told.returncode == 0, told
+            stream.await_epoch(stream.epoch() + 5)
         demand_exact_output(stream)
 
 

@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from configs.sources import FilesSource as FilesDeclaration
 from resources.object_store import S3ObjectStore
 from resources.vault.linking import Base
 from resources.vault.manifest import Manifest
-from resources.vault.records import Restored
+from resources.vault.records import Restored, Shipped
 from resources.vault.vault import SnapshotVault
 from streaming.sources.opening import arrow_columns
 
@@ -44,13 +45,14 @@ class Words:
     home: Path
     batches: dict[Path, dict[int, list[tuple[object, ...]]]] = field(default_factory=dict)
     epochs: int = 0
+    keys: int = 12
 
     def add(self, epochs: int = 1) -> None:
         folder = self.home / "in"
         folder.mkdir(exist_ok=True)
         for _ in range(epochs):
             hidden = folder / f".{self.epochs:04d}"
-            hidden.write_text("\n".join(f'{{"k": {k}}}' for k in range(self.epochs % 3, 12)))
+            hidden.write_text("\n".join(f'{{"k": {k}}}' for k in range(self.epochs % 3, self.keys)))
             os.utime(
                 hidden, (1_000_000_000 + self.epochs,) * 2
             )  # Spark takes the oldest file first
@@ -105,6 +107,20 @@ class TwoRestored:
     alone: Restored
 
 
+def ship(words: Words, vault: SnapshotVault, parent: Manifest | None) -> Shipped:
+    """What the query in the folder `first` has come to."""
+    return vault.ship(
+        words.home / "first",
+        words.epochs - 1,
+        token=1,
+        replica="r1",
+        parent=parent,
+        conf={},
+        created_at=0.0,
+        scratch=words.home / "scratch",
+    )
+
+
 def two_restored(words: Words, vault: SnapshotVault) -> TwoRestored:
     home, first = words.home, words.home / "first"
     manifests: list[Manifest] = []
@@ -112,18 +128,7 @@ def two_restored(words: Words, vault: SnapshotVault) -> TwoRestored:
     for _ in range(6):
         words.add()
         query.processAllAvailable()
-        parent = manifests[-1] if manifests else None
-        epoch = words.epochs - 1
-        shipped = vault.ship(
-            first,
-            epoch,
-            token=1,
-            replica="r1",
-            parent=parent,
-            conf={},
-            created_at=0.0,
-            scratch=home / "scratch",
-        )
+        shipped = ship(words, vault, manifests[-1] if manifests else None)
         manifests.append(shipped.manifest)
     words.add(3)
     query.processAllAvailable()
@@ -160,7 +165,7 @@ def test_a_query_goes_on_in_either_folder_and_leaves_the_other_as_it_was(
 ) -> None:
     configured(kind)
     two = two_restored(words, SnapshotVault(s3_store, f"{words.home.name}-{kind}"))
-    # How little that is depends on when Spark last wrote its state anew.
+    # Not by much: of a small state the files are near each other, and what lies between is read along.
     assert two.beside.fetched_bytes <= two.alone.fetched_bytes
     assert any(
         (two.old.folder / file.path).is_file()
@@ -176,6 +181,59 @@ def test_a_query_goes_on_in_either_folder_and_leaves_the_other_as_it_was(
         assert altered(one) == altered(other) == []
         if base is one:
             assert present(other) == whole
+
+
+def wholes(paths: Iterable[str]) -> dict[str, int]:
+    """The newest whole of each store among these files."""
+    found: dict[str, int] = {}
+    for path in paths:
+        if path.endswith(".snapshot"):
+            store, version = path.rsplit("/", 1)
+            found[store] = max(found.get(store, 0), int(version.removesuffix(".snapshot")))
+    return found
+
+
+def test_a_large_state_that_changes_little_is_shipped_once_and_goes_on(
+    words: Words, s3_store: S3ObjectStore, configured: Callable[[str], None], spark: SparkSession
+) -> None:
+    """Though Spark writes all of it again and again."""
+    configured("hdfs")
+    spark.conf.set("spark.sql.streaming.minBatchesToRetain", "100")
+    vault, first = SnapshotVault(s3_store, words.home.name), words.home / "first"
+    words.keys = 5000
+    words.add()
+    words.keys = 12
+    query = words.start(first)
+    deadline = time.monotonic() + 120
+
+    def run_until_spark_has_written_all_after(epoch: int) -> dict[str, int]:
+        """The newest wholes of all stores."""
+        while True:
+            assert time.monotonic() < deadline, "Spark writes its state anew each second"
+            words.add()
+            query.processAllAvailable()
+            files = (str(file.relative_to(first)) for file in first.rglob("*.snapshot"))
+            newest = {store: n for store, n in wholes(files).items() if n > epoch}
+            if len(newest) == len(list((first / "state" / "0").glob("[0-9]*"))):
+                return newest
+
+    run_until_spark_has_written_all_after(0)
+    before = ship(words, vault, None).manifest
+    newest = run_until_spark_has_written_all_after(words.epochs)
+    shipped = ship(words, vault, before)
+    query.stop()
+    assert wholes(shipped.manifest.paths) == wholes(before.paths) != newest
+    assert shipped.new_bytes < before.state_bytes / 4
+    truth, restored = words.batches[first], words.home / "restored"
+    old = Base(words.home / "old", before)
+    whole = vault.restore(before, old.folder)
+    beside = vault.restore(shipped.manifest, restored, base=old)
+    assert beside.fetched_bytes < whole.fetched_bytes / 4
+    words.add(2)
+    gave = words.go_on(restored)
+    assert gave == {n: rows for n, rows in words.go_on(first).items() if n > shipped.manifest.epoch}
+    assert len(gave) == 2
+    assert max(truth) == words.epochs - 1
 
 
 def test_a_declared_list_of_columns_has_the_arrow_schema_that_spark_gives_it(

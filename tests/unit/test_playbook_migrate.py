@@ -138,21 +138,24 @@ def test_a_target_that_is_not_level_in_time_is_let_go_and_the_primary_goes_on(
             assert world.store.replicas.live(CLICKS, Slot.SECONDARY) is None
 
 
-def test_a_target_gives_way_to_the_primary_until_it_has_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("protocol", "nice"), [(Protocol.INTERRUPTION_FREE, GIVING_WAY), (Protocol.REPLAY, 0)]
+)
+def test_a_target_gives_way_to_a_primary_that_is_not_to_be_slowed_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: Protocol, nice: int
 ) -> None:
     with (
         a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
         written_anew(worlds, **LARGER) as world,
     ):
-        list(migrate(world, CLICKS, "r", Wish(), beat=drivers.act))
+        list(migrate(world, CLICKS, "r", Wish(protocol=protocol), beat=drivers.act))
         old, new = (
             ReplicaSpec.load(Path(row.folder))
             for row in sorted(
                 world.store.replicas.of(CLICKS, live=False), key=lambda row: row.rollout
             )
         )
-        assert (old.nice, new.nice) == (0, GIVING_WAY)
+        assert (old.nice, new.nice) == (0, nice)
 
 
 @pytest.mark.parametrize(

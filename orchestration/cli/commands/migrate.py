@@ -34,7 +34,7 @@ def migrate(
         Protocol,
         typer.Option(
             help="interruption_free: the target processes beside the primary until it is level. replay: it takes "
-            "over as soon as it has the state, for an overloaded primary. legacy: stop, then start."
+            "over when little is left to replay, for an overloaded primary. legacy: stop, then start."
         ),
     ] = Protocol.INTERRUPTION_FREE,
     within: Annotated[
