@@ -115,8 +115,9 @@ def _has_just_computed(watch: Watch, target: str, last: LedgerEntry | None) -> b
 def _longest_gap(watch: Watch, rollout: Rollout) -> float:
     """The longest time without a commit until now: a target that is level may not have had input yet."""
     store = watch.world.store
+    now = store.now()  # first: what is committed after this look is no gap
     entries = store.ledger.since(watch.stream, at=rollout.begun_at)
-    times = [*(one.committed_at for one in entries), store.now()]
+    times = [*(one.committed_at for one in entries), now]
     return max((after - before for before, after in pairwise(times)), default=0.0)
 
 

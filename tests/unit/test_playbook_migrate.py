@@ -1,90 +1,27 @@
-"""Migrations of a stream whose drivers are simulated: real control store, real declarations."""
+"""Migrations of a stream whose drivers are simulated: how a target gets the lease, or is let go."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from configs.stream import StreamDeclaration
 from ft_policies.errors import PermanentError
 from ft_policies.migration import Protocol
-from orchestration.playbooks import migration_steps
-from orchestration.playbooks.migrate import Wish, migrate, migration_plan
+from orchestration.playbooks.migrate import Wish, migrate
 from orchestration.playbooks.watching import NOT_DUE
 from resources.control.records import (
-    DesiredState,
     Phase,
-    ReplicaRow,
     ReplicaState,
     Slot,
-    SnapshotRow,
 )
-from streaming.observing import observe
 from streaming.priority import GIVING_WAY
-from streaming.recomputing import Recomputed
-from streaming.session import BINDING, PROVIDER
 from streaming.spec import ReplicaSpec
-from streaming.world import World
-from tests.fakes.declared import written
-from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
 from tests.fakes.worlds import (
     CLICKS,
-    PATIENT,
-    SimulatedWorlds,
-    a_wanted_stream,
     committed,
-    simulated_worlds,
 )
-from tests.support.control_builders import a_snapshot, an_entry
+from tests.support.control_builders import an_entry
+from tests.support.migrations import LARGER, a_live_world, memory_of, primary_of, written_anew
 from tests.support.playbooks import recovered
-
-DECLARED = {
-    "supervision": PATIENT,
-    "epoch": {"seconds": "10ms", "silence": "10ms"},
-    "checkpoint": {"epochs": 1},
-    "secondary": {"sync": "10ms"},
-}
-
-
-@pytest.fixture(autouse=True)
-def _no_epoch_to_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migration_steps, "SLACK_SECONDS", 0.1)
-
-
-@contextmanager
-def a_live_world(
-    root: Path, patch: pytest.MonkeyPatch, **changes: object
-) -> Iterator[tuple[SimulatedWorlds, World, SimulatedDrivers]]:
-    worlds = simulated_worlds(root, **{**DECLARED, **changes})
-    with worlds.open() as world, simulated_drivers(world, patch) as drivers:
-        a_wanted_stream(world)
-        recovered(drivers)
-        yield worlds, world, drivers
-
-
-@contextmanager
-def written_anew(worlds: SimulatedWorlds, **changes: object) -> Iterator[World]:
-    """The world after people have changed the stream's file."""
-    file = worlds.root / "configs" / "streams" / f"{CLICKS}.yaml"
-    file.write_text(written(name=CLICKS, **{**DECLARED, **changes}), encoding="utf-8")
-    with worlds.open() as world:
-        yield world
-
-
-def primary_of(world: World) -> ReplicaRow:
-    row = observe(world, CLICKS).primary
-    assert row is not None
-    return row
-
-
-def memory_of(world: World) -> str:
-    row = world.store.streams.get(CLICKS)
-    assert row is not None
-    return str(row.declaration["resources"]["driver_memory"])
-
-
-LARGER = {"resources": {"driver_memory": "2g"}}
 
 
 @pytest.mark.parametrize("protocol", Protocol)
@@ -189,38 +126,6 @@ def test_only_a_target_that_replays_gets_the_lease_before_it_has_computed_the_la
         assert (looks > 4) is waits
 
 
-@pytest.mark.parametrize("may_differ", [True, False])
-def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    may_differ: bool,
-) -> None:
-    with (
-        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
-        written_anew(worlds, params={"threshold": 2}) as world,
-    ):
-        committed(world, 3)
-        world.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS))
-        tried: list[tuple[object, int]] = []
-
-        def recomputed(
-            _: World, target: StreamDeclaration, __: str, row: SnapshotRow
-        ) -> Recomputed:
-            tried.append((target.params["threshold"], row.epoch))
-            return Recomputed(rows=3, digest="another")
-
-        monkeypatch.setattr("orchestration.playbooks.migrate._recomputed", recomputed)
-        steps = migrate(world, CLICKS, "r", Wish(may_differ=may_differ), beat=drivers.act)
-        if may_differ:
-            assert next(steps).name == "LaunchSecondary"
-        else:
-            with pytest.raises(PermanentError, match="epoch 2 has 3 rows"):
-                next(steps)
-            assert world.store.rollouts.history(CLICKS) == []
-        assert tried == [(2, 1)]
-
-
 def test_time_is_also_over_while_a_switch_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,117 +173,3 @@ def test_a_hand_over_is_put_off_while_the_target_is_late(
         handed_over = next(one for one in steps if one.name == "HandOver")
         assert handed_over.found == {"found": NOT_DUE}
         assert primary_of(world).id == old.id
-
-
-def test_another_migration_is_refused_while_one_is_under_way_and_the_same_is_gone_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers):
-        with written_anew(worlds, **LARGER) as world:
-            next(migrate(world, CLICKS, "first", Wish(), beat=drivers.act))
-            other = Wish(protocol=Protocol.LEGACY)
-            for refused in (migrate(world, CLICKS, "r", other), None):
-                with pytest.raises(PermanentError, match="another migration of clicks"):
-                    list(refused or migration_plan(world, CLICKS, other))
-        with (
-            written_anew(worlds, resources={"driver_memory": "3g"}) as world,
-            pytest.raises(PermanentError, match="another migration of clicks"),
-        ):
-            list(migrate(world, CLICKS, "r", Wish()))
-        with written_anew(worlds, **LARGER) as world:
-            done = [one.name for one in migrate(world, CLICKS, "r", Wish(), beat=drivers.act)]
-            assert done[-1] == "FinishMigration"
-
-
-def test_a_stream_that_was_stopped_meanwhile_is_not_said_to_be_migrated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with (
-        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
-        written_anew(worlds, **LARGER) as world,
-    ):
-        steps = migrate(world, CLICKS, "r", Wish(), beat=drivers.act)
-        next(steps)
-        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
-        with pytest.raises(PermanentError, match="was not migrated: it was stopped meanwhile"):
-            list(steps)
-        with pytest.raises(PermanentError, match="does not run"):
-            list(migrate(world, CLICKS, "r", Wish()))
-
-
-def test_a_folder_in_which_no_replica_can_be_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with a_live_world(tmp_path, monkeypatch) as (worlds, _, __):
-        (tmp_path / "file").touch()
-        with (
-            written_anew(worlds, resources={"folder": str(tmp_path / "file" / "x")}) as world,
-            pytest.raises(PermanentError, match="can have no replicas in"),
-        ):
-            list(migrate(world, CLICKS, "r", Wish(protocol=Protocol.LEGACY)))
-        assert world.store.rollouts.history(CLICKS) == []
-
-
-def test_what_spark_does_by_itself_may_be_written_down(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    conf = {"spark_conf": {PROVIDER: BINDING[PROVIDER]}}
-    with (
-        a_live_world(tmp_path, monkeypatch) as (worlds, _, __),
-        written_anew(worlds, resources=conf) as world,
-    ):
-        assert migration_plan(world, CLICKS, Wish())
-
-
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"sink": {"kind": "delta", "path": "elsewhere"}}, "sink"),
-        ({"output_mode": "update"}, "output_mode"),
-        (
-            {"resources": {"spark_conf": {"spark.sql.shuffle.partitions": "7"}}},
-            "spark.sql.shuffle.partitions",
-        ),
-    ],
-)
-def test_what_a_checkpoint_does_not_survive_is_refused_before_anything_is_touched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, object], field: str
-) -> None:
-    with a_live_world(tmp_path, monkeypatch) as (worlds, before, _):
-        old, journal = primary_of(before), before.store.journal.of(CLICKS)
-        with written_anew(worlds, **change) as world:
-            for refused in (migrate(world, CLICKS, "r", Wish()), None):
-                with pytest.raises(PermanentError, match=f"cannot be migrated: {field}"):
-                    list(refused or migration_plan(world, CLICKS, Wish()))
-            assert world.store.rollouts.history(CLICKS) == []
-            assert world.store.journal.of(CLICKS) == journal
-            assert primary_of(world) == old
-
-
-def test_a_stream_that_does_not_run_is_started_and_not_migrated(tmp_path: Path) -> None:
-    with (
-        simulated_worlds(tmp_path).open() as world,
-        pytest.raises(PermanentError, match="does not run"),
-    ):
-        list(migrate(world, CLICKS, "r", Wish()))
-
-
-def test_one_rollout_is_under_way_at_a_time(tmp_path: Path) -> None:
-    with simulated_worlds(tmp_path).open() as world:
-        a_wanted_stream(world)
-        about = {
-            "stream": CLICKS, "target": {}, "tier": "deployed", "protocol": "legacy",
-            "within_seconds": 60.0, "may_differ": False, "why": "", "run": "",
-        }  # fmt: skip
-        rollouts = world.store.rollouts
-        first = rollouts.begin(**about)  # type: ignore[arg-type]
-        assert first is not None
-        assert rollouts.begin(**about) is None  # type: ignore[arg-type]
-        rollouts.abandon(CLICKS, first.rollout, "never mind")
-        rollouts.finish(CLICKS, first.rollout, "too late")
-        assert [(one.done, one.outcome) for one in rollouts.history(CLICKS)] == [
-            (False, "never mind")
-        ]
-        second = rollouts.begin(**about)  # type: ignore[arg-type]
-        assert second is not None
-        assert (first.rollout, second.rollout) == (1, 2)

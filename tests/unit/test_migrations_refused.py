@@ -1,0 +1,171 @@
+"""Migrations that are refused, and what is left as it was then."""
+
+from pathlib import Path
+
+import pytest
+
+from configs.stream import StreamDeclaration
+from ft_policies.errors import PermanentError
+from ft_policies.migration import Protocol
+from orchestration.playbooks.migrate import Wish, migrate, migration_plan
+from resources.control.records import (
+    DesiredState,
+    SnapshotRow,
+)
+from streaming.recomputing import Recomputed
+from streaming.session import BINDING, PROVIDER
+from streaming.world import World
+from tests.fakes.worlds import (
+    CLICKS,
+    a_wanted_stream,
+    committed,
+    simulated_worlds,
+)
+from tests.support.control_builders import a_snapshot
+from tests.support.migrations import LARGER, a_live_world, primary_of, written_anew
+
+
+@pytest.mark.parametrize("may_differ", [True, False])
+def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    may_differ: bool,
+) -> None:
+    with (
+        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
+        written_anew(worlds, params={"threshold": 2}) as world,
+    ):
+        committed(world, 3)
+        world.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS))
+        tried: list[tuple[object, int]] = []
+
+        def recomputed(
+            _: World, target: StreamDeclaration, __: str, row: SnapshotRow
+        ) -> Recomputed:
+            tried.append((target.params["threshold"], row.epoch))
+            return Recomputed(rows=3, digest="another")
+
+        monkeypatch.setattr("orchestration.playbooks.migrate._recomputed", recomputed)
+        steps = migrate(world, CLICKS, "r", Wish(may_differ=may_differ), beat=drivers.act)
+        if may_differ:
+            assert next(steps).name == "LaunchSecondary"
+        else:
+            with pytest.raises(PermanentError, match="epoch 2 has 3 rows"):
+                next(steps)
+            assert world.store.rollouts.history(CLICKS) == []
+        assert tried == [(2, 1)]
+
+
+def test_another_migration_is_refused_while_one_is_under_way_and_the_same_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers):
+        with written_anew(worlds, **LARGER) as world:
+            next(migrate(world, CLICKS, "first", Wish(), beat=drivers.act))
+            other = Wish(protocol=Protocol.LEGACY)
+            for refused in (migrate(world, CLICKS, "r", other), None):
+                with pytest.raises(PermanentError, match="another migration of clicks"):
+                    list(refused or migration_plan(world, CLICKS, other))
+        with (
+            written_anew(worlds, resources={"driver_memory": "3g"}) as world,
+            pytest.raises(PermanentError, match="another migration of clicks"),
+        ):
+            list(migrate(world, CLICKS, "r", Wish()))
+        with written_anew(worlds, **LARGER) as world:
+            done = [one.name for one in migrate(world, CLICKS, "r", Wish(), beat=drivers.act)]
+            assert done[-1] == "FinishMigration"
+
+
+def test_a_stream_that_was_stopped_meanwhile_is_not_said_to_be_migrated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
+        written_anew(worlds, **LARGER) as world,
+    ):
+        steps = migrate(world, CLICKS, "r", Wish(), beat=drivers.act)
+        next(steps)
+        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+        with pytest.raises(PermanentError, match="was not migrated: it was stopped meanwhile"):
+            list(steps)
+        with pytest.raises(PermanentError, match="does not run"):
+            list(migrate(world, CLICKS, "r", Wish()))
+
+
+def test_a_folder_in_which_no_replica_can_be_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_live_world(tmp_path, monkeypatch) as (worlds, _, __):
+        (tmp_path / "file").touch()
+        with (
+            written_anew(worlds, resources={"folder": str(tmp_path / "file" / "x")}) as world,
+            pytest.raises(PermanentError, match="can have no replicas in"),
+        ):
+            list(migrate(world, CLICKS, "r", Wish(protocol=Protocol.LEGACY)))
+        assert world.store.rollouts.history(CLICKS) == []
+
+
+def test_what_spark_does_by_itself_may_be_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = {"spark_conf": {PROVIDER: BINDING[PROVIDER]}}
+    with (
+        a_live_world(tmp_path, monkeypatch) as (worlds, _, __),
+        written_anew(worlds, resources=conf) as world,
+    ):
+        assert migration_plan(world, CLICKS, Wish())
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"sink": {"kind": "delta", "path": "elsewhere"}}, "sink"),
+        ({"output_mode": "update"}, "output_mode"),
+        (
+            {"resources": {"spark_conf": {"spark.sql.shuffle.partitions": "7"}}},
+            "spark.sql.shuffle.partitions",
+        ),
+    ],
+)
+def test_what_a_checkpoint_does_not_survive_is_refused_before_anything_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, object], field: str
+) -> None:
+    with a_live_world(tmp_path, monkeypatch) as (worlds, before, _):
+        old, journal = primary_of(before), before.store.journal.of(CLICKS)
+        with written_anew(worlds, **change) as world:
+            for refused in (migrate(world, CLICKS, "r", Wish()), None):
+                with pytest.raises(PermanentError, match=f"cannot be migrated: {field}"):
+                    list(refused or migration_plan(world, CLICKS, Wish()))
+            assert world.store.rollouts.history(CLICKS) == []
+            assert world.store.journal.of(CLICKS) == journal
+            assert primary_of(world) == old
+
+
+def test_a_stream_that_does_not_run_is_started_and_not_migrated(tmp_path: Path) -> None:
+    with (
+        simulated_worlds(tmp_path).open() as world,
+        pytest.raises(PermanentError, match="does not run"),
+    ):
+        list(migrate(world, CLICKS, "r", Wish()))
+
+
+def test_one_rollout_is_under_way_at_a_time(tmp_path: Path) -> None:
+    with simulated_worlds(tmp_path).open() as world:
+        a_wanted_stream(world)
+        about = {
+            "stream": CLICKS, "target": {}, "tier": "deployed", "protocol": "legacy",
+            "within_seconds": 60.0, "may_differ": False, "why": "", "run": "",
+        }  # fmt: skip
+        rollouts = world.store.rollouts
+        first = rollouts.begin(**about)  # type: ignore[arg-type]
+        assert first is not None
+        assert rollouts.begin(**about) is None  # type: ignore[arg-type]
+        rollouts.abandon(CLICKS, first.rollout, "never mind")
+        rollouts.finish(CLICKS, first.rollout, "too late")
+        assert [(one.done, one.outcome) for one in rollouts.history(CLICKS)] == [
+            (False, "never mind")
+        ]
+        second = rollouts.begin(**about)  # type: ignore[arg-type]
+        assert second is not None
+        assert (first.rollout, second.rollout) == (1, 2)
