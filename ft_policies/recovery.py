@@ -261,12 +261,19 @@ def _towards_target(seen: Observed, migration: Migration) -> Step:
         return StopPrimary(_named(seen)) if secondary is None else _see_off(secondary)
     if secondary is None:
         return LaunchSecondary()
+    # One that replays gets the lease in the middle of it; it need not have been level once.
+    early = migration.protocol is Protocol.REPLAY and migration.level
+    early = early and secondary.rollout == seen.rollout and secondary.desired.process
     step = _secondary_step(seen)
-    if step is not None:
+    if step is not None and not (early and _turns_on_process(step)):
         return step
-    if not migration.level or secondary.paused:
+    if not migration.level or (secondary.paused and not early):
         return AwaitTarget(secondary.id)
     return HandOver(_named(seen), seen.token, secondary.id)
+
+
+def _turns_on_process(step: Step) -> bool:
+    return isinstance(step, TurnSwitch) and step.switch is Switch.PROCESS and step.on
 
 
 def _roll_back(migration: Migration, reason: str) -> RollBack:

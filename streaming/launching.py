@@ -224,8 +224,14 @@ def _nice(store: ControlStore, stream: StreamDeclaration) -> int:
     One that replays does not: its primary may be overloaded, and nothing would be left for it.
     """
     spare, rollout = stream.secondary.spare_capacity, store.rollouts.open(stream.name)
-    gives_way = rollout is not None and rollout.protocol is Protocol.INTERRUPTION_FREE
-    return max(0 if spare is None else spare.nice, GIVING_WAY if gives_way else 0)
+    usual = 0 if spare is None else spare.nice
+    match None if rollout is None else rollout.protocol:
+        case Protocol.INTERRUPTION_FREE:
+            return max(usual, GIVING_WAY)
+        case Protocol.REPLAY:
+            return 0
+        case _:
+            return usual
 
 
 def _replicas_folder(project: Project, stream: StreamDeclaration) -> Path:

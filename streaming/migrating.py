@@ -45,10 +45,10 @@ def _is_level(
     """Whether it has come as far as its protocol asks, and has computed something to be held against."""
     if committed is None or rollout.protocol is Protocol.LEGACY:
         return True
+    if rollout.protocol is Protocol.REPLAY and at > _at_share(rollout, REPLAY_SHARE):
+        return store.ledger.has_copy(target.stream, target.id, first=0)
     done = -1 if target.epoch is None else target.epoch
     near = committed.epoch - done <= MOST_BEHIND[rollout.protocol]
-    if rollout.protocol is Protocol.REPLAY:
-        near = near or at > _at_share(rollout, REPLAY_SHARE)
     lately = committed.epoch - LATELY
     return near and store.ledger.has_copy(target.stream, target.id, first=lately)
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import psutil
 
-GIVING_WAY = 10  # nice: what runs beside a primary and is not to slow it down
+GIVING_WAY = 10  # nice: who runs beside a primary that must not be slowed down
 MOST_PASSES = 5
 
 log = logging.getLogger(__name__)

@@ -60,7 +60,7 @@ class Pulse(threading.Thread):
         self.lost = threading.Event()
 
     def say(self, **changes: object) -> None:
-        """Change what the next beat tells; another epoch is told at once: somebody may wait for it."""
+        """Change what the next beat tells; another epoch is not kept until then: somebody may wait for it."""
         with self._lock:
             before = self._vitals
             self._vitals = replace(before, **changes)  # type: ignore[arg-type]

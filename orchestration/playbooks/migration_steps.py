@@ -37,10 +37,12 @@ def hand_over(watch: Watch, step: HandOver) -> Mapping[str, Any]:
     """Fence the primary just after an epoch was committed; its target sees that, and takes over."""
     if not watch.is_due(step):
         return {"found": NOT_DUE}
-    epoch = _await_boundary(watch, step.secondary)
-    if not watch.is_due(step):  # the target may be gone since
+    store, rollout = watch.world.store, watch.world.store.rollouts.open(watch.stream)
+    replays = rollout is not None and rollout.protocol is Protocol.REPLAY
+    epoch = _await_boundary(watch, step.secondary, replays=replays)
+    # The target may be gone since. Just after a commit it is further behind: that is no reason.
+    if not watch.is_due(step, as_level=replays):
         return {"found": NOT_DUE}
-    store = watch.world.store
     taken = store.leases.fence(watch.stream, token=step.token)
     store.replicas.end(step.primary, ReplicaState.HANDED_OVER, f"to {step.secondary}")
     return {"lease_taken": taken, "epoch": epoch}
@@ -77,19 +79,19 @@ def roll_back(watch: Watch, step: RollBack) -> Mapping[str, Any]:
     return {}
 
 
-def _await_boundary(watch: Watch, target: str) -> int | None:
-    """The epoch that has just been committed, and that the target has computed, too, unless it is to replay.
+def _await_boundary(watch: Watch, target: str, *, replays: bool) -> int | None:
+    """The epoch that has just been committed, and that the target has computed, too, unless it `replays`.
 
     So it will not be late with the next. What the primary has done of that is lost: the sooner after a commit,
-    the better. A stream that is silent does not keep us for long, nor one whose epochs are shorter than what
-    its replicas say of themselves is old.
+    the better; for the second half of the wait any moment will do. A stream that is silent does not keep us for
+    long, nor one whose epochs are shorter than what its replicas say of themselves is old.
     """
-    store, deadline = watch.world.store, SYSTEM_CLOCK.monotonic() + _most_seconds(watch)
-    rollout = store.rollouts.open(watch.stream)
-    replays = rollout is not None and rollout.protocol is Protocol.REPLAY
+    store, began, most = watch.world.store, SYSTEM_CLOCK.monotonic(), _most_seconds(watch)
+    pace = watch.world.project.stream(watch.stream).epoch.seconds or float("inf")
     before = last = store.ledger.last(watch.stream)
-    while last == before or not (replays or _has_just_computed(watch, target, last)):
-        if SYSTEM_CLOCK.monotonic() > deadline:
+    while (waited := SYSTEM_CLOCK.monotonic() - began) <= most:
+        within = pace / 2 if waited < most / 2 else float("inf")
+        if last != before and (replays or _has_computed(watch, target, last, within=within)):
             break
         watch.beat()
         SYSTEM_CLOCK.sleep(BOUNDARY_LOOK_SECONDS)
@@ -98,18 +100,19 @@ def _await_boundary(watch: Watch, target: str) -> int | None:
 
 
 def _most_seconds(watch: Watch) -> float:
-    """Until some epochs have been committed."""
+    """Until some epochs have been committed; not so long that the migration would be rolled back meanwhile."""
     epoch = watch.world.project.stream(watch.stream).epoch
-    return epoch.silence + BOUNDARY_EPOCHS * (epoch.seconds or 0.0) + SLACK_SECONDS
+    seconds = epoch.silence + BOUNDARY_EPOCHS * (epoch.seconds or 0.0) + SLACK_SECONDS
+    return min(seconds, watch.migration_seconds_left / 2)
 
 
-def _has_just_computed(watch: Watch, target: str, last: LedgerEntry | None) -> bool:
+def _has_computed(watch: Watch, target: str, last: LedgerEntry | None, *, within: float) -> bool:
+    """Whether the target has computed an epoch, within so many seconds of its commit."""
     store = watch.world.store
     row = store.replicas.get(target)
     if row is None or row.epoch is None or last is None:
         return True
-    pace = watch.world.project.stream(watch.stream).epoch.seconds or float("inf")
-    return row.epoch >= last.epoch and store.now() - last.committed_at <= pace / 2
+    return row.epoch >= last.epoch and store.now() - last.committed_at <= within
 
 
 def _longest_gap(watch: Watch, rollout: Rollout) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ft_policies.errors import TransientError
 from ft_policies.health import Health
+from ft_policies.migration import HandOver
 from ft_policies.recovery import (
     AwaitSecondaryEnd,
     AwaitTakeover,
@@ -107,9 +108,11 @@ def _turned(now: StreamSeen, step: TurnSwitch, before: StreamSeen, generation: i
         return True
     moved_on = now.tier is not before.tier or now.verdict.health is not Health.HEALTHY
     faulty = now.migration is not None and now.migration.fault is not None
+    handed_over = isinstance(next_step(now.observed()), HandOver)
     resting = look.paused and step.switch in (Switch.PROCESS, Switch.SEND)
     followed = (step.switch in look.observed.on()) is step.on
-    return moved_on or faulty or resting or (followed and row.observed_generation >= generation)
+    overtaken = moved_on or faulty or handed_over or resting
+    return overtaken or (followed and row.observed_generation >= generation)
 
 
 def _measured(

@@ -1,7 +1,7 @@
 """Waiting for a stream to become what a step needs, without losing the claim meanwhile."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ft_policies.recovery import Step, next_step
 from resources.clock import SYSTEM_CLOCK
@@ -30,9 +30,15 @@ class Watch:
         self.beat()
         return observe(self.world, self.stream, secondaries_since=self.began_at)
 
-    def is_due(self, step: Step) -> bool:
-        """Whether a step is still the one to take: people may want something else by now."""
-        return next_step(self.look().observed()) == step
+    def is_due(self, step: Step, *, as_level: bool = False) -> bool:
+        """Whether a step is still the one to take: people may want something else by now.
+
+        With `as_level` the target of a migration counts as level, however far it is.
+        """
+        seen = self.look().observed()
+        if as_level and seen.migration is not None:
+            seen = replace(seen, migration=replace(seen.migration, level=True))
+        return next_step(seen) == step
 
     def until(
         self,

@@ -9,7 +9,8 @@ part of a checkpoint.
 
 import json
 import os
-from collections.abc import Iterator, Set
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,8 +44,12 @@ def cut(checkpoint: Path, epoch: int, *, stored: Set[str] = frozenset()) -> list
             hint="the checkpoint is damaged: restore a snapshot",
         )
     paths = ["metadata", *_log_entries(checkpoint, epoch), *_visible(checkpoint, "sources")]
+    names_in: dict[str, set[str]] = defaultdict(set)
+    for path in stored:
+        folder, _, name = path.rpartition("/")
+        names_in[folder].add(name)
     for operator in numbered_folders(checkpoint / "state"):
-        paths.extend(_operator(checkpoint, f"state/{operator}", epoch, stored))
+        paths.extend(_operator(checkpoint, f"state/{operator}", epoch, names_in))
     return [CutFile(path, (checkpoint / path).stat().st_size) for path in sorted(set(paths))]
 
 
@@ -60,8 +65,13 @@ def _log_entries(checkpoint: Path, epoch: int) -> Iterator[str]:
         yield from (f"{log}/{n}" for n in present)
 
 
-def _operator(checkpoint: Path, operator: str, epoch: int, stored: Set[str]) -> Iterator[str]:
-    """The files of one stateful operator: what describes it, and the chain of each of its stores."""
+def _operator(
+    checkpoint: Path, operator: str, epoch: int, stored: Mapping[str, Set[str]]
+) -> Iterator[str]:
+    """The files of one stateful operator: what describes it, and the chain of each of its stores.
+
+    `stored` are the names of what is stored already, by folder.
+    """
     described = [
         *_visible(checkpoint, f"{operator}/_metadata"),
         *_visible(checkpoint, f"{operator}/_stateSchema"),
@@ -71,14 +81,12 @@ def _operator(checkpoint: Path, operator: str, epoch: int, stored: Set[str]) -> 
         yield from _visible(checkpoint, f"{operator}/{partition}/_metadata")
     for store in stores(checkpoint, operator, epoch):
         yield from _visible(checkpoint, f"{store}/_metadata")
-        yield from _store(checkpoint, store, epoch + 1, stored)
+        yield from _store(checkpoint, store, epoch + 1, stored.get(store, frozenset()))
 
 
 def _store(checkpoint: Path, store: str, version: int, stored: Set[str]) -> Iterator[str]:
-    files = [entry for entry in entries(checkpoint / store) if entry.is_file()]
-    sizes = {entry.name: entry.stat().st_size for entry in files}
-    ours = {path.removeprefix(f"{store}/") for path in stored if path.startswith(f"{store}/")}
-    found = chain_on(chain(sizes, version, store=store), sizes, ours, version)
+    names = [entry.name for entry in entries(checkpoint / store) if entry.is_file()]
+    found = chain_on(checkpoint / store, chain(names, version, store=store), stored, version)
     yield from (f"{store}/{name}" for name in found.names)
     if found.whole is not None and found.whole.endswith(".zip"):
         yield from _shared(checkpoint, store, found.whole)

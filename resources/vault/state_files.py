@@ -14,7 +14,7 @@ or an older one that is in the object store already, where Spark has written the
 import json
 import re
 import zipfile
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ _VERSIONED = re.compile(r"(\d+)\.(delta|snapshot|zip|changelog)")
 _UNIQUE = re.compile(r"\d+_[^.]+\.(delta|snapshot|zip|changelog)")
 _WHOLES = ("snapshot", "zip")
 _CHANGES_SHARE = 0.5
+LEAST_WHOLE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +67,27 @@ def chain(names: Iterable[str], version: int, *, store: str) -> Chain:
     return Chain(wholes.get(base), tuple(changes[step] for step in needed))
 
 
-def chain_on(newest: Chain, sizes: Mapping[str, int], stored: Set[str], version: int) -> Chain:
+def chain_on(folder: Path, newest: Chain, stored: Set[str], version: int) -> Chain:
     """The chain from a whole that is stored, while its changes weigh less than half of the newest whole.
 
     Spark writes the whole state every few batches, however little of it has changed. A chain from an older
-    whole gives the same state, and only its last changes have to be shipped. (A RocksDB archive is light by
-    itself: its tables are shared with the one before.)
+    whole gives the same state, as long as Spark has not removed it, and only its last changes have to be
+    shipped. For a light whole that is not worth the many files; a RocksDB archive is light by itself: its
+    tables are shared with the one before.
     """
-    older = [name for name in stored & sizes.keys() if name.endswith(".snapshot")]
-    if newest.whole is None or newest.whole in older or not older:
+    older = [name for name in stored if name.endswith(".snapshot")]
+    if newest.whole is None or newest.whole in stored or not older:
         return newest
     whole = max(older, key=_version)
     changes = tuple(f"{step}.delta" for step in range(_version(whole) + 1, version + 1))
-    if not sizes.keys() >= {*changes}:
+    try:
+        full = (folder / newest.whole).stat().st_size
+        (folder / whole).stat()
+        weight = sum((folder / name).stat().st_size for name in changes)
+    except FileNotFoundError:
         return newest
-    weight = sum(sizes[name] for name in changes)
-    return Chain(whole, changes) if weight < _CHANGES_SHARE * sizes[newest.whole] else newest
+    light = weight < _CHANGES_SHARE * full and full >= LEAST_WHOLE_BYTES
+    return Chain(whole, changes) if light else newest
 
 
 def _version(name: str) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ft_policies.tiers import OFF, PRIMARY
+from ft_policies.tiers import OFF, PRIMARY, Switch
 from ft_policies.transitions import plan
 from resources.control.records import ReplicaRow, ReplicaState, Slot
 from resources.launcher import Launched
@@ -24,13 +24,14 @@ class SimulatedDrivers:
     """What replicas would do by themselves; a process of each is real and does nothing.
 
     `failing` is how many of the secondaries to come fail as they start; with `takes_over` false the
-    secondary never becomes primary, with `turns` false it never turns a switch.
+    secondary never becomes primary, with `turns` false it never turns a switch, and never that which is `stuck`.
     """
 
     world: World
     failing: int = 0
     takes_over: bool = True
     turns: bool = True
+    stuck: Switch | None = None
     epoch: int = 0
     children: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
@@ -83,7 +84,8 @@ class SimulatedDrivers:
             turns = () if idle else plan(row.observed, row.desired)[:1]
             observed = row.observed
             for turn in turns:
-                observed = observed.turned(turn.switch, turn.on)
+                if turn.switch is not self.stuck:
+                    observed = observed.turned(turn.switch, turn.on)
             a_heartbeat(self.world, row.id, epoch=self.epoch, observed=observed)
 
 

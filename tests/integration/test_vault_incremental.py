@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from configs.sources import FilesSource as FilesDeclaration
 from resources.object_store import S3ObjectStore
+from resources.vault import state_files
 from resources.vault.linking import Base
 from resources.vault.manifest import Manifest
 from resources.vault.records import Restored, Shipped
@@ -194,10 +195,15 @@ def wholes(paths: Iterable[str]) -> dict[str, int]:
 
 
 def test_a_large_state_that_changes_little_is_shipped_once_and_goes_on(
-    words: Words, s3_store: S3ObjectStore, configured: Callable[[str], None], spark: SparkSession
+    words: Words,
+    s3_store: S3ObjectStore,
+    configured: Callable[[str], None],
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Though Spark writes all of it again and again."""
     configured("hdfs")
+    monkeypatch.setattr(state_files, "LEAST_WHOLE_BYTES", 0)
     spark.conf.set("spark.sql.streaming.minBatchesToRetain", "100")
     vault, first = SnapshotVault(s3_store, words.home.name), words.home / "first"
     words.keys = 5000

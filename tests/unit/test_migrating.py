@@ -12,7 +12,7 @@ from resources.control.store import ControlStore
 from streaming.migrating import migrating
 from tests.support.control_builders import an_entry, register
 
-COMMITTED = 20
+COMMITTED = 160
 
 
 @pytest.fixture
@@ -88,4 +88,4 @@ def test_a_target_that_was_held_against_nothing_is_not_level(
 def test_only_a_replay_does_not_wait_for_a_target_that_never_comes_near(
     store: ControlStore, protocol: Protocol, *, level: bool
 ) -> None:
-    assert is_level(store, protocol, behind=15, at=201.0) is level
+    assert is_level(store, protocol, behind=150, at=201.0) is level

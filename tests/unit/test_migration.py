@@ -9,7 +9,8 @@ from hypothesis import given, strategies as st
 from ft_policies.foresight import foreseen
 from ft_policies.migration import Migration, Protocol
 from ft_policies.preflight import needs_trial, objections
-from ft_policies.tiers import OFF, PRIMARY, SECONDARY, Tier
+from ft_policies.recovery import next_step
+from ft_policies.tiers import OFF, PRIMARY, SECONDARY, Switch, Tier
 from tests.fakes.pair import SimulatedPair, SimulatedReplica
 from tests.fakes.stream import Crash
 
@@ -93,6 +94,24 @@ def test_a_target_that_is_the_primary_already_is_replaced_at_once_by_what_ran_be
     assert names == announced == ["RollBack", "Fence", "Launch", "AwaitLevel"]
     assert pair.primary is not None
     assert pair.primary.rollout == 0
+
+
+@pytest.mark.parametrize(
+    ("protocol", "step"),
+    [(Protocol.REPLAY, "HandOver"), (Protocol.INTERRUPTION_FREE, "TurnSwitch")],
+)
+@pytest.mark.parametrize("paused", [True, False])
+def test_only_a_replay_is_cut_short_before_its_target_processes_level(
+    protocol: Protocol,
+    step: str,
+    paused: bool,  # noqa: FBT001
+) -> None:
+    pair = a_pair(Tier.PASSIVE_REPLICATION, protocol, level=True)
+    wanted = SECONDARY[Tier.ACTIVE_STANDBY]
+    observed = wanted.turned(Switch.PROCESS, on=False)
+    pair.secondary = SimulatedReplica("words-t", wanted, observed, rollout=1, paused=paused)
+    expected = "AwaitTarget" if paused and protocol is not Protocol.REPLAY else step
+    assert type(next_step(pair.observed())).__name__ == expected
 
 
 def test_a_target_that_is_level_at_last_is_kept_though_it_was_late() -> None:

@@ -6,8 +6,10 @@ import pytest
 
 from ft_policies.errors import PermanentError
 from ft_policies.migration import Protocol
+from ft_policies.tiers import Switch
+from orchestration.playbooks import migration_steps
 from orchestration.playbooks.migrate import Wish, migrate
-from orchestration.playbooks.watching import NOT_DUE
+from orchestration.playbooks.watching import NOT_DUE, Watch
 from resources.control.records import (
     Phase,
     ReplicaState,
@@ -22,6 +24,7 @@ from tests.fakes.worlds import (
 from tests.support.control_builders import an_entry
 from tests.support.migrations import LARGER, a_live_world, memory_of, primary_of, written_anew
 from tests.support.playbooks import recovered
+from tests.support.standbys import until
 
 
 @pytest.mark.parametrize("protocol", Protocol)
@@ -101,13 +104,14 @@ def test_a_target_gives_way_to_a_primary_that_is_not_to_be_slowed_down(
 def test_only_a_target_that_replays_gets_the_lease_before_it_has_computed_the_last_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: Protocol, *, waits: bool
 ) -> None:
+    slow = {"epoch": {"seconds": "10s", "silence": "10ms"}}
     with (
-        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
-        written_anew(worlds, **LARGER) as world,
+        a_live_world(tmp_path, monkeypatch, **slow) as (worlds, _, drivers),
+        written_anew(worlds, **slow, **LARGER) as world,
     ):
         commits = looks = 0
 
-        def stays_two_epochs_behind() -> None:
+        def is_behind_for_a_while() -> None:
             nonlocal commits, looks
             commits += 1
             committed(world, commits)
@@ -116,14 +120,57 @@ def test_only_a_target_that_replays_gets_the_lease_before_it_has_computed_the_la
                 world.store.ledger.commit(an_entry(commits - 3, stream=CLICKS, replica=target.id))
             [last] = world.store.journal.of(CLICKS, limit=1)
             looks += (last.step, last.phase) == ("HandOver", Phase.INTENT)
-            drivers.epoch = commits - 4
+            drivers.epoch = commits - (4 if looks < 5 else 2)
             drivers.act()
 
         wish = Wish(protocol=protocol, may_differ=True)
-        steps = migrate(world, CLICKS, "r", wish, beat=stays_two_epochs_behind)
+        steps = migrate(world, CLICKS, "r", wish, beat=is_behind_for_a_while)
         handed_over = next(one for one in steps if one.name == "HandOver")
         assert "epoch" in handed_over.found
-        assert (looks > 4) is waits
+        assert (looks >= 5) is waits
+
+
+def test_a_replay_that_never_comes_near_gets_the_lease_when_half_of_the_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though its switch `process` has never been seen on, which means level."""
+    with (
+        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
+        written_anew(worlds, **LARGER) as world,
+    ):
+        committed(world, 300)
+        drivers.stuck = Switch.PROCESS
+
+        def is_far_behind() -> None:
+            target = world.store.replicas.live(CLICKS, Slot.SECONDARY)
+            if target is not None:
+                world.store.ledger.commit(
+                    an_entry(0, stream=CLICKS, replica=target.id, digest="d0")
+                )
+            drivers.epoch = 0
+            drivers.act()
+
+        wish = Wish(protocol=Protocol.REPLAY, within_seconds=6.0)
+        steps = migrate(world, CLICKS, "r", wish, beat=is_far_behind)
+        names = [one.name for one in steps]
+        assert names.index("HandOver") < names.index("FinishMigration")
+
+
+def test_an_epoch_counts_as_just_computed_only_a_short_time_after_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_live_world(tmp_path, monkeypatch) as (_, world, __):
+        committed(world, 1)
+        last = world.store.ledger.last(CLICKS)
+        assert last is not None
+        primary = primary_of(world)
+        watch = Watch(world=world, stream=CLICKS, began_at=0.0, beat=lambda: None)
+
+        def has_computed(within: float) -> bool:
+            return migration_steps._has_computed(watch, primary.id, last, within=within)
+
+        assert has_computed(60.0)
+        until(lambda: not has_computed(0.001))
 
 
 def test_time_is_also_over_while_a_switch_turns(

@@ -47,7 +47,7 @@ def shipped_on(checkpoint: SyntheticCheckpoint, first: int, last: int) -> set[st
 def test_a_whole_that_is_shipped_is_gone_on_from_while_its_changes_are_light(
     tmp_path: Path,
 ) -> None:
-    checkpoint = SyntheticCheckpoint(tmp_path, snapshot_every=5, snapshot_bytes=10_000)
+    checkpoint = SyntheticCheckpoint(tmp_path, snapshot_every=5, snapshot_bytes=4_000_000)
     checkpoint.commit(14)
     assert shipped_on(checkpoint, 5, 12) == {"5.snapshot", *(f"{n}.delta" for n in range(6, 14))}
     assert of_store(checkpoint, 12) == {"10.snapshot", *(f"{n}.delta" for n in range(11, 14))}
@@ -60,7 +60,7 @@ def test_changes_that_weigh_as_much_as_the_state_are_replaced_by_its_whole(tmp_p
 
 
 def test_a_chain_that_spark_has_begun_to_remove_is_left(tmp_path: Path) -> None:
-    checkpoint = SyntheticCheckpoint(tmp_path, snapshot_every=5, snapshot_bytes=10_000)
+    checkpoint = SyntheticCheckpoint(tmp_path, snapshot_every=5, snapshot_bytes=4_000_000)
     checkpoint.commit(14)
     stored = {file.path for file in cut(checkpoint.root, 6)}
     (tmp_path / "state/0/0/8.delta").unlink()
