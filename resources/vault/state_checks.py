@@ -31,19 +31,10 @@ def state_faults(checkpoint: Path, epoch: int, *, codec: str = LZ4) -> Iterator[
 def unlike(checkpoint: Path, manifest: Manifest, *, deep: bool) -> Iterator[Fault]:
     """State files that are not as they were when this checkpoint was shipped; `deep` reads them."""
     for file in manifest.files:
-        ours = file.path.startswith("state/") and not names_its_folder(file)
-        if ours and not _is_superseded(checkpoint / file.path):
+        if file.path.startswith("state/") and not names_its_folder(file):
             reason = _unlike(checkpoint / file.path, file, deep=deep)
             if reason is not None:
                 yield Fault(file.path, reason)
-
-
-def _is_superseded(local: Path) -> bool:
-    """Whether Spark has written the state as a whole since: it reads this file no more, though a snapshot may name it."""
-    if local.suffix not in {".delta", ".snapshot"}:
-        return False
-    wholes = (int(one.stem) for one in local.parent.glob("*.snapshot") if one.stem.isdigit())
-    return max(wholes, default=-1) > int(local.stem)
 
 
 def _unlike(local: Path, file: PackedFile, *, deep: bool) -> str | None:

@@ -147,7 +147,7 @@ def test_a_replay_that_never_comes_near_gets_the_lease_when_half_of_the_time_is_
                 world.store.ledger.commit(
                     an_entry(0, stream=CLICKS, replica=target.id, digest="d0")
                 )
-            drivers.epoch = 0
+                drivers.epoch = 0
             drivers.act()
 
         wish = Wish(protocol=Protocol.REPLAY, within_seconds=6.0)
