@@ -66,12 +66,13 @@ def start_session(spec: ReplicaSpec) -> SparkSession:
 def _builder(spec: ReplicaSpec, archive: ClassArchive) -> SparkSession.Builder:
     wanted = spec.stream.resources
     local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    elsewhere = {"spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     logs = f'"-Dlog4j2.configurationFile=file:{LOGGING}" "-Dholdfast.folder={spec.folder}"'
     theirs = wanted.spark_conf.get("spark.driver.extraJavaOptions", "")
     conf = {
         **DEFAULTS,
         **files_conf(wanted.spark_conf),
-        **(local if wanted.master.startswith("local") else {}),
+        **(local if wanted.master.startswith("local") else elsewhere),
         "spark.local.dir": str(spec.folder / "spark"),
         "spark.sql.warehouse.dir": str(spec.folder / "warehouse"),
         "spark.driver.memory": wanted.driver_memory,

@@ -206,7 +206,7 @@ def test_a_large_state_that_changes_little_is_shipped_once_and_goes_on(
     monkeypatch.setattr(state_files, "LEAST_WHOLE_BYTES", 0)
     spark.conf.set("spark.sql.streaming.minBatchesToRetain", "100")
     vault, first = SnapshotVault(s3_store, words.home.name), words.home / "first"
-    words.keys = 5000
+    words.keys = 20_000
     words.add()
     words.keys = 12
     query = words.start(first)
