@@ -262,8 +262,8 @@ def _towards_target(seen: Observed, migration: Migration) -> Step:
     if secondary is None:
         return LaunchSecondary()
     # One that replays gets the lease in the middle of it; it need not have been level once.
-    early = migration.protocol is Protocol.REPLAY and migration.level
-    early = early and secondary.rollout == seen.rollout and secondary.desired.process
+    replays = migration.protocol is Protocol.REPLAY and secondary.desired.process
+    early = replays and migration.level
     step = _secondary_step(seen)
     if step is not None and not (early and _turns_on_process(step)):
         return step
