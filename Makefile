@@ -8,7 +8,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 WITH_JAVA := JAVA_HOME="$$(scripts/find-java)"
 PYTEST := $(BIN)/python -m pytest
-# Files side by side on two cores; what kills and times drivers needs both cores for itself.
+# Files side by side on two cores; a test with several drivers needs both cores for itself.
 TWO_AT_ONCE := -n 2 --dist loadfile
 # A benchmark is a script; modules that the scripts share have no __main__. `apps_measure` is a process of `apps`.
 BENCHMARKS := $(filter-out render apps_measure,$(basename $(notdir $(shell grep -ls __main__ benchmarks/*.py))))
@@ -43,11 +43,13 @@ integration: venv java ## the tests with a real S3 endpoint, real databases and 
 	$(WITH_JAVA) $(PYTEST) tests/integration $(TWO_AT_ONCE) --timeout=300
 
 e2e: venv java ## the tests that kill and hang real drivers, the slow ones, too
-	$(WITH_JAVA) $(PYTEST) tests/e2e --timeout=900
+	$(WITH_JAVA) $(PYTEST) tests/e2e -m "not crowded" $(TWO_AT_ONCE) --timeout=900
+	$(WITH_JAVA) $(PYTEST) tests/e2e -m crowded --timeout=900
 
 test: lint java ## lint and all tests but the slow ones, the cheapest first
 	$(WITH_JAVA) $(PYTEST) tests/unit tests/integration -m "not slow" $(TWO_AT_ONCE) --timeout=300
-	$(WITH_JAVA) $(PYTEST) tests/e2e -m "not slow" --timeout=900
+	$(WITH_JAVA) $(PYTEST) tests/e2e -m "not slow and not crowded" $(TWO_AT_ONCE) --timeout=900
+	$(WITH_JAVA) $(PYTEST) tests/e2e -m "not slow and crowded" --timeout=900
 
 chaos: venv java ## about 70 minutes: kills in every tier, a walk over all 30 changes of tier (CHAOS="--seed 8 …")
 	$(WITH_JAVA) $(BIN)/python -m tests.chaos.walk $(CHAOS)

@@ -136,7 +136,8 @@ class Reconciler:
 
     def _lead(self, promotion: Promotion) -> None:
         """Be the primary from now on: the watch has taken lease and slot."""
-        log.info("took over from %s: %s", promotion.fallen.primary, promotion.fallen.reason)
+        fallen = promotion.fallen
+        log.info("took over from %s: %s", fallen.primary or "nobody", fallen.reason)
         goes_on = self.output.is_open and self._is_level  # it was sending all along
         self._promotion = replace(promotion, goes_on=goes_on)
         self._is_primary = True

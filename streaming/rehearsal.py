@@ -50,8 +50,11 @@ def rehearse(
         query = start_query(spark, spec, sink, stage / "checkpoint", rehearsal=True)
         try:
             while (done := last_committed(stage / "checkpoint")) is None or done < goal:
-                if not query.isActive or give_up() or SYSTEM_CLOCK.monotonic() > deadline:
-                    log.warning("the rehearsal was cut short: %s", query.exception())
+                if not query.isActive:
+                    log.warning("the rehearsal has failed: %s", query.exception())
+                    return False
+                if give_up() or SYSTEM_CLOCK.monotonic() > deadline:
+                    log.info("the rehearsal was cut short at epoch %s of %s", done, goal)
                     return False
                 SYSTEM_CLOCK.sleep(LOOK_SECONDS)
         finally:

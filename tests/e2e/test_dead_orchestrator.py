@@ -17,7 +17,7 @@ from streaming.recovery_incidents import RECOVERY
 from tests.support.live_dagster import a_live_dagster
 from tests.support.live_stream import NAME, TIERED, LiveStream, a_live_stream
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.crowded, pytest.mark.timeout(900)]
 
 
 def recoveries(stream: LiveStream) -> list[Incident]:

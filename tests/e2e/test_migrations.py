@@ -17,7 +17,7 @@ from tests.support.evidence import demand_exact_output
 from tests.support.live_stream import DECLARATION, NAME, REPO, TIERED, LiveStream, a_live_stream
 from tests.support.spark_cluster import a_spark_cluster
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.crowded, pytest.mark.timeout(900)]
 
 
 def resources(memory: str, **changes: Any) -> dict[str, Any]:

@@ -41,7 +41,7 @@ FORK = "trial"
         pytest.param(
             {**TIERED, "tier": "passive_standby_hot", "resources": ON_ROCKSDB},
             id="with a secondary, on RocksDB",
-            marks=pytest.mark.slow,
+            marks=[pytest.mark.slow, pytest.mark.crowded],
         ),
     ],
 )

@@ -16,7 +16,7 @@ from tests.support.disturbances import calm, disturb, load_host
 from tests.support.evidence import demand_exact_output
 from tests.support.live_stream import DECLARATION, NAME, TIERED, a_live_stream
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.crowded, pytest.mark.timeout(600)]
 
 NICE = 7
 SPARE = {"nice": NICE, "after": "1s"}

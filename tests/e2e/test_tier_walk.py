@@ -9,7 +9,7 @@ from tests.chaos.blows import in_the_middle
 from tests.support.evidence import demand_exact_output
 from tests.support.live_stream import NAME, TIERED, a_live_stream
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.crowded, pytest.mark.timeout(900)]
 
 WALK = (Tier.ACTIVE_STANDBY, Tier.PASSIVE_REPLICATION)
 

@@ -20,7 +20,7 @@ from tests.support.evidence import demand_exact_output
 from tests.support.faults import POINTS, arm
 from tests.support.live_stream import NAME, TIERED, LiveStream, a_live_stream
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.crowded, pytest.mark.timeout(900)]
 
 REVIEWED: dict[str, Any] = {
     "objective": {"recovery_time": "1s"},

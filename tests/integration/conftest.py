@@ -8,9 +8,18 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from configs.stream import FIXED_SPARK_CONF
 from resources.embedded_s3 import EmbeddedS3
 from resources.object_store import S3ObjectStore
+from streaming.session import DEFAULTS
 
+# As a replica's, in a Java that has no time to compile well.
+SMALL = {
+    **DEFAULTS,
+    **FIXED_SPARK_CONF,
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 S3_CREDENTIALS = {"TABLES_KEY": "key", "TABLES_SECRET": "secret"}
 
 
@@ -19,16 +28,8 @@ def spark() -> Iterator[SparkSession]:
     """A small local session; tests stop their queries and leave the session running."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.update(S3_CREDENTIALS)  # Spark's Python workers see what the JVM was started with
-    session = (
-        SparkSession.builder.master("local[1]")
-        .appName("holdfast-integration")
-        .config("spark.driver.memory", "1g")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
+    builder = SparkSession.builder.master("local[1]").appName("holdfast-integration")
+    session = builder.config(map=SMALL).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
