@@ -9,6 +9,7 @@ FIXED = {
     "sink": "the output is in this sink: make a new stream for another one",
     "output_mode": "the state was built for this output mode: make a new stream for another one",
 }
+PROMISES = ("idempotent",)  # what is said of a sink changes nothing of what is in it
 TRIED = ("app", "code", "params")
 
 
@@ -47,8 +48,15 @@ def needs_trial(source: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
 
 def _of_fields(source: Mapping[str, Any], target: Mapping[str, Any]) -> Iterator[Objection]:
     for name, instead in FIXED.items():
-        if source.get(name) != target.get(name):
-            yield Objection(name, source.get(name), target.get(name), instead)
+        before, after = source.get(name), target.get(name)
+        if _without_promises(before) != _without_promises(after):
+            yield Objection(name, before, after, instead)
+
+
+def _without_promises(declared: Any) -> Any:
+    if not isinstance(declared, Mapping):
+        return declared
+    return {key: value for key, value in declared.items() if key not in PROMISES}
 
 
 def _of_conf(source: Mapping[str, str], target: Mapping[str, str]) -> Iterator[Objection]:

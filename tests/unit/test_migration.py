@@ -176,6 +176,18 @@ def test_what_a_checkpoint_does_not_survive_is_refused_with_what_to_do_instead()
     assert objections(SOURCE, SOURCE, source_conf=same, target_conf=same) == []
 
 
+def test_a_promise_about_a_sink_may_be_made_later_but_the_sink_stays() -> None:
+    sink = {"kind": "callable", "function": "out:write", "idempotent": False}
+    source = {**SOURCE, "sink": sink}
+
+    def objected(**changes: object) -> list[str]:
+        target = {**SOURCE, "sink": {**sink, **changes}}
+        return [one.field for one in objections(source, target, source_conf={}, target_conf={})]
+
+    assert objected(idempotent=True) == []
+    assert objected(idempotent=True, function="out:other") == ["sink"]
+
+
 def test_only_another_query_needs_a_trial() -> None:
     larger = {**SOURCE, "resources": {"driver_memory": "2g", "spark_conf": {}}}
     assert not needs_trial(SOURCE, larger)
