@@ -24,12 +24,14 @@ def give_identity(checkpoint: Path) -> None:
     """Make the query on a copied checkpoint another one than the query on the original.
 
     Spark allows a query id to run once in a session: starting the copy would stop the original. The
-    file is replaced and not written to, because it may be linked to the original's.
+    file is replaced and not written to, because it may be linked to the original's. Hadoop's checksum of
+    the old one goes first: with it, the new one would pass for damaged.
     """
     metadata = checkpoint / "metadata"
     if metadata.exists():
         beside = checkpoint / ".metadata.new"
         beside.write_text(json.dumps({"id": str(uuid4())}, separators=(",", ":")))
+        (checkpoint / ".metadata.crc").unlink(missing_ok=True)
         beside.rename(metadata)
 
 

@@ -4,6 +4,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from configs.stream import FIXED_SPARK_CONF
 from ft_policies.errors import TransientError
+from resources.control.records import Slot
 from streaming.class_archive import ClassArchive
 from streaming.epoch_source import EpochSource
 from streaming.spec import ReplicaSpec
@@ -59,6 +61,10 @@ def start_session(spec: ReplicaSpec) -> SparkSession:
             raise
         log.exception("Java did not start with its class archive: trying without")
         spark = _builder(spec, archive).getOrCreate()
+    if spec.slot is Slot.PRIMARY:
+        from streaming.warming import warm_up  # what it imports, Java need not wait for
+
+        threading.Thread(target=warm_up, args=(spark,), name="warm-up", daemon=True).start()
     spark.dataSource.register(EpochSource)
     return spark
 

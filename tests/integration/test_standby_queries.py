@@ -1,11 +1,13 @@
-"""What a secondary does with Spark before it is needed: queries held ready, and a rehearsal."""
+"""What a replica does with Spark before it is needed: queries held ready, a rehearsal, a warm-up."""
 
 import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from resources.control.store import ControlStore
@@ -18,6 +20,7 @@ from streaming.running import RunningQuery
 from streaming.sinks.ledgering import Ledgering
 from streaming.sinks.sending import Sender
 from streaming.spec import ReplicaSpec
+from streaming.warming import warm_up
 from tests.support.queries import NAME, World, checkpoint_of
 
 pytestmark = pytest.mark.integration
@@ -85,3 +88,19 @@ def test_a_rehearsal_needs_an_epoch_and_ends_when_something_matters_more(world: 
     world.run(spec, through_epoch=2)
     second = world.spec("r2")
     assert not rehearse(world.spark, second, decided_epochs=3, give_up=lambda: True)
+
+
+def test_a_warm_up_leaves_the_session_of_the_stream_as_it_was(spark: SparkSession) -> None:
+    before = spark.conf.getAll
+    assert warm_up(spark)
+    assert spark.conf.getAll == before
+
+
+def test_a_warm_up_that_fails_is_told_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    class Ended:
+        def newSession(self) -> SparkSession:  # noqa: N802 - as Spark has it
+            raise Py4JNetworkError("Java has ended")
+
+    caplog.set_level("INFO")
+    assert not warm_up(cast("SparkSession", Ended()))
+    assert "no warm-up: Java has ended" in caplog.text
