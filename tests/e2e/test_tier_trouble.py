@@ -1,4 +1,4 @@
-"""Two replicas that do not compute the same, a busy host, a wrong clock, a slow control store."""
+"""Two replicas that do not compute the same, a busy host, a wrong clock, a slow control store, a drill."""
 
 import os
 import signal
@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from ft_policies.drill import Blow
 from ft_policies.tiers import Tier
+from orchestration.playbooks.drill import Drill
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import Incident, ReplicaState
 from streaming import priority
@@ -108,4 +110,24 @@ def test_two_secondaries_race_and_the_one_with_a_wrong_clock_and_a_slow_control_
         stream.await_takeover(secondary)
         stream.wait(lambda: not alive(replaced), "end of the replaced secondary", 30)
         stream.await_epoch(stream.epoch() + 3)
+        demand_exact_output(stream)
+
+
+@pytest.mark.slow
+def test_a_drill_pauses_the_primary_and_is_timed(tmp_path: Path) -> None:
+    with a_live_stream(tmp_path, **TIERED, tier=Tier.PASSIVE_STANDBY_HOT) as stream:
+        stream.start()
+        stream.await_tier(Tier.PASSIVE_STANDBY_HOT)
+        paused, secondary = stream.primary(), stream.secondary()
+        drill = Drill(
+            world=stream.world, stream=NAME, run="drill", blow=Blow.PAUSE, beyond_budget=True
+        )
+        *done, report = drill.steps()
+        assert [one.name for one in done] == ["Strike", "AwaitBack", "Recover", "Release"]
+        assert not alive(paused)
+        assert stream.primary().id == secondary.id
+        assert report.found["predicted_seconds"] > 0.0
+        assert report.found["observed_seconds"] > report.found["detect_seconds"] > 0.0
+        assert stream.world.store.incidents.of(NAME) == []
+        stream.await_epoch(stream.epoch() + 2)
         demand_exact_output(stream)

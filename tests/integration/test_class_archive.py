@@ -6,6 +6,10 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
 RUN = textwrap.dedent("""
     import sys
     from pathlib import Path
