@@ -24,6 +24,7 @@ def test_a_stream_comes_back_from_the_object_store_alone_past_a_damaged_snapshot
         stream.wait(lambda: len(vault.list()) >= 3, "three snapshots")
         lost = stream.signal(signal.SIGKILL)
         stream.await_failure()
+        stream.wait(lambda: not stream.left(), "end of its Java, which writes until then", 30)
         shutil.rmtree(lost.folder)
         newest, second = vault.list()[:2]
         packs = stream.world.project.home / "objects" / "holdfast" / NAME / "packs"
