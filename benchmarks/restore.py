@@ -33,8 +33,9 @@ MOST = 1.5
 CHUNK = 8 * 2**20
 NOTES = (
     f"{INCREMENTS} incremental snapshots, then {TIMES['small']} (large: {TIMES['large']}) restores and as many plain GETs, in turn; medians. Both "
-    "read from the page cache of this machine, so the time is the server's, the network stack's and ours. The bar is on "
-    "the large state: what a second moves. With the small one, folders, files, listing and manifest take as long as the bytes."
+    "read from the page cache of this machine, so the time is the server's, the network stack's and ours. With "
+    "the small state, folders, files, listing and manifest take about as long as the bytes, and the ratio "
+    "varies: 1.4 to 2.9 in five runs, more than the bar in four of them."
 )
 
 
@@ -97,8 +98,7 @@ def measure(benchmark: Benchmark, name: str, server: EmbeddedS3, home: Path) -> 
             seconds=seconds,
             seconds_per_gb=round(seconds / size * 1e9, 3),
         )
-    if name == "large":
-        benchmark.bar(f"{name}, restore / plain GET", restored / got, "<=", MOST)
+    benchmark.bar(f"{name}, restore / plain GET", restored / got, "<=", MOST)
 
 
 def main() -> int:
