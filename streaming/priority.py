@@ -3,6 +3,7 @@
 Linux keeps a nice value per thread, and new threads and processes inherit it. So it is lowered
 before anything is started, and raised thread by thread. A user who may not raise it again (that takes
 CAP_SYS_NICE or a limit) keeps the usual priority: a replica that was promoted must not stay slow.
+Between sessions those values may count for nothing: see `session_priority`.
 """
 
 import logging
@@ -11,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import psutil
+
+from streaming import session_priority
 
 GIVING_WAY = 10  # nice: who runs beside a primary that must not be slowed down
 MOST_PASSES = 5
@@ -28,6 +31,7 @@ def lower(nice: int) -> None:
     before = os.getpriority(os.PRIO_PROCESS, 0)
     if nice <= before:
         return
+    session_priority.lower(nice)
     if not may_be_raised():
         log.warning(
             "this user may not raise a priority again (CAP_SYS_NICE, or `ulimit -e`): it stays as it is"
@@ -39,6 +43,7 @@ def lower(nice: int) -> None:
 
 def restore() -> None:
     """Give every thread of this process and of its children the priority that it had before."""
+    session_priority.restore()
     for _ in range(MOST_PASSES):  # a thread that is born meanwhile has that of its parent
         if not _usual or not _raise_all(_usual[0]):
             return

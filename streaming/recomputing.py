@@ -50,6 +50,7 @@ def recompute(
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
+                start_new_session=True,  # so that it can give way, see `session_priority`
                 timeout=patience_seconds + START_SECONDS,
                 check=False,
             )

@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
-from streaming import priority
+from streaming import priority, session_priority
 
 REPO = Path(__file__).parents[2]
 NICE = 7
+by_session = pytest.mark.skipif(
+    session_priority.current() is None, reason="this kernel does not share the CPU out by session"
+)
 
 # Reports the nice values of the main thread, a thread, one that is born while priorities are raised,
 # and a child: after `lower`, and after `restore`.
@@ -76,10 +79,16 @@ print(json.dumps(nices))
 """
 
 
-def told(script: str, *arguments: int) -> Any:
+def told(script: str, *arguments: int, leads: bool = False) -> Any:
     command = [sys.executable, "-c", script, *map(str, arguments)]
     done = subprocess.run(
-        command, cwd=REPO, capture_output=True, text=True, timeout=15, check=False
+        command,
+        cwd=REPO,
+        capture_output=True,
+        text=True,
+        timeout=15,
+        check=False,
+        start_new_session=leads,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -108,3 +117,32 @@ def test_asking_leaves_this_thread_as_it_is() -> None:
     before = this()
     priority.may_be_raised()
     assert this() == before
+
+
+# Reports the nice value of its session: before, after `lower`, and after `restore`.
+LEADER = """
+import ctypes, json, os, resource, sys
+from streaming import priority, session_priority
+
+resource.setrlimit(resource.RLIMIT_NICE, (0, 0))
+if os.getuid() != int(sys.argv[2]):
+    os.setuid(int(sys.argv[2]))
+    ctypes.CDLL(None).prctl(4, 1)  # PR_SET_DUMPABLE: its files in /proc are its own again
+told = [session_priority.current()]
+priority.lower(int(sys.argv[1]))
+told.append(session_priority.current())
+priority.restore()
+print(json.dumps([*told, session_priority.current()]))
+"""
+
+
+@by_session
+@pytest.mark.parametrize("user", [0, 65534] if os.getuid() == 0 else [os.getuid()])
+def test_the_session_that_a_replica_leads_gives_way_to_others_whoever_it_runs_as(user: int) -> None:
+    assert told(LEADER, NICE, user, leads=True) == [0, NICE, 0]
+
+
+@by_session
+def test_the_session_of_somebody_else_is_left_alone() -> None:
+    before = session_priority.current()
+    assert told(LEADER, NICE, os.getuid()) == [before] * 3
