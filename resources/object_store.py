@@ -1,17 +1,20 @@
-"""The object store: four verbs over S3, with vendor errors told apart by whether they heal.
+"""The object store: five verbs over S3, with vendor errors told apart by whether they heal.
 
 One put is one PUT request and never a multipart upload, so that an object is either there in full
 or not at all, and so that requests can be counted and priced.
 """
 
+import io
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, ResponseStreamingError
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.response import StreamingBody
 
 from ft_policies.errors import PermanentError
 from resources.s3_connection import S3Connection
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 30.0
 _DELETE_LIMIT = 1000
 _READ_ATTEMPTS = 3
+_PART_BYTES = 1 << 20
 _PARALLEL = 16
 _T = TypeVar("_T")
 
@@ -48,8 +52,12 @@ class ObjectStore(Protocol):
         """Store an object with one request, in place of any that was there."""
         ...
 
-    def get(self, key: str, *, start: int | None = None, length: int | None = None) -> bytes:
-        """Read an object or a range of it; fewer bytes come back if the object ends before."""
+    def get(self, key: str) -> bytes:
+        """Read a whole object."""
+        ...
+
+    def read(self, key: str, *, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """Read an object or a range of it in parts, as they come; it ends where the object ends."""
         ...
 
     def list(self, prefix: str) -> list[StoredObject]:
@@ -89,30 +97,29 @@ class S3ObjectStore:
 
         self._perform(f"put {key}", send)
 
-    def get(self, key: str, *, start: int | None = None, length: int | None = None) -> bytes:
-        """Read an object or a range of it; fewer bytes come back if the object ends before."""
-        if length == 0:
-            return b""
-        first = start or 0
-        last = "" if length is None else str(first + length - 1)
-        ranged = start is not None or length is not None
+    def get(self, key: str) -> bytes:
+        """Read a whole object."""
+        return b"".join(self.read(key))
 
-        def read(client: "S3Client", where: S3Connection) -> bytes:
-            asked: dict[str, Any] = {"Range": f"bytes={first}-{last}"} if ranged else {}
-            for attempt in range(_READ_ATTEMPTS):
-                try:
-                    answer = client.get_object(Bucket=where.bucket, Key=where.prefix + key, **asked)
-                    return answer["Body"].read()
-                except ClientError as error:
-                    if ranged and error.response["Error"].get("Code") == "InvalidRange":
-                        return b""
-                    raise
-                except ResponseStreamingError:  # boto3 itself only repeats what was not answered
-                    if attempt == _READ_ATTEMPTS - 1:
-                        raise
-            raise AssertionError("unreachable")
+    def read(self, key: str, *, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """Read an object or a range of it in parts, as they come.
 
-        return self._perform(f"get {key}", read)
+        One that breaks off is gone on with from there, as long as it gets on.
+        """
+        end, losses = None if length is None else start + length, 0
+        while end is None or start < end:
+            try:
+                with closing(self._body(key, start, end)) as body:
+                    while part := body.read(_PART_BYTES):
+                        start += len(part)
+                        losses = 0 if len(part) == _PART_BYTES else losses
+                        yield part
+            except BotoCoreError as error:  # boto3 itself only repeats what was not answered
+                losses += 1
+                if losses == _READ_ATTEMPTS or not is_connection_failure(error):
+                    raise translated(error, f"get {key}", self._open()[1].place) from error
+            else:
+                return
 
     def list(self, prefix: str) -> list[StoredObject]:
         """All objects whose key starts with the prefix, ordered by key, a request a thousand."""
@@ -153,6 +160,22 @@ class S3ObjectStore:
                 )
 
         self._perform(f"delete {len(keys)} objects", send)
+
+    def _body(self, key: str, start: int, end: int | None) -> StreamingBody:
+        """Ask for what is from `start` on, up to `end` or to the end of the object."""
+        last = "" if end is None else str(end - 1)
+        asked: dict[str, Any] = {"Range": f"bytes={start}-{last}"} if start or last else {}
+
+        def ask(client: "S3Client", where: S3Connection) -> StreamingBody:
+            try:
+                answer = client.get_object(Bucket=where.bucket, Key=where.prefix + key, **asked)
+            except ClientError as error:
+                if error.response["Error"].get("Code") != "InvalidRange":
+                    raise
+                return StreamingBody(io.BytesIO(), 0)  # it ends before
+            return answer["Body"]
+
+        return self._perform(f"get {key}", ask)
 
     def _perform(self, what: str, act: Callable[["S3Client", S3Connection], _T]) -> _T:
         client, where = self._open()

@@ -5,6 +5,7 @@ from botocore.exceptions import (
     ClientError,
     ConnectionError as BotoConnectionError,
     HTTPClientError,
+    IncompleteReadError,
     NoCredentialsError,
     PartialCredentialsError,
     ProfileNotFound,
@@ -19,6 +20,7 @@ class MissingObjectError(PermanentError):
     """There is no object of that key."""
 
 
+_LOST = (BotoConnectionError, HTTPClientError, ResponseStreamingError, IncompleteReadError)
 _BUSY = {
     "SlowDown",
     "Throttling",
@@ -50,7 +52,7 @@ _HINTS = {
 
 def is_connection_failure(error: BotoCoreError | ClientError) -> bool:
     """Whether the store was not reached, or was lost while it answered."""
-    return isinstance(error, BotoConnectionError | HTTPClientError | ResponseStreamingError)
+    return isinstance(error, _LOST)
 
 
 def translated(error: BotoCoreError | ClientError, what: str, place: str) -> HoldfastError:

@@ -4,7 +4,7 @@ The order is a file in the replica's folder, so it holds for a replica on this h
 gave it, and ends by itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -48,9 +48,13 @@ class CuttableStore:
         """Store an object with one request, in place of any that was there."""
         self._way().put(key, body)
 
-    def get(self, key: str, *, start: int | None = None, length: int | None = None) -> bytes:
-        """Read an object or a range of it; fewer bytes come back if the object ends before."""
-        return self._way().get(key, start=start, length=length)
+    def get(self, key: str) -> bytes:
+        """Read a whole object."""
+        return self._way().get(key)
+
+    def read(self, key: str, *, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """Read an object or a range of it in parts, as they come; it ends where the object ends."""
+        return self._way().read(key, start=start, length=length)
 
     def list(self, prefix: str) -> list[StoredObject]:
         """All objects whose key starts with the prefix, ordered by key."""

@@ -8,24 +8,22 @@ from pyarrow import fs
 
 from resources.object_store import ObjectStore
 from resources.s3_connection import S3Connection
+from resources.s3_errors import MissingObjectError
 from streaming.connections import filesystem
-
-COPY_BYTES = 64 << 20
 
 
 def has_object(objects: ObjectStore, key: str) -> bool:
     """Whether an object is there."""
-    return _size(objects, key) is not None
+    return any(one.key == key for one in objects.list(key))
 
 
 def copy_object(objects: ObjectStore, key: str, to: str) -> bool:
     """Copy an object through a file, since it may be large; false if there is none."""
-    size = _size(objects, key)
-    if size is None:
-        return False
     with tempfile.TemporaryFile() as body:
-        for start in range(0, size, COPY_BYTES):
-            body.write(objects.get(key, start=start, length=min(COPY_BYTES, size - start)))
+        try:
+            body.writelines(objects.read(key))
+        except MissingObjectError:
+            return False
         body.seek(0)
         objects.put(to, body)
     return True
@@ -63,7 +61,3 @@ def _move_one_by_one(files: fs.FileSystem, source: str, goal: str) -> bool:
 
 def _is_there(files: fs.FileSystem, path: str) -> bool:
     return bool(files.get_file_info(path).type is not fs.FileType.NotFound)
-
-
-def _size(objects: ObjectStore, key: str) -> int | None:
-    return next((one.size_bytes for one in objects.list(key) if one.key == key), None)

@@ -11,15 +11,7 @@ from resources.vault.manifest import Manifest, UnusableSnapshotError
 from resources.vault.packing import disk_errors
 from resources.vault.restoring import wrong_digests
 
-ReadPack: TypeAlias = Callable[[str, int], Iterator[bytes]]
-
-_PART_BYTES = 16 << 20
-
-
-def read_object(store: ObjectStore, key: str, size_bytes: int) -> Iterator[bytes]:
-    """An object in parts, so that memory stays bounded."""
-    for start in range(0, size_bytes, _PART_BYTES):
-        yield store.get(key, start=start, length=min(_PART_BYTES, size_bytes - start))
+ReadPack: TypeAlias = Callable[[str], Iterator[bytes]]
 
 
 def copied(
@@ -29,8 +21,8 @@ def copied(
 
     In another stream it is the first snapshot of one that was never restored.
     """
-    for pack, size in manifest.packs.items():
-        _put_parts(store, packs + pack, read_pack(pack, size))
+    for pack in manifest.packs:
+        _put_parts(store, packs + pack, read_pack(pack))
     problems = wrong_digests(store, packs, manifest.files)
     if problems:
         raise UnusableSnapshotError(

@@ -4,12 +4,15 @@ A file of a checkpoint never changes once it carries its final name: Spark write
 renames. So two folders may share it, and whatever happens in one is not seen in the other.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from resources.vault.manifest import Manifest, PackedFile
 from resources.vault.relocating import names_its_folder
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +36,19 @@ def link(base: Base, files: Iterable[PackedFile], root: Path) -> list[PackedFile
     ]
 
 
+def in_its_folder(file: Path, make: Callable[[], T]) -> T:
+    """Make a file; its folder is made only if there is none, while other bytes are on their way."""
+    try:
+        return make()
+    except FileNotFoundError:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    return make()
+
+
 def _linked(source: Path, target: Path, size_bytes: int) -> bool:
     """Any failure is one of the disk or of a file that is gone: fetching gets by, or tells."""
     try:
-        target.hardlink_to(source)
+        in_its_folder(target, lambda: target.hardlink_to(source))
         if target.stat().st_size == size_bytes:
             return True
         target.unlink()

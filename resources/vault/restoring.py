@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from ft_policies.errors import PermanentError
 from resources.object_store import ObjectStore
 from resources.s3_errors import MissingObjectError
-from resources.vault.linking import Base, link
+from resources.vault.linking import Base, in_its_folder, link
 from resources.vault.manifest import Manifest, PackedFile, UnusableSnapshotError
 from resources.vault.packing import disk_errors
 from resources.vault.relocating import relocate
@@ -25,12 +24,11 @@ from resources.vault.syncing import sync_file_system
 _GAP_BYTES = 256 << 10
 _FETCH_BYTES = 8 << 20
 _PARALLEL = 8
-Part: TypeAlias = bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """One range of one pack and the files in it; only a file that is larger by itself exceeds it."""
+    """One range of one pack and the files in it: one request; only a file that is larger by itself exceeds it."""
 
     pack: str
     start: int
@@ -64,22 +62,34 @@ def _fetch(group: Sequence[PackedFile]) -> Fetch:
 
 def read(
     store: ObjectStore, prefix: str, fetch: Fetch
-) -> Iterator[tuple[PackedFile, Iterator[Part]]]:
-    """Each file of a range with its bytes; a large file comes in parts, so memory stays bounded."""
-    key = prefix + fetch.pack
-    if fetch.length > _FETCH_BYTES:
-        yield fetch.files[0], _parts(store, key, fetch)
-        return
-    body = memoryview(store.get(key, start=fetch.start, length=fetch.length))
+) -> Iterator[tuple[PackedFile, Iterator[memoryview]]]:
+    """Each file of a range with its bytes as they come, to be used up before the next file."""
+    flow = _Flow(store.read(prefix + fetch.pack, start=fetch.start, length=fetch.length))
+    at = fetch.start
     for file in fetch.files:
-        begin = file.offset - fetch.start
-        yield file, iter((body[begin : begin + file.size_bytes],))
+        for _ in flow.take(file.offset - at):
+            pass
+        yield file, flow.take(file.size_bytes)
+        at = file.offset + file.size_bytes
 
 
-def _parts(store: ObjectStore, key: str, fetch: Fetch) -> Iterator[Part]:
-    for start in range(fetch.start, fetch.start + fetch.length, _FETCH_BYTES):
-        length = min(_FETCH_BYTES, fetch.start + fetch.length - start)
-        yield store.get(key, start=start, length=length)
+class _Flow:
+    """Bytes that come in parts, taken in other lengths."""
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self._parts = parts
+        self._rest = memoryview(b"")
+
+    def take(self, length: int) -> Iterator[memoryview]:
+        """So many bytes; fewer if no more come."""
+        while length > 0:
+            if not self._rest:
+                self._rest = memoryview(next(self._parts, b""))
+            part, self._rest = self._rest[:length], self._rest[length:]
+            if not part:
+                return
+            length -= len(part)
+            yield part
 
 
 def fault(file: PackedFile, size_bytes: int, digest: bytes) -> str | None:
@@ -146,7 +156,7 @@ def restore_files(
     beside = into.parent / f".{into.name}.{secrets.token_hex(4)}.part"
     try:
         with disk_errors("restoring", into.parent):
-            _make_folders(beside, manifest.files)
+            beside.mkdir()
             wanted = manifest.files if base is None else link(base, manifest.files, beside)
             fetches = plan(wanted)
             _fetch_all(store, prefix, fetches, beside, manifest, progress)
@@ -158,13 +168,8 @@ def restore_files(
                 sync_file_system(into.parent)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-    requests = sum(max(1, -(-fetch.length // _FETCH_BYTES)) for fetch in fetches if fetch.length)
+    requests = sum(1 for fetch in fetches if fetch.length)
     return Fetched(sum(fetch.length for fetch in fetches), requests)
-
-
-def _make_folders(root: Path, files: Iterable[PackedFile]) -> None:
-    for folder in {root, *((root / file.path).parent for file in files)}:
-        folder.mkdir(parents=True, exist_ok=True)
 
 
 def _fetch_all(
@@ -211,10 +216,10 @@ def _land(store: ObjectStore, prefix: str, fetch: Fetch, root: Path, snapshot_id
     return sum(file.size_bytes for file in fetch.files)
 
 
-def _write(target: Path, parts: Iterable[Part], file: PackedFile) -> str | None:
+def _write(target: Path, parts: Iterable[memoryview], file: PackedFile) -> str | None:
     digest = hashlib.sha256()
     written = 0
-    with target.open("xb") as out:
+    with in_its_folder(target, lambda: target.open("xb")) as out:
         for part in parts:
             digest.update(part)
             out.write(part)

@@ -16,7 +16,7 @@ from ft_policies.retention import RetentionPolicy
 from resources.clock import SYSTEM_CLOCK
 from resources.object_store import ObjectStore
 from resources.s3_errors import MissingObjectError
-from resources.vault.copying import copied, read_object
+from resources.vault.copying import copied
 from resources.vault.cut import cut
 from resources.vault.linking import Base
 from resources.vault.listing import SUFFIX, Listing, Mark, read_listing
@@ -90,9 +90,9 @@ class SnapshotVault:
         self._store.put(self.manifest_key(copy.id), copy.encode())
         return copy
 
-    def read_pack(self, name: str, size_bytes: int) -> Iterator[bytes]:
+    def read_pack(self, name: str) -> Iterator[bytes]:
         """One pack in parts."""
-        return read_object(self._store, self._packs + name, size_bytes)
+        return self._store.read(self._packs + name)
 
     def manifest_key(self, snapshot_id: str) -> str:
         """Where the manifest of a snapshot is."""

@@ -1,12 +1,14 @@
 """An object store in memory, with a clock, a fault to come, and ways to damage what it holds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from ft_policies.errors import HoldfastError
 from resources.object_store import StoredObject
 from resources.s3_errors import MissingObjectError
+
+PART_BYTES = 1000  # few, so that files and parts do not end together
 
 
 @dataclass
@@ -23,15 +25,19 @@ class InMemoryObjectStore:
         self._called(f"put {key}")
         self.objects[key] = (body if isinstance(body, bytes) else body.read(), self.now)
 
-    def get(self, key: str, *, start: int | None = None, length: int | None = None) -> bytes:
+    def get(self, key: str) -> bytes:
+        return b"".join(self.read(key))
+
+    def read(self, key: str, *, start: int = 0, length: int | None = None) -> Iterator[bytes]:
         if length == 0:
-            return b""
+            return
         self._called(f"get {key}")
         if key not in self.objects:
             raise MissingObjectError(f"get {key}: no such object", hint="")
-        first = start or 0
-        last = None if length is None else first + length
-        return self.objects[key][0][first:last]
+        last = None if length is None else start + length
+        body = self.objects[key][0][start:last]
+        for begin in range(0, len(body), PART_BYTES):
+            yield body[begin : begin + PART_BYTES]
 
     def list(self, prefix: str) -> list[StoredObject]:
         self._called(f"list {prefix}")

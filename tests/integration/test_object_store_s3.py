@@ -7,6 +7,7 @@ from ft_policies.errors import PermanentError, TransientError
 from resources.embedded_s3 import EmbeddedS3
 from resources.object_store import S3ObjectStore
 from resources.s3_connection import S3Connection
+from tests.support.breaking_off import BreakingWay
 from tests.support.object_store_contract import ObjectStoreContract
 
 pytestmark = pytest.mark.integration
@@ -95,3 +96,28 @@ def test_a_store_that_moved_is_found_again(embedded_s3: EmbeddedS3) -> None:
     store = S3ObjectStore(lambda: next(answers))
     store.put("moved", b"found")
     assert store.get("moved") == b"found"
+
+
+@pytest.mark.parametrize("times", [1, 4])
+def test_what_breaks_off_is_gone_on_with_from_where_it_was(
+    embedded_s3: EmbeddedS3, times: int
+) -> None:
+    known, body = embedded_s3.connection(), bytes(range(256)) * 40_000
+    S3ObjectStore(lambda: known).put("long", body)
+    assert known.endpoint_url is not None
+    way = BreakingWay(known.endpoint_url, after_bytes=3 << 20, times=times)
+    with way.opened() as address:
+        store = S3ObjectStore(lambda: replace(known, endpoint_url=address))
+        parts = list(store.read("long", start=5, length=len(body) - 10))
+    assert b"".join(parts) == body[5:-5]
+    assert way.broken > 1
+
+
+def test_what_breaks_off_again_and_again_is_transient(embedded_s3: EmbeddedS3) -> None:
+    known = embedded_s3.connection()
+    S3ObjectStore(lambda: known).put("long", bytes(5 << 20))
+    assert known.endpoint_url is not None
+    with BreakingWay(known.endpoint_url, after_bytes=2000, times=99).opened() as address:
+        store = S3ObjectStore(lambda: replace(known, endpoint_url=address))
+        with pytest.raises(TransientError, match="does not answer"):
+            store.get("long")

@@ -9,6 +9,7 @@ from ft_policies.errors import PermanentError, TransientError
 from resources.vault import restoring
 from resources.vault.manifest import PackedFile, UnusableSnapshotError
 from resources.vault.restoring import plan
+from tests.fakes.object_store import PART_BYTES
 from tests.support.vaults import ShippedStream, a_stream, tree
 
 
@@ -38,9 +39,9 @@ def test_a_range_does_not_grow_without_bound() -> None:
     assert [f.length >> 20 for f in fetches] == [8, 2]
 
 
-def test_a_large_file_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_is_one_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restoring, "_FETCH_BYTES", 100)
-    stream = a_stream(tmp_path, delta_bytes=1000)
+    stream = a_stream(tmp_path, delta_bytes=PART_BYTES * 3 + 7)
     shipped = stream.ship(2)
     restored = stream.vault.restore(shipped.manifest, tmp_path / "back")
     assert tree(tmp_path / "back") == stream.contents[shipped.manifest.id]
