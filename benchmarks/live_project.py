@@ -11,8 +11,8 @@ import yaml
 from orchestration.playbooks.stop import stop
 from orchestration.services.dagster_server import DagsterServer
 from resources.ports import free_port
-from streaming.launching import process_of
 from streaming.observing import observe
+from streaming.processes import process_of
 from streaming.world import World, open_world
 
 REPO = Path(__file__).parent.parent

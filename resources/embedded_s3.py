@@ -31,6 +31,7 @@ _STOP_SECONDS = 5.0
 _POLL_SECONDS = 0.05
 _PROBE_SECONDS = 2.0
 _PORT_ATTEMPTS = 3
+_NICE = 5  # it shares a host with the streams, and a slow store must not slow them down
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,7 @@ class EmbeddedS3:
             folder=self._home,
             output=self._log,
             environment={"RCLONE_AUTH_KEY": f'"{server.access_key_id},{server.secret_access_key}"'},
+            nice=_NICE,
         )
         started = replace(server, pid=process.pid, pid_started_at=process.started_at)
         self._write(started)

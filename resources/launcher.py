@@ -10,6 +10,8 @@ from pathlib import Path
 
 import psutil
 
+from resources import session_priority
+
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -87,9 +89,14 @@ _children: list["subprocess.Popen[bytes]"] = []
 
 
 def launch(
-    command: Sequence[str], *, folder: Path, output: Path, environment: Mapping[str, str]
+    command: Sequence[str],
+    *,
+    folder: Path,
+    output: Path,
+    environment: Mapping[str, str],
+    nice: int = 0,
 ) -> Launched:
-    """Start a command in a session of its own, with its output in a file."""
+    """Start a command in a session of its own, with its output in a file; a `nice` one gives way to others."""
     output.parent.mkdir(parents=True, exist_ok=True)
     with output.open("ab") as sink:
         process = subprocess.Popen(  # noqa: S603 - commands are our own
@@ -102,6 +109,10 @@ def launch(
             start_new_session=True,
         )
     _children[:] = [child for child in _children if child.poll() is None] + [process]
+    if nice:
+        with suppress(ProcessLookupError):
+            os.setpriority(os.PRIO_PGRP, process.pid, nice)
+        session_priority.change(nice, process.pid)
     return Launched.of(process.pid)
 
 

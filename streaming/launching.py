@@ -2,8 +2,6 @@
 
 import os
 import secrets
-import shutil
-import socket
 import sys
 from pathlib import Path
 
@@ -12,7 +10,6 @@ from configs.sinks import DeltaSink
 from configs.sources import FilesSource
 from configs.stream import StreamDeclaration
 from ft_policies.errors import PermanentError, TransientError
-from ft_policies.health import Process
 from ft_policies.migration import Protocol
 from ft_policies.tiers import PRIMARY, Switches
 from resources.control.records import (
@@ -26,9 +23,9 @@ from resources.control.records import (
 from resources.control.store import ControlStore
 from resources.launcher import Launched, launch
 from streaming.priority import GIVING_WAY
+from streaming.processes import HOST
 from streaming.spec import ReplicaSpec
-
-HOST = socket.gethostname()
+from streaming.sweeping import sweep
 
 
 def declare(project: Project, store: ControlStore, name: str) -> StreamDeclaration:
@@ -133,7 +130,6 @@ def _start(
 ) -> None:
     folder = Path(row.folder)
     try:
-        _sweep(store, row.stream)
         folder.mkdir(parents=True)
         # The row is there: a restore that begins after it waits for this replica to end.
         history, nice = store.histories.current(row.stream), _nice(store, stream)
@@ -141,6 +137,7 @@ def _start(
         started = _started(project, stream, folder)
     except OSError as error:
         store.replicas.end(row.id, ReplicaState.DEAD, f"could not be started: {error}")
+        sweep(store, row.stream)  # if the disk is full, the next one may find room
         raise TransientError(
             f"no replica of {row.stream} can be started: {error}",
             hint=f"is there room on the disk of {project.home}? It is tried again",
@@ -162,21 +159,6 @@ def driver_environment(project: Project, stream: StreamDeclaration) -> dict[str,
     own = [] if stream.code is None else [project.locate(stream.code)]
     inherited = filter(None, [os.environ.get("PYTHONPATH")])
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*own, str(project.root), *inherited])}
-
-
-def process_of(row: ReplicaRow) -> Launched | None:
-    """The process of a replica, if it is known and on this host."""
-    if row.host != HOST or row.pid is None or row.pid_started_at is None:
-        return None
-    return Launched(row.pid, row.pid_started_at)
-
-
-def process_state(row: ReplicaRow | None) -> Process:
-    """What the operating system says of a replica's process."""
-    process = None if row is None else process_of(row)
-    if process is None:
-        return Process.UNKNOWN
-    return Process.RUNNING if process.is_alive() else Process.GONE
 
 
 def located(project: Project, stream: StreamDeclaration) -> StreamDeclaration:
@@ -252,21 +234,6 @@ def demand_folder(project: Project, stream: StreamDeclaration) -> None:
             f"{stream.name} can have no replicas in {folder}: {error}",
             hint="mend resources.folder, or who may write there",
         ) from error
-
-
-def _sweep(store: ControlStore, stream: str) -> None:
-    """Drop the checkpoints of incarnations that have ended; their logs stay."""
-    for row in store.replicas.of(stream, live=False):
-        process = process_of(row)
-        gone = row.host == HOST and (process is None or not process.is_alive())
-        if row.state.ended and gone:
-            for entry in _entries(Path(row.folder)):
-                if entry.is_dir():
-                    shutil.rmtree(entry, ignore_errors=True)
-
-
-def _entries(folder: Path) -> list[Path]:
-    return list(folder.iterdir()) if folder.is_dir() else []
 
 
 def _is_wanted(store: ControlStore, name: str) -> bool:

@@ -38,6 +38,7 @@ from streaming.sinks.ledgering import Ledgering
 from streaming.spare_capacity import SpareCapacityGuard
 from streaming.spec import ReplicaSpec
 from streaming.standby import Standby
+from streaming.sweeping import sweep_beside
 from streaming.watching import PrimaryWatch
 
 EXIT_STOPPED = 0
@@ -79,6 +80,7 @@ class Life:
             on_lost=lambda: gate.set(GateState(open=False, token=0)),
         )
         pulse.start()
+        sweep_beside(self.store, row.stream)
         try:
             spark, ending = self._live(pulse, gate)
         except Exception as error:

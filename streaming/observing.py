@@ -19,8 +19,8 @@ from resources.control.records import (
     StreamRow,
 )
 from resources.control.store import ControlStore
-from streaming.launching import process_state
 from streaming.migrating import migrating
+from streaming.processes import process_state
 from streaming.world import World
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import psutil
 
-from streaming import session_priority
+from resources import session_priority
 
 GIVING_WAY = 10  # nice: who runs beside a primary that must not be slowed down
 MOST_PASSES = 5

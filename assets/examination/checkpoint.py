@@ -10,8 +10,8 @@ from resources.vault.cut import numbers
 from resources.vault.manifest import Manifest
 from resources.vault.soundness import CODEC, LZ4
 from resources.vault.state_checks import state_faults, unlike
-from streaming.launching import HOST
 from streaming.observing import StreamSeen
+from streaming.processes import HOST
 
 
 def examine_checkpoint(

@@ -14,7 +14,7 @@ from ft_policies.doctor.facts import Leftover
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaRow
 from streaming.connections import connector, filesystem
-from streaming.launching import HOST, process_of
+from streaming.processes import is_over
 from streaming.world import World
 
 DRILL_SECONDS = 3600.0  # no drill takes longer
@@ -51,7 +51,7 @@ def _staged(
     for folder, path in folders.items():
         match = _STAGED.fullmatch(folder)
         row = None if match is None else rows.get(match[2])
-        if match is None or row is None or folder in written.folders or not _is_gone(row):
+        if match is None or row is None or folder in written.folders or not is_over(row):
             continue
         epoch = int(match[1])
         if (epoch, row.id) in written.undone:
@@ -83,7 +83,7 @@ def _replicas(world: World, stream: str, rows: dict[str, ReplicaRow]) -> Iterato
         row = rows.get(folder.name)
         if row is None:
             yield Leftover(path=str(folder), of="a replica that the control store does not know")
-        elif _is_gone(row) and row.ended_at is not None and row.ended_at < started_at:
+        elif is_over(row) and row.ended_at is not None and row.ended_at < started_at:
             for entry in _named(folder, ".*"):
                 yield Leftover(path=str(entry), of=f"{row.id}, which is {row.state}")
 
@@ -107,10 +107,3 @@ def _age_seconds(folder: Path) -> float:
         return SYSTEM_CLOCK.now() - folder.stat().st_mtime
     except FileNotFoundError:
         return 0.0
-
-
-def _is_gone(row: ReplicaRow) -> bool:
-    """Whether a replica has ended and its process on this host, where it has one, is gone."""
-    process = process_of(row)
-    alive = process is not None and process.is_alive()
-    return row.state.ended and row.host == HOST and not alive

@@ -42,8 +42,8 @@ from orchestration.playbooks.watching import Watch
 from orchestration.reviewing import decide_now
 from resources.control.records import ReplicaRow
 from streaming.cutting_off import cut_off
-from streaming.launching import process_of
 from streaming.observing import StreamSeen
+from streaming.processes import process_of
 from streaming.world import World
 
 BY_ITSELF_SECONDS = 30.0  # a sensor's tick and the start of a run, if there is no secondary

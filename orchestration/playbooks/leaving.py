@@ -6,7 +6,7 @@ from typing import Any
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState, Slot
 from resources.launcher import Launched
-from streaming.launching import process_of
+from streaming.processes import process_of
 from streaming.world import World
 
 LOOK_SECONDS = 0.25

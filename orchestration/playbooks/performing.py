@@ -9,7 +9,7 @@ from resources.clock import SYSTEM_CLOCK
 from resources.control.records import JournalLine, Phase
 from resources.control.store import ControlStore
 from resources.launcher import Launched
-from streaming.launching import HOST
+from streaming.processes import HOST
 
 S = TypeVar("S")
 

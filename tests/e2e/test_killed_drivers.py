@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from resources.control.records import DesiredState, ReplicaState
-from streaming.launching import process_of
+from streaming.processes import process_of
 from tests.support.faults import HALF_OUT, arm
 from tests.support.live_stream import NAME, ON_ROCKSDB, LiveStream, a_live_stream
 

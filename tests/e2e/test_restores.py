@@ -24,7 +24,7 @@ from orchestration.playbooks.stop import stop
 from orchestration.proof import prove
 from resources.control.records import ReplicaRow
 from resources.control.schema import replicas
-from streaming.launching import process_of
+from streaming.processes import process_of
 from streaming.sinks.lineage import EPOCH, HISTORY, RESTORED_TO
 from streaming.world import World, open_world
 from tests.support.evidence import demand_exact_output

@@ -14,7 +14,7 @@ from ft_policies.tiers import OFF, PRIMARY, Switch
 from ft_policies.transitions import plan
 from resources.control.records import ReplicaRow, ReplicaState, Slot
 from resources.launcher import Launched
-from streaming.launching import process_of
+from streaming.processes import process_of
 from streaming.world import World
 from tests.fakes.worlds import CLICKS, a_heartbeat
 

@@ -21,7 +21,8 @@ from resources.control.store import ControlStore
 from resources.embedded_s3 import EmbeddedS3
 from resources.launcher import Launched
 from resources.vault.vault import SnapshotVault
-from streaming.launching import HOST, declare
+from streaming.launching import declare
+from streaming.processes import HOST
 from streaming.world import World
 from tests.fakes.declared import a_project, written
 from tests.fakes.object_store import InMemoryObjectStore

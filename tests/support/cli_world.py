@@ -15,7 +15,8 @@ from resources.control.records import (
     SnapshotRow,
 )
 from resources.launcher import Launched
-from streaming.launching import HOST, declare
+from streaming.launching import declare
+from streaming.processes import HOST
 from streaming.world import World, open_world
 from tests.fakes.declared import a_project, written
 

@@ -24,7 +24,7 @@ from resources.vault.manifest import Manifest
 from resources.vault.soundness import LZ4
 from resources.vault.vault import SnapshotVault
 from streaming.checkpoint import last_committed
-from streaming.launching import HOST
+from streaming.processes import HOST
 from streaming.spec import ReplicaSpec
 from tests.support.queries import NAME, World, checkpoint_of
 

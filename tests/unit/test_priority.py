@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from streaming import priority, session_priority
+from resources import session_priority
+from streaming import priority
 
 REPO = Path(__file__).parents[2]
 NICE = 7
@@ -122,7 +123,8 @@ def test_asking_leaves_this_thread_as_it_is() -> None:
 # Reports the nice value of its session: before, after `lower`, and after `restore`.
 LEADER = """
 import ctypes, json, os, resource, sys
-from streaming import priority, session_priority
+from resources import session_priority
+from streaming import priority
 
 resource.setrlimit(resource.RLIMIT_NICE, (0, 0))
 if os.getuid() != int(sys.argv[2]):

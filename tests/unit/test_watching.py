@@ -14,7 +14,7 @@ from ft_policies.tiers import OFF, PRIMARY, Switches
 from resources.control.records import Lease, ReplicaState, Slot
 from resources.control.store import ControlStore
 from resources.launcher import Launched
-from streaming.launching import HOST
+from streaming.processes import HOST
 from streaming.promotion import Fallen, promote
 from streaming.pulse import Pulse
 from streaming.watching import PrimaryWatch, Silence

@@ -107,7 +107,7 @@ def _row(world: "World", stream: str, replica: str | None) -> "ReplicaRow":
 
 
 def _file(row: "ReplicaRow", *, spark: bool) -> Path:
-    from streaming.launching import HOST
+    from streaming.processes import HOST
 
     if row.host != HOST:
         raise PermanentError(f"{row.id} is on {row.host}", hint="its log is there")

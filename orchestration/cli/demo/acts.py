@@ -19,8 +19,8 @@ from orchestration.playbooks.recover import start
 from orchestration.playbooks.stop import stop
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import Phase, ReplicaRow
-from streaming.launching import process_of
 from streaming.observing import observe
+from streaming.processes import process_of
 from streaming.world import World
 
 EPOCHS_BEFORE = 20

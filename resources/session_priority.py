@@ -1,8 +1,8 @@
 """The CPU share of a session, for kernels that share the CPU out by session (Linux with autogroup).
 
 There a nice value counts only between the threads of one session, and two sessions get the same share
-whatever theirs are. A replica leads a session of its own, so it lowers that, too. Any user may raise it
-again. Without such groups, or where control groups share the CPU out, this changes nothing.
+whatever theirs are. Replicas and servers lead sessions of their own, so these are lowered, too. Any user
+may raise them again. Without such groups, or where control groups share the CPU out, this changes nothing.
 """
 
 import logging
@@ -14,16 +14,15 @@ from resources.clock import SYSTEM_CLOCK
 ATTEMPTS = 5
 PAUSE_SECONDS = 0.11  # the kernel takes a change each tenth of a second from ordinary users
 
-_GROUP = Path("/proc/self/autogroup")
 _usual: list[int] = []  # the nice value before it was lowered; none while it is as it was
 
 log = logging.getLogger(__name__)
 
 
-def current() -> int | None:
-    """The nice value of this session; `None` if the kernel knows no such thing."""
+def current(pid: int | None = None) -> int | None:
+    """The nice value of a session, by its leader; `None` if the kernel knows no such thing."""
     try:
-        return int(_GROUP.read_text().rpartition(" ")[2])
+        return int(_group(pid).read_text().rpartition(" ")[2])
     except (OSError, ValueError):
         return None
 
@@ -33,24 +32,31 @@ def lower(nice: int) -> None:
     before = current()
     if before is not None and before < nice and os.getsid(0) == os.getpid():
         _usual[:] = [before]
-        _set(nice)
+        change(nice)
 
 
 def restore() -> None:
     """Give it the share that it had before."""
     if _usual:
-        _set(_usual[0])
+        change(_usual[0])
 
 
-def _set(nice: int) -> None:
+def change(nice: int, pid: int | None = None) -> None:
+    """Give a session this nice value, by its leader; one that cannot have it keeps what it has."""
+    if current(pid) is None:
+        return
     for _ in range(ATTEMPTS):
         try:
-            _GROUP.write_text(str(nice))
+            _group(pid).write_text(str(nice))
         except BlockingIOError:
             SYSTEM_CLOCK.sleep(PAUSE_SECONDS)
         except OSError as error:
-            log.warning("the priority of this session cannot be changed: %s", error)
+            log.warning("the priority of a session cannot be changed: %s", error)
             return
         else:
             return
-    log.warning("the priority of this session stays at %s, not %s", current(), nice)
+    log.warning("the priority of a session stays at %s, not %s", current(pid), nice)
+
+
+def _group(pid: int | None) -> Path:
+    return Path(f"/proc/{pid or 'self'}/autogroup")
