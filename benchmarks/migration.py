@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from benchmarks import failover_trial as trial
 from benchmarks.failover_plain import plain_spark
 from benchmarks.failover_proof import rows_that_differ
 from benchmarks.failover_stream import NAME, declaration
-from benchmarks.failover_trial import State
+from benchmarks.failover_trial import STATES, State
 from benchmarks.harness import Benchmark, median
 from benchmarks.killing import await_that
 from benchmarks.live_project import RUN, end, live_project
@@ -34,18 +34,6 @@ from streaming.observing import observe
 from streaming.world import World
 
 PLAIN = "plain"
-ROCKSDB = {
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-}
-# Two drivers share two cores. Spark's default store copies its maps for each batch, which alone takes most of
-# one core at the large state: there it is RocksDB, as Spark recommends for such states, for plain Spark, too.
-STATES = {
-    "small": trial.STATES["small"],
-    "large": replace(trial.STATES["large"], conf=ROCKSDB),
-}
 RESULT_OF = {"small": "migration", "large": "migration_large"}
 TIMES = 3
 MEMORIES = ("2100m", "2g")  # there and back
@@ -53,7 +41,7 @@ OF_PLAIN = {Protocol.INTERRUPTION_FREE: 0.15, Protocol.REPLAY: 0.3, Protocol.LEG
 MOST_PACES = 1.5
 NOTES = (
     f"The stream of the failover benchmark ({trial.RATE} rows a second in epochs of {trial.EPOCH_SECONDS} s on "
-    f"{trial.MASTER}, about 10 MB of state in Spark's default store and 200 MB in RocksDB) is migrated to other driver memory and back, in "
+    f"{trial.MASTER}, about 10 MB and 200 MB of state in Spark's default store) is migrated to other driver memory and back, in "
     "passive_replication. Plain Spark has the same rows, query and checkpoint, is stopped with SIGTERM and started at once. "
     "Seconds are the longest time without a committed epoch, medians. In the end every row is held against a batch."
 )

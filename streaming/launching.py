@@ -10,7 +10,7 @@ from configs.sinks import DeltaSink
 from configs.sources import FilesSource
 from configs.stream import StreamDeclaration
 from ft_policies.errors import PermanentError, TransientError
-from ft_policies.migration import Protocol
+from ft_policies.migration import GIVING_WAY_SHARE, Protocol
 from ft_policies.tiers import PRIMARY, Switches
 from resources.control.records import (
     DesiredState,
@@ -132,8 +132,10 @@ def _start(
     try:
         folder.mkdir(parents=True)
         # The row is there: a restore that begins after it waits for this replica to end.
-        history, nice = store.histories.current(row.stream), _nice(store, stream)
-        spec_of(project, stream, row.slot, row.id, folder, history=history, nice=nice).save()
+        history = store.histories.current(row.stream)
+        nice, seconds = _giving_way(store, stream)
+        spec = spec_of(project, stream, row.slot, row.id, folder, history=history)
+        spec.model_copy(update={"nice": nice, "nice_seconds": seconds}).save()
         started = _started(project, stream, folder)
     except OSError as error:
         store.replicas.end(row.id, ReplicaState.DEAD, f"could not be started: {error}")
@@ -182,14 +184,12 @@ def spec_of(
     folder: Path,
     *,
     history: int = 0,
-    nice: int = 0,
 ) -> ReplicaSpec:
     """What the processes of a replica have to know."""
     return ReplicaSpec(
         replica=replica,
         slot=slot,
         stream=stream,
-        nice=nice,
         history=history,
         control_url=project.control_url,
         home=project.home,
@@ -200,20 +200,24 @@ def spec_of(
     )
 
 
-def _nice(store: ControlStore, stream: StreamDeclaration) -> int:
-    """A secondary on spare capacity gives way, and so does a target beside a primary that is not to be slowed down.
+def _giving_way(store: ControlStore, stream: StreamDeclaration) -> tuple[int, float | None]:
+    """At which nice value a secondary runs, and for how long at the most.
 
-    One that replays does not: its primary may be overloaded, and nothing would be left for it.
+    One on spare capacity gives way, and so does a target beside a primary that is not to be slowed down, for a
+    share of its time. One that replays does not: its primary may be overloaded, and nothing would be left for it.
     """
     spare, rollout = stream.secondary.spare_capacity, store.rollouts.open(stream.name)
     usual = 0 if spare is None else spare.nice
-    match None if rollout is None else rollout.protocol:
+    if rollout is None:
+        return usual, None
+    match rollout.protocol:
         case Protocol.INTERRUPTION_FREE:
-            return max(usual, GIVING_WAY)
+            left_seconds = max(0.0, rollout.deadline_at - store.now())
+            return max(usual, GIVING_WAY), GIVING_WAY_SHARE * left_seconds
         case Protocol.REPLAY:
-            return 0
-        case _:
-            return usual
+            return 0, None
+        case Protocol.LEGACY:
+            return usual, None
 
 
 def _replicas_folder(project: Project, stream: StreamDeclaration) -> Path:

@@ -8,6 +8,7 @@ Between sessions those values may count for nothing: see `session_priority`.
 
 import logging
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -23,15 +24,19 @@ log = logging.getLogger(__name__)
 _usual: list[int] = []  # the nice value before it was lowered; none while it is as it was
 
 
-def lower(nice: int) -> None:
+def lower(nice: int, *, seconds: float | None = None) -> None:
     """Run this thread, and whatever it starts, at this priority, unless it is as low already.
 
-    Nothing changes if that could not be undone.
+    Nothing changes if that could not be undone. After so many seconds it is.
     """
     before = os.getpriority(os.PRIO_PROCESS, 0)
     if nice <= before:
         return
     session_priority.lower(nice)
+    if seconds is not None:
+        end = threading.Timer(seconds, restore)
+        end.daemon = True
+        end.start()
     if not may_be_raised():
         log.warning(
             "this user may not raise a priority again (CAP_SYS_NICE, or `ulimit -e`): it stays as it is"

@@ -36,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop_requested.set())
     if spec.slot is Slot.SECONDARY:
-        priority.lower(spec.nice)  # before anything is started: threads and children inherit it
+        # Before anything is started: threads and children inherit it.
+        priority.lower(spec.nice, seconds=spec.nice_seconds)
     with ThreadPoolExecutor(1, thread_name_prefix="session") as pool:
         session = pool.submit(start_session, spec)
         from resources.control.store import ControlStore

@@ -31,6 +31,8 @@ class ReplicaSpec(BaseModel):
     stream: StreamDeclaration
     nice: int = 0
     """The priority until it is primary: it gives way to whoever has the place."""
+    nice_seconds: float | None = None
+    """For how long at the most, if there is a limit."""
     history: int = 0
     """That of the stream when it was launched: each restore in place begins another."""
     control_url: str

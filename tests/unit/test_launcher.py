@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
 
-from resources.launcher import Launched
+from resources import session_priority
+from resources.launcher import Launched, launch
 
 
 def test_a_process_stays_itself_when_the_clock_of_the_machine_is_set(
@@ -32,3 +34,14 @@ def test_an_ended_process_is_not_alive_before_and_after_it_is_reaped() -> None:
     assert not launched.is_alive()
     child.wait()
     assert not launched.is_alive()
+
+
+def test_a_nice_one_gives_way_inside_and_between_sessions(tmp_path: Path) -> None:
+    launched = launch(
+        ["sleep", "60"], folder=tmp_path, output=tmp_path / "out", environment={}, nice=7
+    )
+    try:
+        assert os.getpriority(os.PRIO_PROCESS, launched.pid) == 7
+        assert session_priority.current(launched.pid) in {7, None}
+    finally:
+        launched.kill()

@@ -79,16 +79,22 @@ def test_a_target_that_is_not_level_in_time_is_let_go_and_the_primary_goes_on(
 
 
 @pytest.mark.parametrize(
-    ("protocol", "nice"), [(Protocol.INTERRUPTION_FREE, GIVING_WAY), (Protocol.REPLAY, 0)]
+    ("protocol", "nice", "seconds"),
+    [(Protocol.INTERRUPTION_FREE, GIVING_WAY, 50.0), (Protocol.REPLAY, 0, None)],
 )
-def test_a_target_gives_way_to_a_primary_that_is_not_to_be_slowed_down(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: Protocol, nice: int
+def test_a_target_gives_way_for_half_its_time_to_a_primary_that_is_not_to_be_slowed_down(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    protocol: Protocol,
+    nice: int,
+    seconds: float | None,
 ) -> None:
     with (
         a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
         written_anew(worlds, **LARGER) as world,
     ):
-        list(migrate(world, CLICKS, "r", Wish(protocol=protocol), beat=drivers.act))
+        wish = Wish(protocol=protocol, within_seconds=100.0)
+        list(migrate(world, CLICKS, "r", wish, beat=drivers.act))
         old, new = (
             ReplicaSpec.load(Path(row.folder))
             for row in sorted(
@@ -96,6 +102,8 @@ def test_a_target_gives_way_to_a_primary_that_is_not_to_be_slowed_down(
             )
         )
         assert (old.nice, new.nice) == (0, nice)
+        assert old.nice_seconds is None
+        assert new.nice_seconds == pytest.approx(seconds, abs=5.0)
 
 
 @pytest.mark.parametrize(

@@ -148,3 +148,23 @@ def test_the_session_that_a_replica_leads_gives_way_to_others_whoever_it_runs_as
 def test_the_session_of_somebody_else_is_left_alone() -> None:
     before = session_priority.current()
     assert told(LEADER, NICE, os.getuid()) == [before] * 3
+
+
+TIMED = """
+import json, os, sys, threading
+from streaming import priority
+
+before = os.getpriority(os.PRIO_PROCESS, 0)
+restored, over = priority.restore, threading.Event()
+priority.restore = lambda: (restored(), over.set())
+priority.lower(int(sys.argv[1]), seconds=0.05)
+lowered = os.getpriority(os.PRIO_PROCESS, 0)
+assert over.wait(10.0)
+print(json.dumps([before, lowered, os.getpriority(os.PRIO_PROCESS, 0)]))
+"""
+
+
+@pytest.mark.skipif(not priority.may_be_raised(), reason="this user may not raise a priority")
+def test_whoever_gives_way_for_a_time_does_so_no_more_after_it() -> None:
+    before, lowered, after = told(TIMED, max(NICE, this() + 1))
+    assert lowered > before == after

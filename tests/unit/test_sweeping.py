@@ -1,0 +1,49 @@
+"""What earlier replicas have left is dropped by the next, but for their logs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from resources.control.records import ReplicaState
+from streaming.sweeping import sweep, sweep_beside
+from tests.fakes.worlds import CLICKS, SimulatedWorld, a_primary, a_secondary, simulated_worlds
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
+    with simulated_worlds(tmp_path).open() as opened:
+        yield opened
+
+
+def left_by(world: SimulatedWorld, replica: str) -> Path:
+    """Its folder, with a checkpoint and a log in it."""
+    folder = world.project.home / "replicas" / replica
+    (folder / "checkpoints" / "state").mkdir(parents=True)
+    (folder / "replica.log").write_text("what happened")
+    return folder
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def test_the_checkpoints_of_those_that_have_ended_go_and_their_logs_stay(
+    world: SimulatedWorld,
+) -> None:
+    folder = left_by(world, "p1")
+    a_primary(world, "p1", alive=False)
+    world.store.replicas.end("p1", ReplicaState.DEAD, "killed")
+    sweep_beside(world.store, CLICKS).join(10.0)
+    assert names(folder) == ["replica.log"]
+
+
+def test_what_is_still_somebodys_stays(world: SimulatedWorld) -> None:
+    lingers, elsewhere, lives = (left_by(world, one) for one in ("p1", "s1", "p2"))
+    a_primary(world, "p1")  # its process is there still
+    world.store.replicas.end("p1", ReplicaState.HANDED_OVER, "to another")
+    a_secondary(world, "s1")  # on another host
+    world.store.replicas.end("s1", ReplicaState.STOPPED, "told to stop")
+    a_primary(world, "p2", alive=False)  # nobody has noticed yet
+    sweep(world.store, CLICKS)
+    assert names(lingers) == names(elsewhere) == names(lives) == ["checkpoints", "replica.log"]
