@@ -35,10 +35,16 @@ def lower(nice: int) -> None:
         change(nice)
 
 
+def is_lowered() -> bool:
+    """Whether it was lowered, and not restored yet."""
+    return bool(_usual)
+
+
 def restore() -> None:
     """Give it the share that it had before."""
-    if _usual:
-        change(_usual[0])
+    for before in [*_usual]:
+        change(before)
+    _usual.clear()
 
 
 def change(nice: int, pid: int | None = None) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from ft_policies.errors import HoldfastError, PermanentError, TransientError
 from ft_policies.failover import FailoverPolicy
 from ft_policies.query_failures import FailureKind
+from resources import session_priority
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState, Slot
 from resources.control.store import ControlStore
@@ -20,6 +21,7 @@ from resources.object_store import S3ObjectStore
 from resources.patience import patiently
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
+from streaming import priority
 from streaming.catching_up import last_decided
 from streaming.class_archive import ClassArchive
 from streaming.cutting_off import CuttableStore
@@ -77,7 +79,7 @@ class Life:
             row,
             beat_seconds=supervision.heartbeat,
             lease_seconds=supervision.lease,
-            on_lost=lambda: gate.set(GateState(open=False, token=0)),
+            on_lost=lambda: _make_room(gate),
         )
         pulse.start()
         sweep_beside(self.store, row.stream)
@@ -201,6 +203,12 @@ def _compare(spark: SparkSession, manifest: Manifest) -> None:
     """Say what the declaration has changed since the snapshot: Spark goes on with the old value."""
     for line in manifest.mismatches(spark_version=spark.version, conf=binding_conf(spark)):
         log.warning("the checkpoint keeps its own setting. %s", line)
+
+
+def _make_room(gate: Gate) -> None:
+    """Send nothing more, and leave the host to whoever has the place now."""
+    gate.set(GateState(open=False, token=0))
+    session_priority.lower(priority.LOWEST)
 
 
 def _told(error: Exception) -> str:

@@ -17,6 +17,7 @@ import psutil
 from resources import session_priority
 
 GIVING_WAY = 10  # nice: who runs beside a primary that must not be slowed down
+LOWEST = 19
 MOST_PASSES = 5
 
 log = logging.getLogger(__name__)
@@ -46,12 +47,19 @@ def lower(nice: int, *, seconds: float | None = None) -> None:
     os.setpriority(os.PRIO_PROCESS, 0, nice)
 
 
+def is_lowered() -> bool:
+    """Whether it was lowered, and not restored yet."""
+    return bool(_usual) or session_priority.is_lowered()
+
+
 def restore() -> None:
     """Give every thread of this process and of its children the priority that it had before."""
     session_priority.restore()
-    for _ in range(MOST_PASSES):  # a thread that is born meanwhile has that of its parent
-        if not _usual or not _raise_all(_usual[0]):
-            return
+    for before in [*_usual]:
+        for _ in range(MOST_PASSES):  # a thread that is born meanwhile has that of its parent
+            if not _raise_all(before):
+                break
+    _usual.clear()
 
 
 def may_be_raised() -> bool:

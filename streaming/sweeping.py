@@ -12,9 +12,8 @@ from pathlib import Path
 
 from ft_policies.errors import HoldfastError
 from resources.control.store import ControlStore
+from streaming.priority import LOWEST
 from streaming.processes import is_over
-
-LOWEST = 19  # nice
 
 log = logging.getLogger(__name__)
 

@@ -20,6 +20,7 @@ from streaming.spec import ReplicaSpec
 from tests.fakes.worlds import (
     CLICKS,
     committed,
+    decided,
 )
 from tests.support.control_builders import an_entry
 from tests.support.migrations import LARGER, a_live_world, memory_of, primary_of, written_anew
@@ -164,21 +165,17 @@ def test_a_replay_that_never_comes_near_gets_the_lease_when_half_of_the_time_is_
         assert names.index("HandOver") < names.index("FinishMigration")
 
 
-def test_an_epoch_counts_as_just_computed_only_a_short_time_after_its_commit(
+def test_it_is_early_until_somebody_can_have_done_much_of_the_next_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with a_live_world(tmp_path, monkeypatch) as (_, world, __):
         committed(world, 1)
         last = world.store.ledger.last(CLICKS)
         assert last is not None
-        primary = primary_of(world)
         watch = Watch(world=world, stream=CLICKS, began_at=0.0, beat=lambda: None)
-
-        def has_computed(within: float) -> bool:
-            return migration_steps._has_computed(watch, primary.id, last, within=within)
-
-        assert has_computed(60.0)
-        until(lambda: not has_computed(0.001))
+        assert migration_steps._is_early(watch, last), "the next one is not decided"
+        decided(world, last.epoch + 1)
+        until(lambda: not migration_steps._is_early(watch, last))
 
 
 def test_time_is_also_over_while_a_switch_turns(
