@@ -42,8 +42,8 @@ REPLAY_SHARE = 0.5
 """Of the time that a migration has: a target that `replay` has not brought near by then gets the lease as it is."""
 
 GIVING_WAY_SHARE = 0.5
-"""Of the time that is left when a target is launched: one that gave way to its primary for so long, and still is
-not level, does so no more."""
+"""Of the time that is left when a target is launched: one that gave way to its primary for so long, and still has
+not got its place, does so no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

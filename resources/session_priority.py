@@ -35,11 +35,6 @@ def lower(nice: int) -> None:
         change(nice)
 
 
-def is_lowered() -> bool:
-    """Whether it was lowered, and not restored yet."""
-    return bool(_usual)
-
-
 def restore() -> None:
     """Give it the share that it had before."""
     for before in [*_usual]:

@@ -47,11 +47,6 @@ def lower(nice: int, *, seconds: float | None = None) -> None:
     os.setpriority(os.PRIO_PROCESS, 0, nice)
 
 
-def is_lowered() -> bool:
-    """Whether it was lowered, and not restored yet."""
-    return bool(_usual) or session_priority.is_lowered()
-
-
 def restore() -> None:
     """Give every thread of this process and of its children the priority that it had before."""
     session_priority.restore()

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ft_policies.errors import TransientError
-from ft_policies.migration import MOST_BEHIND, Protocol
 from ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState, Slot
@@ -181,8 +180,6 @@ class Reconciler:
             self._gate_open = open_
 
     def _tend(self) -> None:
-        if self._is_next():
-            priority.restore()
         self.sampler.tend(secondary=not self._is_primary)
         self.queries.tend(self.sampler)
         query = self.queries.current
@@ -198,12 +195,6 @@ class Reconciler:
                 self._promotion.level(self.store, self.sampler)
             catch_up.tell_rows(query, self.store, self.sampler)
             self.standby.forget_input(catch_up.goal)
-
-    def _is_next(self) -> bool:
-        """Whether this is a target that is about to be handed the lease: it must not be late then."""
-        gives_way = self.spec.nice_seconds is not None and priority.is_lowered()
-        near = MOST_BEHIND[Protocol.INTERRUPTION_FREE]
-        return gives_way and self._is_level and self._queued() <= near
 
     @property
     def _is_level(self) -> bool:

@@ -22,7 +22,7 @@ from streaming.sinks.ledgering import DIGEST_DIFFERS
 
 BOUNDARY_LOOK_SECONDS = 0.02
 BOUNDARY_EPOCHS = 10
-EARLY_SHARE = 0.1  # of a pace
+FRESH_SHARE = 0.15  # of a pace
 
 
 def await_target(watch: Watch, step: AwaitTarget) -> Mapping[str, Any]:
@@ -81,10 +81,10 @@ def roll_back(watch: Watch, step: RollBack) -> Mapping[str, Any]:
 
 
 def _await_boundary(watch: Watch, target: str, *, replays: bool) -> int | None:
-    """The epoch that has just been committed, and that the target has computed, too, unless it `replays`.
+    """The epoch that has just been committed; unless it `replays`, the target has at most that one to compute.
 
-    So it will not be late with the next. What the primary has done of that is lost: best is to come before it is
-    decided; for the second half of the wait any moment will do. A stream that is silent does not keep us for
+    With the host to itself it has done so before the next one is decided, and nothing that the primary has begun
+    is lost. For the second half of the wait any moment will do. A stream that is silent does not keep us for
     long, nor one whose epochs are shorter than what its replicas say of themselves is old.
     """
     store, began, most = watch.world.store, SYSTEM_CLOCK.monotonic(), _most_seconds(watch)
@@ -92,7 +92,7 @@ def _await_boundary(watch: Watch, target: str, *, replays: bool) -> int | None:
     while (waited := SYSTEM_CLOCK.monotonic() - began) <= most:
         if last is not None and last != before:
             late = waited > most / 2
-            if replays or (_has_computed(watch, target, last) and (late or _is_early(watch, last))):
+            if replays or (_is_near(watch, target, last) and (late or _is_fresh(watch, last))):
                 break
         watch.beat()
         SYSTEM_CLOCK.sleep(BOUNDARY_LOOK_SECONDS)
@@ -107,19 +107,16 @@ def _most_seconds(watch: Watch) -> float:
     return min(seconds, watch.migration_seconds_left / 2)
 
 
-def _has_computed(watch: Watch, target: str, last: LedgerEntry) -> bool:
-    """Whether the target has computed an epoch; one that is gone does not keep us."""
+def _is_near(watch: Watch, target: str, last: LedgerEntry) -> bool:
+    """Whether the target is at work on the last epoch, or has done it; one that is gone does not keep us."""
     row = watch.world.store.replicas.get(target)
-    return row is None or row.epoch is None or row.epoch >= last.epoch
+    return row is None or row.epoch is None or row.epoch >= last.epoch - 1
 
 
-def _is_early(watch: Watch, last: LedgerEntry) -> bool:
-    """Whether nobody can have done much of the epoch after the last that was committed."""
-    store, pace = watch.world.store, watch.world.project.stream(watch.stream).epoch.seconds
-    decided = store.epochs.last(watch.stream)
-    if decided is None or decided.epoch <= last.epoch:
-        return True
-    return store.now() - decided.decided_at <= EARLY_SHARE * (pace or 0.0)
+def _is_fresh(watch: Watch, last: LedgerEntry) -> bool:
+    """Whether an epoch was committed a moment ago: nobody has got far with the next."""
+    pace = watch.world.project.stream(watch.stream).epoch.seconds or float("inf")
+    return watch.world.store.now() - last.committed_at <= FRESH_SHARE * pace
 
 
 def _longest_gap(watch: Watch, rollout: Rollout) -> float:

@@ -20,7 +20,6 @@ from streaming.spec import ReplicaSpec
 from tests.fakes.worlds import (
     CLICKS,
     committed,
-    decided,
 )
 from tests.support.control_builders import an_entry
 from tests.support.migrations import LARGER, a_live_world, memory_of, primary_of, written_anew
@@ -110,7 +109,7 @@ def test_a_target_gives_way_for_half_its_time_to_a_primary_that_is_not_to_be_slo
 @pytest.mark.parametrize(
     ("protocol", "waits"), [(Protocol.REPLAY, False), (Protocol.INTERRUPTION_FREE, True)]
 )
-def test_only_a_target_that_replays_gets_the_lease_before_it_has_computed_the_last_epoch(
+def test_only_a_target_that_replays_gets_the_lease_before_it_is_at_work_on_the_last_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: Protocol, *, waits: bool
 ) -> None:
     slow = {"epoch": {"seconds": "10s", "silence": "10ms"}}
@@ -165,17 +164,16 @@ def test_a_replay_that_never_comes_near_gets_the_lease_when_half_of_the_time_is_
         assert names.index("HandOver") < names.index("FinishMigration")
 
 
-def test_it_is_early_until_somebody_can_have_done_much_of_the_next_epoch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("pace", "fresh"), [("20s", True), ("1ms", False)])
+def test_a_commit_is_fresh_for_a_part_of_the_pace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pace: str, *, fresh: bool
 ) -> None:
-    with a_live_world(tmp_path, monkeypatch) as (_, world, __):
+    with a_live_world(tmp_path, monkeypatch, epoch={"seconds": pace}) as (_, world, __):
         committed(world, 1)
         last = world.store.ledger.last(CLICKS)
         assert last is not None
         watch = Watch(world=world, stream=CLICKS, began_at=0.0, beat=lambda: None)
-        assert migration_steps._is_early(watch, last), "the next one is not decided"
-        decided(world, last.epoch + 1)
-        until(lambda: not migration_steps._is_early(watch, last))
+        until(lambda: migration_steps._is_fresh(watch, last) is fresh)
 
 
 def test_time_is_also_over_while_a_switch_turns(
