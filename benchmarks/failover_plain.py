@@ -115,7 +115,7 @@ class PlainSpark:
             "memory": trial.MEMORY,
         }
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-        settings = self.state.spark_conf().items()
+        settings = trial.SPARK_CONF.items()
         conf = [word for pair in settings for word in ("--conf", "=".join(pair))]
         return [sys.executable, str(SCRIPT), str(self.folder), *words, *conf]
 

@@ -59,7 +59,7 @@ def declaration(state: State) -> dict[str, Any]:
         "resources": {
             "driver_memory": trial.MEMORY,
             "master": trial.MASTER,
-            "spark_conf": state.spark_conf(),
+            "spark_conf": trial.SPARK_CONF,
         },
     }
 

@@ -32,15 +32,10 @@ Condition: TypeAlias = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A state of a chosen size: so many keys of `PAYLOAD_BYTES` each; `conf` is how Spark keeps it."""
+    """A state of a chosen size: so many keys of `PAYLOAD_BYTES` each."""
 
     name: str
     keys: int
-    conf: Mapping[str, str] = field(default_factory=dict, hash=False)
-
-    def spark_conf(self) -> dict[str, str]:
-        """The settings of all contenders with this state."""
-        return {**SPARK_CONF, **self.conf}
 
 
 STATES = {"small": State("small", 10_000), "large": State("large", 200_000)}

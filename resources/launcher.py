@@ -110,10 +110,16 @@ def launch(
         )
     _children[:] = [child for child in _children if child.poll() is None] + [process]
     if nice:
-        with suppress(ProcessLookupError):
-            os.setpriority(os.PRIO_PGRP, process.pid, nice)
-        session_priority.change(nice, process.pid)
+        _lower(process.pid, nice)
     return Launched.of(process.pid)
+
+
+def _lower(leader: int, nice: int) -> None:
+    """Inside its session, which has the nice value of this process, and against others."""
+    if nice > os.getpriority(os.PRIO_PROCESS, 0):
+        with suppress(ProcessLookupError):
+            os.setpriority(os.PRIO_PGRP, leader, nice)
+    session_priority.change(nice, leader)
 
 
 def last_words(output: Path) -> str:

@@ -37,15 +37,14 @@ def lower(nice: int) -> None:
 
 def restore() -> None:
     """Give it the share that it had before."""
-    for before in [*_usual]:
-        change(before)
-    _usual.clear()
+    if all(change(before) for before in _usual):
+        _usual.clear()
 
 
-def change(nice: int, pid: int | None = None) -> None:
-    """Give a session this nice value, by its leader; one that cannot have it keeps what it has."""
+def change(nice: int, pid: int | None = None) -> bool:
+    """Give a session this nice value, by its leader; whether it has it now, if there is such a thing."""
     if current(pid) is None:
-        return
+        return True
     for _ in range(ATTEMPTS):
         try:
             _group(pid).write_text(str(nice))
@@ -53,10 +52,11 @@ def change(nice: int, pid: int | None = None) -> None:
             SYSTEM_CLOCK.sleep(PAUSE_SECONDS)
         except OSError as error:
             log.warning("the priority of a session cannot be changed: %s", error)
-            return
+            return False
         else:
-            return
+            return True
     log.warning("the priority of a session stays at %s, not %s", current(pid), nice)
+    return False
 
 
 def _group(pid: int | None) -> Path:

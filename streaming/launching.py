@@ -130,6 +130,7 @@ def _start(
 ) -> None:
     folder = Path(row.folder)
     try:
+        sweep(store, row.stream)
         folder.mkdir(parents=True)
         # The row is there: a restore that begins after it waits for this replica to end.
         history = store.histories.current(row.stream)
@@ -139,7 +140,6 @@ def _start(
         started = _started(project, stream, folder)
     except OSError as error:
         store.replicas.end(row.id, ReplicaState.DEAD, f"could not be started: {error}")
-        sweep(store, row.stream)  # if the disk is full, the next one may find room
         raise TransientError(
             f"no replica of {row.stream} can be started: {error}",
             hint=f"is there room on the disk of {project.home}? It is tried again",
@@ -205,10 +205,11 @@ def _giving_way(store: ControlStore, stream: StreamDeclaration) -> tuple[int, fl
 
     One on spare capacity gives way, and so does a target beside a primary that is not to be slowed down, for a
     share of its time. One that replays does not: its primary may be overloaded, and nothing would be left for it.
+    Nor does one whose predecessor was lost: it may have been too slow.
     """
     spare, rollout = stream.secondary.spare_capacity, store.rollouts.open(stream.name)
     usual = 0 if spare is None else spare.nice
-    if rollout is None:
+    if rollout is None or _had_target(store, rollout):
         return usual, None
     match rollout.protocol:
         case Protocol.INTERRUPTION_FREE:
@@ -218,6 +219,11 @@ def _giving_way(store: ControlStore, stream: StreamDeclaration) -> tuple[int, fl
             return 0, None
         case Protocol.LEGACY:
             return usual, None
+
+
+def _had_target(store: ControlStore, rollout: Rollout) -> bool:
+    rows = store.replicas.of(rollout.stream, live=False)
+    return any(row.rollout == rollout.rollout and row.state.ended for row in rows)
 
 
 def _replicas_folder(project: Project, stream: StreamDeclaration) -> Path:

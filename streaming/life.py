@@ -40,7 +40,6 @@ from streaming.sinks.ledgering import Ledgering
 from streaming.spare_capacity import SpareCapacityGuard
 from streaming.spec import ReplicaSpec
 from streaming.standby import Standby
-from streaming.sweeping import sweep_beside
 from streaming.watching import PrimaryWatch
 
 EXIT_STOPPED = 0
@@ -82,7 +81,6 @@ class Life:
             on_lost=lambda: _make_room(gate),
         )
         pulse.start()
-        sweep_beside(self.store, row.stream)
         try:
             spark, ending = self._live(pulse, gate)
         except Exception as error:

@@ -34,17 +34,17 @@ def lower(nice: int, *, seconds: float | None = None) -> None:
     if nice <= before:
         return
     session_priority.lower(nice)
+    if may_be_raised():
+        _usual[:] = [before]
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+    else:
+        log.warning(
+            "this user may not raise a priority again (CAP_SYS_NICE, or `ulimit -e`): it stays as it is"
+        )
     if seconds is not None:
         end = threading.Timer(seconds, restore)
         end.daemon = True
         end.start()
-    if not may_be_raised():
-        log.warning(
-            "this user may not raise a priority again (CAP_SYS_NICE, or `ulimit -e`): it stays as it is"
-        )
-        return
-    _usual[:] = [before]
-    os.setpriority(os.PRIO_PROCESS, 0, nice)
 
 
 def restore() -> None:

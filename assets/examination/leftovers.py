@@ -18,6 +18,7 @@ from streaming.processes import is_over
 from streaming.world import World
 
 DRILL_SECONDS = 3600.0  # no drill takes longer
+SWEEP_SECONDS = 60.0  # a start begins to sweep, and does not wait for the end of it
 _STAGED = re.compile(r"(\d{12})-(.+)-[0-9a-f]{8}")
 _RUN = r"(cli-[0-9a-f]{8}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 
@@ -78,7 +79,9 @@ def _data_folders(world: World, table: str) -> dict[str, str]:
 
 def _replicas(world: World, stream: str, rows: dict[str, ReplicaRow]) -> Iterator[Leftover]:
     """What the last start should have swept away, and folders that no replica ever had."""
-    started_at = max((row.registered_at for row in rows.values()), default=0.0)
+    swept_at = world.store.now() - SWEEP_SECONDS
+    starts = (row.registered_at for row in rows.values() if row.registered_at <= swept_at)
+    started_at = max(starts, default=0.0)
     for folder in _named(world.project.home / "replicas", rf"{re.escape(stream)}-[0-9a-f]{{8}}"):
         row = rows.get(folder.name)
         if row is None:

@@ -17,7 +17,7 @@ class BreakingWay:
     to: str
     after_bytes: int
     times: int
-    broken: int = 0
+    connections: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
@@ -45,8 +45,8 @@ class BreakingWay:
 
     def _is_to_break(self) -> bool:
         with self._lock:
-            self.broken += 1
-            return self.broken <= self.times
+            self.connections += 1
+            return self.connections <= self.times
 
     @staticmethod
     def _pump(source: socket.socket, target: socket.socket, most: int | None) -> None:

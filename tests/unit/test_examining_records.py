@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from assets.examination import leftovers
 from assets.examination.examining import diagnosed
 from assets.examination.leftovers import DRILL_SECONDS
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severity
@@ -203,7 +204,9 @@ def test_folders_that_nobody_needs_are_set_aside_and_put_back(
     assert everything(world) == before
 
 
-def test_what_the_last_start_should_have_swept_is_left_over(world: SimulatedWorld) -> None:
+def test_what_the_last_start_should_have_swept_is_left_over(
+    world: SimulatedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = world.project.home / "replicas" / REPLICA / "checkpoints"
     a_patient(world, folder / "aaaa0001")
     a_primary(world, REPLICA, alive=False)
@@ -211,6 +214,8 @@ def test_what_the_last_start_should_have_swept_is_left_over(world: SimulatedWorl
     assert kinds(world) == [], "the next start sweeps it"
     wait_for_the_clock(world.store)
     a_primary(world, "clicks-0000000b")
+    assert kinds(world) == [], "it is being swept"
+    monkeypatch.setattr(leftovers, "SWEEP_SECONDS", 0.0)
     (found,) = diagnosed(world, CLICKS).findings
     assert (found.kind, found.where) == (Kind.LEFTOVER_FOLDER, str(folder))
 

@@ -128,7 +128,7 @@ def test_only_a_target_that_replays_gets_the_lease_before_it_is_at_work_on_the_l
                 world.store.ledger.commit(an_entry(commits - 3, stream=CLICKS, replica=target.id))
             [last] = world.store.journal.of(CLICKS, limit=1)
             looks += (last.step, last.phase) == ("HandOver", Phase.INTENT)
-            drivers.epoch = commits - (4 if looks < 5 else 2)
+            drivers.epoch = commits - (4 if looks < 5 else 3)
             drivers.act()
 
         wish = Wish(protocol=protocol, may_differ=True)
@@ -200,6 +200,12 @@ def test_targets_that_fail_one_after_the_other_are_given_up(
                 list(steps)
             assert drivers.failing == 0
             assert primary_of(world).id == old.id
+            rows = world.store.replicas.of(CLICKS, live=False)
+            targets = sorted(
+                (one for one in rows if one.rollout), key=lambda row: row.registered_at
+            )
+            nices = [ReplicaSpec.load(Path(row.folder)).nice for row in targets]
+            assert nices == [GIVING_WAY, 0, 0], "the first may have been too slow"
 
 
 def test_a_hand_over_is_put_off_while_the_target_is_late(

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from resources.control.records import ReplicaState
-from streaming.sweeping import sweep, sweep_beside
+from streaming.sweeping import sweep
 from tests.fakes.worlds import CLICKS, SimulatedWorld, a_primary, a_secondary, simulated_worlds
+from tests.support.standbys import until
 
 
 @pytest.fixture
@@ -34,8 +35,8 @@ def test_the_checkpoints_of_those_that_have_ended_go_and_their_logs_stay(
     folder = left_by(world, "p1")
     a_primary(world, "p1", alive=False)
     world.store.replicas.end("p1", ReplicaState.DEAD, "killed")
-    sweep_beside(world.store, CLICKS).join(10.0)
-    assert names(folder) == ["replica.log"]
+    assert sweep(world.store, CLICKS) is not None
+    until(lambda: names(folder) == ["replica.log"])
 
 
 def test_what_is_still_somebodys_stays(world: SimulatedWorld) -> None:
@@ -45,5 +46,5 @@ def test_what_is_still_somebodys_stays(world: SimulatedWorld) -> None:
     a_secondary(world, "s1")  # on another host
     world.store.replicas.end("s1", ReplicaState.STOPPED, "told to stop")
     a_primary(world, "p2", alive=False)  # nobody has noticed yet
-    sweep(world.store, CLICKS)
+    assert sweep(world.store, CLICKS) is None
     assert names(lingers) == names(elsewhere) == names(lives) == ["checkpoints", "replica.log"]
