@@ -68,7 +68,10 @@ class RunningQuery:
 
     @property
     def ready(self) -> bool:
-        """Whether it is wired and has nothing to do: behind a shut gate, it only waits for that."""
+        """Whether it is wired and has nothing to do: behind a shut gate, it only waits for that.
+
+        For the moments in which it asks its source again, it does not say so.
+        """
         return self._stage == WAITS_FOR_INPUT
 
     @property
