@@ -40,7 +40,7 @@ def plan(files: Iterable[PackedFile]) -> list[Fetch]:
     """Few ranges that cover all files: near neighbours are read together, gaps and all."""
     fetches: list[Fetch] = []
     group: list[PackedFile] = []
-    for file in sorted(files, key=lambda f: (f.pack, f.offset, f.path)):
+    for file in sorted(files, key=lambda f: (f.pack, f.offset, f.size_bytes, f.path)):
         if group and not _joins(group, file):
             fetches.append(_fetch(group))
             group = []
@@ -50,7 +50,10 @@ def plan(files: Iterable[PackedFile]) -> list[Fetch]:
 
 def _joins(group: Sequence[PackedFile], file: PackedFile) -> bool:
     last = group[-1]
-    near = file.offset - (last.offset + last.size_bytes) <= _GAP_BYTES
+    gap = file.offset - (last.offset + last.size_bytes)
+    near = (
+        0 <= gap <= _GAP_BYTES
+    )  # equal packs of one snapshot are one: its files may share a place
     fits = file.offset + file.size_bytes - group[0].offset <= _FETCH_BYTES
     return file.pack == last.pack and near and fits
 

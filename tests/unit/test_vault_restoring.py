@@ -39,6 +39,25 @@ def test_a_range_does_not_grow_without_bound() -> None:
     assert [f.length >> 20 for f in fetches] == [8, 2]
 
 
+def test_files_in_one_place_are_read_each_by_itself_but_for_empty_ones() -> None:
+    same, empty = PackedFile("same", "p", 0, 10, b""), PackedFile("z", "p", 0, 0, b"")
+    fetches = plan([at(0, 10), same, empty, at(10, 5)])
+    assert [(f.start, [file.path for file in f.files]) for f in fetches] == [
+        (0, ["z", "f0"]),
+        (0, ["same", "f10"]),
+    ]
+
+
+def test_equal_packs_of_one_snapshot_are_one_and_give_all_their_files(tmp_path: Path) -> None:
+    stream = a_stream(tmp_path, partitions=3)
+    stream.pack_limit_bytes = 1  # every file in a pack of its own, equal ones under one name
+    shipped = stream.ship()
+    assert len(shipped.manifest.packs) < len(shipped.manifest.files)
+    stream.vault.restore(shipped.manifest, tmp_path / "back")
+    assert tree(tmp_path / "back") == stream.contents[shipped.manifest.id]
+    assert stream.vault.verify(shipped.manifest.id) == []
+
+
 def test_a_large_file_is_one_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restoring, "_FETCH_BYTES", 100)
     stream = a_stream(tmp_path, delta_bytes=PART_BYTES * 3 + 7)
