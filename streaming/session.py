@@ -18,6 +18,7 @@ from resources.control.records import Slot
 from streaming.class_archive import ClassArchive
 from streaming.epoch_source import EpochSource
 from streaming.spec import ReplicaSpec
+from streaming.worker_python import worker_python
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +52,8 @@ BINDING = {
 
 def start_session(spec: ReplicaSpec) -> SparkSession:
     """Start Spark as declared, with the epoch source registered."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    python = worker_python(spec.folder) if _is_local(spec) else sys.executable
+    os.environ.update(PYSPARK_PYTHON=python, PYSPARK_DRIVER_PYTHON=python)
     archive = ClassArchive.here(spec.replica)
     try:
         spark = _builder(spec, archive).getOrCreate()
@@ -78,7 +79,7 @@ def _builder(spec: ReplicaSpec, archive: ClassArchive) -> SparkSession.Builder:
     conf = {
         **DEFAULTS,
         **files_conf(wanted.spark_conf),
-        **(local if wanted.master.startswith("local") else elsewhere),
+        **(local if _is_local(spec) else elsewhere),
         "spark.local.dir": str(spec.folder / "spark"),
         "spark.sql.warehouse.dir": str(spec.folder / "warehouse"),
         "spark.driver.memory": wanted.driver_memory,
@@ -90,6 +91,10 @@ def _builder(spec: ReplicaSpec, archive: ClassArchive) -> SparkSession.Builder:
     for key, value in conf.items():
         builder = builder.config(key, value)
     return builder
+
+
+def _is_local(spec: ReplicaSpec) -> bool:
+    return spec.stream.resources.master.startswith("local")
 
 
 def files_conf(spark_conf: Mapping[str, str]) -> Mapping[str, str]:
