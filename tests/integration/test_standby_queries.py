@@ -96,6 +96,15 @@ def test_a_warm_up_leaves_the_session_of_the_stream_as_it_was(spark: SparkSessio
     assert spark.conf.getAll == before
 
 
+def test_workers_import_the_pyspark_that_is_installed(spark: SparkSession) -> None:
+    def origin(_: int) -> str:
+        import pyspark
+
+        return str(pyspark.__file__)
+
+    assert spark.sparkContext.parallelize([0]).map(origin).collect() == [origin(0)]
+
+
 def test_a_warm_up_that_fails_is_told_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
     class Ended:
         def newSession(self) -> SparkSession:  # noqa: N802 - as Spark has it
