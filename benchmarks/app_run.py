@@ -5,7 +5,6 @@ and snapshots. What comes out can be held against the application's oracle.
 """
 
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,6 +33,7 @@ from streaming.session import PROVIDER
 from streaming.sinks.ledgering import Ledgering
 from streaming.sources.base import Json, Split
 from streaming.spec import ReplicaSpec
+from streaming.worker_python import worker_python
 from streaming.world import World, open_world
 
 HDFS_BACKED = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
@@ -166,9 +166,10 @@ def app_run(query: Query, root: Path, folder: Path) -> Iterator[AppRun]:
         yield AppRun(query, folder, world)
 
 
-def app_session(cores: int) -> SparkSession:
-    """A session in which any number of queries run."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+def app_session(folder: Path, cores: int) -> SparkSession:
+    """A session in which any number of queries run, with Python workers as a replica's."""
+    python = worker_python(folder)
+    os.environ.update(PYSPARK_PYTHON=python, PYSPARK_DRIVER_PYTHON=python)
     spark = (
         SparkSession.builder.master(f"local[{cores}]")
         .config("spark.driver.memory", "2g")

@@ -99,7 +99,7 @@ def main() -> int:
     chosen = [query for query in queries() if query.stream.startswith(only)]
     benchmark = Benchmark("app_state", "The state of the applications", NOTES)
     root = Path(tempfile.mkdtemp(prefix="bench-app-state-")).resolve()
-    spark = app_session(cores=1)
+    spark = app_session(root, cores=1)
     curves: dict[str, list[int]] = {}
     try:
         with benchmark.progress(len(chosen)) as step:

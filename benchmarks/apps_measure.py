@@ -73,7 +73,7 @@ def main() -> int:
     parser.add_argument("--prove", action="store_true", help="hold it against the oracle, too")
     parser.add_argument("--only", default="", help="names that begin with this")
     given = parser.parse_args()
-    spark = app_session(given.cores)
+    spark = app_session(given.folder, given.cores)
     for query in queries():
         if query.stream.startswith(given.only):
             found = measure(

@@ -25,7 +25,7 @@ def main() -> int:
     parser.add_argument("--for-ever", action="store_true")
     parser.add_argument("--again", action="store_true")
     given = parser.parse_args()
-    spark = app_session(cores=2)
+    spark = app_session(given.root, cores=2)
     with ExitStack() as opened:
         running = []
         for query in queries():
