@@ -4,7 +4,6 @@ It is the data plane of a stream: epochs, dead letters, Delta table, ledger, che
 and snapshots. What comes out can be held against the application's oracle.
 """
 
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,7 +32,7 @@ from streaming.session import PROVIDER
 from streaming.sinks.ledgering import Ledgering
 from streaming.sources.base import Json, Split
 from streaming.spec import ReplicaSpec
-from streaming.worker_python import worker_python
+from streaming.worker_python import start_workers_with, worker_python
 from streaming.world import World, open_world
 
 HDFS_BACKED = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
@@ -168,8 +167,7 @@ def app_run(query: Query, root: Path, folder: Path) -> Iterator[AppRun]:
 
 def app_session(folder: Path, cores: int) -> SparkSession:
     """A session in which any number of queries run, with Python workers as a replica's."""
-    python = worker_python(folder)
-    os.environ.update(PYSPARK_PYTHON=python, PYSPARK_DRIVER_PYTHON=python)
+    start_workers_with(worker_python(folder))
     spark = (
         SparkSession.builder.master(f"local[{cores}]")
         .config("spark.driver.memory", "2g")

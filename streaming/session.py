@@ -18,7 +18,7 @@ from resources.control.records import Slot
 from streaming.class_archive import ClassArchive
 from streaming.epoch_source import EpochSource
 from streaming.spec import ReplicaSpec
-from streaming.worker_python import worker_python
+from streaming.worker_python import start_workers_with, worker_python
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +52,7 @@ BINDING = {
 
 def start_session(spec: ReplicaSpec) -> SparkSession:
     """Start Spark as declared, with the epoch source registered."""
-    python = worker_python(spec.folder) if _is_local(spec) else sys.executable
-    os.environ.update(PYSPARK_PYTHON=python, PYSPARK_DRIVER_PYTHON=python)
+    start_workers_with(worker_python(spec.folder) if _is_local(spec) else sys.executable)
     archive = ClassArchive.here(spec.replica)
     try:
         spark = _builder(spec, archive).getOrCreate()

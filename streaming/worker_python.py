@@ -26,6 +26,11 @@ PYTHONPATH=$kept exec {python} "$@"
 """
 
 
+def start_workers_with(python: str) -> None:
+    """What a Spark that this process starts takes for its workers, in tasks and on the driver."""
+    os.environ.update(PYSPARK_PYTHON=python, PYSPARK_DRIVER_PYTHON=python)
+
+
 def worker_python(folder: Path) -> str:
     """A command in a folder that is this Python and imports PySpark fast; where none can be run, this Python."""
     script = folder / "python"

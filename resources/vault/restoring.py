@@ -51,9 +51,7 @@ def plan(files: Iterable[PackedFile]) -> list[Fetch]:
 def _joins(group: Sequence[PackedFile], file: PackedFile) -> bool:
     last = group[-1]
     gap = file.offset - (last.offset + last.size_bytes)
-    near = (
-        0 <= gap <= _GAP_BYTES
-    )  # equal packs of one snapshot are one: its files may share a place
+    near = 0 <= gap <= _GAP_BYTES  # files may share a place: equal packs of a snapshot are one
     fits = file.offset + file.size_bytes - group[0].offset <= _FETCH_BYTES
     return file.pack == last.pack and near and fits
 

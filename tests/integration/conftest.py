@@ -11,7 +11,7 @@ from configs.stream import FIXED_SPARK_CONF
 from resources.embedded_s3 import EmbeddedS3
 from resources.object_store import S3ObjectStore
 from streaming.session import DEFAULTS
-from streaming.worker_python import worker_python
+from streaming.worker_python import start_workers_with, worker_python
 
 # As a replica's, in a Java that has no time to compile well.
 SMALL = {
@@ -26,8 +26,7 @@ S3_CREDENTIALS = {"TABLES_KEY": "key", "TABLES_SECRET": "secret"}
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A small local session; tests stop their queries and leave the session running."""
-    python = worker_python(tmp_path_factory.mktemp("spark"))
-    os.environ.update(PYSPARK_PYTHON=python, PYSPARK_DRIVER_PYTHON=python)
+    start_workers_with(worker_python(tmp_path_factory.mktemp("spark")))
     os.environ.update(S3_CREDENTIALS)  # Spark's Python workers see what the JVM was started with
     builder = SparkSession.builder.master("local[1]").appName("holdfast-integration")
     session = builder.config(map=SMALL).getOrCreate()
