@@ -16,6 +16,7 @@ from configs.stream import FIXED_SPARK_CONF
 from ft_policies.errors import TransientError
 from resources.control.records import Slot
 from streaming.class_archive import ClassArchive
+from streaming.collector import collector
 from streaming.epoch_source import EpochSource
 from streaming.spec import ReplicaSpec
 from streaming.worker_python import start_workers_with, worker_python
@@ -23,6 +24,7 @@ from streaming.worker_python import start_workers_with, worker_python
 log = logging.getLogger(__name__)
 
 END_SECONDS = 20.0
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 LOGGING = Path(__file__).with_name("log4j2.properties")
 
 DEFAULTS = {
@@ -74,7 +76,9 @@ def _builder(spec: ReplicaSpec, archive: ClassArchive) -> SparkSession.Builder:
     local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     elsewhere = {"spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     logs = f'"-Dlog4j2.configurationFile=file:{LOGGING}" "-Dholdfast.folder={spec.folder}"'
-    theirs = wanted.spark_conf.get("spark.driver.extraJavaOptions", "")
+    theirs = wanted.spark_conf.get(JAVA_OPTIONS, "")
+    by_default = wanted.spark_conf.get("spark.driver.defaultJavaOptions", "")
+    ours = f"{archive.java_options()} {collector(wanted.driver_memory, theirs, by_default)}"
     conf = {
         **DEFAULTS,
         **files_conf(wanted.spark_conf),
@@ -84,7 +88,7 @@ def _builder(spec: ReplicaSpec, archive: ClassArchive) -> SparkSession.Builder:
         "spark.driver.memory": wanted.driver_memory,
         **wanted.spark_conf,
         **FIXED_SPARK_CONF,
-        "spark.driver.extraJavaOptions": f"{logs} {archive.java_options()} {theirs}".strip(),
+        JAVA_OPTIONS: f"{logs} {ours} {theirs}".strip(),
     }
     builder = SparkSession.builder.appName(f"holdfast-{spec.stream.name}").master(wanted.master)
     for key, value in conf.items():
