@@ -15,7 +15,7 @@ MODERATE_BYTES = 4 * 2**30
 JAVAS_OWN = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")  # Java reads these by itself
 
 _CHOSEN = re.compile(r"-XX:[+-]Use\w*GC\b")
-_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
+_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def collector(driver_memory: str, *options: str) -> str:
@@ -31,4 +31,4 @@ def _of_environment(name: str) -> str:
 
 def _bytes(written: str) -> int:
     """A size as Spark writes it: 512m, 2g."""
-    return int(written[:-1]) * 1024 ** _POWERS[written[-1].lower()]
+    return int(written[:-1]) * _UNITS[written[-1].lower()]
