@@ -52,7 +52,7 @@ NOTES = (
     f"default HDFS-backed state store), {trial.RATE} rows a second in epochs of {trial.EPOCH_SECONDS} s on "
     f"{trial.MASTER}; snapshots every {trial.CHECKPOINT_EVERY}, secondaries sync every {trial.SYNC_EVERY}. Plain "
     "Spark has the same rows, query, cores and memory, its own local checkpoint, and a supervisor that starts it "
-    "again the moment it has died; Holdfast's Spark defaults, class archive and start of Python workers are Holdfast's. Seconds from kill -9 of the driver to the next committed epoch, medians; the "
+    "again the moment it has died; Holdfast's Spark defaults, class archive, collector and start of Python workers are Holdfast's. Seconds from kill -9 of the driver to the next committed epoch, medians; the "
     "steps are medians of their own, so they need not add up. Dagster takes part in passive_replication only "
     "(tick and start of the run count). Cores, memory, traffic (snapshots and syncs) and requests are of "
     f"{trial.QUIET_SECONDS:.0f} quiet seconds before the first kill. In the end every row that the stream put out is held "
