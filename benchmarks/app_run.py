@@ -24,11 +24,11 @@ from apps.plain_reading import PlainFile
 from assets.tables import table_at
 from orchestration.proof import Proof, prove
 from resources.control.records import Slot
+from streaming.binding import PROVIDER
 from streaming.epoch_source import EpochSource
 from streaming.gate import Gate, GateState
 from streaming.launching import spec_of
 from streaming.query import open_sender, start_query
-from streaming.session import PROVIDER
 from streaming.sinks.ledgering import Ledgering
 from streaming.sources.base import Json, Split
 from streaming.spec import ReplicaSpec

@@ -9,7 +9,6 @@ from ft_policies.errors import HoldfastError
 from ft_policies.query_failures import GiveUp, QueryFailurePolicy
 from resources.clock import SYSTEM_CLOCK
 from resources.control.store import ControlStore
-from resources.vault.soundness import CODEC, LZ4
 from resources.vault.vault import SnapshotVault
 from streaming.pulse import Pulse
 from streaming.query import kind_of
@@ -65,7 +64,6 @@ class Output:
             self.store,
             checkpoint=query.checkpoint,
             conf=binding_conf(self.spark),
-            codec=self.spark.conf.get(CODEC, LZ4) or LZ4,
             parent=query.parent,
             token=self.pulse.token,
             requested=lambda: self.pulse.row.snapshot_requested,

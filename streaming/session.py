@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from configs.stream import FIXED_SPARK_CONF
 from ft_policies.errors import TransientError
 from resources.control.records import Slot
+from streaming.binding import BINDING, PROVIDER, SHUFFLE_PARTITIONS
 from streaming.class_archive import ClassArchive
 from streaming.collector import collector
 from streaming.epoch_source import EpochSource
@@ -31,7 +32,7 @@ DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.sql.streaming.pollingDelay": "25ms",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    "spark.sql.shuffle.partitions": "2",
+    SHUFFLE_PARTITIONS: BINDING[SHUFFLE_PARTITIONS],
     # Spark's usual one starts a process (`readlink`) for each file of a checkpoint that it looks at.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -41,14 +42,6 @@ DEFAULTS = {
 RAW_FILES = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
-}
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-# What a checkpoint depends on, with what it is if nobody says: kept with each snapshot, so that a restore
-# can be judged. RocksDB's changelogs are not among it: Spark goes from and to them by itself.
-BINDING = {
-    "spark.sql.shuffle.partitions": DEFAULTS["spark.sql.shuffle.partitions"],
-    PROVIDER: "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
-    "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
 }
 
 

@@ -52,7 +52,6 @@ class Shipper(TryingThread):
         *,
         checkpoint: Path,
         conf: Mapping[str, str],
-        codec: str,
         parent: Manifest | None,
         token: Callable[[], int],
         requested: Callable[[], int],
@@ -72,7 +71,6 @@ class Shipper(TryingThread):
         self._store = store
         self._checkpoint = checkpoint
         self._conf = dict(conf)
-        self._codec = codec
         self._token = token
         self._requested = requested
         self._on_served = on_served
@@ -146,7 +144,6 @@ class Shipper(TryingThread):
             created_at=self._store.now(),
             scratch=self._spec.folder / "scratch",
             history=self._spec.history,
-            codec=self._codec,
         )
         self._reached = _Reached(shipped.manifest, self._clock.monotonic())
         self._catalogue(shipped)

@@ -3,19 +3,17 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from configs.stream import StreamDeclaration
 from ft_policies.doctor.facts import CheckpointFacts, Fault
 from resources.control.records import ReplicaRow
 from resources.vault.cut import numbers
 from resources.vault.manifest import Manifest
-from resources.vault.soundness import CODEC, LZ4
 from resources.vault.state_checks import state_faults, unlike
 from streaming.observing import StreamSeen
 from streaming.processes import HOST
 
 
 def examine_checkpoint(
-    seen: StreamSeen, declared: StreamDeclaration, shipped: Manifest | None, *, deep: bool
+    seen: StreamSeen, shipped: Manifest | None, *, deep: bool
 ) -> CheckpointFacts | None:
     """What is in it; `None` if there is none on this host. `shipped` is its own last snapshot."""
     row = seen.primary or seen.last_primary
@@ -28,8 +26,7 @@ def examine_checkpoint(
         # An epoch is planned before it is committed: commits that are read first are never ahead.
         commits, offsets = _log(folder / "commits"), _log(folder / "offsets")
         has_metadata = (folder / "metadata").is_file()
-        codec = declared.resources.spark_conf.get(CODEC, LZ4)
-        faults = _faults(folder, commits, shipped, codec=codec, deep=deep)
+        faults = _faults(folder, commits, shipped, deep=deep)
     except FileNotFoundError:  # it was removed while one looked
         return None
     if not (commits or offsets or has_metadata):
@@ -46,9 +43,9 @@ def examine_checkpoint(
 
 
 def _faults(
-    folder: Path, commits: Sequence[int], shipped: Manifest | None, *, codec: str, deep: bool
+    folder: Path, commits: Sequence[int], shipped: Manifest | None, *, deep: bool
 ) -> tuple[Fault, ...]:
-    found = list(state_faults(folder, commits[-1], codec=codec)) if commits else []
+    found = list(state_faults(folder, commits[-1])) if commits else []
     if shipped is not None:
         known = {fault.path for fault in found}
         found += [one for one in unlike(folder, shipped, deep=deep) if one.path not in known]

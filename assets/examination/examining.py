@@ -50,7 +50,7 @@ def examine(world: World, stream: str, *, deep: bool = False) -> Examined:
     last = records.last_decided
     vaulted = examine_snapshots(world, stream, last_decided=last, deep=deep)
     shipped = vaulted.newest_of(_latest_primary(seen))
-    checkpoint = examine_checkpoint(seen, declared, shipped, deep=deep)
+    checkpoint = examine_checkpoint(seen, shipped, deep=deep)
     snapshots = with_their_damage(vaulted, checkpoint)
     first = max((one.epoch for one in snapshots if one.good), default=NOTHING) + 1
     primary = None if seen.primary is None else seen.primary.id

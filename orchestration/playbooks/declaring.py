@@ -4,6 +4,7 @@ from configs.stream import StreamDeclaration
 from ft_policies.errors import PermanentError
 from ft_policies.preflight import objections
 from resources.control.records import StreamRow
+from streaming.binding import BINDING
 from streaming.launching import declare, located, written
 from streaming.world import World
 
@@ -48,6 +49,4 @@ def demand_survivable(known: StreamRow, target: StreamDeclaration, *, done: str,
 
 def _binding(stream: StreamDeclaration) -> dict[str, str]:
     """What a checkpoint depends on, as this declaration has it."""
-    from streaming.session import BINDING  # Spark is slow to import
-
     return {key: stream.resources.spark_conf.get(key, usual) for key, usual in BINDING.items()}

@@ -133,13 +133,13 @@ class Manifest(NamedSnapshot):
         return {file.path for file in self.files}
 
     def mismatches(self, *, spark_version: str, conf: Mapping[str, str]) -> list[str]:
-        """What differs from the query that is to go on from here; empty if all matches."""
+        """What the query that is to go on from here has otherwise; empty if all matches."""
         ours = {"spark version": _minor(spark_version)} | dict(conf)
         theirs = {"spark version": _minor(self.spark_version)} | dict(self.conf)
         return [
-            f"{name}: the snapshot has {theirs.get(name)}, the query {ours.get(name)}"
-            for name in sorted(ours.keys() | theirs.keys())
-            if ours.get(name) != theirs.get(name)
+            f"{name}: the snapshot has {value}, the query {ours.get(name)}"
+            for name, value in sorted(theirs.items())
+            if ours.get(name) != value
         ]
 
     def encode(self) -> bytes:

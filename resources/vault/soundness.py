@@ -1,10 +1,11 @@
 """Whether a file of a checkpoint is whole, as far as it tells by itself.
 
-Spark compresses HDFS-backed state in LZ4 blocks with checksums; a RocksDB checkpoint is a zip. Where
-Hadoop writes a `.crc` file beside, it has the checksum of each 512 bytes. A file that has gone
-meanwhile is no fault: Spark tidies up while one looks.
+Spark compresses HDFS-backed state and RocksDB's changelogs in LZ4 blocks with checksums, unless it was told
+another codec; a RocksDB checkpoint is a zip. Where Hadoop writes a `.crc` file beside, it has the checksum of each
+512 bytes. A file that has gone meanwhile is no fault: Spark tidies up while one looks.
 """
 
+import json
 import struct
 import zipfile
 import zlib
@@ -19,6 +20,7 @@ _CRC_HEADER = struct.Struct(">4sI")
 _CHUNKS = 2048
 LZ4 = "lz4"
 CODEC = "spark.sql.streaming.stateStore.compression.codec"
+_COMPRESSED = {".delta", ".snapshot", ".changelog"}
 
 
 def fault_of(file: Path, *, codec: str = LZ4) -> str | None:
@@ -31,11 +33,28 @@ def fault_of(file: Path, *, codec: str = LZ4) -> str | None:
         return None
 
 
-def demand_whole(checkpoint: Path, paths: Iterable[str], *, codec: str) -> None:
+def codec_of(checkpoint: Path) -> str:
+    """How the state of a checkpoint is compressed, as its offsets tell; nothing if they do not.
+
+    It is not what is declared now: Spark goes on with the codec that a checkpoint began with.
+    """
+    folder = checkpoint / "offsets"
+    numbers = [int(one.name) for one in folder.glob("[0-9]*") if one.name.isdigit()]
+    for number in sorted(numbers, reverse=True):
+        try:
+            _, told, *_ = (folder / str(number)).read_bytes().split(b"\n")
+            return str(json.loads(told)["conf"][CODEC])
+        except (FileNotFoundError, ValueError, LookupError, TypeError):
+            continue
+    return ""
+
+
+def demand_whole(checkpoint: Path, paths: Iterable[str]) -> None:
     """Refuse state files that were cut: what is shipped of them could not be restored.
 
     It runs beside a query, so checksums of blocks are left to the doctor: they cost too much.
     """
+    codec = codec_of(checkpoint)
     for path in paths:
         file = checkpoint / path
         fault = "it is empty" if file.stat().st_size == 0 else None
@@ -52,7 +71,7 @@ def _wrong_format(
 ) -> str | None:
     if file.suffix == ".zip":
         return _wrong_zip(file)
-    if file.suffix in {".delta", ".snapshot"} and codec == LZ4:
+    if file.suffix in _COMPRESSED and codec == LZ4:
         with file.open("rb") as opened:
             return of_blocks(opened)
     return None

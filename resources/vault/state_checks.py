@@ -9,12 +9,13 @@ from ft_policies.errors import PermanentError
 from resources.vault.cut import entries, numbered_folders, stores
 from resources.vault.manifest import Manifest, PackedFile
 from resources.vault.relocating import names_its_folder
-from resources.vault.soundness import LZ4, fault_of
+from resources.vault.soundness import codec_of, fault_of
 from resources.vault.state_files import chain, shared_sizes
 
 
-def state_faults(checkpoint: Path, epoch: int, *, codec: str = LZ4) -> Iterator[Fault]:
+def state_faults(checkpoint: Path, epoch: int) -> Iterator[Fault]:
     """What keeps Spark from going on after an epoch: each store must be reachable at its version."""
+    codec = codec_of(checkpoint)
     for operator in numbered_folders(checkpoint / "state"):
         home = f"state/{operator}"
         try:

@@ -121,11 +121,10 @@ class SnapshotVault:
         created_at: float,
         scratch: Path,
         history: int = 0,
-        codec: str = "",
     ) -> Shipped:
         """Store what the checkpoint needs after `epoch`: one pack of what is new, then the manifest.
 
-        New state files must be whole; those of the HDFS-backed store tell it if their codec is known.
+        New state files must be whole.
         `parent` must be what this very folder was restored from or shipped as last: a file of the
         same path and length is taken to be the same file.
         """
@@ -139,7 +138,7 @@ class SnapshotVault:
             _made(scratch),
             tempfile.TemporaryDirectory(dir=scratch, prefix="ship-") as folder,
         ):
-            reused, packs = self._capture(checkpoint, name, parent, Path(folder), codec)
+            reused, packs = self._capture(checkpoint, name, parent, Path(folder))
             files = [*reused, *(file for local in packs for file in local.files)]
             known = dict(parent.packs) if parent is not None else {}
             manifest = Manifest(
@@ -263,7 +262,6 @@ class SnapshotVault:
         name: SnapshotName,
         parent: Manifest | None,
         scratch: Path,
-        codec: str,
     ) -> tuple[Sequence[PackedFile], Sequence[LocalPack]]:
         """Copy what is new; if Spark removed some of it meanwhile, cut again."""
         outdated: Exception | None = None
@@ -274,7 +272,7 @@ class SnapshotVault:
                 reused = reusable(files, parent)
                 fresh = [file for file in files if file.path not in reused]
                 state = (file.path for file in fresh if file.path.startswith("state/"))
-                demand_whole(checkpoint, state, codec=codec)
+                demand_whole(checkpoint, state)
                 limit = self._pack_limit_bytes
                 packs = pack(checkpoint, fresh, scratch, stem=name.id, limit_bytes=limit)
                 return list(reused.values()), packs

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from resources.vault.lz4_blocks import CHECKSUM_BITS, MAGIC, SEED, STORED, xxh32
+from resources.vault.soundness import CODEC, LZ4
 
 _HEADER = struct.Struct("<8sBiii")
 
@@ -36,7 +37,9 @@ class SyntheticCheckpoint:
     retain: int = 100
     delta_bytes: int = 64
     snapshot_bytes: int = 256
-    packed: bool = False  # whether HDFS-backed state is in LZ4 blocks, as Spark's is
+    packed: bool = (
+        False  # whether HDFS-backed state and changelogs are in LZ4 blocks, as Spark's are
+    )
     seed: int = 0
     epoch: int = -1
     _random: random.Random = field(init=False)
@@ -65,12 +68,16 @@ class SyntheticCheckpoint:
         """Commit further epochs and return the last."""
         for _ in range(epochs):
             self.epoch += 1
-            self._write(f"offsets/{self.epoch}", b"v1\n{}\n{}" + self._bytes(8))
+            self._write(f"offsets/{self.epoch}", self._offsets())
             for folder in self.store_folders():
                 self._advance(folder, self.epoch + 1)
             self._write(f"commits/{self.epoch}", b'v1\n{"nextBatchWatermarkMs":0}')
             self._purge()
         return self.epoch
+
+    def _offsets(self) -> bytes:
+        conf = json.dumps({"conf": {CODEC: LZ4} if self.packed else {}})
+        return b"v1\n" + conf.encode() + b"\n{}" + self._bytes(8)
 
     def _advance(self, folder: str, version: int) -> None:
         whole = version % self.snapshot_every == 0
@@ -80,7 +87,7 @@ class SyntheticCheckpoint:
                 self._write(f"{folder}/{version}.snapshot", self._state(self.snapshot_bytes))
             return
         if self.kind is StateKind.CHANGELOG:
-            self._write(f"{folder}/{version}.changelog", self._bytes(self.delta_bytes))
+            self._write(f"{folder}/{version}.changelog", self._state(self.delta_bytes))
         if whole or self.kind is StateKind.ROCKSDB:
             self._write(f"{folder}/{version}.zip", self._archive(folder, version))
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resources.control.store import ControlStore
-from resources.vault.soundness import LZ4
 from streaming.shipping import Shipper
 from tests.fakes.clocks import SteppedClock
 from tests.support.standbys import a_spec
@@ -37,7 +36,6 @@ def a_shipping(folder: Path, store: ControlStore, **checkpoint: object) -> Shipp
         store,
         checkpoint=stream.checkpoint.root,
         conf={},
-        codec=LZ4,
         parent=None,
         token=lambda: 1,
         requested=lambda: 0,

@@ -21,8 +21,8 @@ from resources.control.records import ReplicaState, Slot
 from resources.control.store import ControlStore
 from resources.launcher import Launched
 from resources.vault.manifest import Manifest
-from resources.vault.soundness import LZ4
 from resources.vault.vault import SnapshotVault
+from streaming.binding import PROVIDER
 from streaming.checkpoint import last_committed
 from streaming.processes import HOST
 from streaming.spec import ReplicaSpec
@@ -31,7 +31,6 @@ from tests.support.queries import NAME, World, checkpoint_of
 FILES, ROWS = 7, 50
 FIRST = "first"
 STATE = "org.apache.spark.sql.execution.streaming.state."
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 HDFS = {PROVIDER: STATE + "HDFSBackedStateStoreProvider"}
 ROCKSDB = {PROVIDER: STATE + "RocksDBStateStoreProvider", CHANGELOG: "false"}
@@ -88,7 +87,6 @@ class SparkPatient:
             conf={},
             created_at=self.runner.store.now(),
             scratch=self.runner.home / "scratch",
-            codec=LZ4,
         ).manifest
         self.runner.store.snapshots.record(row_of(self.vault, NAME, manifest.id))
         return manifest

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from configs.stream import StreamDeclaration
+from configs.stream import OWNED_SPARK_CONF, StreamDeclaration
 from ft_policies.errors import PermanentError
 from ft_policies.migration import Protocol
 from orchestration.playbooks.migrate import Wish, migrate, migration_plan
@@ -12,8 +12,8 @@ from resources.control.records import (
     DesiredState,
     SnapshotRow,
 )
+from streaming.binding import BINDING, PROVIDER
 from streaming.recomputing import Recomputed
-from streaming.session import BINDING, PROVIDER
 from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,
@@ -122,9 +122,9 @@ def test_what_spark_does_by_itself_may_be_written_down(
     [
         ({"sink": {"kind": "delta", "path": "elsewhere"}}, "sink"),
         ({"output_mode": "update"}, "output_mode"),
-        (
-            {"resources": {"spark_conf": {"spark.sql.shuffle.partitions": "7"}}},
-            "spark.sql.shuffle.partitions",
+        *(
+            ({"resources": {"spark_conf": {key: "7"}}}, key)
+            for key in BINDING.keys() - OWNED_SPARK_CONF.keys()
         ),
     ],
 )

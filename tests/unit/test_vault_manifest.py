@@ -67,6 +67,8 @@ def test_a_path_that_leads_out_of_the_checkpoint_is_refused(path: str) -> None:
 def test_what_does_not_match_is_named() -> None:
     same = {"spark.sql.shuffle.partitions": "2"}
     assert A_MANIFEST.mismatches(spark_version="4.3.9", conf=same) == []
+    newer = same | {"spark.sql.streaming.join.stateFormatVersion": "2"}  # nobody asked for it then
+    assert A_MANIFEST.mismatches(spark_version="4.3.9", conf=newer) == []
     differing = A_MANIFEST.mismatches(
         spark_version="4.4.0", conf={"spark.sql.shuffle.partitions": "8"}
     )

@@ -1,5 +1,6 @@
 """Files of a checkpoint that are not whole give themselves away."""
 
+import json
 import struct
 import zipfile
 import zlib
@@ -9,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from ft_policies.errors import PermanentError
 from resources.vault.lz4_blocks import MAGIC, xxh32
-from resources.vault.soundness import fault_of
+from resources.vault.soundness import CODEC, codec_of, demand_whole, fault_of
 from resources.vault.state_checks import state_faults
 from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint, lz4
 
@@ -85,6 +87,51 @@ def test_another_codec_is_not_judged_by_its_blocks(tmp_path: Path) -> None:
     assert fault_of(written(tmp_path / "1.delta", b"x" * 50), codec="zstd") is None
 
 
+def offsets(conf: object) -> bytes:
+    return b"v1\n" + json.dumps({"batchWatermarkMs": 0, "conf": conf}).encode() + b'\n{"epoch":7}'
+
+
+@pytest.mark.parametrize(
+    ("bodies", "codec"),
+    [
+        ([], ""),
+        ([offsets({CODEC: "zstd"})], "zstd"),
+        ([offsets({CODEC: "zstd"}), offsets({CODEC: "lz4"})], "lz4"),
+        ([offsets({CODEC: "zstd"}), b"", b"v1", b"v1\n[]\n{}", b"v1\n\xff\n{}"], "zstd"),
+        ([offsets({})], ""),
+    ],
+)
+def test_the_newest_offsets_that_can_be_read_tell_the_codec(
+    tmp_path: Path, bodies: list[bytes], codec: str
+) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / ".9.crc").touch()
+    for number, body in enumerate(bodies, start=8):  # 10 is newer than 9
+        written(tmp_path / "offsets" / str(number), body)
+    assert codec_of(tmp_path) == codec
+
+
+def test_without_offsets_there_is_no_codec(tmp_path: Path) -> None:
+    assert codec_of(tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        (StateKind.HDFS, "state/0/0/7.delta"),
+        (StateKind.HDFS, "state/0/0/5.snapshot"),
+        (StateKind.CHANGELOG, "state/0/0/7.changelog"),
+    ],
+)
+def test_what_was_cut_is_found_and_not_shipped(tmp_path: Path, kind: StateKind, path: str) -> None:
+    epoch = SyntheticCheckpoint(tmp_path, kind=kind, packed=True).commit(7)
+    demand_whole(tmp_path, [path])
+    written(tmp_path / path, (tmp_path / path).read_bytes()[:-10])
+    with pytest.raises(PermanentError, match=f"{path} of .* is damaged"):
+        demand_whole(tmp_path, [path])
+    assert [fault.path for fault in state_faults(tmp_path, epoch)] == [path]
+
+
 def test_checksums_beside_a_file_find_a_single_changed_byte(tmp_path: Path) -> None:
     body = bytes(range(256)) * 6000
     file = checksummed(tmp_path / "1.sst", body)
@@ -115,7 +162,7 @@ def test_a_file_that_has_gone_meanwhile_is_no_fault(tmp_path: Path) -> None:
 def test_a_whole_checkpoint_has_no_faults(tmp_path: Path, kind: StateKind) -> None:
     checkpoint = SyntheticCheckpoint(tmp_path, kind=kind)
     epoch = checkpoint.commit(7)
-    assert list(state_faults(tmp_path, epoch, codec="none")) == []
+    assert list(state_faults(tmp_path, epoch)) == []
 
 
 @pytest.mark.parametrize(
@@ -134,7 +181,7 @@ def test_a_version_that_cannot_be_reached_is_found(
     (tmp_path / "state/0/1" / file).unlink()
     if file == "5.snapshot":
         (tmp_path / "state/0/1/5.delta").unlink()
-    (fault,) = state_faults(tmp_path, epoch, codec="none")
+    (fault,) = state_faults(tmp_path, epoch)
     assert fault.path == "state/0/1"
     assert told in fault.reason
 
@@ -153,5 +200,5 @@ def test_shared_files_of_rocksdb_must_be_there_at_their_length(tmp_path: Path) -
 def test_an_operator_must_say_which_stores_it_has(tmp_path: Path) -> None:
     epoch = SyntheticCheckpoint(tmp_path).commit(2)
     (tmp_path / "state/0/_metadata/metadata").write_text("v1\nnot json")
-    (fault,) = state_faults(tmp_path, epoch, codec="none")
+    (fault,) = state_faults(tmp_path, epoch)
     assert fault.path == "state/0/_metadata"
