@@ -249,9 +249,9 @@ def _migrate(seen: Observed, migration: Migration) -> Step | None:
             return FinishMigration(migration.rollout)
         return _towards_target(seen, migration) if fault is None else _roll_back(migration, fault)
     waits = health in (Health.STARTING, Health.REPLAYING, Health.WAITING)
-    late = is_target and waits and migration.overdue
+    unfit = is_target and waits and (migration.overdue or migration.differs is not None)
     alone = health is Health.MISSING and seen.secondary is None
-    return _roll_back(migration, fault) if fault is not None and (late or alone) else None
+    return _roll_back(migration, fault) if fault is not None and (unfit or alone) else None
 
 
 def _towards_target(seen: Observed, migration: Migration) -> Step:

@@ -7,7 +7,7 @@ from resources.control.records import SnapshotRow, SnapshotState
 from resources.vault.records import SnapshotRecord
 from streaming.world import World
 
-SUPERSEDED, BY_RESTORE = "superseded", "by a restore"
+SUPERSEDED = "superseded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +42,9 @@ def listed(world: World, stream: str) -> list[Listed]:
         for record in listing.snapshots
     ]
     present += [
-        _from_row(row, state=SUPERSEDED, reason=BY_RESTORE)
+        _from_row(row, state=SUPERSEDED, reason=listing.superseded_by(record).told)
         if (row := rows.get(record.id)) is not None
-        else _from_record(record, state=SUPERSEDED, reason=BY_RESTORE)
+        else _from_record(record, state=SUPERSEDED, reason=listing.superseded_by(record).told)
         for record in listing.superseded
     ]
     known = {record.id for record in (*listing.snapshots, *listing.superseded)}

@@ -17,7 +17,14 @@ from ft_policies.tiers import OFF
 from orchestration.playbooks.leaving import await_leave
 from orchestration.playbooks.watching import NOT_DUE, SLACK_SECONDS, Watch
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import LedgerEntry, ReplicaState, Rollout, Slot
+from resources.control.records import (
+    LedgerEntry,
+    ReplicaRow,
+    ReplicaState,
+    Rollout,
+    Slot,
+    SnapshotState,
+)
 from streaming.sinks.ledgering import DIGEST_DIFFERS
 
 BOUNDARY_LOOK_SECONDS = 0.02
@@ -71,13 +78,33 @@ def finish(watch: Watch, step: FinishMigration) -> Mapping[str, Any]:
 
 
 def roll_back(watch: Watch, step: RollBack) -> Mapping[str, Any]:
-    """Give the rollout up; from then on its target takes nothing over, and is seen off like any other."""
+    """Give the rollout up; from then on its target takes nothing over, and is seen off like any other.
+
+    What ran before does not go on from what a target has shipped: its state may be as wrong as its output.
+    """
     store = watch.world.store
-    for row in store.replicas.of(watch.stream):
-        if row.rollout == step.rollout:
-            store.replicas.desire(row.id, OFF, slot=Slot.SECONDARY)
+    for row in _targets(watch, step.rollout):
+        store.replicas.desire(row.id, OFF, slot=Slot.SECONDARY)
+    sent = [row.id for row in _targets(watch, step.rollout) if row.slot is Slot.PRIMARY]
+    for replica in sent:
+        _withdraw(watch, replica)
     store.rollouts.abandon(watch.stream, step.rollout, f"rolled back: {step.reason}")
-    return {}
+    return {"withdrawn": ", ".join(sent)} if sent else {}
+
+
+def _targets(watch: Watch, rollout: int) -> list[ReplicaRow]:
+    """All replicas that have run what a rollout brings, also those that have ended."""
+    rows = watch.world.store.replicas.of(watch.stream, live=False)
+    return [row for row in rows if row.rollout == rollout]
+
+
+def _withdraw(watch: Watch, replica: str) -> None:
+    """Let the snapshots of a replica count no more; the mark comes first, for those that are still to come."""
+    watch.world.vault(watch.stream).withdraw(replica)
+    snapshots = watch.world.store.snapshots
+    for row in snapshots.of(watch.stream):
+        if row.replica == replica:
+            snapshots.mark(watch.stream, row.id, SnapshotState.DAMAGED, "rolled back")
 
 
 def _await_boundary(watch: Watch, target: str, *, replays: bool) -> int | None:
@@ -131,8 +158,7 @@ def _longest_gap(watch: Watch, rollout: Rollout) -> float:
 def _close_differences(watch: Watch, rollout: Rollout) -> None:
     """What the target's output differed in was to be expected."""
     store = watch.world.store
-    rows = store.replicas.of(watch.stream, live=False)
-    targets = [row.id for row in rows if row.rollout == rollout.rollout]
+    targets = [row.id for row in _targets(watch, rollout.rollout)]
     for one in store.incidents.of(watch.stream):
         if one.kind == DIGEST_DIFFERS and any(target in one.key for target in targets):
             store.incidents.close(one.id, "it was migrated to other code, whose output may differ")

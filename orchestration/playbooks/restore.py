@@ -162,8 +162,7 @@ class Restore:
         return self.fetch.snapshot
 
     def _is_marked(self) -> bool:
-        marks = self.world.vault(self.stream).listing().marks
-        return any(mark.history == self.restore.history for mark in marks)
+        return self.restore.history in self.world.vault(self.stream).listing().histories
 
 
 def restore(

@@ -198,10 +198,11 @@ def _shipped(world: World, stream: str, asked: Asked) -> SnapshotRecord:
     for record in listing.snapshots:
         if record.id == asked.snapshot:
             return record
-    superseded = any(record.id == asked.snapshot for record in listing.superseded)
+    superseded = [record for record in listing.superseded if record.id == asked.snapshot]
+    told = [f"was superseded {listing.superseded_by(record).told}" for record in superseded]
     raise PermanentError(
-        f"snapshot {asked.snapshot} of {stream} was superseded by a restore"
-        if superseded
+        f"snapshot {asked.snapshot} of {stream} {told[0]}"
+        if told
         else f"there is no snapshot {asked.snapshot} of {stream}",
         hint=f"`holdfast snapshots list {stream}` shows those that count",
     )

@@ -1,30 +1,38 @@
-"""What a stream has in the object store, by one listing: its snapshots, and the marks of its histories.
+"""What a stream has in the object store, by one listing: its snapshots, and marks of those that do not count.
 
-A stream that is restored in place to an epoch begins a new history. The mark of it lies beside the
-manifests and never changes: from then on what an older history has shipped beyond that epoch does not
-count, also if a replica that knows of nothing ships it later.
+A stream that is restored in place to an epoch begins a new history; a replica that is rolled back leaves state
+behind that the stream must not go on from. Either is marked beside the manifests, and a mark never changes: what an
+older history has shipped beyond that epoch, or that replica at all, does not count, also if somebody who knows of
+nothing ships it later.
 """
 
 import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from resources.object_store import ObjectStore
 from resources.vault.manifest import SnapshotName
 from resources.vault.records import SnapshotRecord
 
 SUFFIX = ".json.gz"
-_MARK = re.compile(r"history-(\d+)-after-(\d+)\.json")
+_NEW_HISTORY = re.compile(r"history-(\d+)-after-(\d+)\.json")
+_WITHDRAWAL = re.compile(r"withdrawn-(.+)\.json")
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class NewHistory:
     """A history of the stream began after an epoch."""
 
     history: int
     epoch: int
     marked_at: float = 0.0
+
+    @property
+    def told(self) -> str:
+        """By what snapshots are superseded."""
+        return "by a restore"
 
     @property
     def file(self) -> str:
@@ -41,16 +49,51 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """A replica was rolled back."""
+
+    replica: str
+    marked_at: float = 0.0
+
+    @property
+    def told(self) -> str:
+        """By what snapshots are superseded."""
+        return "by a rollback"
+
+    @property
+    def file(self) -> str:
+        """The name of its object."""
+        return f"withdrawn-{self.replica}.json"
+
+    def encode(self) -> bytes:
+        """The same as its name says, for people."""
+        return json.dumps({"withdrawn": self.replica}).encode()
+
+    def ends(self, name: SnapshotName) -> bool:
+        """Whether the replica has shipped a snapshot."""
+        return name.replica == self.replica
+
+
+Mark: TypeAlias = NewHistory | Withdrawal
+
+
+@dataclass(frozen=True, slots=True)
 class Listing:
-    """All snapshots, newest first: those that count, and those that a restore has superseded."""
+    """All snapshots, newest first: those that count, and those that a mark has superseded."""
 
     snapshots: list[SnapshotRecord]
     superseded: list[SnapshotRecord]
     marks: list[Mark]
 
-    def superseded_at(self, snapshot: SnapshotRecord) -> float:
-        """When a snapshot ceased to count."""
-        return min(mark.marked_at for mark in self.marks if mark.ends(snapshot.name))
+    @property
+    def histories(self) -> set[int]:
+        """The histories that have a mark."""
+        return {mark.history for mark in self.marks if isinstance(mark, NewHistory)}
+
+    def superseded_by(self, snapshot: SnapshotRecord) -> Mark:
+        """Since when and by what a snapshot does not count."""
+        ending = (mark for mark in self.marks if mark.ends(snapshot.name))
+        return min(ending, key=lambda mark: mark.marked_at)
 
 
 def aside_of(stream: str) -> str:
@@ -65,8 +108,10 @@ def read_listing(store: ObjectStore, manifests: str) -> Listing:
     for found in store.list(manifests):
         file = found.key.rsplit("/", 1)[1]
         stem = file.removesuffix(SUFFIX)
-        if (match := _MARK.fullmatch(file)) is not None:
-            marks.append(Mark(int(match[1]), int(match[2]), found.modified_at))
+        if (match := _NEW_HISTORY.fullmatch(file)) is not None:
+            marks.append(NewHistory(int(match[1]), int(match[2]), found.modified_at))
+        elif (match := _WITHDRAWAL.fullmatch(file)) is not None:
+            marks.append(Withdrawal(match[1], found.modified_at))
         elif file.endswith(SUFFIX) and SnapshotName.is_id(stem):
             name = SnapshotName.parse(stem)
             records.append(SnapshotRecord(name, found.modified_at, found.size_bytes))

@@ -3,7 +3,7 @@
 Manifests go first, so a crash in between leaves garbage and never a snapshot without its packs. Two
 things protect a ship that is under way elsewhere: a pack younger than the grace is left alone, since
 its manifest may be about to come, and each replica's newest snapshot is kept for the grace, since
-the next one may build on its packs. What a restore has superseded is kept for a while, for whoever wants
+the next one may build on its packs. What a restore or a rollback has superseded is kept for a while, for whoever wants
 to look into it. What a repair has set aside keeps its packs, so that it can be put back.
 """
 
@@ -45,8 +45,9 @@ def judge(
 
 
 def _of_superseded(listed: Listing, snapshot: SnapshotRecord, now: float) -> Verdict:
-    keep = now - listed.superseded_at(snapshot) < SUPERSEDED_SECONDS
-    since = "superseded by a restore" + ("" if keep else " long ago")
+    mark = listed.superseded_by(snapshot)
+    keep = now - mark.marked_at < SUPERSEDED_SECONDS
+    since = f"superseded {mark.told}" + ("" if keep else " long ago")
     return Verdict(_facts(snapshot), keep=keep, reasons=(since,))
 
 

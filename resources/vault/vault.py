@@ -19,7 +19,7 @@ from resources.s3_errors import MissingObjectError
 from resources.vault.copying import copied
 from resources.vault.cut import cut
 from resources.vault.linking import Base
-from resources.vault.listing import SUFFIX, Listing, Mark, read_listing
+from resources.vault.listing import SUFFIX, Listing, Mark, NewHistory, Withdrawal, read_listing
 from resources.vault.manifest import (
     Manifest,
     PackedFile,
@@ -75,12 +75,18 @@ class SnapshotVault:
         return self.listing().snapshots
 
     def listing(self) -> Listing:
-        """Those that count, and those that a restore has superseded, with one request."""
+        """Those that count, and those that a restore or a rollback has superseded, with one request."""
         return read_listing(self._store, self._manifests)
 
     def mark(self, history: int, *, after_epoch: int) -> None:
         """Begin a history: what older ones have shipped, or ship yet, beyond the epoch counts no more."""
-        mark = Mark(history, after_epoch)
+        self._mark(NewHistory(history, after_epoch))
+
+    def withdraw(self, replica: str) -> None:
+        """What a replica has shipped, or ships yet, counts no more."""
+        self._mark(Withdrawal(replica))
+
+    def _mark(self, mark: Mark) -> None:
         self._store.put(self._manifests + mark.file, mark.encode())
 
     def adopt(self, manifest: Manifest, source: "SnapshotVault") -> Manifest:

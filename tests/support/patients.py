@@ -9,8 +9,8 @@ from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend
 from orchestration.playbooks.repair import Repairing, row_of
 from resources.control.records import ReplicaRow
 from resources.control.store import ControlStore
-from resources.vault.soundness import CODEC
 from streaming.launching import declare
+from streaming.world import World
 from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint
 from tests.fakes.worlds import (
     CLICKS,
@@ -28,13 +28,11 @@ RUN = "cli-00000001"
 EPOCHS = 6
 SHIPPED = (1, 3)
 REPLICA = "clicks-0000000a"
-# Synthetic state is not compressed, so nobody should expect LZ4 blocks in it.
-PLAIN_STATE = {"resources": {"spark_conf": {CODEC: "none"}}, "supervision": PATIENT}
 
 
 def patients(root: Path, **changes: object) -> SimulatedWorlds:
     """A project of one stream."""
-    return simulated_worlds(root, **{**PLAIN_STATE, **changes})
+    return simulated_worlds(root, **{"supervision": PATIENT, **changes})
 
 
 def a_patient(
@@ -55,7 +53,7 @@ def a_patient(
     return checkpoint
 
 
-def ship(world: SimulatedWorld, checkpoint: SyntheticCheckpoint) -> None:
+def ship(world: World, checkpoint: SyntheticCheckpoint, replica: str = REPLICA) -> None:
     """Ship what it has committed last, on what was shipped before."""
     vault = world.vault(CLICKS)
     before = vault.list()
@@ -63,7 +61,7 @@ def ship(world: SimulatedWorld, checkpoint: SyntheticCheckpoint) -> None:
         checkpoint.root,
         checkpoint.epoch,
         token=1,
-        replica=REPLICA,
+        replica=replica,
         parent=vault.manifest(before[0].id) if before else None,
         conf={},
         created_at=world.store.now(),

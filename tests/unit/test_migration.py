@@ -81,7 +81,12 @@ def test_a_migration_with_a_fault_is_rolled_back_and_the_primary_has_never_stopp
 
 
 @pytest.mark.parametrize(
-    ("level", "fault"), [(False, {"overdue": True}), (True, {"differs": "epoch 3"})]
+    ("level", "fault"),
+    [
+        (False, {"overdue": True}),
+        (False, {"differs": "epoch 3"}),
+        (True, {"differs": "epoch 3"}),
+    ],
 )
 def test_a_target_that_is_the_primary_already_is_replaced_at_once_by_what_ran_before(
     level: bool,  # noqa: FBT001

@@ -124,7 +124,7 @@ def test_what_spark_does_by_itself_may_be_written_down(
         ({"output_mode": "update"}, "output_mode"),
         *(
             ({"resources": {"spark_conf": {key: "7"}}}, key)
-            for key in BINDING.keys() - OWNED_SPARK_CONF.keys()
+            for key in sorted(BINDING.keys() - OWNED_SPARK_CONF.keys())
         ),
     ],
 )

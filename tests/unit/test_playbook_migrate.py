@@ -16,13 +16,16 @@ from resources.control.records import (
     Slot,
 )
 from streaming.priority import GIVING_WAY
+from streaming.sinks.ledgering import DIGEST_DIFFERS
 from streaming.spec import ReplicaSpec
+from tests.fakes.checkpoints import SyntheticCheckpoint
 from tests.fakes.worlds import (
     CLICKS,
     committed,
 )
 from tests.support.control_builders import an_entry
 from tests.support.migrations import LARGER, a_live_world, memory_of, primary_of, written_anew
+from tests.support.patients import ship
 from tests.support.playbooks import recovered
 from tests.support.standbys import until
 
@@ -206,6 +209,31 @@ def test_targets_that_fail_one_after_the_other_are_given_up(
             )
             nices = [ReplicaSpec.load(Path(row.folder)).nice for row in targets]
             assert nices == [GIVING_WAY, 0, 0], "the first may have been too slow"
+
+
+def test_after_a_rollback_nobody_goes_on_from_what_the_target_has_shipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_live_world(tmp_path, monkeypatch) as (worlds, before, drivers):
+        old, checkpoint = primary_of(before), SyntheticCheckpoint(tmp_path / "checkpoint")
+        checkpoint.commit()
+        ship(before, checkpoint, old.id)
+        with written_anew(worlds, **LARGER) as world:
+            steps = migrate(world, CLICKS, "r", Wish(protocol=Protocol.LEGACY), beat=drivers.act)
+            assert "Launch" in (one.name for one in steps)
+            target = primary_of(world)
+            checkpoint.commit()
+            ship(world, checkpoint, target.id)
+            differing = {"reason": "epoch 1 differs"}
+            key = f"{CLICKS}/{target.id}/digest"
+            world.store.incidents.open(
+                stream=CLICKS, key=key, kind=DIGEST_DIFFERS, detail=differing
+            )
+            with pytest.raises(PermanentError, match="computes something else: epoch 1 differs"):
+                list(steps)
+            assert primary_of(world).rollout == 0
+            assert [one.replica for one in world.vault(CLICKS).list()] == [old.id]
+            assert [row.replica for row in world.store.snapshots.of(CLICKS)] == [old.id]
 
 
 def test_a_hand_over_is_put_off_while_the_target_is_late(

@@ -56,6 +56,21 @@ def test_a_zombie_that_ships_later_is_passed_over(tmp_path: Path) -> None:
     assert [one.id for one in stream.vault.listing().superseded] == [zombie.manifest.id]
 
 
+def test_a_replica_that_was_rolled_back_has_shipped_nothing_that_counts(tmp_path: Path) -> None:
+    stream = shipped(tmp_path, ships=2)
+    stream.replica = "r-2"
+    stream.ship(2)
+    stream.vault.withdraw("r-2")
+    late = stream.ship(2)
+    assert epochs(stream) == [3, 1]
+    listing = stream.vault.listing()
+    assert listing.superseded[0].id == late.manifest.id
+    assert {listing.superseded_by(one).told for one in listing.superseded} == {"by a rollback"}
+    found = stream.vault.restore_newest(tmp_path / "restored")
+    assert found is not None
+    assert found.manifest.epoch == 3
+
+
 def test_the_new_history_ships_its_own(tmp_path: Path) -> None:
     stream = shipped(tmp_path)
     stream.vault.mark(1, after_epoch=3)
