@@ -34,6 +34,12 @@ def prune(world: World, stream: str, *, dry_run: bool) -> Pruned:
     return pruned
 
 
+def forget(world: World, stream: str, snapshot_id: str) -> None:
+    """Remove a snapshot that nothing is built on; its packs go with the next pruning."""
+    world.object_store().delete([world.vault(stream).manifest_key(snapshot_id)])
+    world.store.snapshots.forget(stream, snapshot_id)
+
+
 def adopt(
     world: World, stream: str, manifest: Manifest, source: SnapshotVault
 ) -> Mapping[str, Any]:

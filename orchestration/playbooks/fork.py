@@ -27,6 +27,7 @@ from orchestration.playbooks.restore_point import (
     vault_of,
 )
 from orchestration.playbooks.restore_tables import tables_of
+from resources.vault.manifest import SnapshotName
 from resources.vault.vault import SnapshotVault
 from streaming.connections import connector
 from streaming.sinks.copying import TableCopy
@@ -77,8 +78,7 @@ class Fork:
     def _act(self, step: Step) -> Mapping[str, Any]:
         match step:
             case CopySnapshot():
-                manifest = self.snapshots.manifest(step.snapshot)
-                return catalogue.adopt(self.world, self.name, manifest, self.snapshots)
+                return self._copy_snapshot(step.snapshot)
             case CopyOutput():
                 return self._copy_output()
             case CopyEpochs():
@@ -89,6 +89,14 @@ class Fork:
             case WriteDeclaration():
                 self.declaration.write()
                 return {"file": step.file}
+
+    def _copy_snapshot(self, snapshot: str) -> Mapping[str, Any]:
+        """Copy it; what an earlier attempt has copied, before there was a newer one, goes."""
+        manifest = self.snapshots.manifest(snapshot)
+        copied = catalogue.adopt(self.world, self.name, manifest, self.snapshots)
+        for older in self._copies() - {_copied_id(manifest.name)}:
+            catalogue.forget(self.world, self.name, older)
+        return copied
 
     def _copy_output(self) -> Mapping[str, Any]:
         output = tables_of(self.world, self.point.stream).output
@@ -107,14 +115,19 @@ class Fork:
 
     def _has_snapshot(self) -> bool:
         """A fork has no other snapshot than the one that is copied, until it is declared and runs."""
+        snapshot, copies = self.point.snapshot, self._copies()
+        return snapshot is not None and copies == {_copied_id(snapshot.name)}
+
+    def _copies(self) -> set[str]:
+        """What was copied by now; an error if there is anything that the original does not have."""
         ids = {record.id for record in self.world.vault(self.name).list()}
-        own = set() if self.point.snapshot is None else {_copied_id(self.point)}
-        if ids - own:
+        theirs = [one.name for one in self.snapshots.list() if one.epoch <= self.point.epoch]
+        if foreign := ids - set(map(_copied_id, theirs)):
             raise PermanentError(
-                f"there are snapshots of a stream {self.name} already, one is {min(ids - own)}",
+                f"there are snapshots of a stream {self.name} already, one is {min(foreign)}",
                 hint="fork under another name",
             )
-        return bool(ids)
+        return ids
 
     def _has_epochs(self) -> bool:
         store, point = self.world.store, self.point
@@ -212,7 +225,6 @@ def prepared(
     return found
 
 
-def _copied_id(point: Point) -> str:
+def _copied_id(name: SnapshotName) -> str:
     """The id of the copy: a fork begins with history 0."""
-    assert point.snapshot is not None, "there is one to copy"  # noqa: S101
-    return replace(point.snapshot.name, history=0).id
+    return replace(name, history=0).id

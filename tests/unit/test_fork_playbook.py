@@ -8,6 +8,7 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
+from assets.catalogue import adopt
 from assets.outputs import audit
 from configs.project import Project
 from ft_policies.errors import PermanentError
@@ -82,6 +83,15 @@ def test_a_fork_that_was_cut_short_is_finished_by_the_next(
     assert [next(steps).name for _ in range(done)] == STEPS[:done]
     assert "trial" not in as_declared(world).project.streams
     assert forked(world) == STEPS[done:]
+    demand_fork(world)
+
+
+def test_a_fork_that_was_cut_short_before_a_newer_snapshot_came_is_finished_with_that(
+    world: SimulatedWorld,
+) -> None:
+    older = world.vault(CLICKS).manifest("000000000001-1-r1")
+    adopt(world, "trial", older, world.vault(CLICKS))
+    assert forked(world) == STEPS
     demand_fork(world)
 
 
