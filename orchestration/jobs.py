@@ -153,7 +153,7 @@ def migrate(
             why=config.why,
         )
         if config.dry_run:
-            plan = migration_plan(world, config.stream, wish)
+            plan = migration_plan(world, config.stream, context.run_id, wish)
             context.add_output_metadata({"plan": show_plan(context, plan)})
             return
         steps = migrate_playbook(world, config.stream, context.run_id, wish)

@@ -114,7 +114,7 @@ def _registered(
         slot=slot,
         desired=desired,
         host=HOST,
-        folder=str(_replicas_folder(project, stream) / replica),
+        folder=str(replicas_folder(project, stream) / replica),
         rollout=rollout,
     )
     if row is None or _is_wanted(store, name):
@@ -226,24 +226,21 @@ def _had_target(store: ControlStore, rollout: Rollout) -> bool:
     return any(row.rollout == rollout.rollout and row.state.ended for row in rows)
 
 
-def _replicas_folder(project: Project, stream: StreamDeclaration) -> Path:
+def replicas_folder(project: Project, stream: StreamDeclaration) -> Path:
     """Where a stream's replicas have their folders: on another disk, if it is declared so."""
     declared = stream.resources.folder
     return project.home / "replicas" if declared is None else Path(project.locate(declared))
 
 
 def demand_folder(project: Project, stream: StreamDeclaration) -> None:
-    """Refuse a folder in which no replica could be made."""
-    folder = _replicas_folder(project, stream)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / ".writable").touch()
-        (folder / ".writable").unlink()
-    except OSError as error:
+    """Refuse a folder in which no replica could be made; nothing is made yet."""
+    folder = replicas_folder(project, stream)
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise PermanentError(
-            f"{stream.name} can have no replicas in {folder}: {error}",
+            f"{stream.name} can have no replicas in {folder}: {there} is no folder to write to",
             hint="mend resources.folder, or who may write there",
-        ) from error
+        )
 
 
 def _is_wanted(store: ControlStore, name: str) -> bool:

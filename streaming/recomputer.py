@@ -101,7 +101,8 @@ def _demand_progress(query: StreamingQuery, epoch: int, deadline: float) -> None
     if failure is not None:
         raise PermanentError(
             f"the query does not go on from the snapshot: {failure}",
-            hint="was the application, its Spark conf or Spark itself changed since the snapshot?",
+            hint="if the application was changed, its state may not fit any more: keep what it groups, joins and "
+            "keeps by, or make a new stream, which replays from the start",
         ) from failure
     if SYSTEM_CLOCK.monotonic() > deadline:
         raise TransientError(

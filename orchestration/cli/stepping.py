@@ -60,7 +60,7 @@ def carry_out(
     nothing_to_do: str,
 ) -> list[Told]:
     """Run the playbook for each stream, some at once; without a console nothing is shown."""
-    told = [Told(name, f"cli-{secrets.token_hex(4)}") for name in streams]
+    told = [Told(name, new_run()) for name in streams]
 
     def run(one: Told) -> None:
         try:
@@ -80,6 +80,11 @@ def carry_out(
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 list(pool.map(run, told))
     return told
+
+
+def new_run() -> str:
+    """A name for what one command does."""
+    return f"cli-{secrets.token_hex(4)}"
 
 
 def plan_facts(stream: str, steps: "Sequence[AnyStep]") -> dict[str, Any]:

@@ -4,7 +4,6 @@ The wish is a row. Whoever sees it, this run or after its death the recovery sen
 towards it: they are the recover playbook's.
 """
 
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -17,11 +16,10 @@ from ft_policies.recovery import Step
 from orchestration.playbooks.declaring import demand_survivable
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.recover import Recovery
-from orchestration.playbooks.restore_drill import newest_provable
-from resources.control.records import DesiredState, Rollout, Slot, SnapshotRow, StreamRow
-from streaming.launching import demand_folder, located, spec_of, written
+from orchestration.playbooks.trial import demand_fit
+from resources.control.records import DesiredState, Rollout, StreamRow
+from streaming.launching import demand_folder, located, written
 from streaming.observing import observe
-from streaming.recomputing import Recomputed, recompute
 from streaming.world import World
 
 WITHIN_SECONDS = 300.0
@@ -64,8 +62,11 @@ def migrate(
     _demand_done(world, rollout)
 
 
-def migration_plan(world: World, stream: str, wish: Wish) -> list[Step]:
-    """What `migrate` would do, as far as one look can tell; refused where it would be."""
+def migration_plan(world: World, stream: str, run: str, wish: Wish) -> list[Step]:
+    """What `migrate` would do, as far as one look can tell; refused where it would be.
+
+    The target is tried, too, unless the stream had to be asked for a snapshot first.
+    """
     known, target = _declarations(world, stream)
     seen, rollout = observe(world, stream).observed(), world.store.rollouts.open(stream)
     if rollout is not None:
@@ -73,7 +74,7 @@ def migration_plan(world: World, stream: str, wish: Wish) -> list[Step]:
     elif _runs_by(known, target) and not wish.again:
         return []
     else:
-        _demand_survivable(world, known, target)
+        _preflight(world, known, target, run, wish, may_ask=False)
         number = seen.rollout + 1
         migration = Migration(rollout=number, protocol=wish.protocol, before=seen.rollout)
         seen = replace(seen, migration=migration, rollout=number)
@@ -84,9 +85,7 @@ def _begun(
     world: World, known: StreamRow, target: StreamDeclaration, run: str, wish: Wish
 ) -> Rollout:
     """The wish, written down after a preflight, or another's that was first."""
-    _demand_survivable(world, known, target)
-    if wish.again or needs_trial(known.declaration, written(target)):
-        _try(world, target, run, may_differ=wish.may_differ)
+    _preflight(world, known, target, run, wish, may_ask=True)
     begun = world.store.rollouts.begin(
         stream=target.name,
         target=written(target),
@@ -130,40 +129,20 @@ def _runs_by(known: StreamRow, target: StreamDeclaration) -> bool:
     return StreamDeclaration.model_validate(known.declaration) == target
 
 
-def _demand_survivable(world: World, known: StreamRow, target: StreamDeclaration) -> None:
+def _preflight(
+    world: World,
+    known: StreamRow,
+    target: StreamDeclaration,
+    run: str,
+    wish: Wish,
+    *,
+    may_ask: bool,
+) -> None:
+    """Refuse what the stream would not survive, before anything of it is touched."""
     demand_survivable(known, target, done="migrated", hint=UNCHANGED)
     demand_folder(world.project, target)
-
-
-def _try(world: World, target: StreamDeclaration, run: str, *, may_differ: bool) -> None:
-    """Go on from the newest snapshot with the target's query for one epoch, without sending anything.
-
-    A stream that is too young to have one has no state that could be refused.
-    """
-    known = world.store.snapshots.of(target.name)
-    row = newest_provable(world, target.name, known)
-    if row is None:
-        return
-    found = _recomputed(world, target, run, row)
-    entry = world.store.ledger.get(target.name, row.epoch + 1)
-    if entry is not None and entry.digest != found.digest and not may_differ:
-        raise PermanentError(
-            f"{target.name} would put out something else: epoch {entry.epoch} has {found.rows} rows "
-            f"({found.digest}), and {entry.rows} ({entry.digest}) were committed",
-            hint="if that is what you want, --may-differ (`may_differ: true` for the job)",
-        )
-
-
-def _recomputed(world: World, target: StreamDeclaration, run: str, row: SnapshotRow) -> Recomputed:
-    """What the target's query makes of the epoch after a snapshot."""
-    folder = world.project.home / "drills" / f"{target.name}-{run}"
-    checkpoint, vault = folder / "checkpoint", world.vault(target.name)
-    try:
-        vault.restore(vault.manifest(row.id), checkpoint, durable=False)
-        spec = spec_of(world.project, target, Slot.SECONDARY, folder.name, folder)
-        return recompute(world.project, spec, checkpoint, row.epoch + 1)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    if wish.again or needs_trial(known.declaration, written(target)):
+        demand_fit(world, target, run, may_differ=wish.may_differ, may_ask=may_ask)
 
 
 def _demand_done(world: World, rollout: Rollout) -> None:

@@ -135,7 +135,7 @@ def in_tier(run: ChaosRun, tier: Tier, protocols: Sequence[Protocol], victims: s
             # Dagster comes last: it is started for those who are killed with it.
             for whom, protocol in product(filter(victims.__contains__, VICTIMS), protocols):
                 another_declaration(stream)
-                plan = migration_plan(stream.world, NAME, Wish(protocol=protocol))
+                plan = migration_plan(stream.world, NAME, "plan", Wish(protocol=protocol))
                 for step in dict.fromkeys(type(one).__name__ for one in plan):
                     run.demand_time(tier)
                     another_declaration(stream)

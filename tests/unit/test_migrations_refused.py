@@ -46,7 +46,7 @@ def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted
             tried.append((target.params["threshold"], row.epoch))
             return Recomputed(rows=3, digest="another")
 
-        monkeypatch.setattr("orchestration.playbooks.migrate._recomputed", recomputed)
+        monkeypatch.setattr("orchestration.playbooks.trial._recomputed", recomputed)
         steps = migrate(world, CLICKS, "r", Wish(may_differ=may_differ), beat=drivers.act)
         if may_differ:
             assert next(steps).name == "LaunchSecondary"
@@ -55,6 +55,34 @@ def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted
                 next(steps)
             assert world.store.rollouts.history(CLICKS) == []
         assert tried == [(2, 1)]
+
+
+def test_a_stream_without_a_snapshot_is_asked_for_one_to_try_the_target_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
+        written_anew(worlds, params={"threshold": 2}) as world,
+    ):
+        committed(world, 3)
+        tried: list[str] = []
+
+        def recomputed(_: World, __: StreamDeclaration, ___: str, row: SnapshotRow) -> Recomputed:
+            tried.append(row.id)
+            return Recomputed(rows=3, digest="another")
+
+        def ship(_: World, stream: str) -> None:
+            world.store.snapshots.record(a_snapshot("s1", 1, stream=stream))
+
+        monkeypatch.setattr("orchestration.playbooks.trial._recomputed", recomputed)
+        monkeypatch.setattr("orchestration.playbooks.trial.snapshot_now", ship)
+        assert migration_plan(world, CLICKS, "p", Wish()), "a plan asks for nothing"
+        assert tried == []
+        with pytest.raises(PermanentError, match="would put out something else"):
+            next(migrate(world, CLICKS, "r", Wish(), beat=drivers.act))
+        with pytest.raises(PermanentError, match="would put out something else"):
+            migration_plan(world, CLICKS, "p", Wish())
+        assert tried == ["s1", "s1"]
 
 
 def test_another_migration_is_refused_while_one_is_under_way_and_the_same_is_gone_on_with(
@@ -66,7 +94,7 @@ def test_another_migration_is_refused_while_one_is_under_way_and_the_same_is_gon
             other = Wish(protocol=Protocol.LEGACY)
             for refused in (migrate(world, CLICKS, "r", other), None):
                 with pytest.raises(PermanentError, match="another migration of clicks"):
-                    list(refused or migration_plan(world, CLICKS, other))
+                    list(refused or migration_plan(world, CLICKS, "p", other))
         with (
             written_anew(worlds, resources={"driver_memory": "3g"}) as world,
             pytest.raises(PermanentError, match="another migration of clicks"),
@@ -114,7 +142,7 @@ def test_what_spark_does_by_itself_may_be_written_down(
         a_live_world(tmp_path, monkeypatch) as (worlds, _, __),
         written_anew(worlds, resources=conf) as world,
     ):
-        assert migration_plan(world, CLICKS, Wish())
+        assert migration_plan(world, CLICKS, "p", Wish())
 
 
 @pytest.mark.parametrize(
@@ -136,7 +164,7 @@ def test_what_a_checkpoint_does_not_survive_is_refused_before_anything_is_touche
         with written_anew(worlds, **change) as world:
             for refused in (migrate(world, CLICKS, "r", Wish()), None):
                 with pytest.raises(PermanentError, match=f"cannot be migrated: {field}"):
-                    list(refused or migration_plan(world, CLICKS, Wish()))
+                    list(refused or migration_plan(world, CLICKS, "p", Wish()))
             assert world.store.rollouts.history(CLICKS) == []
             assert world.store.journal.of(CLICKS) == journal
             assert primary_of(world) == old

@@ -1,6 +1,7 @@
 """`holdfast migrate`: what is declared now, for a stream that runs by an older declaration."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,7 +9,7 @@ from rich.markup import escape
 
 from ft_policies.migration import Protocol
 from orchestration.cli import words
-from orchestration.cli.stepping import Told, carry_out, plan_table
+from orchestration.cli.stepping import Told, carry_out, new_run, plan_table
 from orchestration.cli.terminal import DONE, DryRunOption, JsonOption, Stream, Terminal, terminal
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from orchestration.playbooks.performing import Performed
     from streaming.world import World
 
+TRYING = "looking, and trying another query on a snapshot"
 NOTHING = "it runs by what is declared; --again brings changed code to it"
 
 
@@ -77,7 +79,9 @@ def _show_plan(tell: Terminal, world: "World", stream: str, wish: "Wish", *, as_
     from orchestration import plans
     from orchestration.playbooks.migrate import migration_plan
 
-    steps = [plans.facts(step) for step in migration_plan(world, stream, wish)]
+    with nullcontext() if as_json else tell.out.status(TRYING):
+        plan = migration_plan(world, stream, new_run(), wish)
+    steps = [plans.facts(step) for step in plan]
     if as_json:
         tell.json({"stream": stream, "protocol": wish.protocol, "steps": steps})
         return
