@@ -14,6 +14,7 @@ from ft_policies.doctor.facts import Leftover
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaRow
 from streaming.connections import connector, filesystem
+from streaming.launching import replicas_folder
 from streaming.processes import is_over
 from streaming.world import World
 
@@ -29,7 +30,7 @@ def examine_leftovers(world: World, declared: StreamDeclaration) -> tuple[Leftov
     rows = {row.id: row for row in world.store.replicas.of(stream, live=False)}
     return (
         *_staged(world, declared, rows),
-        *_replicas(world, stream, rows),
+        *_replicas(world, declared, rows),
         *_drills(world, stream),
     )
 
@@ -77,12 +78,15 @@ def _data_folders(world: World, table: str) -> dict[str, str]:
     }
 
 
-def _replicas(world: World, stream: str, rows: dict[str, ReplicaRow]) -> Iterator[Leftover]:
+def _replicas(
+    world: World, declared: StreamDeclaration, rows: dict[str, ReplicaRow]
+) -> Iterator[Leftover]:
     """What the last start should have swept away, and folders that no replica ever had."""
     swept_at = world.store.now() - SWEEP_SECONDS
     starts = (row.registered_at for row in rows.values() if row.registered_at <= swept_at)
     started_at = max(starts, default=0.0)
-    for folder in _named(world.project.home / "replicas", rf"{re.escape(stream)}-[0-9a-f]{{8}}"):
+    folders = replicas_folder(world.project, declared)
+    for folder in _named(folders, rf"{re.escape(declared.name)}-[0-9a-f]{{8}}"):
         row = rows.get(folder.name)
         if row is None:
             yield Leftover(path=str(folder), of="a replica that the control store does not know")

@@ -96,5 +96,5 @@ def _restart(seen: Examined, facts: CheckpointFacts) -> Repair:
         does=f"ends {facts.replica} and has another primary go on from {start}, or its secondary "
         "take over; every epoch is still put out once",
         cost=replay_from(seen, good),
-        undo="nothing to undo: the old checkpoint is not needed",
+        undo="the old checkpoint is kept until --confirm, to be looked into; --undo puts it back",
     )

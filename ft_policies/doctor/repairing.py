@@ -49,7 +49,7 @@ class EndPrimary:
     @property
     def does(self) -> str:
         """It in a sentence."""
-        return f"takes lease and slot from {self.primary}"
+        return f"keeps the checkpoint of {self.primary} aside, and takes lease and slot from it"
 
 
 @dataclass(frozen=True, slots=True)

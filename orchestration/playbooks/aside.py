@@ -8,13 +8,20 @@ repeated.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from assets.examination.examining import running_declaration
 from configs.sinks import DeltaSink
 from ft_policies.doctor.facts import TableCommit
 from ft_policies.errors import PermanentError
-from orchestration.playbooks.moving import copy_object, delete_folder, has_object, move_folder
+from orchestration.playbooks.moving import (
+    copy_object,
+    delete_folder,
+    has_object,
+    link_folder,
+    move_folder,
+)
 from resources.control.gaps import gone_on
 from resources.control.records import SnapshotState
 from resources.object_store import ObjectStore
@@ -22,6 +29,7 @@ from resources.s3_connection import S3Connection
 from resources.s3_errors import MissingObjectError
 from resources.vault.listing import aside_of
 from streaming.connections import connector
+from streaming.launching import replicas_folder
 from streaming.world import World
 
 RECORD = "record.json"
@@ -66,6 +74,12 @@ class Aside:
         targets = {path: self._target(path) for path in paths}
         self._note(lambda record: record.folders.update(targets))
         return sum(self._move(path, target) for path, target in targets.items())
+
+    def keep_folder(self, path: Path) -> None:
+        """Keep the files of a local folder, which stays as it is: somebody may still write to it, or sweep it away."""
+        target = self._target(str(path))
+        self._note(lambda record: record.folders.update({str(path): target}))
+        link_folder(path, Path(target))
 
     def keep_rows(self, snapshots: Iterable[str]) -> None:
         """Note what the catalogue says of snapshots, before that is changed."""
@@ -169,6 +183,9 @@ class Aside:
         if isinstance(declared.sink, DeltaSink):
             table = project.table_path(declared)
             roots[table] = f"{table}/_aside/{self.run}"
+        if declared.resources.folder is not None:  # it may be on another disk
+            replicas = replicas_folder(project, declared)
+            roots[str(replicas)] = str(replicas / "aside" / self.run)
         return {**roots, str(project.home): str(project.home / "aside" / self.run)}
 
     @property

@@ -1,7 +1,9 @@
 """Moving objects and folders so that a move that was cut short can be repeated."""
 
+import os
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from pyarrow import fs
@@ -40,6 +42,16 @@ def move_folder(origin: str, target: str, connect: Callable[[], S3Connection]) -
     Path(goal).parent.mkdir(parents=True, exist_ok=True)
     Path(source).rename(goal)
     return True
+
+
+def link_folder(origin: Path, target: Path) -> None:
+    """Give the files of a folder a second name each, so that they outlive it; what goes meanwhile may go."""
+    for folder, _, names in os.walk(origin):
+        goal = target / Path(folder).relative_to(origin)
+        goal.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            with suppress(FileExistsError, FileNotFoundError):
+                os.link(Path(folder, name), goal / name)
 
 
 def delete_folder(folder: str, connect: Callable[[], S3Connection]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from assets.examination.checkpoint import current_checkpoint
 from assets.examination.examining import ENDED, Diagnosis, diagnosed
 from assets.examination.snapshots import packs_of
 from ft_policies.doctor.findings import RepairKind
@@ -143,7 +144,12 @@ class Repairing:
         return {"rows_lost": self.world.store.gaps.open(self.stream, lost, run=self.run)}
 
     def _end(self, primary: str) -> Mapping[str, Any]:
+        """Its checkpoint is kept first: whoever takes its place sweeps it away."""
         store = self.world.store
+        row = store.replicas.get(primary)
+        checkpoint = None if row is None else current_checkpoint(row)
+        if checkpoint is not None:
+            self._aside.keep_folder(checkpoint)
         lease = store.leases.get(self.stream)
         holds = lease is not None and lease.holder == primary
         fenced = lease is not None and holds and store.leases.fence(self.stream, token=lease.token)

@@ -84,7 +84,14 @@ def a_wanted_stream(world: World, name: str = CLICKS) -> None:
     world.store.streams.desire(name, DesiredState.RUNNING)
 
 
-def a_primary(world: World, replica: str, name: str = CLICKS, *, alive: bool = True) -> ReplicaRow:
+def a_primary(
+    world: World,
+    replica: str,
+    name: str = CLICKS,
+    *,
+    alive: bool = True,
+    folder: Path | None = None,
+) -> ReplicaRow:
     """A primary whose process is this one, or one that ended long ago."""
     store = world.store
     registered = store.replicas.register(
@@ -93,7 +100,7 @@ def a_primary(world: World, replica: str, name: str = CLICKS, *, alive: bool = T
         slot=Slot.PRIMARY,
         desired=PRIMARY,
         host=HOST,
-        folder=str(world.project.home / "replicas" / replica),
+        folder=str(folder or world.project.home / "replicas" / replica),
     )
     assert registered is not None, "the slot is taken"
     born = Launched.this().started_at if alive else 1.0

@@ -71,12 +71,12 @@ def ship(world: World, checkpoint: SyntheticCheckpoint, replica: str = REPLICA) 
 
 
 def a_live_patient(
-    world: SimulatedWorld, *, kind: StateKind = StateKind.HDFS
+    world: SimulatedWorld, *, kind: StateKind = StateKind.HDFS, replicas: Path | None = None
 ) -> SyntheticCheckpoint:
     """The same with a primary that lives, in this process, and that nobody wants any more."""
-    folder = world.project.home / "replicas" / REPLICA / "checkpoints" / "aaaa0001"
-    checkpoint = a_patient(world, folder, kind=kind)
-    a_primary(world, REPLICA)
+    folder = (replicas or world.project.home / "replicas") / REPLICA
+    checkpoint = a_patient(world, folder / "checkpoints" / "aaaa0001", kind=kind)
+    a_primary(world, REPLICA, folder=folder)
     a_heartbeat(world, REPLICA, epoch=EPOCHS - 1)
     return checkpoint
 

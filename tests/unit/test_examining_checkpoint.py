@@ -1,5 +1,6 @@
 """Reading a live checkpoint: each damage is found, alone, and its primary is ended."""
 
+import shutil
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from assets.examination.examining import diagnosed, examine
 from ft_policies.doctor.diagnosing import diagnose
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend, Severity
+from orchestration.playbooks.aside import Aside
 from orchestration.playbooks.repair import Repairing
 from resources.control.records import DesiredState, ReplicaState
 from tests.fakes.checkpoints import StateKind
@@ -27,6 +29,7 @@ from tests.support.patients import (
     shorten,
     snapshot_id,
 )
+from tests.support.vaults import tree
 
 
 @pytest.fixture(autouse=True)
@@ -84,6 +87,28 @@ def test_a_damaged_checkpoint_ends_its_live_primary_and_is_a_note_afterwards(
     (left,) = diagnosed(world, CLICKS).findings
     assert (left.kind, left.severity) == (kind, Severity.NOTE)
     assert examine(world, CLICKS).ended_by_doctor
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_the_checkpoint_of_a_primary_that_was_ended_is_kept_until_it_is_confirmed(
+    tmp_path: Path, *, elsewhere: bool
+) -> None:
+    folder = {"resources": {"folder": str(tmp_path / "disk")}} if elsewhere else {}
+    with patients(tmp_path / "project", **folder).open() as world:
+        replicas = tmp_path / "disk" if elsewhere else world.project.home / "replicas"
+        checkpoint = a_live_patient(world, replicas=replicas)
+        (checkpoint.root / "metadata").unlink()
+        before = tree(checkpoint.root)
+        assert repaired(world) == ["EndPrimary"]
+        assert tree(checkpoint.root) == before, "its process may still be there"
+        for decide in (Aside.undo, Aside.confirm):
+            shutil.rmtree(checkpoint.root)  # as the next start does
+            decide(Aside(world, CLICKS, RUN))
+            assert checkpoint.root.exists() is (decide is Aside.undo)
+            if decide is Aside.undo:
+                assert tree(checkpoint.root) == before
+                Aside(world, CLICKS, RUN).keep_folder(checkpoint.root)
+        assert not list(tmp_path.glob(f"**/aside/{RUN}"))
 
 
 def test_a_changed_byte_of_shipped_state_needs_a_deep_look(world: SimulatedWorld) -> None:
