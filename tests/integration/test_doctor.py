@@ -17,14 +17,15 @@ from assets.examination.snapshots import packs_of
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severity
 from ft_policies.errors import PermanentError
 from orchestration.playbooks.aside import Aside
-from orchestration.playbooks.repair import Repairing
+from orchestration.playbooks.repair import Repairing, row_of
 from resources.control.schema import ledger, ledger_copies
 from tests.support.queries import NAME
-from tests.support.spark_damages import IN_LOGS, ON_HDFS, ON_ROCKSDB, the_same
-from tests.support.spark_patients import HDFS, ROCKSDB, SparkPatient, a_spark_patient
+from tests.support.spark_damages import IN_LOGS, ON_CHANGELOGS, ON_HDFS, ON_ROCKSDB, the_same
+from tests.support.spark_patients import CHANGELOGS, HDFS, ROCKSDB, SparkPatient, a_spark_patient
 
 pytestmark = pytest.mark.integration
 RUN = "cli-00000001"
+REST = ("a changelog is gone", "a changelog is changed")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,6 +47,14 @@ def rocksdb(
     tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
 ) -> Iterator[SparkPatient]:
     with a_spark_patient(tmp_path_factory.mktemp("rocksdb"), spark, ROCKSDB) as patient:
+        yield patient
+
+
+@pytest.fixture(scope="module")
+def changelogs(
+    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
+) -> Iterator[SparkPatient]:
+    with a_spark_patient(tmp_path_factory.mktemp("changelogs"), spark, CHANGELOGS) as patient:
         yield patient
 
 
@@ -109,6 +118,23 @@ def test_a_checkpoint_of_rocksdb_with_damaged_state_is_replaced_by_a_snapshot(
     rocksdb: SparkPatient, damage: str
 ) -> None:
     demand_repair_of_a_checkpoint(rocksdb, *ON_ROCKSDB[damage])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["a changelog is cut", *(pytest.param(one, marks=pytest.mark.slow) for one in REST)],
+)
+def test_a_checkpoint_with_damaged_changelogs_is_replaced_by_a_snapshot(
+    changelogs: SparkPatient, damage: str
+) -> None:
+    demand_repair_of_a_checkpoint(changelogs, *ON_CHANGELOGS[damage])
+
+
+def test_a_changelog_that_was_cut_is_not_shipped(changelogs: SparkPatient) -> None:
+    with changelogs.live_copy() as checkpoint:
+        ON_CHANGELOGS["a changelog is cut"][1](checkpoint)
+        with pytest.raises(PermanentError, match="damaged"):
+            changelogs.ship(checkpoint, checkpoint.parents[1].name)
 
 
 @pytest.mark.parametrize("patient", ["hdfs", "rocksdb"], indirect=True)
@@ -210,6 +236,48 @@ def test_an_entry_that_the_ledger_lost_comes_back_from_the_table(patient: SparkP
     assert (entry.replica, entry.token) == (was.replica, was.token)
     assert found(patient) == []
     Aside(patient.world, NAME, RUN).confirm()
+
+
+@on("hdfs", "rocksdb")
+def test_output_that_the_table_lost_is_computed_again(patient: SparkPatient) -> None:
+    """As after a table was put back from a copy that is older than the ledger."""
+    before, first = rows_of(patient), patient.shipped[-1] - 1
+    lost = [
+        commit["version"]
+        for commit in patient.runner.table(patient.first).history()
+        if int(commit.get("holdfast.epoch", -1)) >= first
+    ]
+    for version in lost:
+        Path(patient.first.table, "_delta_log", f"{version:020d}.json").unlink()
+    (finding,) = diagnosed(patient.world, NAME).findings
+    assert (finding.kind, finding.epochs[0]) == (Kind.ENTERED_NOT_WRITTEN, first)
+    assert rows_of(patient) < before
+    assert repaired(patient) == ["SetAsideSnapshots"]
+    assert patient.go_on() == patient.shipped[0]
+    assert rows_of(patient) == before
+    assert found(patient) == []
+    Aside(patient.world, NAME, RUN).undo()
+    assert found(patient) == []
+
+
+@on("hdfs", "rocksdb")
+def test_catalogue_and_object_store_are_brought_together(patient: SparkPatient) -> None:
+    store, objects = patient.runner.store, patient.world.object_store()
+    newest = patient.vault.list()[0]
+    store.snapshots.forget(NAME, newest.id)
+    assert found(patient) == [Kind.MANIFEST_WITHOUT_ROW]
+    assert repaired(patient) == ["EnterSnapshots"]
+    assert found(patient) == []
+    key = patient.vault.manifest_key(newest.id)
+    manifest = objects.get(key)
+    objects.delete([key])
+    assert found(patient) == [Kind.ROW_WITHOUT_MANIFEST]
+    assert repaired(patient) == ["MarkSnapshots"]
+    assert found(patient) == []
+    objects.put(key, manifest)
+    Aside(patient.world, NAME, RUN).undo()
+    store.snapshots.record(row_of(patient.vault, NAME, newest.id))
+    assert found(patient) == []
 
 
 @on("hdfs", "rocksdb")

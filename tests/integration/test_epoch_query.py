@@ -18,11 +18,14 @@ from assets.rehashing import rehash
 from configs.deployment import Deployment, S3ObjectStore as S3Declaration
 from configs.project import Project
 from configs.sinks import DeltaSink
+from configs.stream import FIXED_SPARK_CONF
 from resources.control.store import ControlStore
 from resources.object_store import S3ObjectStore
+from resources.vault.soundness import LZ4, codec_of
+from streaming.binding import BINDING
 from streaming.connections import connector, filesystem
 from streaming.spec import ReplicaSpec
-from tests.support.queries import NAME, RATE, World
+from tests.support.queries import NAME, RATE, World, checkpoint_of
 from tests.support.small_apps import WRITES
 
 pytestmark = pytest.mark.integration
@@ -53,6 +56,16 @@ def test_two_replicas_that_never_met_compute_the_same_epochs_and_commit_each_onc
         if "holdfast.epoch" in commit
     ]
     assert len(epochs) == len(set(epochs))
+
+
+def test_all_that_spark_binds_a_checkpoint_to_is_known_with_its_defaults(world: World) -> None:
+    spec = world.spec("one")
+    world.run(spec, through_epoch=0)
+    offsets = checkpoint_of(spec) / "offsets" / "0"
+    bound = json.loads(offsets.read_text().splitlines()[1])["conf"]
+    format_version = "spark.sql.streaming.stateStore.checkpointFormatVersion"  # told by file names
+    assert bound | {format_version: FIXED_SPARK_CONF[format_version]} == BINDING
+    assert codec_of(checkpoint_of(spec)) == LZ4
 
 
 def test_an_epoch_in_which_nothing_arrived_is_empty_and_counts(world: World) -> None:

@@ -80,6 +80,20 @@ ON_ROCKSDB: dict[str, Damage] = {
     "a table is gone": (Kind.STATE_FILE, lambda at: a_table_of_rocksdb(at).unlink()),
     "a table is changed": (Kind.STATE_FILE, lambda at: flip(a_table_of_rocksdb(at))),
 }
+ON_CHANGELOGS: dict[str, Damage] = {
+    "a changelog is gone": (
+        Kind.STATE_FILE,
+        lambda at: (at / "state/0/0" / f"{newest(at) + 1}.changelog").unlink(),
+    ),
+    "a changelog is cut": (
+        Kind.STATE_FILE,
+        lambda at: cut(at / "state/0/1" / f"{newest(at) + 1}.changelog"),
+    ),
+    "a changelog is changed": (
+        Kind.STATE_FILE,
+        lambda at: flip(at / "state/0/0" / f"{newest(at) + 1}.changelog"),
+    ),
+}
 
 
 def the_same(patient: SparkPatient, on_hdfs: str, on_rocksdb: str) -> Callable[[Path], None]:

@@ -34,6 +34,7 @@ STATE = "org.apache.spark.sql.execution.streaming.state."
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 HDFS = {PROVIDER: STATE + "HDFSBackedStateStoreProvider"}
 ROCKSDB = {PROVIDER: STATE + "RocksDBStateStoreProvider", CHANGELOG: "false"}
+CHANGELOGS = {**ROCKSDB, CHANGELOG: "true"}
 
 
 @dataclass
