@@ -1,0 +1,116 @@
+"""A command whose process is killed with -9 at a step, and given again, comes to the same end."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from assets.examination.snapshots import packs_of
+from resources.control.records import Phase
+from streaming.world import World, open_world
+from tests.support.cli import holdfast
+from tests.support.cli_world import STREAM, a_world
+from tests.support.restorable import a_past, entries, output, snapshots
+
+pytestmark = pytest.mark.integration
+REPO = Path(__file__).parents[2]
+FORK = "trial"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A stopped stream with eight epochs, and snapshots after 1, 4 and 6."""
+    with a_world(tmp_path / "project") as opened:
+        opened.ensure_object_store()
+        a_past(opened)
+        yield opened
+        embedded = opened.embedded_s3()
+        assert embedded is not None
+        embedded.stop()
+
+
+def demand_restored(world: World) -> None:
+    assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
+    assert snapshots(world) == [4, 1]
+    assert len(world.store.histories.of(STREAM)) == 1
+
+
+def demand_forked(world: World) -> None:
+    with open_world(world.project.root) as again:
+        assert output(again, FORK) == entries(again, FORK) == [0, 1, 2, 3, 4, 5]
+        assert snapshots(again, FORK) == [4]
+    assert output(world) == entries(world) == list(range(8))
+    assert snapshots(world) == [6, 4, 1]
+
+
+def lose_a_pack(world: World) -> None:
+    objects = world.object_store()
+    objects.delete([one.key for one in objects.list(packs_of(STREAM))][-1:])
+
+
+def demand_repaired(world: World) -> None:
+    assert snapshots(world) == [4, 1]
+    assert output(world) == entries(world) == list(range(8))
+
+
+@dataclass(frozen=True)
+class Command:
+    """What is asked for, what must come of it, and its steps."""
+
+    arguments: tuple[str, ...]
+    steps: tuple[str, ...]
+    demand: Callable[[World], None]
+    before: Callable[[World], None] = lambda _: None
+
+
+COMMANDS = {
+    "restore": Command(
+        ("restore", STREAM, "--epoch", "5", "--yes"),
+        ("RollOutput", "BeginHistory", "MarkSnapshots", "EndRestore"),
+        demand_restored,
+    ),
+    "fork": Command(
+        ("restore", STREAM, "--epoch", "5", "--as", FORK, "--yes"),
+        ("CopyOutput", "CopySnapshot", "CopyEpochs", "WriteDeclaration"),
+        demand_forked,
+    ),
+    "repair": Command(
+        ("doctor", STREAM, "--repair", "all", "--yes"),
+        ("SetAsideSnapshots", "EnterSnapshots"),
+        demand_repaired,
+        before=lose_a_pack,
+    ),
+}
+
+
+def moments() -> Iterator[object]:
+    """Each step of each command, before and after it; one of each command also where there is little time."""
+    for name, command in COMMANDS.items():
+        for step in command.steps:
+            for phase in (Phase.INTENT, Phase.DONE):
+                soon = step == command.steps[0] and phase is Phase.INTENT
+                marks = () if soon else pytest.mark.slow
+                yield pytest.param(name, step, phase, id=f"{name}-{step}-{phase}", marks=marks)
+
+
+@pytest.mark.parametrize(("name", "step", "phase"), [*moments()])
+def test_a_command_that_is_killed_at_a_step_is_finished_by_the_next(
+    world: World, name: str, step: str, phase: Phase
+) -> None:
+    command, root = COMMANDS[name], world.project.root
+    command.before(world)
+    dying = [sys.executable, "-m", "tests.support.dying_command", step, phase.value]
+    dead = subprocess.run(
+        [*dying, "--project", str(root), *command.arguments],
+        cwd=REPO, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert dead.returncode == -signal.SIGKILL, dead.stdout + dead.stderr
+    finished = holdfast(root, *command.arguments)
+    # A fork whose declaration is written is there, and its name is taken.
+    done = name == "fork" and (step, phase) == ("WriteDeclaration", Phase.DONE)
+    assert finished.exit_code == (1 if done else 0), finished.output
+    command.demand(world)
