@@ -24,7 +24,7 @@ from configs.units import (
     written_as,
 )
 from ft_policies.checkpoints import CheckpointPolicy
-from ft_policies.drill import DisturbanceBudget
+from ft_policies.drill import Blow, DisturbanceBudget
 from ft_policies.epochs import Pace
 from ft_policies.health import HealthPolicy
 from ft_policies.retention import RetentionPolicy
@@ -174,10 +174,14 @@ class Secondary(Section):
 
 
 class Drills(Section):
-    """How often the stream may be disturbed, by drills and real failures together; 0 is no drill."""
+    """How often the stream may be disturbed, by drills and real failures together; 0 is no drill.
+
+    `blow` is what the schedule strikes it with.
+    """
 
     most: CountOrZero = 3
     per: Duration = 86400.0
+    blow: Blow = Blow.KILL
 
     def budget(self) -> DisturbanceBudget:
         """The policy that this section describes."""

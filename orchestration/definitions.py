@@ -10,7 +10,7 @@ from assets.reports import costs, decisions, drills, incidents, journal, model, 
 from assets.worlds import ProjectWorlds, Worlds
 from configs.project import Project
 from orchestration.alerts import alerts
-from orchestration.drills import drill_stream, kill_drills, prove_snapshot, restore_drills
+from orchestration.drills import drill_stream, failure_drills, prove_snapshot, restore_drills
 from orchestration.housekeeping import prune_snapshots
 from orchestration.jobs import (
     ensure_object_store,
@@ -69,7 +69,7 @@ def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
             durable_snapshots,
             retention,
             restore_drills,
-            kill_drills,
+            failure_drills,
             *([audits, daily_costs, hourly_reports] if declared else []),
         ],
         resources={"worlds": worlds},

@@ -126,23 +126,26 @@ def drill_stream() -> None:
     job=drill_stream,
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.STOPPED,
-    description="A kill -9 of each stream's primary, once a week, where the stream is well and its budget of "
-    "disturbances allows it. It is off until somebody wants it.",
+    description="A failure of each stream's primary on purpose, once a week, as `drills.blow` declares it, where the "
+    "stream is well and its budget of disturbances allows it. It is off until somebody wants it.",
 )
-def kill_drills(
+def failure_drills(
     context: dg.ScheduleEvaluationContext, worlds: dg.ResourceParam[Worlds]
 ) -> list[dg.RunRequest] | dg.SkipReason:
     """Ask for one drill a stream that may be struck."""
     try:
         with worlds.open() as world:
-            objections = {name: _objection(world, name) for name in sorted(world.project.streams)}
+            streams = world.project.streams
+            objections = {name: _objection(world, name) for name in sorted(streams)}
     except TransientError as error:
         return dg.SkipReason(f"{error} ({error.hint})")
     spared = [f"{name}: {reason}" for name, reason in objections.items() if reason is not None]
     if spared:
         context.log.info("spared: %s", "; ".join(spared))
     return [
-        scheduled_run(context, name, "strike", DrillConfig(stream=name))
+        scheduled_run(
+            context, name, "strike", DrillConfig(stream=name, blow=streams[name].drills.blow)
+        )
         for name, reason in objections.items()
         if reason is None
     ] or dg.SkipReason("; ".join(spared) or "no stream is declared")

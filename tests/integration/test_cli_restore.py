@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import dagster as dg
 import pytest
@@ -12,6 +13,7 @@ from assets.worlds import ProjectWorlds
 from configs.project import Project
 from orchestration.cli.main import app
 from orchestration.definitions import definitions_of
+from resources.embedded_s3 import EmbeddedS3
 from streaming.world import World
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import STREAM, a_world
@@ -122,22 +124,35 @@ def test_a_fork_is_a_stream_of_its_own(world: World) -> None:
     assert "there is a stream trial already" in refused.output
 
 
-def test_a_snapshot_comes_from_another_bucket_of_the_same_endpoint(world: World) -> None:
-    ship(world.vault_elsewhere(COPIES, STREAM), world.project.home / "copies")
-    keys = [found.key for found in _objects(world).list("")]
-    _objects(world).delete(keys)
+def demand_restored_from(world: World, place: str) -> None:
+    """All of the stream's own objects are lost, and there are copies in that place."""
+    ship(world.vault_elsewhere(place, STREAM), world.project.home / "copies")
+    objects = world.object_store()
+    objects.delete([found.key for found in objects.list("")])
     assert snapshots(world) == []
-    told = facts(world.project.root, "restore", STREAM, "--epoch", "5", "--from", COPIES, "--yes")
+    told = facts(world.project.root, "restore", STREAM, "--epoch", "5", "--from", place, "--yes")
     assert steps_of(told) == ["FetchSnapshot", *STEPS]
     assert snapshots(world) == [4]
 
 
-def _objects(world: World) -> Any:
-    from resources.object_store import S3ObjectStore
-    from streaming.connections import connector
+def test_a_snapshot_comes_from_another_bucket_of_the_same_endpoint(world: World) -> None:
+    demand_restored_from(world, COPIES)
 
-    connect = connector(world.project.deployment.object_store, world.project.home)
-    return S3ObjectStore(connect)
+
+def test_a_snapshot_comes_from_another_endpoint(
+    world: World, embedded_s3: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = world.embedded_s3(), embedded_s3.connection()
+    assert here is not None
+    assert here.connection().endpoint_url != there.endpoint_url
+    monkeypatch.setenv("THEIR_KEY", there.access_key_id or "")
+    monkeypatch.setenv("THEIR_SECRET", there.secret_access_key or "")
+    access = {
+        "endpoint_url": there.endpoint_url or "",
+        "access_key_id_env": "THEIR_KEY",
+        "secret_access_key_env": "THEIR_SECRET",
+    }
+    demand_restored_from(world, f"{COPIES}?{urlencode(access)}")
 
 
 def ran(world: World, **config: object) -> dg.ExecuteInProcessResult:

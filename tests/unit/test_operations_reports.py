@@ -10,7 +10,7 @@ from assets.reports.drills import drill_rows
 from assets.reports.incidents import incident_rows
 from assets.reports.journal import journal_rows
 from ft_policies.drill import PLAYBOOK, Report
-from orchestration.drills import kill_drills
+from orchestration.drills import failure_drills
 from resources.control.records import Phase, SnapshotState
 from streaming.world import World
 from tests.fakes.worlds import (
@@ -36,7 +36,7 @@ TOLD = {
 
 @pytest.fixture
 def worlds(tmp_path: Path) -> SimulatedWorlds:
-    return simulated_worlds(tmp_path, CLICKS, "beta", supervision=PATIENT)
+    return simulated_worlds(tmp_path, CLICKS, "beta", supervision=PATIENT, drills={"blow": "pause"})
 
 
 def a_line(world: World, step: str, phase: Phase, **changes: object) -> None:
@@ -97,7 +97,7 @@ def on_tuesday(worlds: SimulatedWorlds) -> object:
     context = dg.build_schedule_context(
         scheduled_execution_time=datetime(2026, 1, 6, 3, 41, tzinfo=UTC)
     )
-    return kill_drills(context, worlds=worlds)
+    return failure_drills(context, worlds=worlds)
 
 
 def test_only_streams_that_are_well_are_drilled_by_the_clock(worlds: SimulatedWorlds) -> None:
@@ -111,3 +111,4 @@ def test_only_streams_that_are_well_are_drilled_by_the_clock(worlds: SimulatedWo
     assert isinstance(requests, list)
     [request] = requests
     assert request.run_config["ops"]["strike"]["config"]["stream"] == CLICKS
+    assert request.run_config["ops"]["strike"]["config"]["blow"] == "pause"
