@@ -36,8 +36,8 @@ def prune(world: World, stream: str, *, dry_run: bool) -> Pruned:
 
 def forget(world: World, stream: str, snapshot_id: str) -> None:
     """Remove a snapshot that nothing is built on; its packs go with the next pruning."""
-    world.object_store().delete([world.vault(stream).manifest_key(snapshot_id)])
     world.store.snapshots.forget(stream, snapshot_id)
+    world.object_store().delete([world.vault(stream).manifest_key(snapshot_id)])
 
 
 def adopt(

@@ -12,7 +12,8 @@ import re
 
 PARALLEL = "-XX:+UseParallelGC"
 MODERATE_BYTES = 4 * 2**30
-JAVAS_OWN = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")  # Java reads these by itself
+# Java and Spark read these by themselves.
+ENVIRONMENT = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 
 _CHOSEN = re.compile(r"-XX:[+-]Use\w*GC\b")
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -20,7 +21,7 @@ _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 def collector(driver_memory: str, *options: str) -> str:
     """The option that chooses it, next to a user's own; none where Java's choice or the user's stands."""
-    if any(_CHOSEN.search(each) for each in (*options, *map(_of_environment, JAVAS_OWN))):
+    if any(_CHOSEN.search(each) for each in (*options, *map(_of_environment, ENVIRONMENT))):
         return ""
     return PARALLEL if _bytes(driver_memory) <= MODERATE_BYTES else ""
 

@@ -235,7 +235,7 @@ def replicas_folder(project: Project, stream: StreamDeclaration) -> Path:
 def demand_folder(project: Project, stream: StreamDeclaration) -> None:
     """Refuse a folder in which no replica could be made; nothing is made yet."""
     folder = replicas_folder(project, stream)
-    there = next(one for one in (folder, *folder.parents) if one.exists())
+    there = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise PermanentError(
             f"{stream.name} can have no replicas in {folder}: {there} is no folder to write to",

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 import psutil
 from pyspark.sql import SparkSession
@@ -99,7 +100,9 @@ class Life:
         name = self.spec.stream.name
         sampler = Sampler(self.store, name, self.spec.replica)
         way = CuttableStore(S3ObjectStore(self.spec.connect), self.spec.folder)
-        vault = SnapshotVault(way, name)
+        rollouts = self.store.rollouts
+        others = partial(rollouts.rolled_back, name, beside=pulse.row.rollout)
+        vault = SnapshotVault(way, name, rolled_back=others)
         is_primary = pulse.row.slot is Slot.PRIMARY
         spark, start = self._deploy(vault, sampler, read_snapshot=is_primary)
         reconciler = self._reconciler(pulse, gate, vault, sampler, spark, start)

@@ -49,13 +49,14 @@ def start_session(spec: ReplicaSpec) -> SparkSession:
     """Start Spark as declared, with the epoch source registered."""
     start_workers_with(worker_python(spec.folder) if _is_local(spec) else sys.executable)
     archive = ClassArchive.here(spec.replica)
+    chosen = _collector(spec)
     try:
-        spark = _builder(spec, archive).getOrCreate()
+        spark = _builder(spec, f"{archive.java_options()} {chosen}").getOrCreate()
     except PySparkRuntimeError:
-        if not archive.discard():
+        if not archive.discard() and not chosen:
             raise
-        log.exception("Java did not start with its class archive: trying without")
-        spark = _builder(spec, archive).getOrCreate()
+        log.exception("Java did not start with what makes it faster: trying without")
+        spark = _builder(spec, archive.java_options()).getOrCreate()
     if spec.slot is Slot.PRIMARY:
         from streaming.warming import warm_up  # what it imports, Java need not wait for
 
@@ -64,14 +65,18 @@ def start_session(spec: ReplicaSpec) -> SparkSession:
     return spark
 
 
-def _builder(spec: ReplicaSpec, archive: ClassArchive) -> SparkSession.Builder:
+def _collector(spec: ReplicaSpec) -> str:
+    wanted = spec.stream.resources
+    named = (JAVA_OPTIONS, "spark.driver.defaultJavaOptions")
+    return collector(wanted.driver_memory, *(wanted.spark_conf.get(one, "") for one in named))
+
+
+def _builder(spec: ReplicaSpec, faster: str) -> SparkSession.Builder:
     wanted = spec.stream.resources
     local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     elsewhere = {"spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     logs = f'"-Dlog4j2.configurationFile=file:{LOGGING}" "-Dholdfast.folder={spec.folder}"'
     theirs = wanted.spark_conf.get(JAVA_OPTIONS, "")
-    by_default = wanted.spark_conf.get("spark.driver.defaultJavaOptions", "")
-    ours = f"{archive.java_options()} {collector(wanted.driver_memory, theirs, by_default)}"
     conf = {
         **DEFAULTS,
         **files_conf(wanted.spark_conf),
@@ -81,7 +86,7 @@ def _builder(spec: ReplicaSpec, archive: ClassArchive) -> SparkSession.Builder:
         "spark.driver.memory": wanted.driver_memory,
         **wanted.spark_conf,
         **FIXED_SPARK_CONF,
-        JAVA_OPTIONS: f"{logs} {ours} {theirs}".strip(),
+        JAVA_OPTIONS: f"{logs} {faster} {theirs}".strip(),
     }
     builder = SparkSession.builder.appName(f"holdfast-{spec.stream.name}").master(wanted.master)
     for key, value in conf.items():
@@ -125,4 +130,4 @@ def demand_java(spark: SparkSession) -> None:
 
 def binding_conf(spark: SparkSession) -> dict[str, str]:
     """The settings that a checkpoint made by this session depends on."""
-    return {key: spark.conf.get(key, "") or "" for key in BINDING}
+    return {key: spark.conf.get(key, usual) or usual for key, usual in BINDING.items()}

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,12 +34,16 @@ class World:
 
     def vault(self, stream: str) -> SnapshotVault:
         """The snapshots of one stream."""
-        return SnapshotVault(self.object_store(), stream)
+        return self._vault(self.object_store(), stream)
 
     def vault_elsewhere(self, url: str, stream: str) -> SnapshotVault:
         """The snapshots of a stream in another bucket, or under another prefix."""
         connect = connector(self.project.deployment.object_store, self.project.home)
-        return SnapshotVault(S3ObjectStore(elsewhere(url, connect)), stream)
+        return self._vault(S3ObjectStore(elsewhere(url, connect)), stream)
+
+    def _vault(self, objects: ObjectStore, stream: str) -> SnapshotVault:
+        rolled_back = partial(self.store.rollouts.rolled_back, stream)
+        return SnapshotVault(objects, stream, rolled_back=rolled_back)
 
     def prices(self, stream: StreamDeclaration) -> "Prices":
         """What the stream is priced by."""

@@ -85,12 +85,22 @@ def _replicas(
     swept_at = world.store.now() - SWEEP_SECONDS
     starts = (row.registered_at for row in rows.values() if row.registered_at <= swept_at)
     started_at = max(starts, default=0.0)
-    folders = replicas_folder(world.project, declared)
-    for folder in _named(folders, rf"{re.escape(declared.name)}-[0-9a-f]{{8}}"):
+    home, name = world.project.home / "replicas", rf"{re.escape(declared.name)}-[0-9a-f]{{8}}"
+    folders = [
+        each
+        for root in {home, replicas_folder(world.project, declared)}
+        for each in _named(root, name)
+    ]
+    for folder in folders:
         row = rows.get(folder.name)
-        if row is None:
+        if row is None and folder.parent == home:  # elsewhere it may be another project's
             yield Leftover(path=str(folder), of="a replica that the control store does not know")
-        elif is_over(row) and row.ended_at is not None and row.ended_at < started_at:
+        elif (
+            row is not None
+            and is_over(row)
+            and row.ended_at is not None
+            and row.ended_at < started_at
+        ):
             for entry in _named(folder, ".*"):
                 yield Leftover(path=str(entry), of=f"{row.id}, which is {row.state}")
 

@@ -15,7 +15,6 @@ from resources.object_store import ObjectStore
 from resources.vault.manifest import Manifest, PackedFile, SnapshotName, UnusableSnapshotError
 from resources.vault.restoring import wrong_digests
 from resources.vault.state_checks import digest_of
-from resources.vault.vault import SnapshotVault
 from streaming.world import World
 
 
@@ -63,8 +62,7 @@ def packs_of(stream: str) -> str:
 
 def examine_snapshots(world: World, stream: str, *, last_decided: int, deep: bool) -> Vaulted:
     """Read every manifest and list every pack; `deep` reads the packs, too."""
-    objects, packs = world.object_store(), packs_of(stream)
-    vault = SnapshotVault(objects, stream)
+    objects, packs, vault = world.object_store(), packs_of(stream), world.vault(stream)
     manifests: dict[str, Manifest] = {}
     unreadable: dict[str, str] = {}
     for record in vault.list():

@@ -41,12 +41,13 @@ def listed(world: World, stream: str) -> list[Listed]:
         else _from_record(record)
         for record in listing.snapshots
     ]
-    present += [
-        _from_row(row, state=SUPERSEDED, reason=listing.superseded_by(record).told)
-        if (row := rows.get(record.id)) is not None
-        else _from_record(record, state=SUPERSEDED, reason=listing.superseded_by(record).told)
-        for record in listing.superseded
-    ]
+    for record in listing.superseded:
+        row, by = rows.get(record.id), listing.superseded_by(record).told
+        present.append(
+            _from_record(record, state=SUPERSEDED, reason=by)
+            if row is None
+            else _from_row(row, state=SUPERSEDED, reason=by)
+        )
     known = {record.id for record in (*listing.snapshots, *listing.superseded)}
     lost = [
         _from_row(row, state="missing", reason="the object store does not have it")

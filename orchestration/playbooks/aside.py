@@ -75,11 +75,14 @@ class Aside:
         self._note(lambda record: record.folders.update(targets))
         return sum(self._move(path, target) for path, target in targets.items())
 
-    def keep_folder(self, path: Path) -> None:
-        """Keep the files of a local folder, which stays as it is: somebody may still write to it, or sweep it away."""
-        target = self._target(str(path))
-        self._note(lambda record: record.folders.update({str(path): target}))
-        link_folder(path, Path(target))
+    def keep_folder(self, path: Path, *, below: Path) -> None:
+        """Keep the files of a local folder, which stays as it is: somebody may still write to it, or sweep it away.
+
+        They get names in a folder `below` which the other is, too: on the same disk.
+        """
+        target = below / "aside" / self.run / path.relative_to(below)
+        self._note(lambda record: record.folders.update({str(path): str(target)}))
+        link_folder(path, target)
 
     def keep_rows(self, snapshots: Iterable[str]) -> None:
         """Note what the catalogue says of snapshots, before that is changed."""
@@ -136,7 +139,7 @@ class Aside:
         return record
 
     def _let_go(self, record: Record) -> None:
-        for root in self._roots().values() if record.folders else ():
+        for root in {self._root_of(target) for target in record.folders.values()}:
             delete_folder(root, self._connect)
         kept = [one.key for one in self._objects.list(self._prefix) if one.key != self._record]
         self._objects.delete(kept)
@@ -175,6 +178,10 @@ class Aside:
             f"{path} is neither in the home folder nor in the table of {self.stream}",
             hint="move it yourself",
         )
+
+    def _root_of(self, target: str) -> str:
+        """The folder of this run that it is in."""
+        return f"{target.partition(f'/{self.run}/')[0]}/{self.run}"
 
     def _roots(self) -> dict[str, str]:
         """Where folders go: beside the table what was staged for it, so that no disk is crossed."""

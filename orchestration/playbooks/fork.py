@@ -122,6 +122,8 @@ class Fork:
         """What was copied by now; an error if there is anything that the original does not have."""
         ids = {record.id for record in self.world.vault(self.name).list()}
         theirs = [one.name for one in self.snapshots.list() if one.epoch <= self.point.epoch]
+        if self.point.snapshot is not None:  # retention may have dropped it since
+            theirs.append(self.point.snapshot.name)
         if foreign := ids - set(map(_copied_id, theirs)):
             raise PermanentError(
                 f"there are snapshots of a stream {self.name} already, one is {min(foreign)}",

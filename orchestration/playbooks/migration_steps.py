@@ -17,14 +17,7 @@ from ft_policies.tiers import OFF
 from orchestration.playbooks.leaving import await_leave
 from orchestration.playbooks.watching import NOT_DUE, SLACK_SECONDS, Watch
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import (
-    LedgerEntry,
-    ReplicaRow,
-    ReplicaState,
-    Rollout,
-    Slot,
-    SnapshotState,
-)
+from resources.control.records import LedgerEntry, ReplicaRow, ReplicaState, Rollout, Slot
 from streaming.sinks.ledgering import DIGEST_DIFFERS
 
 BOUNDARY_LOOK_SECONDS = 0.02
@@ -80,31 +73,19 @@ def finish(watch: Watch, step: FinishMigration) -> Mapping[str, Any]:
 def roll_back(watch: Watch, step: RollBack) -> Mapping[str, Any]:
     """Give the rollout up; from then on its target takes nothing over, and is seen off like any other.
 
-    What ran before does not go on from what a target has shipped: its state may be as wrong as its output.
+    Nor does anybody go on from what a target has shipped: its state may be as wrong as its output.
     """
     store = watch.world.store
     for row in _targets(watch, step.rollout):
         store.replicas.desire(row.id, OFF, slot=Slot.SECONDARY)
-    sent = [row.id for row in _targets(watch, step.rollout) if row.slot is Slot.PRIMARY]
-    for replica in sent:
-        _withdraw(watch, replica)
     store.rollouts.abandon(watch.stream, step.rollout, f"rolled back: {step.reason}")
-    return {"withdrawn": ", ".join(sent)} if sent else {}
+    return {}
 
 
 def _targets(watch: Watch, rollout: int) -> list[ReplicaRow]:
     """All replicas that have run what a rollout brings, also those that have ended."""
     rows = watch.world.store.replicas.of(watch.stream, live=False)
     return [row for row in rows if row.rollout == rollout]
-
-
-def _withdraw(watch: Watch, replica: str) -> None:
-    """Let the snapshots of a replica count no more; the mark comes first, for those that are still to come."""
-    watch.world.vault(watch.stream).withdraw(replica)
-    snapshots = watch.world.store.snapshots
-    for row in snapshots.of(watch.stream):
-        if row.replica == replica:
-            snapshots.mark(watch.stream, row.id, SnapshotState.DAMAGED, "rolled back")
 
 
 def _await_boundary(watch: Watch, target: str, *, replays: bool) -> int | None:

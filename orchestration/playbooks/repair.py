@@ -1,8 +1,10 @@
 """The repair playbook, performed: look, take the one step that is due, look again."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from assets.examination.checkpoint import current_checkpoint
@@ -40,6 +42,8 @@ from resources.vault.vault import SnapshotVault
 from streaming.world import World
 
 PLAYBOOK = "repair"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -145,17 +149,26 @@ class Repairing:
 
     def _end(self, primary: str) -> Mapping[str, Any]:
         """Its checkpoint is kept first: whoever takes its place sweeps it away."""
-        store = self.world.store
-        row = store.replicas.get(primary)
-        checkpoint = None if row is None else current_checkpoint(row)
-        if checkpoint is not None:
-            self._aside.keep_folder(checkpoint)
+        store, kept = self.world.store, self._keep_checkpoint(primary)
         lease = store.leases.get(self.stream)
         holds = lease is not None and lease.holder == primary
         fenced = lease is not None and holds and store.leases.fence(self.stream, token=lease.token)
         reason = f"{ENDED} ({self.run}): its checkpoint is damaged"
         store.replicas.end(primary, ReplicaState.FENCED, reason)
-        return {"lease_taken": bool(fenced)}
+        return {"lease_taken": bool(fenced), "checkpoint_kept": kept}
+
+    def _keep_checkpoint(self, primary: str) -> bool:
+        """Whether it is kept: a disk that is full, or knows no links, keeps nobody from the repair."""
+        row = self.world.store.replicas.get(primary)
+        checkpoint = None if row is None else current_checkpoint(row)
+        if row is None or checkpoint is None:
+            return False
+        try:
+            self._aside.keep_folder(checkpoint, below=Path(row.folder).parent)
+        except OSError as error:
+            log.warning("the checkpoint of %s is not kept: %s", primary, error)
+            return False
+        return True
 
     def _bring_back(self) -> Mapping[str, Any]:
         recovery = Recovery(

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from resources.control.database import Database
 from resources.control.records import JsonObject, Rollout, StreamRow
-from resources.control.schema import rollouts, streams
+from resources.control.schema import replicas, rollouts, streams
 from resources.control.sql import store_now
 from resources.control.streams import declared_again
 
@@ -27,6 +27,20 @@ _END = (
         outcome=sa.bindparam("new_outcome"),
     )
     .returning(*rollouts.c)
+)
+_IS_UNDONE = sa.and_(
+    _OF_STREAM,
+    replicas.c.stream == rollouts.c.stream,
+    replicas.c.rollout == rollouts.c.rollout,
+    sa.or_(rollouts.c.done.is_(None), rollouts.c.done.is_(False)),
+)
+_AT = sa.func.coalesce(rollouts.c.ended_at, rollouts.c.begun_at)
+_ROLLED_BACK = sa.select(replicas.c.id, _AT.label("at")).where(
+    _IS_UNDONE,
+    sa.or_(
+        rollouts.c.ended_at.is_not(None),
+        rollouts.c.rollout != sa.bindparam("beside", type_=sa.BigInteger),
+    ),
 )
 _LOCK = sa.select(streams).where(streams.c.name == sa.bindparam("of_stream")).with_for_update()
 _RUN = (
@@ -95,6 +109,14 @@ class Rollouts:
         """Give it up; one that has ended stays as it ended."""
         ended = {"of_stream": stream, "number": rollout, "is_done": False, "new_outcome": outcome}
         self._database.execute(_END, ended)
+
+    def rolled_back(self, stream: str, *, beside: int | None = None) -> dict[str, float]:
+        """The replicas of rollouts that were given up, and since when: nobody may go on from their state.
+
+        For a replica that runs the rollout `beside`, those of another that is under way are among them.
+        """
+        found = self._database.fetch(_ROLLED_BACK, {"of_stream": stream, "beside": beside})
+        return {row["id"]: row["at"] for row in found}
 
     def history(self, stream: str) -> list[Rollout]:
         """All there were, oldest first."""

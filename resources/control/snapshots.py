@@ -2,7 +2,8 @@
 """The catalogue of snapshots: an index for people and playbooks.
 
 The manifest in the object store is the commit; a row here only says where it is and how it fares. What
-an older history has shipped beyond its end is not available, whenever it was recorded.
+an older history has shipped beyond its end, or a replica that was rolled back at all, is not available, whenever it
+was recorded.
 """
 
 from dataclasses import asdict
@@ -12,7 +13,7 @@ import sqlalchemy as sa
 
 from resources.control.database import Database
 from resources.control.records import SnapshotRow, SnapshotState
-from resources.control.schema import histories, snapshots
+from resources.control.schema import histories, replicas, rollouts, snapshots
 from resources.control.sql import store_now
 
 _KEY = (snapshots.c.stream, snapshots.c.id)
@@ -26,12 +27,19 @@ _OF = (
 )
 _GET = sa.select(snapshots).where(_IS_IT)
 _FORGET = sa.delete(snapshots).where(_IS_IT)
-IS_SUPERSEDED = sa.exists().where(
+_IS_UNDONE = sa.exists().where(
     histories.c.stream == snapshots.c.stream,
     histories.c.history > snapshots.c.history,
     histories.c.epoch < snapshots.c.epoch,
     histories.c.begun_at.is_not(None),
 )
+_IS_ROLLED_BACK = sa.exists().where(
+    replicas.c.id == snapshots.c.replica,
+    rollouts.c.stream == replicas.c.stream,
+    rollouts.c.rollout == replicas.c.rollout,
+    rollouts.c.done.is_(False),
+)
+IS_SUPERSEDED = sa.or_(_IS_UNDONE, _IS_ROLLED_BACK)
 _AVAILABLE = _OF.where(snapshots.c.state == SnapshotState.AVAILABLE, ~IS_SUPERSEDED)
 _NEWEST = _AVAILABLE.limit(1)
 _LAST_PROVEN = (

@@ -1,14 +1,14 @@
-"""What a stream has in the object store, by one listing: its snapshots, and marks of those that do not count.
+"""What a stream has in the object store, by one listing: its snapshots, and the marks of its histories.
 
-A stream that is restored in place to an epoch begins a new history; a replica that is rolled back leaves state
-behind that the stream must not go on from. Either is marked beside the manifests, and a mark never changes: what an
-older history has shipped beyond that epoch, or that replica at all, does not count, also if somebody who knows of
-nothing ships it later.
+A stream that is restored in place to an epoch begins a new history. The mark of it lies beside the
+manifests and never changes: from then on what an older history has shipped beyond that epoch does not
+count, also if a replica that knows of nothing ships it later. Nor does what a replica has shipped that was
+rolled back; which those are, the control store knows.
 """
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,12 +17,11 @@ from resources.vault.manifest import SnapshotName
 from resources.vault.records import SnapshotRecord
 
 SUFFIX = ".json.gz"
-_NEW_HISTORY = re.compile(r"history-(\d+)-after-(\d+)\.json")
-_WITHDRAWAL = re.compile(r"withdrawn-(.+)\.json")
+_MARK = re.compile(r"history-(\d+)-after-(\d+)\.json")
 
 
 @dataclass(frozen=True, slots=True)
-class NewHistory:
+class Mark:
     """A history of the stream began after an epoch."""
 
     history: int
@@ -53,47 +52,38 @@ class Withdrawal:
     """A replica was rolled back."""
 
     replica: str
-    marked_at: float = 0.0
+    marked_at: float
 
     @property
     def told(self) -> str:
         """By what snapshots are superseded."""
         return "by a rollback"
 
-    @property
-    def file(self) -> str:
-        """The name of its object."""
-        return f"withdrawn-{self.replica}.json"
-
-    def encode(self) -> bytes:
-        """The same as its name says, for people."""
-        return json.dumps({"withdrawn": self.replica}).encode()
-
     def ends(self, name: SnapshotName) -> bool:
         """Whether the replica has shipped a snapshot."""
         return name.replica == self.replica
 
 
-Mark: TypeAlias = NewHistory | Withdrawal
+Ending: TypeAlias = Mark | Withdrawal
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All snapshots, newest first: those that count, and those that a mark has superseded."""
+    """All snapshots, newest first: those that count, and those that something has superseded."""
 
     snapshots: list[SnapshotRecord]
     superseded: list[SnapshotRecord]
-    marks: list[Mark]
+    endings: list[Ending]
 
     @property
     def histories(self) -> set[int]:
         """The histories that have a mark."""
-        return {mark.history for mark in self.marks if isinstance(mark, NewHistory)}
+        return {one.history for one in self.endings if isinstance(one, Mark)}
 
-    def superseded_by(self, snapshot: SnapshotRecord) -> Mark:
+    def superseded_by(self, snapshot: SnapshotRecord) -> Ending:
         """Since when and by what a snapshot does not count."""
-        ending = (mark for mark in self.marks if mark.ends(snapshot.name))
-        return min(ending, key=lambda mark: mark.marked_at)
+        found = (one for one in self.endings if one.ends(snapshot.name))
+        return min(found, key=lambda one: one.marked_at)
 
 
 def aside_of(stream: str) -> str:
@@ -101,27 +91,25 @@ def aside_of(stream: str) -> str:
     return f"{stream}/aside/"
 
 
-def read_listing(store: ObjectStore, manifests: str) -> Listing:
-    """Everything under the prefix of the manifests, with one request."""
-    marks: list[Mark] = []
+def read_listing(store: ObjectStore, manifests: str, rolled_back: Mapping[str, float]) -> Listing:
+    """Everything under the prefix of the manifests, with one request; `rolled_back` replicas, and since when."""
+    endings: list[Ending] = [Withdrawal(replica, at) for replica, at in rolled_back.items()]
     records: list[SnapshotRecord] = []
     for found in store.list(manifests):
         file = found.key.rsplit("/", 1)[1]
         stem = file.removesuffix(SUFFIX)
-        if (match := _NEW_HISTORY.fullmatch(file)) is not None:
-            marks.append(NewHistory(int(match[1]), int(match[2]), found.modified_at))
-        elif (match := _WITHDRAWAL.fullmatch(file)) is not None:
-            marks.append(Withdrawal(match[1], found.modified_at))
+        if (match := _MARK.fullmatch(file)) is not None:
+            endings.append(Mark(int(match[1]), int(match[2]), found.modified_at))
         elif file.endswith(SUFFIX) and SnapshotName.is_id(stem):
             name = SnapshotName.parse(stem)
             records.append(SnapshotRecord(name, found.modified_at, found.size_bytes))
     records.sort(key=lambda record: record.name, reverse=True)
     return Listing(
-        snapshots=[one for one in records if not _is_superseded(one, marks)],
-        superseded=[one for one in records if _is_superseded(one, marks)],
-        marks=marks,
+        snapshots=[one for one in records if not _is_superseded(one, endings)],
+        superseded=[one for one in records if _is_superseded(one, endings)],
+        endings=endings,
     )
 
 
-def _is_superseded(record: SnapshotRecord, marks: Sequence[Mark]) -> bool:
-    return any(mark.ends(record.name) for mark in marks)
+def _is_superseded(record: SnapshotRecord, endings: Sequence[Ending]) -> bool:
+    return any(one.ends(record.name) for one in endings)

@@ -45,9 +45,9 @@ def judge(
 
 
 def _of_superseded(listed: Listing, snapshot: SnapshotRecord, now: float) -> Verdict:
-    mark = listed.superseded_by(snapshot)
-    keep = now - mark.marked_at < SUPERSEDED_SECONDS
-    since = f"superseded {mark.told}" + ("" if keep else " long ago")
+    ending = listed.superseded_by(snapshot)
+    keep = now - ending.marked_at < SUPERSEDED_SECONDS
+    since = f"superseded {ending.told}" + ("" if keep else " long ago")
     return Verdict(_facts(snapshot), keep=keep, reasons=(since,))
 
 

@@ -19,7 +19,7 @@ from resources.s3_errors import MissingObjectError
 from resources.vault.copying import copied
 from resources.vault.cut import cut
 from resources.vault.linking import Base
-from resources.vault.listing import SUFFIX, Listing, Mark, NewHistory, Withdrawal, read_listing
+from resources.vault.listing import SUFFIX, Listing, Mark, read_listing
 from resources.vault.manifest import (
     Manifest,
     PackedFile,
@@ -55,10 +55,15 @@ Problems: TypeAlias = list[str]
 
 
 class SnapshotVault:
-    """The snapshots of one stream in an object store."""
+    """The snapshots of one stream in an object store; those of replicas that were `rolled_back` do not count."""
 
     def __init__(
-        self, store: ObjectStore, stream: str, *, pack_limit_bytes: int = PACK_LIMIT_BYTES
+        self,
+        store: ObjectStore,
+        stream: str,
+        *,
+        rolled_back: Callable[[], Mapping[str, float]] = dict,
+        pack_limit_bytes: int = PACK_LIMIT_BYTES,
     ) -> None:
         if not stream or "/" in stream:
             raise PermanentError(
@@ -66,6 +71,7 @@ class SnapshotVault:
             )
         self._store = store
         self._stream = stream
+        self._rolled_back = rolled_back
         self._pack_limit_bytes = pack_limit_bytes
         self._manifests = f"{stream}/manifests/"
         self._packs = f"{stream}/packs/"
@@ -76,17 +82,11 @@ class SnapshotVault:
 
     def listing(self) -> Listing:
         """Those that count, and those that a restore or a rollback has superseded, with one request."""
-        return read_listing(self._store, self._manifests)
+        return read_listing(self._store, self._manifests, self._rolled_back())
 
     def mark(self, history: int, *, after_epoch: int) -> None:
         """Begin a history: what older ones have shipped, or ship yet, beyond the epoch counts no more."""
-        self._mark(NewHistory(history, after_epoch))
-
-    def withdraw(self, replica: str) -> None:
-        """What a replica has shipped, or ships yet, counts no more."""
-        self._mark(Withdrawal(replica))
-
-    def _mark(self, mark: Mark) -> None:
+        mark = Mark(history, after_epoch)
         self._store.put(self._manifests + mark.file, mark.encode())
 
     def adopt(self, manifest: Manifest, source: "SnapshotVault") -> Manifest:

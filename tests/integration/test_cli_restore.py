@@ -17,7 +17,7 @@ from resources.embedded_s3 import EmbeddedS3
 from streaming.world import World
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import STREAM, a_world
-from tests.support.restorable import a_past, entries, output, ship, snapshots
+from tests.support.restorable import a_restorable_world, entries, output, ship, snapshots
 
 pytestmark = pytest.mark.integration
 STEPS = ["BeginHistory", "MarkSnapshots", "RollOutput", "EndRestore"]
@@ -26,14 +26,8 @@ COPIES = "s3://copies/of/snapshots"
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """A stopped stream with eight epochs, and snapshots after 1, 4 and 6."""
-    with a_world(tmp_path / "project") as opened:
-        opened.ensure_object_store()
-        a_past(opened)
+    with a_restorable_world(tmp_path / "project") as opened:
         yield opened
-        embedded = opened.embedded_s3()
-        assert embedded is not None
-        embedded.stop()
 
 
 def steps_of(told: dict[str, Any]) -> list[str]:

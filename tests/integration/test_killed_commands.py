@@ -13,8 +13,8 @@ from assets.examination.snapshots import packs_of
 from resources.control.records import Phase
 from streaming.world import World, open_world
 from tests.support.cli import holdfast
-from tests.support.cli_world import STREAM, a_world
-from tests.support.restorable import a_past, entries, output, snapshots
+from tests.support.cli_world import STREAM
+from tests.support.restorable import a_restorable_world, entries, output, snapshots
 
 pytestmark = pytest.mark.integration
 REPO = Path(__file__).parents[2]
@@ -23,14 +23,8 @@ FORK = "trial"
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """A stopped stream with eight epochs, and snapshots after 1, 4 and 6."""
-    with a_world(tmp_path / "project") as opened:
-        opened.ensure_object_store()
-        a_past(opened)
+    with a_restorable_world(tmp_path / "project") as opened:
         yield opened
-        embedded = opened.embedded_s3()
-        assert embedded is not None
-        embedded.stop()
 
 
 def demand_restored(world: World) -> None:
@@ -54,6 +48,7 @@ def lose_a_pack(world: World) -> None:
 
 def demand_repaired(world: World) -> None:
     assert snapshots(world) == [4, 1]
+    assert [row.epoch for row in world.store.snapshots.of(STREAM)] == [4, 1]
     assert output(world) == entries(world) == list(range(8))
 
 
@@ -106,7 +101,7 @@ def test_a_command_that_is_killed_at_a_step_is_finished_by_the_next(
     dying = [sys.executable, "-m", "tests.support.dying_command", step, phase.value]
     dead = subprocess.run(
         [*dying, "--project", str(root), *command.arguments],
-        cwd=REPO, capture_output=True, text=True, check=False,
+        cwd=REPO, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert dead.returncode == -signal.SIGKILL, dead.stdout + dead.stderr
     finished = holdfast(root, *command.arguments)

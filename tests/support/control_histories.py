@@ -215,6 +215,29 @@ class HistoryContract:
         assert "--epoch 2" in refused.value.hint
         assert wanted(store, 2).history == 1
 
+    def test_what_a_replica_has_shipped_that_was_rolled_back_is_not_available(
+        self, store: ControlStore
+    ) -> None:
+        store.streams.declare("words", {}, "deployed")
+        rollout = store.rollouts.begin(
+            stream="words", target={}, tier="deployed", protocol="legacy", within_seconds=60.0,
+            may_differ=False, why="", run="",
+        )  # fmt: skip
+        assert rollout is not None
+        register(store, "old")
+        store.replicas.end("old", ReplicaState.STOPPED, "handed over")
+        register(store, "target", rollout=rollout.rollout)
+        store.snapshots.record(a_snapshot("s1", 1, replica="old"))
+        store.snapshots.record(a_snapshot("s2", 2, replica="target"))
+        assert store.rollouts.rolled_back("words") == {}
+        assert store.rollouts.rolled_back("words", beside=rollout.rollout) == {}
+        assert set(store.rollouts.rolled_back("words", beside=0)) == {"target"}
+        store.rollouts.abandon("words", rollout.rollout, "late")
+        store.snapshots.record(a_snapshot("s3", 3, replica="target"))
+        assert [row.id for row in store.snapshots.of("words")] == ["s1"]
+        assert set(store.rollouts.rolled_back("words")) == {"target"}
+        assert store.rollouts.rolled_back("another") == {}
+
     def test_each_restore_begins_another_history(self, store: ControlStore) -> None:
         committed(store, 5)
         restored(store, 3)

@@ -1,5 +1,7 @@
 """A stream with a past that it can be taken back in: epochs, ledger, snapshots and a real output table."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -10,6 +12,7 @@ from streaming.sinks.lineage import writer
 from streaming.world import World
 from tests.fakes.checkpoints import SyntheticCheckpoint
 from tests.fakes.worlds import CLICKS, committed
+from tests.support.cli_world import a_world
 from tests.support.delta_tables import a_commit, a_table, words
 
 EPOCHS = 8
@@ -25,6 +28,18 @@ def a_past(world: World, *, name: str = CLICKS) -> None:
     for epoch in range(EPOCHS):
         a_commit(path, epoch, words(1, first=epoch), stream=name)
     ship(world.vault(name), world.project.home / "checkpoints" / name)
+
+
+@contextmanager
+def a_restorable_world(root: Path) -> Iterator[World]:
+    """A project of its own with such a stream, on a real S3 endpoint."""
+    with a_world(root) as world:
+        world.ensure_object_store()
+        a_past(world)
+        yield world
+        embedded = world.embedded_s3()
+        assert embedded is not None
+        embedded.stop()
 
 
 def ship(vault: SnapshotVault, folder: Path) -> None:

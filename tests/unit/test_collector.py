@@ -1,11 +1,11 @@
 import pytest
 
-from streaming.collector import JAVAS_OWN, PARALLEL, collector
+from streaming.collector import ENVIRONMENT, PARALLEL, collector
 
 
 @pytest.fixture(autouse=True)
 def nothing_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in JAVAS_OWN:
+    for name in ENVIRONMENT:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -28,8 +28,8 @@ def test_other_options_are_no_choice() -> None:
     assert collector("1g", "-XX:+UseStringDeduplication -Xlog:gc -XX:MaxGCPauseMillis=50")
 
 
-@pytest.mark.parametrize("name", JAVAS_OWN)
-def test_what_java_reads_from_the_environment_is_a_choice(
+@pytest.mark.parametrize("name", ENVIRONMENT)
+def test_what_is_read_from_the_environment_is_a_choice(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, "-XX:+UseZGC")

@@ -107,7 +107,7 @@ def test_the_checkpoint_of_a_primary_that_was_ended_is_kept_until_it_is_confirme
             assert checkpoint.root.exists() is (decide is Aside.undo)
             if decide is Aside.undo:
                 assert tree(checkpoint.root) == before
-                Aside(world, CLICKS, RUN).keep_folder(checkpoint.root)
+                Aside(world, CLICKS, RUN).keep_folder(checkpoint.root, below=replicas)
         assert not list(tmp_path.glob(f"**/aside/{RUN}"))
 
 
