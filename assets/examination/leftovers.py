@@ -86,12 +86,8 @@ def _replicas(
     starts = (row.registered_at for row in rows.values() if row.registered_at <= swept_at)
     started_at = max(starts, default=0.0)
     home, name = world.project.home / "replicas", rf"{re.escape(declared.name)}-[0-9a-f]{{8}}"
-    folders = [
-        each
-        for root in {home, replicas_folder(world.project, declared)}
-        for each in _named(root, name)
-    ]
-    for folder in folders:
+    roots = dict.fromkeys((home, replicas_folder(world.project, declared)))  # often they are one
+    for folder in (folder for root in roots for folder in _named(root, name)):
         row = rows.get(folder.name)
         if row is None and folder.parent == home:  # elsewhere it may be another project's
             yield Leftover(path=str(folder), of="a replica that the control store does not know")

@@ -28,18 +28,14 @@ _END = (
     )
     .returning(*rollouts.c)
 )
-_IS_UNDONE = sa.and_(
+_SINCE = sa.func.coalesce(rollouts.c.ended_at, rollouts.c.begun_at)
+_ROLLED_BACK = sa.select(replicas.c.id, _SINCE.label("at")).where(
     _OF_STREAM,
     replicas.c.stream == rollouts.c.stream,
     replicas.c.rollout == rollouts.c.rollout,
-    sa.or_(rollouts.c.done.is_(None), rollouts.c.done.is_(False)),
-)
-_AT = sa.func.coalesce(rollouts.c.ended_at, rollouts.c.begun_at)
-_ROLLED_BACK = sa.select(replicas.c.id, _AT.label("at")).where(
-    _IS_UNDONE,
     sa.or_(
-        rollouts.c.ended_at.is_not(None),
-        rollouts.c.rollout != sa.bindparam("beside", type_=sa.BigInteger),
+        rollouts.c.done.is_(False),
+        sa.and_(_IS_OPEN, rollouts.c.rollout != sa.bindparam("beside", type_=sa.BigInteger)),
     ),
 )
 _LOCK = sa.select(streams).where(streams.c.name == sa.bindparam("of_stream")).with_for_update()

@@ -27,7 +27,7 @@ _OF = (
 )
 _GET = sa.select(snapshots).where(_IS_IT)
 _FORGET = sa.delete(snapshots).where(_IS_IT)
-_IS_UNDONE = sa.exists().where(
+_IS_RESTORED_AWAY = sa.exists().where(
     histories.c.stream == snapshots.c.stream,
     histories.c.history > snapshots.c.history,
     histories.c.epoch < snapshots.c.epoch,
@@ -39,7 +39,7 @@ _IS_ROLLED_BACK = sa.exists().where(
     rollouts.c.rollout == replicas.c.rollout,
     rollouts.c.done.is_(False),
 )
-IS_SUPERSEDED = sa.or_(_IS_UNDONE, _IS_ROLLED_BACK)
+IS_SUPERSEDED = sa.or_(_IS_RESTORED_AWAY, _IS_ROLLED_BACK)
 _AVAILABLE = _OF.where(snapshots.c.state == SnapshotState.AVAILABLE, ~IS_SUPERSEDED)
 _NEWEST = _AVAILABLE.limit(1)
 _LAST_PROVEN = (

@@ -48,7 +48,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Withdrawal:
+class Rollback:
     """A replica was rolled back."""
 
     replica: str
@@ -64,7 +64,7 @@ class Withdrawal:
         return name.replica == self.replica
 
 
-Ending: TypeAlias = Mark | Withdrawal
+Superseding: TypeAlias = Mark | Rollback
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +73,14 @@ class Listing:
 
     snapshots: list[SnapshotRecord]
     superseded: list[SnapshotRecord]
-    endings: list[Ending]
+    endings: list[Superseding]
 
     @property
     def histories(self) -> set[int]:
         """The histories that have a mark."""
         return {one.history for one in self.endings if isinstance(one, Mark)}
 
-    def superseded_by(self, snapshot: SnapshotRecord) -> Ending:
+    def superseded_by(self, snapshot: SnapshotRecord) -> Superseding:
         """Since when and by what a snapshot does not count."""
         found = (one for one in self.endings if one.ends(snapshot.name))
         return min(found, key=lambda one: one.marked_at)
@@ -93,7 +93,7 @@ def aside_of(stream: str) -> str:
 
 def read_listing(store: ObjectStore, manifests: str, rolled_back: Mapping[str, float]) -> Listing:
     """Everything under the prefix of the manifests, with one request; `rolled_back` replicas, and since when."""
-    endings: list[Ending] = [Withdrawal(replica, at) for replica, at in rolled_back.items()]
+    endings: list[Superseding] = [Rollback(replica, at) for replica, at in rolled_back.items()]
     records: list[SnapshotRecord] = []
     for found in store.list(manifests):
         file = found.key.rsplit("/", 1)[1]
@@ -111,5 +111,5 @@ def read_listing(store: ObjectStore, manifests: str, rolled_back: Mapping[str, f
     )
 
 
-def _is_superseded(record: SnapshotRecord, endings: Sequence[Ending]) -> bool:
+def _is_superseded(record: SnapshotRecord, endings: Sequence[Superseding]) -> bool:
     return any(one.ends(record.name) for one in endings)
