@@ -26,15 +26,15 @@ MOST_CPU = 0.6
 REPO = Path(__file__).parent.parent
 WIDTH = 220
 NOTES = (
-    f"The synthetic load (apps/synthetic) with a state of what came in about the last 50 s ({trial.PAYLOAD_BYTES} bytes a row), {trial.RATES['low']} and then "
-    f"{trial.RATES['high']} rows a second in epochs of {trial.EPOCH_SECONDS} s; objective {trial.OBJECTIVE_SECONDS:g} s, "
+    f"The synthetic load (apps/synthetic) with a state of the input of about the last 50 s ({trial.PAYLOAD_BYTES} bytes per row), {trial.RATES['low']} and then "
+    f"{trial.RATES['high']} rows per second in epochs of {trial.EPOCH_SECONDS} s; objective {trial.OBJECTIVE_SECONDS:g} s, "
     f"ranked by all_costs, snapshots and syncs every {trial.EVERY}. `auto` begins in active_replication, "
-    "since nothing is measured yet. CPU seconds are of both replicas with their JVMs from the first epoch on, starts of new "
-    "secondaries and recoveries among them; Dagster, the same in both passes, is not. `back_after` is from kill -9 of "
-    "the primary's driver until the stream was level. Every row put out is held against a batch. "
-    "The objective was chosen by trial: at 20 s `auto` went to active_standby under the high load, which cannot save 40 %, "
-    "and that pass was ended; a pass at 40 s (deployed, then passive_standby_hot) was disturbed by other work and ended "
-    "before its counterpart; 60 s is the first that ran whole."
+    "since nothing is measured yet. CPU seconds are those of both replicas with their JVMs from the first epoch on, "
+    "including starts of new secondaries and recoveries; Dagster, the same in both passes, is not included. `back_after` is "
+    "the time from kill -9 of the primary's driver until the stream had caught up. Every output row is compared with a batch "
+    "recomputation. The objective was chosen by trial: at 20 s `auto` chose active_standby under the high load, which cannot "
+    "save 40 %, and that pass was ended; a pass at 40 s (deployed, then passive_standby_hot) was disturbed by other work and "
+    "ended before its counterpart; 60 s is the first that ran to the end."
 )
 
 
@@ -96,7 +96,9 @@ def main() -> int:
     os.environ["PYTHONPATH"] = str(REPO)
     console = Console()
     console.width = max(console.width, WIDTH)
-    benchmark = Benchmark("adaptive", "The cheapest tier that holds, at run time", NOTES, console)
+    benchmark = Benchmark(
+        "adaptive", "The cheapest tier that meets the objective, at run time", NOTES, console
+    )
     contenders = [only] if only else list(trial.MODES)
     passes: dict[str, Passed] = {}
     with benchmark.progress(len(contenders) * (len(trial.KILLS_AT) + 2)) as step:

@@ -36,10 +36,10 @@ TIMES: Mapping[str, str] = {
     "word_count": "at",
 }
 NOTES = (
-    f"{EVENTS:,} generated events of each application in {EPOCHS} epochs, with late, missing, doubled and malformed "
-    "ones among them, on one core. The state is read after each epoch with Spark's own reader: bytes that a fold "
-    "keeps, or entries of Spark's operators. `growth` is its most in the last third of the epochs over its most "
-    "before: a state that grows with the events has 1.5. It need not be level, since calls, tweets and trips have their hours."
+    f"{EVENTS:,} generated events of each application in {EPOCHS} epochs, including late, missing, duplicate and malformed "
+    "ones, on one core. The state is read after each epoch with Spark's own reader: bytes that a fold keeps, or entries of "
+    "Spark's operators. `growth` is the maximum in the last third of the epochs divided by the maximum before: 1.5 for a "
+    "state that grows with the events. The state need not be constant, since calls, tweets and trips vary with the hour."
 )
 
 

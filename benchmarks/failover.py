@@ -48,15 +48,15 @@ WIDTH = 260
 DOCS = Path(__file__).parent.parent / "docs"
 RESULT_OF = {"small": "failover", "large": "failover_large"}
 NOTES = (
-    f"An aggregation by key with about 10 MB and 200 MB of state ({trial.PAYLOAD_BYTES} bytes a key; Spark's "
-    f"default HDFS-backed state store), {trial.RATE} rows a second in epochs of {trial.EPOCH_SECONDS} s on "
+    f"An aggregation by key with about 10 MB and 200 MB of state ({trial.PAYLOAD_BYTES} bytes per key; Spark's "
+    f"default HDFS-backed state store), {trial.RATE} rows per second in epochs of {trial.EPOCH_SECONDS} s on "
     f"{trial.MASTER}; snapshots every {trial.CHECKPOINT_EVERY}, secondaries sync every {trial.SYNC_EVERY}. Plain "
-    "Spark has the same rows, query, cores and memory, its own local checkpoint, and a supervisor that starts it "
-    "again the moment it has died; Holdfast's Spark defaults, class archive, collector and start of Python workers are Holdfast's. Seconds from kill -9 of the driver to the next committed epoch, medians; the "
-    "steps are medians of their own, so they need not add up. Dagster takes part in passive_replication only "
-    "(tick and start of the run count). Cores, memory, traffic (snapshots and syncs) and requests are of "
-    f"{trial.QUIET_SECONDS:.0f} quiet seconds before the first kill. In the end every row that the stream put out is held "
-    "against a batch recomputation."
+    "Spark has the same rows, query, cores and memory, its own local checkpoint, and a supervisor that restarts it the "
+    "moment it dies; only Holdfast has Holdfast's Spark defaults, class archive, collector and start of Python workers. Seconds are "
+    "from kill -9 of the driver to the next committed epoch, medians; each step is a separate median, so the steps need not "
+    "add up. Dagster takes part in passive_replication only (its tick and the start of the run count). Cores, memory, traffic "
+    f"(snapshots and syncs) and requests are those of {trial.QUIET_SECONDS:.0f} quiet seconds before the first kill. At the end "
+    "every output row of the stream is compared with a batch recomputation."
 )
 
 

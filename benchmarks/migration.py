@@ -40,10 +40,11 @@ MEMORIES = ("2100m", "2g")  # there and back
 OF_PLAIN = {Protocol.INTERRUPTION_FREE: 0.15, Protocol.REPLAY: 0.3, Protocol.LEGACY: 1.2}
 MOST_PACES = 1.5
 NOTES = (
-    f"The stream of the failover benchmark ({trial.RATE} rows a second in epochs of {trial.EPOCH_SECONDS} s on "
+    f"The stream of the failover benchmark ({trial.RATE} rows per second in epochs of {trial.EPOCH_SECONDS} s on "
     f"{trial.MASTER}, about 10 MB and 200 MB of state in Spark's default store) is migrated to other driver memory and back, in "
-    "passive_replication. Plain Spark has the same rows, query and checkpoint, is stopped with SIGTERM and started at once. "
-    "Seconds are the longest time without a committed epoch, medians. In the end every row is held against a batch."
+    "passive_replication. Plain Spark has the same rows, query and checkpoint, is stopped with SIGTERM and restarted at once. "
+    "Seconds are the longest time without a committed epoch, medians. At the end every row is compared with a batch "
+    "recomputation."
 )
 
 

@@ -145,9 +145,9 @@ def main() -> int:
         "overhead",
         "Overhead of supervision",
         notes=f"Windowed aggregation over {KEYS:,} keys in batches of {BATCH_ROWS:,} rows on {MASTER}; "
-        f"medians of {ROUNDS} rounds of {MEASURED} batches after {WARM_UP} to warm up. Holdfast writes "
-        "a Delta table, ledger and snapshots; plain PySpark writes Spark's own parquet sink. What supervision "
-        "costs is mostly a fixed time a batch, so smaller batches pay a larger share.",
+        f"medians of {ROUNDS} rounds of {MEASURED} batches after {WARM_UP} warm-up batches. Holdfast writes "
+        "a Delta table, ledger and snapshots; plain PySpark writes Spark's own parquet sink. The cost "
+        "of supervision is mostly a fixed time per batch, so smaller batches pay a larger share.",
     )
     found: dict[str, list[Measured]] = {name: [] for name in CONTENDERS}
     with benchmark.progress(ROUNDS * len(CONTENDERS)) as step:

@@ -22,9 +22,9 @@ FEWEST = 40
 STATES = ("small", "large")
 NOTES = (
     "Recoveries of the failover benchmark, in both states: seconds from the last sign of life until the stream "
-    "was level, against what each model says from what had been measured just before the kill. "
+    "had caught up, compared with each model's prediction from the measurements before the kill. "
     "`ours` is an upper quantile of each step over its size, `thesis` the baseline with detection counted. "
-    "A prediction that was not possible yet (a step that was never measured) is counted apart."
+    "Recoveries that could not be predicted yet (a step was never measured) are counted separately."
 )
 
 
@@ -72,7 +72,7 @@ def judge(benchmark: Benchmark, model: str, tier: str, all_of_it: Sequence[Foret
         model=model,
         tier=tier,
         recoveries=len(all_of_it),
-        not_foretold=len(all_of_it) - len(said),
+        not_predicted=len(all_of_it) - len(said),
         covered=round(sum(ratio >= 1 for ratio in ratios) / len(ratios), 3),
         median_ratio=round(statistics.median(ratios), 3),
         observed_median=round(statistics.median(one.observed for one in all_of_it), 3),
@@ -85,7 +85,7 @@ def main() -> int:
     if not every:
         print("run `make bench-failover` first: it keeps what was known before each kill")
         return 1
-    benchmark = Benchmark("prediction", "Recoveries as foretold and as they were", NOTES)
+    benchmark = Benchmark("prediction", "Predicted and observed recoveries", NOTES)
     for model in sorted({one.model for one in every}):
         of_model = [one for one in every if one.model == model]
         for tier in dict.fromkeys(one.tier for one in of_model):

@@ -29,8 +29,8 @@ LINES = (
 )
 NOTES = (
     "Preset `measured`, ranked by the price list on_demand, an objective of "
-    f"{OBJECTIVE_SECONDS:g} s, a failure a day and stream; ticks of {MEASURED.tick_seconds:g} s. One process "
-    "on one core. Lines of fewer days take the same time a tick."
+    f"{OBJECTIVE_SECONDS:g} s, one failure per day and stream; ticks of {MEASURED.tick_seconds:g} s. One process "
+    "on one core. Rows with fewer days take the same time per tick."
 )
 
 
