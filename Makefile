@@ -10,8 +10,8 @@ WITH_JAVA := JAVA_HOME="$$(scripts/find-java)"
 PYTEST := $(BIN)/python -m pytest
 # Files side by side on two cores; a test with several drivers needs both cores for itself.
 TWO_AT_ONCE := -n 2 --dist loadfile
-# A benchmark is a script; modules that the scripts share have no __main__. `apps_measure` is a process of `apps`.
-BENCHMARKS := $(filter-out render apps_measure,$(basename $(notdir $(shell grep -ls __main__ benchmarks/*.py))))
+# A benchmark is a script; modules that the scripts share have no __main__.
+BENCHMARKS := $(filter-out render,$(basename $(notdir $(shell grep -ls __main__ benchmarks/*.py))))
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

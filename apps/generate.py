@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from apps.flaws import NONE, Flaws
+from apps.input_flaws import NONE, Flaws
 
 APPS = sorted(path.parent.name for path in Path(__file__).parent.glob("*/generator.py"))
 

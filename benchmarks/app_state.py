@@ -15,9 +15,9 @@ import pandas as pd
 from pyspark.sql import SparkSession, functions as sf
 
 from apps.catalogue import Query, queries
-from benchmarks.app_run import app_session, checkpoint_of, generated_run
-from benchmarks.app_state_plot import draw
 from benchmarks.harness import Benchmark
+from benchmarks.plots.app_state import draw
+from benchmarks.streams.app_run import app_session, checkpoint_of, generated_run
 from streaming.spec import ReplicaSpec
 
 EVENTS, EPOCHS, SEED = 300_000, 12, 1

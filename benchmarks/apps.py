@@ -42,7 +42,7 @@ def measured(
     cores: int, folder: Path, only: str, step: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
     """All queries in one process, which has so many cores."""
-    command = [sys.executable, "-m", "benchmarks.apps_measure", "--only", only]
+    command = [sys.executable, "-m", "benchmarks.streams.app_throughput", "--only", only]
     numbers = {"cores": cores, "events": EVENTS, "epochs": EPOCHS, "folder": folder}
     options = [word for name, value in numbers.items() for word in (f"--{name}", str(value))]
     options += ["--prove"] if cores == 1 else []

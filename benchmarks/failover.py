@@ -21,14 +21,15 @@ from typing import Protocol
 
 from rich.console import Console
 
-from benchmarks import failover_trial as trial
-from benchmarks.failover_foretelling import written
-from benchmarks.failover_plain import plain_spark
-from benchmarks.failover_plot import draw
-from benchmarks.failover_stream import supervised_stream
-from benchmarks.failover_trial import STATES, STEPS, Failover, Found, Proof, State, Steady
 from benchmarks.harness import Benchmark, median
+from benchmarks.plots.failover import draw
 from benchmarks.prediction import recoveries_of
+from benchmarks.streams import workload
+from benchmarks.streams.forecast import written
+from benchmarks.streams.measurements import STEPS, Failover, Found, Proof, Steady
+from benchmarks.streams.plain_spark import plain_spark
+from benchmarks.streams.supervised_stream import supervised_stream
+from benchmarks.streams.workload import STATES, State
 from ft_policies.tiers import Tier
 
 PLAIN = "plain"
@@ -48,14 +49,14 @@ WIDTH = 260
 DOCS = Path(__file__).parent.parent / "docs"
 RESULT_OF = {"small": "failover", "large": "failover_large"}
 NOTES = (
-    f"An aggregation by key with about 10 MB and 200 MB of state ({trial.PAYLOAD_BYTES} bytes a key; Spark's "
-    f"default HDFS-backed state store), {trial.RATE} rows a second in epochs of {trial.EPOCH_SECONDS} s on "
-    f"{trial.MASTER}; snapshots every {trial.CHECKPOINT_EVERY}, secondaries sync every {trial.SYNC_EVERY}. Plain "
+    f"An aggregation by key with about 10 MB and 200 MB of state ({workload.PAYLOAD_BYTES} bytes a key; Spark's "
+    f"default HDFS-backed state store), {workload.RATE} rows a second in epochs of {workload.EPOCH_SECONDS} s on "
+    f"{workload.MASTER}; snapshots every {workload.CHECKPOINT_EVERY}, secondaries sync every {workload.SYNC_EVERY}. Plain "
     "Spark has the same rows, query, cores and memory, its own local checkpoint, and a supervisor that starts it "
     "again the moment it has died; Holdfast's Spark defaults, class archive, collector and start of Python workers are Holdfast's. Seconds from kill -9 of the driver to the next committed epoch, medians; the "
     "steps are medians of their own, so they need not add up. Dagster takes part in passive_replication only "
     "(tick and start of the run count). Cores, memory, traffic (snapshots and syncs) and requests are of "
-    f"{trial.QUIET_SECONDS:.0f} quiet seconds before the first kill. In the end every row that the stream put out is held "
+    f"{workload.QUIET_SECONDS:.0f} quiet seconds before the first kill. In the end every row that the stream put out is held "
     "against a batch recomputation."
 )
 

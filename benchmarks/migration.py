@@ -18,14 +18,14 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks import failover_trial as trial
-from benchmarks.failover_plain import plain_spark
-from benchmarks.failover_proof import rows_that_differ
-from benchmarks.failover_stream import NAME, declaration
-from benchmarks.failover_trial import STATES, State
 from benchmarks.harness import Benchmark, median
-from benchmarks.killing import await_that
-from benchmarks.live_project import RUN, end, live_project
+from benchmarks.streams import workload
+from benchmarks.streams.kills import await_that
+from benchmarks.streams.output_check import rows_that_differ
+from benchmarks.streams.plain_spark import plain_spark
+from benchmarks.streams.project import RUN, end, live_project
+from benchmarks.streams.supervised_stream import NAME, declaration
+from benchmarks.streams.workload import STATES, State
 from configs.project import Project
 from ft_policies.migration import Protocol
 from orchestration.playbooks.migrate import Wish, migrate
@@ -40,8 +40,8 @@ MEMORIES = ("2100m", "2g")  # there and back
 OF_PLAIN = {Protocol.INTERRUPTION_FREE: 0.15, Protocol.REPLAY: 0.3, Protocol.LEGACY: 1.2}
 MOST_PACES = 1.5
 NOTES = (
-    f"The stream of the failover benchmark ({trial.RATE} rows a second in epochs of {trial.EPOCH_SECONDS} s on "
-    f"{trial.MASTER}, about 10 MB and 200 MB of state in Spark's default store) is migrated to other driver memory and back, in "
+    f"The stream of the failover benchmark ({workload.RATE} rows a second in epochs of {workload.EPOCH_SECONDS} s on "
+    f"{workload.MASTER}, about 10 MB and 200 MB of state in Spark's default store) is migrated to other driver memory and back, in "
     "passive_replication. Plain Spark has the same rows, query and checkpoint, is stopped with SIGTERM and started at once. "
     "Seconds are the longest time without a committed epoch, medians. In the end every row is held against a batch."
 )
@@ -97,7 +97,7 @@ class MigratedStream:
 
     def _settle(self) -> None:
         """Level, with a snapshot of its own, and nothing left to do."""
-        goal = self._epoch() + trial.SETTLE_EPOCHS
+        goal = self._epoch() + workload.SETTLE_EPOCHS
         await_that(self._world, NAME, lambda: self._epoch() >= goal, f"epoch {goal}")
         await_that(self._world, NAME, lambda: observe(self._world, NAME).needs_nothing, "rest")
 
@@ -141,12 +141,12 @@ def report(benchmark: Benchmark, found: list[Found], differing: int) -> None:
             seconds=median(one.gaps),
             worst=round(max(one.gaps), 3),
             of_plain=round(median(one.gaps) / plain, 3),
-            epoch_paces=round(median(one.gaps) / trial.EPOCH_SECONDS, 2),
+            epoch_paces=round(median(one.gaps) / workload.EPOCH_SECONDS, 2),
         )
     gaps = {one.contender: median(one.gaps) for one in found}
     for protocol, limit in OF_PLAIN.items():
         benchmark.bar(f"{name}, {protocol} / plain Spark", gaps[protocol] / plain, "<=", limit)
-    paces = gaps[Protocol.INTERRUPTION_FREE] / trial.EPOCH_SECONDS
+    paces = gaps[Protocol.INTERRUPTION_FREE] / workload.EPOCH_SECONDS
     benchmark.bar(f"{name}, {Protocol.INTERRUPTION_FREE} in epoch paces", paces, "<=", MOST_PACES)
     benchmark.bar(f"{name}, rows that differ", differing, "<=", 0)
 

@@ -34,7 +34,7 @@ BATCH_ROWS, PARTS, KEYS, SEED, RATE = 2_000_000, 2, 20_000, 11, 100_000_000
 WINDOW, DELAY, MASTER = "100 milliseconds", "50 milliseconds", "local[2]"
 DECLARATION: dict[str, Any] = {
     "name": "bench",
-    "app": "benchmarks.plain.stateful_query:build",
+    "app": "benchmarks.plain.windowed_totals:build",
     "params": {"window": WINDOW, "delay": DELAY},
     "source": {
         "kind": "rate",

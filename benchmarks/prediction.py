@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
-from benchmarks.failover_foretelling import Known, read_until
 from benchmarks.harness import RESULTS, Benchmark
+from benchmarks.streams.forecast import Known, read_until
 from ft_policies.tiers import Tier
 
 FEWEST = 40

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
-from apps.folding import Fold, fold_by_key
+from apps.keyed_fold import Fold, fold_by_key
 
 KEY = ("issuer",)
 ORDER = ("event_time", "transaction_id", "card", "latitude", "longitude", "amount_cents")

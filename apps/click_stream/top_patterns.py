@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, functions as sf
 
 from apps.click_stream.log_format import HOST, LINE, OFFSET, PATH, TIME, USER
 from apps.click_stream.ranking import changes
-from apps.folding import Fold, fold_by_key
+from apps.keyed_fold import Fold, fold_by_key
 
 KEY = ()
 ORDER = ("at", "visitor", "path")

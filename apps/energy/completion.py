@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 
 from apps.energy.plugs import packed, unpacked
 from apps.energy.vocabulary import LOAD, MILLIWATT_SECONDS_PER_WATT_HOUR, PLUG
-from apps.folding import Fold, fold_by_key
+from apps.keyed_fold import Fold, fold_by_key
 
 KEY = PLUG
 ORDER = ("timestamp", "id", "value", "property", *PLUG)

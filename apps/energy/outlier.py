@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame
 
 from apps.energy.plugs import house_of, packed
 from apps.energy.readings import loads
-from apps.energy.sliding import Share, Sliding
+from apps.energy.sliding_window import Share, Sliding
 from apps.energy.vocabulary import PLUG
-from apps.folding import Fold, fold_by_key
+from apps.keyed_fold import Fold, fold_by_key
 
 KEY: tuple[str, ...] = ()
 ORDER = ("timestamp", *PLUG, "load")

@@ -22,7 +22,7 @@ from apps.energy.plugs import house_of, packed, unpacked
 from apps.energy.readings import loads
 from apps.energy.slices import UNKNOWN, Slices, mean, medians_doubled
 from apps.energy.vocabulary import PLUG
-from apps.folding import Fold, fold_by_key
+from apps.keyed_fold import Fold, fold_by_key
 
 KEY = ("house_id",)
 ORDER = ("timestamp", *PLUG, "load")

@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, functions as sf
 
-from apps.folding import Fold, fold_by_key
+from apps.keyed_fold import Fold, fold_by_key
 from apps.sla.vocabulary import CONFORMING, LATE, MISSING, STAGES
 
 KEY = ("service",)

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from apps.taxi.recent import Recent
+from apps.taxi.trip_window import Recent
 from apps.taxi.trips import Trip
 
 

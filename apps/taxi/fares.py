@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
-from apps.taxi.recent import Recent
+from apps.taxi.trip_window import Recent
 from apps.taxi.trips import Trip
 
 AreasOf: TypeAlias = Callable[[Trip], Collection[int]]

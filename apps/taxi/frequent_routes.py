@@ -12,11 +12,11 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame
 
-from apps.folding import Fold, fold_by_key
+from apps.keyed_fold import Fold, fold_by_key
 from apps.taxi.grid import ROUTE_SIDE, names
+from apps.taxi.leaderboard import TIMES, Change, Item, changes, places, times
 from apps.taxi.ranking import PLACES, Ranking
-from apps.taxi.recent import Recent
-from apps.taxi.telling import TIMES, Change, Item, changes, places, times
+from apps.taxi.trip_window import Recent
 from apps.taxi.trips import KEY, ORDER, Trip, each, in_window, microseconds, new_trips
 
 CELLS = ROUTE_SIDE * ROUTE_SIDE

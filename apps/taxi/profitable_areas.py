@@ -14,12 +14,12 @@ import pandas as pd
 from pandas.arrays import IntegerArray
 from pyspark.sql import DataFrame
 
-from apps.folding import Fold, fold_by_key
+from apps.keyed_fold import Fold, fold_by_key
 from apps.taxi.empty_taxis import EmptyTaxis
 from apps.taxi.fares import AreasOf, Fares, started, started_or_ended
 from apps.taxi.grid import AREA_SIDE, OUTSIDE, names
+from apps.taxi.leaderboard import TIMES, Change, Item, changes, places, times
 from apps.taxi.ranking import PLACES, Ranking
-from apps.taxi.telling import TIMES, Change, Item, changes, places, times
 from apps.taxi.trips import KEY, ORDER, Trip, each, in_window, microseconds, new_trips
 
 AREAS = [

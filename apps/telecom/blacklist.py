@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, functions as sf
 
-from apps.telecom.sides import sides
+from apps.telecom.call_sides import sides
 
 
 def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:

@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, functions as sf
 
-from apps.telecom.counting import calls_of_callers
+from apps.telecom.call_counts import calls_of_callers
 
 DEFAULTS = {
     "window": "1 hour",

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame
 
-from apps.folding import Fold, fold_by_key
-from apps.telecom.consecutive import in_order, last_of_each, pairs
+from apps.keyed_fold import Fold, fold_by_key
+from apps.telecom.call_sides import sides
 from apps.telecom.intervals import seconds
-from apps.telecom.sides import sides
+from apps.telecom.record_pairs import in_order, last_of_each, pairs
 
 KEY = ("phone",)
 ORDER = ("phone", "time", "x", "y")

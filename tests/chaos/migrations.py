@@ -22,9 +22,9 @@ from ft_policies.tiers import Tier
 from orchestration.jobs import MigrateConfig, migrate_stream
 from orchestration.playbooks.migrate import Wish, migration_plan
 from resources.control.records import ReplicaRow
-from tests.chaos.blows import alive
+from tests.chaos.chaos_run import ChaosRun, carry_out, parser
+from tests.chaos.faults import alive
 from tests.chaos.report import Trial
-from tests.chaos.running import ChaosRun, carry_out, parser
 from tests.support.live_dagster import LiveDagster, a_live_dagster
 from tests.support.live_stream import DECLARATION, NAME, LiveStream
 

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ft_policies.tiers import Tier
-from tests.chaos.blows import (
+from tests.chaos.chaos_run import ChaosRun, carry_out, parser
+from tests.chaos.circuit import chance_of, circuit
+from tests.chaos.faults import (
     WHOM,
     Blow,
     change,
@@ -26,9 +28,7 @@ from tests.chaos.blows import (
     pause_primary,
     steps_between,
 )
-from tests.chaos.circuit import chance_of, circuit
 from tests.chaos.report import Trial
-from tests.chaos.running import ChaosRun, carry_out, parser
 from tests.support.live_stream import LiveStream
 
 KILLS = 10

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from apps.catalogue import queries
 from assets.expectations import validate
 from assets.tables import open_table
-from benchmarks.app_run import DATA, AppRun, checkpoint_of, generated_run
+from benchmarks.streams.app_run import DATA, AppRun, checkpoint_of, generated_run
 from resources.control.schema import ledger_copies
 from resources.vault.vault import SnapshotVault
 from streaming.references import load

@@ -13,7 +13,7 @@ from orchestration.playbooks.drill import Drill
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import Incident, ReplicaState
 from streaming import priority
-from tests.chaos.blows import alive
+from tests.chaos.faults import alive
 from tests.support.disturbances import calm, disturb, load_host
 from tests.support.evidence import demand_exact_output
 from tests.support.live_stream import DECLARATION, NAME, TIERED, a_live_stream

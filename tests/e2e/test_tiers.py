@@ -13,7 +13,7 @@ from ft_policies.tiers import SECONDARY, Tier
 from orchestration.incidents import due_recoveries
 from orchestration.minding import due_switches
 from orchestration.reviewing import decide_now, what_if
-from tests.chaos.blows import in_the_middle
+from tests.chaos.faults import in_the_middle
 from tests.support.evidence import demand_exact_output
 from tests.support.faults import POINTS, arm
 from tests.support.live_stream import NAME, TIERED, LiveStream, a_live_stream

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql.streaming.query import StreamingQuery
 
 from apps.catalogue import queries
-from benchmarks.app_run import DATA, AppRun, app_run, app_session
+from benchmarks.streams.app_run import DATA, AppRun, app_run, app_session
 from streaming.spec import ReplicaSpec
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from apps.folding import ROCKSDB
+from apps.keyed_fold import ROCKSDB
 from apps.word_count.oracle import expected
 from configs.project import Project
 from ft_policies.recovery import Step

@@ -10,8 +10,8 @@ from hypothesis import given, settings, strategies as st
 
 from apps.card_fraud import generator, oracle
 from apps.card_fraud.impossible_travel import KEY, ORDER, fold_of
-from apps.flaws import Flaws
-from apps.folding import _read, _written
+from apps.input_flaws import Flaws
+from apps.keyed_fold import _read, _written
 
 START = pd.Timestamp("2026-01-01")
 BERLIN, PARIS, SYDNEY = (52.52, 13.40), (48.86, 2.35), (-33.87, 151.21)

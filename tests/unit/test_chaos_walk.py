@@ -9,8 +9,8 @@ import pytest
 from ft_policies.tiers import Tier
 from resources.control.records import JournalLine, Phase
 from tests.chaos import walk
-from tests.chaos.blows import moment
-from tests.chaos.running import ChaosRun
+from tests.chaos.chaos_run import ChaosRun
+from tests.chaos.faults import moment
 
 
 @pytest.fixture

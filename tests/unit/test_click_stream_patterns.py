@@ -13,8 +13,8 @@ from apps.click_stream import oracle
 from apps.click_stream.generator import records
 from apps.click_stream.log_format import HOST, LINE, OFFSET, PATH, TIME, USER
 from apps.click_stream.top_patterns import ORDER, fold_of
-from apps.flaws import NONE, Flaws
-from apps.folding import _read, _written
+from apps.input_flaws import NONE, Flaws
+from apps.keyed_fold import _read, _written
 
 SMALL = {
     "length": 2,

@@ -10,8 +10,8 @@ from hypothesis import given, settings, strategies as st
 
 from apps.energy import completion, generator, oracle, outlier, prediction
 from apps.energy.vocabulary import LOAD, PLUG, WORK
-from apps.flaws import Flaws
-from apps.folding import Fold, _read, _written
+from apps.input_flaws import Flaws
+from apps.keyed_fold import Fold, _read, _written
 
 Epochs = dict[int, pd.DataFrame]
 

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from apps.energy.medians import RunningMedian
 from apps.energy.outlier import ORDER, fold_of
+from apps.energy.running_median import RunningMedian
 
 PARAMS = {"windows": [60], "every": 10, "resolution": 1.0}
 

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from hypothesis import given, settings, strategies as st
 
-from apps.flaws import Flaws
-from apps.folding import _read, _written
+from apps.input_flaws import Flaws
+from apps.keyed_fold import _read, _written
 from apps.sla import generator, oracle
 from apps.sla.conformance import ORDER, fold_of
 from apps.sla.vocabulary import STAGES

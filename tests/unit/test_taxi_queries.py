@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from apps.flaws import Flaws
-from apps.folding import _read, _written
+from apps.input_flaws import Flaws
+from apps.keyed_fold import _read, _written
 from apps.taxi import frequent_routes, generator, oracle, profitable_areas
 from apps.taxi.trips import ORDER
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from apps.flaws import Flaws
-from apps.folding import _read, _written
+from apps.input_flaws import Flaws
+from apps.keyed_fold import _read, _written
 from apps.telecom import generator, high_mobility, oracle, overlapping_calls
 
 EXPECTED = {

@@ -5,9 +5,9 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from benchmarks.failover_foretelling import Known, measured_steps, recovered_in
-from benchmarks.failover_trial import Condition, wait
-from benchmarks.live_project import story
+from benchmarks.streams.forecast import Known, measured_steps, recovered_in
+from benchmarks.streams.measurements import Condition, wait
+from benchmarks.streams.project import story
 from ft_policies.health import Health
 from ft_policies.tiers import Tier
 from resources.control.records import ReplicaRow

@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import failover_trial as trial
-from benchmarks.failover_foretelling import Steps, measured_steps
-from benchmarks.failover_proof import rows_that_differ
-from benchmarks.failover_trial import Failover, Meter, State, Steady, Usage
-from benchmarks.killing import await_that, kill_primary
-from benchmarks.live_project import RUN, end, live_project
+from benchmarks.streams import workload
+from benchmarks.streams.forecast import Steps, measured_steps
+from benchmarks.streams.kills import await_that, kill_primary
+from benchmarks.streams.measurements import Condition, Failover, Meter, Steady, Usage
+from benchmarks.streams.output_check import rows_that_differ
+from benchmarks.streams.project import RUN, end, live_project
+from benchmarks.streams.workload import State
 from ft_policies.health import Health
 from ft_policies.tiers import SECONDARY, Tier
 from orchestration.incidents import open_recovery
@@ -36,30 +37,30 @@ def declaration(state: State) -> dict[str, Any]:
     """The same rows, rate, query and Spark settings as the plain contender has."""
     return {
         "name": NAME,
-        "app": "benchmarks.plain.stateful_state:build",
-        "params": {"keys": state.keys, "payload_bytes": trial.PAYLOAD_BYTES},
+        "app": "benchmarks.plain.keyed_state:build",
+        "params": {"keys": state.keys, "payload_bytes": workload.PAYLOAD_BYTES},
         "source": {
             "kind": "rate",
-            "seed": trial.SEED,
+            "seed": workload.SEED,
             "keys": state.keys,
-            "partitions": trial.PARTS,
+            "partitions": workload.PARTS,
             "profile": {
                 "kind": "step",
-                "rows_per_second": trial.FILL_RATE,
-                "then_rows_per_second": trial.RATE,
-                "at": state.keys / trial.FILL_RATE,
+                "rows_per_second": workload.FILL_RATE,
+                "then_rows_per_second": workload.RATE,
+                "at": state.keys / workload.FILL_RATE,
             },
         },
         "output_mode": "update",
-        "epoch": {"seconds": trial.EPOCH_SECONDS, "rows": trial.BATCH_ROWS, "silence": 5},
-        "checkpoint": {"every": trial.CHECKPOINT_EVERY},
-        "secondary": {"sync": trial.SYNC_EVERY},
+        "epoch": {"seconds": workload.EPOCH_SECONDS, "rows": workload.BATCH_ROWS, "silence": 5},
+        "checkpoint": {"every": workload.CHECKPOINT_EVERY},
+        "secondary": {"sync": workload.SYNC_EVERY},
         "objective": {"recovery_time": "60s"},
         "tier": "passive_replication",
         "resources": {
-            "driver_memory": trial.MEMORY,
-            "master": trial.MASTER,
-            "spark_conf": trial.SPARK_CONF,
+            "driver_memory": workload.MEMORY,
+            "master": workload.MASTER,
+            "spark_conf": workload.SPARK_CONF,
         },
     }
 
@@ -99,11 +100,11 @@ class SupervisedStream:
         if self._tier is not Tier.PASSIVE_REPLICATION:
             self._restore_redundancy()
         self._wait(self._is_held, f"{self._tier} held")
-        goal = self._committed().epoch + trial.SETTLE_EPOCHS
+        goal = self._committed().epoch + workload.SETTLE_EPOCHS
         self._wait(lambda: self._committed().epoch >= goal, f"epoch {goal}")
         self._wait(self._is_held, f"{self._tier} held")
         self._close_incidents()
-        time.sleep(trial.PHASES[number % len(trial.PHASES)])
+        time.sleep(workload.PHASES[number % len(workload.PHASES)])
 
     def kill(self) -> Failover:
         """Kill -9 the primary's driver, and time the next epoch in the ledger."""
@@ -120,7 +121,7 @@ class SupervisedStream:
         store, secondary = self._world.store, observe(self._world, NAME).secondary
         meters = [Meter(row.pid) for row in (self._primary(), secondary) if row and row.pid]
         began_at = store.now()
-        time.sleep(trial.QUIET_SECONDS)
+        time.sleep(workload.QUIET_SECONDS)
         seconds = store.now() - began_at
         usages = [meter.read() for meter in meters]
         shipped = [row for row in store.snapshots.of(NAME) if row.created_at >= began_at]
@@ -213,7 +214,7 @@ class SupervisedStream:
         epoch = None if last is None else self._world.store.epochs.get(NAME, last.epoch)
         return epoch is not None and epoch.end["rows"] >= self._state.keys
 
-    def _wait(self, condition: trial.Condition, what: str) -> None:
+    def _wait(self, condition: Condition, what: str) -> None:
         await_that(self._world, NAME, condition, what)
 
 

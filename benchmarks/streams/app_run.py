@@ -16,11 +16,11 @@ import yaml
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from apps import plain_reading
+from apps import reference_reader
 from apps.catalogue import Query
-from apps.flaws import Flaws
 from apps.generate import generate
-from apps.plain_reading import PlainFile
+from apps.input_flaws import Flaws
+from apps.reference_reader import PlainFile
 from assets.tables import table_at
 from orchestration.proof import Proof, prove
 from resources.control.records import Slot
@@ -185,7 +185,7 @@ def app_session(folder: Path, cores: int) -> SparkSession:
 def read_plainly(query: Query, path: Path) -> PlainFile:
     """A file by the oracles' own reader; all queries of an application have the same input."""
     if (query.app, path) not in _READ:
-        _READ[query.app, path] = plain_reading.read(query, path)
+        _READ[query.app, path] = reference_reader.read(query, path)
     return _READ[query.app, path]
 
 

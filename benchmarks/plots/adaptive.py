@@ -7,8 +7,8 @@ import matplotlib as mpl
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from benchmarks.adaptive_stream import ALWAYS_ACTIVE, AUTO, OBJECTIVE_SECONDS, Passed
-from benchmarks.adaptive_watch import spans
+from benchmarks.streams.monitor import spans
+from benchmarks.streams.step_load import ALWAYS_ACTIVE, AUTO, OBJECTIVE_SECONDS, Passed
 from ft_policies.tiers import Tier
 
 COLOURS = {AUTO: "#2166ac", ALWAYS_ACTIVE: "#b2182b"}

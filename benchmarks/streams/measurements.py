@@ -1,4 +1,4 @@
-"""What the contenders of the failover benchmark share: the load, the two states, and what is measured."""
+"""What the failover benchmark measures of a contender, and how it waits for a condition."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -7,38 +7,13 @@ from typing import TypeAlias
 
 import psutil
 
-from benchmarks.failover_foretelling import Known, Steps
+from benchmarks.streams.forecast import Known, Steps
+from benchmarks.streams.workload import State
 
-PAYLOAD_BYTES, SEED, PARTS = 1024, 3, 2
-RATE, FILL_RATE, BATCH_ROWS = 500, 20_000, 20_000
-# Two drivers share two cores: an epoch takes either of them most of a second.
-EPOCH_SECONDS, CHECKPOINT_EVERY, SYNC_EVERY = 1.5, "5s", "5s"
-MASTER, MEMORY = "local[2]", "2g"
-SPARK_CONF = {
-    "spark.sql.shuffle.partitions": str(PARTS),
-    # Spark looks each minute whether its state needs a new snapshot. A stream that is killed more often
-    # than that would have ever more deltas to load, and each kill would take longer than the one before.
-    "spark.sql.streaming.stateStore.maintenanceInterval": "5s",
-}
-SETTLE_EPOCHS = 5
-QUIET_SECONDS = 15.0
 PATIENCE_SECONDS = 180.0
 LOOK_SECONDS = 0.02
-# Kills come at all phases of an epoch and of a snapshot, and at the same ones for each contender.
-PHASES = (0.0, 1.13, 2.29, 0.41, 3.07, 1.71, 2.63)
 STEPS = ("detect", "dagster", "deploy", "read_snapshot", "wire", "replay", "first_epoch")
 Condition: TypeAlias = Callable[[], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """A state of a chosen size: so many keys of `PAYLOAD_BYTES` each."""
-
-    name: str
-    keys: int
-
-
-STATES = {"small": State("small", 10_000), "large": State("large", 200_000)}
 
 
 @dataclass(frozen=True, slots=True)

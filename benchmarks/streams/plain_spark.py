@@ -13,11 +13,12 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks import failover_trial as trial
-from benchmarks.failover_trial import Failover, Meter, State, Steady, wait
+from benchmarks.streams import workload
+from benchmarks.streams.measurements import Condition, Failover, Meter, Steady, kill_family, wait
+from benchmarks.streams.workload import State
 from resources.clock import SYSTEM_CLOCK
 
-SCRIPT = Path(__file__).parent / "plain" / "restarted_query.py"
+SCRIPT = Path(__file__).parent.parent / "plain" / "restarted_query.py"
 
 
 class PlainSpark:
@@ -41,14 +42,14 @@ class PlainSpark:
         """End it for good."""
         self._over.set()
         if self._process is not None:
-            trial.kill_family(self._process.pid)
+            kill_family(self._process.pid)
         self._supervisor.join()
 
     def settle(self, number: int) -> None:
         """Let it run for a while, to the same phase for each contender."""
-        goal = self._committed(self._batch() + trial.SETTLE_EPOCHS)
+        goal = self._committed(self._batch() + workload.SETTLE_EPOCHS)
         self._wait(goal.exists, f"batch {goal.parent.name}")
-        time.sleep(trial.PHASES[number % len(trial.PHASES)])
+        time.sleep(workload.PHASES[number % len(workload.PHASES)])
 
     def kill(self) -> Failover:
         """Kill -9 the driver, and time the next batch."""
@@ -83,7 +84,7 @@ class PlainSpark:
     def steady(self) -> Steady:
         """What it costs while nothing happens: all of it is local."""
         meter = Meter(self._driver())
-        time.sleep(trial.QUIET_SECONDS)
+        time.sleep(workload.QUIET_SECONDS)
         return Steady(meter.read())
 
     def state_megabytes(self) -> float:
@@ -104,18 +105,18 @@ class PlainSpark:
     def _command(self) -> list[str]:
         options = {
             "keys": self.state.keys,
-            "payload-bytes": trial.PAYLOAD_BYTES,
-            "rate": trial.RATE,
-            "fill-rate": trial.FILL_RATE,
-            "batch-rows": trial.BATCH_ROWS,
-            "seed": trial.SEED,
-            "parts": trial.PARTS,
-            "seconds": trial.EPOCH_SECONDS,
-            "master": trial.MASTER,
-            "memory": trial.MEMORY,
+            "payload-bytes": workload.PAYLOAD_BYTES,
+            "rate": workload.RATE,
+            "fill-rate": workload.FILL_RATE,
+            "batch-rows": workload.BATCH_ROWS,
+            "seed": workload.SEED,
+            "parts": workload.PARTS,
+            "seconds": workload.EPOCH_SECONDS,
+            "master": workload.MASTER,
+            "memory": workload.MEMORY,
         }
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-        settings = trial.SPARK_CONF.items()
+        settings = workload.SPARK_CONF.items()
         conf = [word for pair in settings for word in ("--conf", "=".join(pair))]
         return [sys.executable, str(SCRIPT), str(self.folder), *words, *conf]
 
@@ -148,7 +149,7 @@ class PlainSpark:
     def _mark(self, name: str) -> float:
         return (self.folder / name).stat().st_mtime
 
-    def _wait(self, condition: trial.Condition, what: str) -> None:
+    def _wait(self, condition: Condition, what: str) -> None:
         wait(condition, what, lambda: self._log.read_text(errors="replace")[-3000:])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from apps.catalogue import Query, queries
-from benchmarks.app_run import AppRun, app_session, checkpoint_of, generated_run
+from benchmarks.streams.app_run import AppRun, app_session, checkpoint_of, generated_run
 from resources.vault.cut import cut
 from streaming.checkpoint import last_committed
 from streaming.spec import ReplicaSpec

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from assets.tables import open_table
-from benchmarks.adaptive_watch import Moment, Watch, watching
-from benchmarks.killing import await_that, kill_primary
-from benchmarks.live_project import RUN, end, live_project
+from benchmarks.streams.kills import await_that, kill_primary
+from benchmarks.streams.monitor import Moment, Watch, watching
+from benchmarks.streams.project import RUN, end, live_project
 from ft_policies.health import Health
 from ft_policies.tiers import SECONDARY, Tier
 from orchestration.incidents import open_recovery

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from assets.tables import open_table
-from benchmarks.failover_trial import State
+from benchmarks.streams.workload import State
 from streaming.world import World
 
 COLUMNS = ["entry", "events", "total"]
@@ -23,7 +23,7 @@ def rows_that_differ(world: World, stream: str, state: State) -> int:
 
 
 def _expected(world: World, stream: str, keys: int) -> Iterator[pd.DataFrame]:
-    """Epoch by epoch, the entries that its rows change, as they are after it: see `stateful_state`."""
+    """Epoch by epoch, the entries that its rows change, as they are after it: see `keyed_state`."""
     last = world.store.ledger.last(stream)
     assert last is not None
     events, totals = np.zeros(keys, dtype=np.int64), np.zeros(keys, dtype=np.int64)

@@ -15,7 +15,7 @@ from streaming.observing import observe
 from streaming.processes import process_of
 from streaming.world import World, open_world
 
-REPO = Path(__file__).parent.parent
+REPO = Path(__file__).parent.parent.parent
 RUN = "benchmark"
 
 

@@ -7,8 +7,8 @@ from typing import cast
 import matplotlib as mpl
 from matplotlib import pyplot as plt
 
-from benchmarks.failover_trial import STEPS
 from benchmarks.harness import Row
+from benchmarks.streams.measurements import STEPS
 
 COLOURS = dict(
     zip(

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from apps.energy.medians import RunningMedian
 from apps.energy.plugs import house_of
+from apps.energy.running_median import RunningMedian
 
 
 class Share(NamedTuple):
