@@ -8,10 +8,10 @@ from assets.failures import explained
 from assets.keys import output_key, stream_key
 from assets.tables import AUDITED_EPOCHS, TableEpochs, newest_rows, open_table, table_epochs
 from assets.worlds import Worlds
+from configs.references import load
 from configs.sinks import DeltaSink
 from configs.stream import StreamDeclaration
 from resources.control.records import LedgerEntry
-from streaming.references import load
 from streaming.world import World
 
 VALIDATED_ROWS = 100_000

@@ -5,18 +5,17 @@ Only `holdfast check` asks: a user's module may import Spark, which takes second
 
 import importlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from configs.deployment import Deployment
-from configs.loading import Document, Loc
-from configs.notifying import Function
-from configs.problems import Problem, suggestion
+from configs.deployment import Deployment, Function
+from configs.loading import Document, Loc, Problem, suggestion
 from configs.sinks import CallableSink
 from configs.sources import FilesSource
 from configs.stream import StreamDeclaration
+from ft_policies.errors import PermanentError
 
 Named: TypeAlias = tuple[Loc, str | None]
 
@@ -88,3 +87,18 @@ def _importing_from(root: Path, code: Path) -> Iterator[None]:
         for name in (sys.modules.keys() - known) if code != root else ():
             if str(getattr(sys.modules[name], "__file__", "")).startswith(str(code)):
                 del sys.modules[name]
+
+
+def load(reference: str) -> Callable[..., Any]:
+    """Import the function that a declaration names."""
+    module_name, _, name = reference.partition(":")
+    try:
+        function = getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError) as error:
+        raise PermanentError(
+            f"cannot load {reference}: {error}",
+            hint="`holdfast check` tests all references; is the module below the project folder?",
+        ) from error
+    if not callable(function):
+        raise PermanentError(f"{reference} is not a function", hint="name a function of the module")
+    return function  # type: ignore[no-any-return]

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from configs.controlling import Controller, with_mode
+from configs.controller import Controller, with_mode
 from configs.sinks import CallableSink, DeltaSink, Sink
 from configs.sources import Source
 from configs.units import (

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import dagster as dg
 
-from configs.notifying import AnyTold, Function, Log, Webhook
+from configs.deployment import AnyTold, Function, Log, Webhook
+from configs.references import load
 from ft_policies.errors import HoldfastError, PermanentError
 from orchestration.reporting import STREAM_TAG
 from resources.notifying import Alert, FunctionNotifier, LogNotifier, Notifier, WebhookNotifier
-from streaming.references import load
 
 INTERVAL_SECONDS = 10
 

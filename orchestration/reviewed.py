@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nan
 
-from configs.controlling import Bounds, Controller
+from configs.controller import Bounds, Controller
 from configs.stream import StreamDeclaration
 from ft_policies.costs import ASSUMED_SHARES
 from ft_policies.judging import Subject, intervals

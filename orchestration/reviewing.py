@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from configs.controlling import Controller
+from configs.controller import Controller
 from ft_policies.billing import paid_until, using_paid
 from ft_policies.controller import Choice, ControllerPolicy, Situation, Why
 from ft_policies.costs import ALL_COSTS, WEIGHTS, Prices

@@ -6,10 +6,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from configs.references import load
 from configs.sinks import CallableSink as CallableDeclaration, DeltaSink as DeltaDeclaration
 from ft_policies.query_failures import FailureKind
 from streaming.epoch_source import FORMAT, REHEARSAL
-from streaming.references import load
 from streaming.sinks.base import Sink
 from streaming.sinks.dead_letters import DeadLetterTable
 from streaming.sinks.delta import DeltaSink

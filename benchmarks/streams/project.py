@@ -24,7 +24,7 @@ def live_project(folder: Path, declaration: Mapping[str, Any]) -> Iterator[World
     """A world in which one stream is declared and not yet started."""
     streams = folder / "configs" / "streams"
     streams.mkdir(parents=True)
-    shutil.copytree(REPO / "configs" / "prices", folder / "configs" / "prices")
+    shutil.copytree(REPO / "configs" / "price_lists", folder / "configs" / "prices")
     (folder / "configs" / "holdfast.yaml").write_text(f"dagster:\n  port: {free_port()}\n")
     (streams / f"{declaration['name']}.yaml").write_text(yaml.safe_dump(dict(declaration)))
     with open_world(folder) as world:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import typer
 
-from configs.problems import suggestion
+from configs.loading import suggestion
 from ft_policies.costs import WEIGHTS
 from ft_policies.errors import PermanentError
 from ft_policies.recovery_model import RecoveryStep

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from assets import catalogue
-from configs.forking import ForkedDeclaration, forked
+from configs.fork import ForkedDeclaration, forked
 from ft_policies.errors import PermanentError
 from ft_policies.fork import (
     CopyEpochs,

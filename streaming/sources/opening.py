@@ -6,13 +6,13 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from configs.references import load
 from configs.sources import (
     FilesSource as FilesDeclaration,
     RateSource as RateDeclaration,
     Source as Declaration,
 )
 from streaming.connections import filesystem
-from streaming.references import load
 from streaming.sources.base import Source
 from streaming.sources.files import FilesSource
 from streaming.sources.rate import COLUMNS, SCHEMA, RateSource

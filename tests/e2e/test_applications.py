@@ -19,9 +19,9 @@ from apps.catalogue import queries
 from assets.expectations import validate
 from assets.tables import open_table
 from benchmarks.streams.app_run import DATA, AppRun, checkpoint_of, generated_run
+from configs.references import load
 from resources.control.schema import ledger_copies
 from resources.vault.vault import SnapshotVault
-from streaming.references import load
 from streaming.spec import ReplicaSpec
 from tests.fakes.object_store import InMemoryObjectStore
 

@@ -261,7 +261,7 @@ def a_live_stream(root: Path, **changes: Any) -> Iterator[LiveStream]:
     """A project with one declared stream, not yet started."""
     streams = root / "configs" / "streams"
     streams.mkdir(parents=True)
-    shutil.copytree(REPO / "configs" / "prices", root / "configs" / "prices")
+    shutil.copytree(REPO / "configs" / "price_lists", root / "configs" / "prices")
     (streams / f"{NAME}.yaml").write_text(json.dumps({**DECLARATION, **changes}))
     with open_world(root) as world:
         stream = LiveStream(world)

@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from configs.notifying import Function, Log, Webhook
+from configs.deployment import Function, Log, Webhook
 from ft_policies.errors import PermanentError, TransientError
 from orchestration.alerts import alert_of, tell
 from orchestration.reporting import STREAM_TAG

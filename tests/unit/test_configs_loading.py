@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from configs.loading import read
-from configs.problems import Problem
+from configs.loading import Problem, read
 from configs.stream import StreamDeclaration
 
 GOOD = """\

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from configs.price_list import PriceList
+from configs.prices import PriceList
 from configs.project import Project, check
 from ft_policies.costs import Prices, Usage
 from tests.fakes.declared import a_project, written
@@ -50,7 +50,7 @@ def test_the_examples_are_there_dated_and_said_to_be_examples() -> None:
     lists = Project.load(REPOSITORY).prices
     assert set(EXAMPLES) <= lists.keys()
     for name in EXAMPLES:
-        text = (REPOSITORY / "configs" / "prices" / f"{name}.yaml").read_text()
+        text = (REPOSITORY / "configs" / "price_lists" / f"{name}.yaml").read_text()
         assert "example figures" in text
         assert f"date: {lists[name].date}" in text
 

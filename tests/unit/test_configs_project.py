@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from configs.problems import InvalidConfig
+from configs.loading import InvalidConfig
 from configs.project import Project, check
 from ft_policies.errors import PermanentError
 from tests.fakes.declared import a_declaration, a_project, written
@@ -102,7 +102,7 @@ def test_a_price_list_must_exist_and_a_project_may_bring_its_own(tmp_path: Path)
     [problem] = check(root)
     assert "known are kubernetes_share, on_demand, " in problem.message
     (root / "configs" / "prices").mkdir()
-    text = (REPOSITORY / "configs" / "prices" / "on_demand.yaml").read_text()
+    text = (REPOSITORY / "configs" / "price_lists" / "on_demand.yaml").read_text()
     (root / "configs" / "prices" / "our_cloud.yml").write_text(text)
     assert check(root) == []
 

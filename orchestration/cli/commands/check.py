@@ -11,7 +11,7 @@ from orchestration.cli import words
 from orchestration.cli.terminal import DONE, JsonOption, Terminal, terminal
 
 if TYPE_CHECKING:
-    from configs.problems import Problem
+    from configs.loading import Problem
     from configs.stream import StreamDeclaration
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from configs.gathering import gather
+from configs.project import gather
 from configs.sinks import DeltaSink
 from configs.stream import StreamDeclaration
 from ft_policies.errors import PermanentError
