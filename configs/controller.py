@@ -1,11 +1,11 @@
-"""Who chooses the tier of a stream, by what, and how far the intervals may be moved."""
+"""The controller of a stream: whether and how it chooses the tier, and the bounds of the intervals that it may set."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import model_validator
 
-from configs.units import Duration, Flag, Section, Share, cannot_hold
+from configs.units import Duration, Flag, Section, Share, relation_error
 from ft_policies.tiers import Mode
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Bounds(Section):
-    """The shortest and the longest interval that may be chosen."""
+    """The shortest and the longest interval that the controller may choose."""
 
     min: Duration
     max: Duration
@@ -21,26 +21,29 @@ class Bounds(Section):
     @model_validator(mode="after")
     def _leaves_a_choice(self) -> Self:
         if self.min > self.max:
-            raise cannot_hold(("min",), f"must not exceed max ({self.max:g} s)")
+            raise relation_error(("min",), f"must not exceed max ({self.max:g} s)")
         return self
 
-    def objection_to(self, seconds: float | None, *, declared_as: str) -> tuple[str, str] | None:
-        """Which bound keeps out the interval that a stream begins with, and what to do."""
+    def find_conflict(self, seconds: float | None, *, declared_as: str) -> tuple[str, str] | None:
+        """The bound that excludes the interval that a stream starts with, and a message; `None` if none does."""
         if seconds is None:
-            return "min", f"bounds {declared_as}, which is not set: say where the stream begins"
-        begins = f"{declared_as} ({seconds:g} s), where the stream begins"
+            return (
+                "min",
+                f"bounds {declared_as}, which is not set: set it, since the stream starts with it",
+            )
+        initial = f"{declared_as} ({seconds:g} s), which the stream starts with"
         if seconds < self.min:
-            return "min", f"must not exceed {begins}"
+            return "min", f"must not exceed {initial}"
         if seconds > self.max:
-            return "max", f"must be at least {begins}"
+            return "max", f"must be at least {initial}"
         return None
 
 
 class Controller(Section):
-    """The one who keeps the cheapest tier that holds the objective.
+    """Keeps the stream in the cheapest tier that meets the objective.
 
-    `mode` is `auto` (decide and switch), `advise` (decide and show) or `pinned` (leave the tier); a
-    declaration that does not say it is `pinned` if it names a tier and `auto` if not.
+    `mode` is `auto` (decide and switch), `advise` (decide and show) or `pinned` (keep the tier). Without it, a
+    declaration with a tier is `pinned` and one without is `auto`.
     """
 
     mode: Mode = Mode.PINNED
@@ -58,7 +61,7 @@ class Controller(Section):
     def _syncs_what_is_shipped(self) -> Self:
         snapshot, sync = self.snapshot_every, self.sync_every
         if snapshot is not None and sync is not None and sync.min > snapshot.max:
-            raise cannot_hold(
+            raise relation_error(
                 ("sync_every", "min"),
                 f"must not exceed snapshot_every.max ({snapshot.max:g} s): "
                 "a secondary that syncs takes every snapshot",
@@ -68,26 +71,26 @@ class Controller(Section):
     @model_validator(mode="after")
     def _predicts_what_it_chooses(self) -> Self:
         if self.estimator == "thesis" and (self.snapshot_every or self.sync_every):
-            raise cannot_hold(
+            raise relation_error(
                 ("estimator",),
-                "predicts the same at any interval, so the longest would always be chosen: "
-                "leave out snapshot_every and sync_every, or take quantile",
+                "predicts the same at any interval, so the controller would always choose the longest: "
+                "remove snapshot_every and sync_every, or set estimator: quantile",
             )
         return self
 
-    def demand_room(self, *, checkpoint_every: float | None, sync: float) -> None:
-        """Refuse bounds that keep out what the stream begins with."""
+    def require_initial_intervals(self, *, checkpoint_every: float | None, sync: float) -> None:
+        """Raise a validation error if the bounds exclude an interval that the stream starts with."""
         for field, bounds, seconds, declared_as in (
             ("snapshot_every", self.snapshot_every, checkpoint_every, "checkpoint.every"),
             ("sync_every", self.sync_every, sync, "secondary.sync"),
         ):
-            found = bounds and bounds.objection_to(seconds, declared_as=declared_as)
-            if found:
-                bound, objection = found
-                raise cannot_hold(("controller", field, bound), objection)
+            conflict = bounds and bounds.find_conflict(seconds, declared_as=declared_as)
+            if conflict:
+                bound, message = conflict
+                raise relation_error(("controller", field, bound), message)
 
     def policy(self) -> "ControllerPolicy":
-        """The policy that this section describes; NumPy is loaded here, not by every command."""
+        """The policy that this section describes; NumPy is imported here, so that not every command loads it."""
         from ft_policies.controller import ControllerPolicy
 
         return ControllerPolicy(
@@ -98,8 +101,8 @@ class Controller(Section):
         )
 
 
-def with_mode(declaration: Any) -> Any:
-    """A declaration that says its mode, also where people left it out: who names a tier means it."""
+def fill_in_mode(declaration: Any) -> Any:
+    """The declaration with `controller.mode` filled in: a declared tier means `pinned`, none means `auto`."""
     if not isinstance(declaration, Mapping):
         return declaration
     section = declaration.get("controller", {})

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field, model_validator
 
-from configs.units import Flag, Section, cannot_hold, written_as
+from configs.units import Flag, Section, matches_pattern, relation_error
 
 if TYPE_CHECKING:
     from ft_policies.costs import Prices
@@ -16,7 +16,7 @@ Amount = Annotated[float, Field(strict=True, ge=0)]
 class PriceList(Section):
     """Prices of one offer on one day, in one currency."""
 
-    currency: Annotated[str, written_as("[A-Z]{3}", "a currency code such as USD")]
+    currency: Annotated[str, matches_pattern("[A-Z]{3}", "a currency code such as USD")]
     date: date
     instance_hour: Amount
     cpu_core_hour: Amount = 0.0
@@ -28,17 +28,17 @@ class PriceList(Section):
     started_hours: Flag = False
 
     @model_validator(mode="after")
-    def _hours_of_something(self) -> Self:
+    def _started_hours_have_a_price(self) -> Self:
         if self.started_hours and not self.instance_hour:
-            raise cannot_hold(
+            raise relation_error(
                 ("started_hours",),
-                "started hours are those of instances, and instance_hour is 0: "
-                "give it a price, or leave started_hours out",
+                "needs a price of instances, but instance_hour is 0: "
+                "set instance_hour, or remove started_hours",
             )
         return self
 
     def prices(self) -> "Prices":
-        """What the cost model reckons with; NumPy is loaded here, not by every command."""
+        """The prices as the cost model takes them; NumPy is imported here, so that not every command loads it."""
         from ft_policies.costs import Prices
 
         return Prices(**self.model_dump(exclude={"date"}))

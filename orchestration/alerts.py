@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import dagster as dg
 
-from configs.deployment import AnyTold, Function, Log, Webhook
+from configs.deployment import Function, Log, NotifyTarget, Webhook
 from configs.references import load
 from ft_policies.errors import HoldfastError, PermanentError
 from orchestration.reporting import STREAM_TAG
@@ -15,7 +15,7 @@ from resources.notifying import Alert, FunctionNotifier, LogNotifier, Notifier, 
 INTERVAL_SECONDS = 10
 
 
-def alerts(notify: Sequence[AnyTold]) -> dg.SensorDefinition:
+def alerts(notify: Sequence[NotifyTarget]) -> dg.SensorDefinition:
     """The sensor that tells these of every run that has failed."""
 
     @dg.run_failure_sensor(
@@ -31,7 +31,7 @@ def alerts(notify: Sequence[AnyTold]) -> dg.SensorDefinition:
     return sensor
 
 
-def tell(alert: Alert, notify: Iterable[AnyTold], log: logging.Logger) -> None:
+def tell(alert: Alert, notify: Iterable[NotifyTarget], log: logging.Logger) -> None:
     """Tell everybody; one who cannot be reached keeps nobody else from hearing it."""
     for told in notify:
         try:
@@ -56,7 +56,7 @@ def alert_of(context: dg.RunFailureSensorContext) -> Alert:
     return Alert(job=run.job_name, run=run.run_id, stream=stream, error=error, hint=hint)
 
 
-def notifier(told: AnyTold) -> Notifier:
+def notifier(told: NotifyTarget) -> Notifier:
     """The one that a declaration names."""
     match told:
         case Log():

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from configs.project import Project
 from configs.sinks import DeltaSink
-from configs.sources import FilesSource
 from configs.stream import StreamDeclaration
 from ft_policies.errors import PermanentError, TransientError
 from ft_policies.migration import GIVING_WAY_SHARE, Protocol
@@ -30,7 +29,7 @@ from streaming.sweeping import sweep
 
 def declare(project: Project, store: ControlStore, name: str) -> StreamDeclaration:
     """Write what is declared of a stream into the control store, for all hosts to read."""
-    stream = located(project, project.stream(name))
+    stream = project.resolve_paths(project.stream(name))
     store.streams.declare(name, written(stream), stream.tier)
     return stream
 
@@ -114,7 +113,7 @@ def _registered(
         slot=slot,
         desired=desired,
         host=HOST,
-        folder=str(replicas_folder(project, stream) / replica),
+        folder=str(project.replicas_folder(stream) / replica),
         rollout=rollout,
     )
     if row is None or _is_wanted(store, name):
@@ -158,17 +157,9 @@ def _started(project: Project, stream: StreamDeclaration, folder: Path) -> Launc
 
 def driver_environment(project: Project, stream: StreamDeclaration) -> dict[str, str]:
     """What a driver of the stream finds: its own code first, then the project's."""
-    own = [] if stream.code is None else [project.locate(stream.code)]
+    own = [] if stream.code is None else [project.resolve_path(stream.code)]
     inherited = filter(None, [os.environ.get("PYTHONPATH")])
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*own, str(project.root), *inherited])}
-
-
-def located(project: Project, stream: StreamDeclaration) -> StreamDeclaration:
-    """The declaration with paths that mean the same from any folder."""
-    if not isinstance(stream.source, FilesSource):
-        return stream
-    source = stream.source.model_copy(update={"path": project.locate(stream.source.path)})
-    return stream.model_copy(update={"source": source})
 
 
 def written(stream: StreamDeclaration) -> JsonObject:
@@ -226,15 +217,9 @@ def _had_target(store: ControlStore, rollout: Rollout) -> bool:
     return any(row.rollout == rollout.rollout and row.state.ended for row in rows)
 
 
-def replicas_folder(project: Project, stream: StreamDeclaration) -> Path:
-    """Where a stream's replicas have their folders: on another disk, if it is declared so."""
-    declared = stream.resources.folder
-    return project.home / "replicas" if declared is None else Path(project.locate(declared))
-
-
 def demand_folder(project: Project, stream: StreamDeclaration) -> None:
     """Refuse a folder in which no replica could be made; nothing is made yet."""
-    folder = replicas_folder(project, stream)
+    folder = project.replicas_folder(stream)
     there = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise PermanentError(

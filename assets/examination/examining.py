@@ -14,7 +14,6 @@ from ft_policies.doctor.findings import Finding, confirmed
 from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaRow, ReplicaState
-from streaming.launching import located
 from streaming.measuring import CAPACITY_SAMPLE
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
@@ -81,7 +80,7 @@ def running_declaration(world: World, stream: str) -> StreamDeclaration:
     """What it runs by, which may differ from its file; what is written, if it never ran."""
     row, now = world.store.streams.get(stream), world.project.stream(stream)
     return (
-        located(world.project, now)
+        world.project.resolve_paths(now)
         if row is None
         else StreamDeclaration.model_validate(row.declaration)
     )

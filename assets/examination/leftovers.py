@@ -14,7 +14,6 @@ from ft_policies.doctor.facts import Leftover
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaRow
 from streaming.connections import connector, filesystem
-from streaming.launching import replicas_folder
 from streaming.processes import is_over
 from streaming.world import World
 
@@ -86,7 +85,7 @@ def _replicas(
     starts = (row.registered_at for row in rows.values() if row.registered_at <= swept_at)
     started_at = max(starts, default=0.0)
     home, name = world.project.home / "replicas", rf"{re.escape(declared.name)}-[0-9a-f]{{8}}"
-    roots = dict.fromkeys((home, replicas_folder(world.project, declared)))  # often they are one
+    roots = dict.fromkeys((home, world.project.replicas_folder(declared)))  # often they are one
     for folder in (folder for root in roots for folder in _named(root, name)):
         row = rows.get(folder.name)
         if row is None and folder.parent == home:  # elsewhere it may be another project's

@@ -6,7 +6,7 @@ from assets.holding import holding
 from ft_policies.tiers import Switches
 from orchestration.cli.changing import ChangeFacts, change_of
 from resources.control.records import History, Incident, ReplicaRow, Slot, TierChange
-from streaming.launching import located, written
+from streaming.launching import written
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
@@ -116,7 +116,7 @@ def _not_rolled_out(world: World, seen: StreamSeen) -> list[str]:
     row = world.store.streams.get(seen.name)
     if row is None or not seen.wanted:
         return []
-    now = written(located(world.project, world.project.stream(seen.name)))
+    now = written(world.project.resolve_paths(world.project.stream(seen.name)))
     return sorted(key for key in now if now[key] != row.declaration.get(key))
 
 

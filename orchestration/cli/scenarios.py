@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import typer
 
-from configs.loading import suggestion
+from configs.loading import suggest_name
 from ft_policies.costs import WEIGHTS
 from ft_policies.errors import PermanentError
 from ft_policies.recovery_model import RecoveryStep
@@ -245,5 +245,5 @@ def _line(row: dict[str, str], path: Path, number: int) -> tuple[float, ...]:
 
 def _known(word: str, known: list[str], option: str) -> str:
     if word not in known:
-        raise typer.BadParameter(f"{word!r}: {suggestion(word, known)}", param_hint=option)
+        raise typer.BadParameter(f"{word!r}: {suggest_name(word, known)}", param_hint=option)
     return word

@@ -29,7 +29,6 @@ from resources.s3_connection import S3Connection
 from resources.s3_errors import MissingObjectError
 from resources.vault.listing import aside_of
 from streaming.connections import connector
-from streaming.launching import replicas_folder
 from streaming.world import World
 
 RECORD = "record.json"
@@ -191,7 +190,7 @@ class Aside:
             table = project.table_path(declared)
             roots[table] = f"{table}/_aside/{self.run}"
         if declared.resources.folder is not None:  # it may be on another disk
-            replicas = replicas_folder(project, declared)
+            replicas = project.replicas_folder(declared)
             roots[str(replicas)] = str(replicas / "aside" / self.run)
         return {**roots, str(project.home): str(project.home / "aside" / self.run)}
 

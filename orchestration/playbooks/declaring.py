@@ -5,7 +5,7 @@ from ft_policies.errors import PermanentError
 from ft_policies.preflight import objections
 from resources.control.records import StreamRow
 from streaming.binding import BINDING
-from streaming.launching import declare, located, written
+from streaming.launching import declare, written
 from streaming.world import World
 
 
@@ -28,7 +28,7 @@ def demand_same_past(world: World, stream: str, *, done: str) -> None:
     target, known = world.project.stream(stream), world.store.streams.get(stream)
     if known is not None:
         hint = "write it in the stream's file as it was, and try again; nothing was changed"
-        demand_survivable(known, located(world.project, target), done=done, hint=hint)
+        demand_survivable(known, world.project.resolve_paths(target), done=done, hint=hint)
 
 
 def demand_survivable(known: StreamRow, target: StreamDeclaration, *, done: str, hint: str) -> None:

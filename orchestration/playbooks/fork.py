@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from assets import catalogue
-from configs.fork import ForkedDeclaration, forked
+from configs.fork import ForkedDeclaration, declare_fork
 from ft_policies.errors import PermanentError
 from ft_policies.fork import (
     CopyEpochs,
@@ -215,7 +215,7 @@ def prepared(
     """A fork that nothing stands in the way of."""
     world.ensure_object_store()
     demand_same_past(world, stream, done="forked")
-    declaration = forked(world.project.root, stream, name=name, output=output)
+    declaration = declare_fork(world.project.root, stream, name=name, output=output)
     found = Fork(
         world=world,
         point=find_point(world, stream, asked),

@@ -18,7 +18,7 @@ from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.recover import Recovery
 from orchestration.playbooks.trial import demand_fit
 from resources.control.records import DesiredState, Rollout, StreamRow
-from streaming.launching import demand_folder, located, written
+from streaming.launching import demand_folder, written
 from streaming.observing import observe
 from streaming.world import World
 
@@ -122,7 +122,7 @@ def _declarations(world: World, stream: str) -> tuple[StreamRow, StreamDeclarati
             f"{stream} does not run, so there is nothing to migrate",
             hint=f"`holdfast start {stream}` starts it by what is declared now",
         )
-    return known, located(world.project, target)
+    return known, world.project.resolve_paths(target)
 
 
 def _runs_by(known: StreamRow, target: StreamDeclaration) -> bool:

@@ -172,7 +172,7 @@ def demand_source(world: World, stream: str, first: int, last: int) -> None:
     if not isinstance(declared, FilesDeclaration):
         return
     connect = connector(world.project.deployment.object_store, world.project.home)
-    files, root = filesystem(world.project.locate(declared.path), connect)
+    files, root = filesystem(world.project.resolve_path(declared.path), connect)
     source = FilesSource(declared, pa.schema([]), files, root, set)
     lacking = source.lacking(one.input for one in world.store.epochs.between(stream, first, last))
     if lacking:

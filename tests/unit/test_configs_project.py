@@ -92,15 +92,23 @@ def test_two_streams_cannot_share_a_name_or_a_table(tmp_path: Path) -> None:
     sink = {"kind": "delta", "path": "out"}
     root = a_project(tmp_path, a=written(sink=sink), b=written(sink=sink))
     assert [(p.file, p.field, p.message) for p in check(root)] == [
-        ("configs/streams/b.yaml", "name", "is already taken by configs/streams/a.yaml"),
-        ("configs/streams/b.yaml", "sink.path", "is already taken by configs/streams/a.yaml"),
+        (
+            "configs/streams/b.yaml",
+            "name",
+            "is already used in configs/streams/a.yaml: choose another",
+        ),
+        (
+            "configs/streams/b.yaml",
+            "sink.path",
+            "is already used in configs/streams/a.yaml: choose another",
+        ),
     ]
 
 
 def test_a_price_list_must_exist_and_a_project_may_bring_its_own(tmp_path: Path) -> None:
     root = a_project(tmp_path, clicks=written(prices="our_cloud"))
     [problem] = check(root)
-    assert "known are kubernetes_share, on_demand, " in problem.message
+    assert "choose one of kubernetes_share, on_demand, " in problem.message
     (root / "configs" / "prices").mkdir()
     text = (REPOSITORY / "configs" / "price_lists" / "on_demand.yaml").read_text()
     (root / "configs" / "prices" / "our_cloud.yml").write_text(text)
@@ -137,13 +145,13 @@ def test_each_stream_is_checked_with_its_own_code(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reference", "says"),
     [
-        ("no_such_module_here:build", "there is no module no_such_module_here"),
+        ("no_such_module_here:build", "module no_such_module_here not found: "),
         ("user_of_check:bild", "has no function bild: did you mean build?"),
         ("user_of_check:NUMBER", "NUMBER is not a function"),
         ("broken_of_check:build", "fails on import: ZeroDivisionError"),
     ],
 )
-def test_check_finds_functions_that_nobody_wrote(tmp_path: Path, reference: str, says: str) -> None:
+def test_check_finds_functions_that_do_not_exist(tmp_path: Path, reference: str, says: str) -> None:
     root = a_project(tmp_path, clicks=written(app=reference))
     (root / "user_of_check.py").write_text("NUMBER = 1\ndef build(df, params): return df\n")
     (root / "broken_of_check.py").write_text("1 / 0\n")
@@ -175,7 +183,9 @@ def test_the_root_is_found_from_below(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(root / "deep" / "down")
     assert Project.find_root() == root.resolve()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(PermanentError, match="no folder configs/streams") as raised:
+    with pytest.raises(
+        PermanentError, match="no project found: no folder configs/streams"
+    ) as raised:
         Project.find_root()
     assert "HOLDFAST_PROJECT" in raised.value.hint
 
@@ -208,6 +218,6 @@ def test_a_table_on_s3_needs_more_than_the_embedded_object_store(tmp_path: Path)
     root = a_project(tmp_path, a=written(sink={"kind": "delta", "path": "s3://tables/a"}))
     (problem,) = check(root)
     assert (problem.field, problem.value) == ("sink.path", '"s3://tables/a"')
-    assert "embedded object store keeps snapshots only" in problem.message
+    assert "embedded object store stores snapshots only" in problem.message
     (root / "configs" / "holdfast.yaml").write_text("object_store: {kind: s3, bucket: tables}\n")
     assert check(root) == []

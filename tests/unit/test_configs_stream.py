@@ -80,17 +80,17 @@ CALLABLE = {"kind": "callable", "function": "json:dumps"}
     ("changes", "says"),
     [
         ({"supervision": {"heartbeat": "2s", "lease": "3s"}}, "at least two heartbeats"),
-        ({"supervision": {"stuck_after": "6s"}}, "is not stuck"),
+        ({"supervision": {"stuck_after": "6s"}}, "must not count as stuck"),
         ({"epoch": {"seconds": None, "rows": None}}, "at least one of seconds and rows"),
         ({"checkpoint": {}}, "at least one of epochs, every and bytes"),
-        ({"retention": {"last": 0}}, "would drop the newest snapshot"),
+        ({"retention": {"last": 0}}, "would delete the newest snapshot"),
         ({"sink": CALLABLE}, "guarantee: rollback"),
         ({"source": {**RATE, "profile": {**SPIKES, "length": 9, "period": 9}}}, "shorter than"),
         ({"resources": {"master": "local"}}, r"must be local\[n\]"),
         ({"resources": {"driver_memory": "1 GB"}}, "512m or 2g"),
         ({"secondary": {"spare_capacity": {"nice": 20}}}, "nice"),
         ({"secondary": {"spare_capacity": {"pause_above": 1.5}}}, "pause_above"),
-        ({"secondary": {"spare_capacity": {"pause_above": 0.7}}}, "back and forth"),
+        ({"secondary": {"spare_capacity": {"pause_above": 0.7}}}, "pause and resume without end"),
         ({"tier": "hot"}, "tier"),
         ({"name": "Clicks"}, "lower-case"),
         ({"name": "c" * 64}, "at most 63"),
@@ -130,7 +130,7 @@ def test_every_tier_can_be_declared(tier: Tier) -> None:
 
 def test_a_sink_that_both_replicas_would_call_must_bear_it() -> None:
     rollback = {"recovery_time": 10, "guarantee": "rollback"}
-    with pytest.raises(ValidationError, match="both replicas call the sink"):
+    with pytest.raises(ValidationError, match="needs an idempotent sink, which both replicas call"):
         a_declaration(sink=CALLABLE, objective=rollback, tier="active_replication")
     idempotent = {**CALLABLE, "idempotent": True}
     assert (

@@ -139,7 +139,7 @@ def test_a_plan_tells_the_steps_and_changes_nothing(world: SimulatedWorld) -> No
     ("options", "told"),
     [
         ({"name": CLICKS}, "there is a stream clicks already|would write to"),
-        ({"name": "Not A Name"}, "the fork cannot be declared: name"),
+        ({"name": "Not A Name"}, "the fork Not A Name of clicks cannot be declared: name"),
         ({"output": "PATH OF THE ORIGINAL"}, "as the original does"),
     ],
 )
@@ -179,6 +179,6 @@ def test_a_sink_of_ones_own_is_not_forked(tmp_path: Path) -> None:
     objective = {"recovery_time": "10s", "guarantee": "rollback"}
     with (
         simulated_worlds(tmp_path / "other", sink=sink, objective=objective).open() as world,
-        pytest.raises(PermanentError, match="would write to where the original writes"),
+        pytest.raises(PermanentError, match="its sink would write where the original writes"),
     ):
         forked(world)

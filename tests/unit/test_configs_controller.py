@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from configs.loading import read
+from configs.loading import load_file
 from configs.stream import StreamDeclaration
 from ft_policies.controller import ControllerPolicy
 from ft_policies.tiers import Mode, Tier
@@ -106,8 +106,8 @@ def test_intervals_may_be_moved_around_where_the_stream_begins() -> None:
         ),
         (
             {"controller": {"estimator": "thesis", "snapshot_every": {"min": "2s", "max": "2m"}}},
-            'controller.estimator: "thesis": predicts the same at any interval, so the longest would'
-            " always be chosen: leave out snapshot_every and sync_every, or take quantile",
+            'controller.estimator: "thesis": predicts the same at any interval, so the controller would'
+            " always choose the longest: remove snapshot_every and sync_every, or set estimator: quantile",
         ),
         (
             {"controller": {"snapshot_every": {"min": "2m", "max": "1m"}}},
@@ -116,22 +116,22 @@ def test_intervals_may_be_moved_around_where_the_stream_begins() -> None:
         (
             {"controller": {"snapshot_every": NARROW}},
             'controller.snapshot_every.min: "20s": must not exceed checkpoint.every (10 s),'
-            " where the stream begins",
+            " which the stream starts with",
         ),
         (
             {"controller": {"snapshot_every": NARROW}, "checkpoint": {"every": "2m"}},
             'controller.snapshot_every.max: "1m": must be at least checkpoint.every (120 s),'
-            " where the stream begins",
+            " which the stream starts with",
         ),
         (
             {"controller": {"snapshot_every": NARROW}, "checkpoint": {"epochs": 5}},
             'controller.snapshot_every.min: "20s": bounds checkpoint.every, which is not set:'
-            " say where the stream begins",
+            " set it, since the stream starts with it",
         ),
         (
             {"controller": {"sync_every": {"min": "1s", "max": "2s"}}},
             'controller.sync_every.max: "2s": must be at least secondary.sync (5 s),'
-            " where the stream begins",
+            " which the stream starts with",
         ),
         (
             {
@@ -148,7 +148,7 @@ def test_a_mistake_is_shown_where_it_is(
 ) -> None:
     path = tmp_path / "clicks.yaml"
     path.write_text(written(**changes))
-    [problem] = read(path, StreamDeclaration, file="clicks.yaml").problems
+    [problem] = load_file(path, StreamDeclaration, file="clicks.yaml").problems
     assert str(problem).partition(": ")[2] == shown
     assert problem.line > 1
 
