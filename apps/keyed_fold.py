@@ -47,7 +47,7 @@ def fold_by_key(
         df.withColumn(BUCKET, number.cast("int"))
         .groupBy(BUCKET)
         .transformWithStateInPandas(
-            _Folding(fold, tuple(order)),
+            _FoldProcessor(fold, tuple(order)),
             outputStructType=into,
             outputMode="append",
             timeMode="None",
@@ -56,8 +56,8 @@ def fold_by_key(
 
 
 @dataclass
-class _Folding(StatefulProcessor):
-    """What Spark calls for each bucket that has rows in an epoch."""
+class _FoldProcessor(StatefulProcessor):
+    """Spark calls it once for each bucket that has rows in an epoch."""
 
     fold: Fold
     order: tuple[str, ...]
@@ -73,27 +73,27 @@ class _Folding(StatefulProcessor):
         rows: Iterator[Any],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
-        """Fold all of them at once."""
-        come = pd.concat(list(rows), ignore_index=True).drop(columns=BUCKET, errors="ignore")
-        ordered = come.sort_values(list(self.order), kind="stable", ignore_index=True)
+        """Fold the rows of a bucket in one call."""
+        frame = pd.concat(list(rows), ignore_index=True).drop(columns=BUCKET, errors="ignore")
+        ordered = frame.sort_values(list(self.order), kind="stable", ignore_index=True)
         state = self._state.get()
-        output, kept = self.fold(ordered, None if state is None else _read(state[0]))
-        self._state.update((_written(kept),))
+        output, kept = self.fold(ordered, None if state is None else _from_bytes(state[0]))
+        self._state.update((_to_bytes(kept),))
         yield output
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
-def _written(frame: pd.DataFrame) -> bytes:
+def _to_bytes(frame: pd.DataFrame) -> bytes:
     table = pa.Table.from_pandas(frame, preserve_index=False)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
+    stored: bytes = sink.getvalue().to_pybytes()
+    return stored
 
 
-def _read(written: bytes) -> pd.DataFrame:
-    frame: pd.DataFrame = pa.ipc.open_stream(pa.py_buffer(written)).read_pandas()
+def _from_bytes(stored: bytes) -> pd.DataFrame:
+    frame: pd.DataFrame = pa.ipc.open_stream(pa.py_buffer(stored)).read_pandas()
     return frame

@@ -1,6 +1,6 @@
 """Reads an application's files with the standard library: the oracles' own view of the input.
 
-It shares nothing with the reader of the stream, so that what is set aside can be held against it, too.
+It shares no code with the reader of the stream, so that it can check the stream's dead letters, too.
 """
 
 import csv
@@ -18,11 +18,11 @@ from apps.catalogue import Query
 Convert: TypeAlias = Callable[[Any], Any]
 
 
-def _instant(text: str) -> datetime:
+def _parse_timestamp(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
-def _truth(value: str | bool) -> bool:  # noqa: FBT001 - as JSON has it, or as text
+def _parse_boolean(value: str | bool) -> bool:  # noqa: FBT001 - as JSON has it, or as text
     return {"true": True, "false": False}[str(value).lower()]
 
 
@@ -31,8 +31,8 @@ _FROM_TEXT: Mapping[str, Convert] = {
     "int": int,
     "double": float,
     "string": str,
-    "boolean": _truth,
-    "timestamp": _instant,
+    "boolean": _parse_boolean,
+    "timestamp": _parse_timestamp,
     "timestamp_ntz": datetime.fromisoformat,
 }
 _DTYPES = {
@@ -48,57 +48,59 @@ _NULLABLE = {"int64": "Int64", "int32": "Int32", "bool": "boolean"}
 
 
 @dataclass(frozen=True, slots=True)
-class PlainFile:
-    """The input rows of a file, and the numbers of the lines that are none."""
+class ReferenceFile:
+    """The input rows of a file, and the numbers of its rejected lines."""
 
     rows: pd.DataFrame
-    aside: tuple[int, ...]
+    rejected: tuple[int, ...]
 
 
-def read(query: Query, path: Path) -> PlainFile:
-    """Read a file line by line."""
-    types = columns(query)
-    good: list[tuple[Any, ...]] = []
+def read_file(query: Query, path: Path) -> ReferenceFile:
+    """Read a file line by line; a line that cannot be parsed, or that the oracle rejects, is not input."""
+    types = parse_schema(query)
+    values: list[tuple[Any, ...]] = []
     numbers: list[int] = []
-    aside: list[int] = []
+    rejected: list[int] = []
     with path.open(newline="") as lines:
         for number, line in enumerate(lines, start=1):
             try:
-                good.append(tuple(_values(line, types, query.declaration["source"]["format"])))
+                values.append(
+                    tuple(_parse_line(line, types, query.declaration["source"]["format"]))
+                )
                 numbers.append(number)
             except (ValueError, TypeError, KeyError, AttributeError):
-                aside.append(number)
-    frame = pd.DataFrame(good, columns=list(types), dtype=object)
-    rows = pd.DataFrame({name: _typed(frame[name], kind) for name, kind in types.items()})
+                rejected.append(number)
+    frame = pd.DataFrame(values, columns=list(types), dtype=object)
+    rows = pd.DataFrame({name: _convert_column(frame[name], kind) for name, kind in types.items()})
     accepted = query.accepted(rows)
-    refused = [number for number, one in zip(numbers, accepted, strict=True) if not one]
-    return PlainFile(
-        rows[accepted.to_numpy()].reset_index(drop=True), tuple(sorted(aside + refused))
+    refused = [number for number, is_input in zip(numbers, accepted, strict=True) if not is_input]
+    return ReferenceFile(
+        rows[accepted.to_numpy()].reset_index(drop=True), tuple(sorted(rejected + refused))
     )
 
 
-def _typed(values: "pd.Series[Any]", kind: str) -> "pd.Series[Any]":
-    """A column as pandas has it; with nulls in it, whole numbers and truths need types of their own."""
+def _convert_column(values: "pd.Series[Any]", kind: str) -> "pd.Series[Any]":
+    """A column with its pandas type; whole numbers and booleans with nulls need nullable types."""
     dtype = _DTYPES[kind]
     with_nulls = _NULLABLE.get(dtype, dtype) if values.isna().any() else dtype
     return values.astype(pd.api.types.pandas_dtype(with_nulls))
 
 
-def columns(query: Query) -> dict[str, str]:
+def parse_schema(query: Query) -> dict[str, str]:
     """Names and types of a query's input."""
     pairs = (part.split() for part in query.declaration["source"]["schema"].split(","))
     return {name: kind.lower() for name, kind in pairs}
 
 
-def _values(line: str, types: Mapping[str, str], kind: str) -> Iterator[Any]:
-    written = _written(line, types, kind)
-    if len(written) != len(types):
-        raise ValueError(f"{len(written)} values for {len(types)} columns")
-    for value, type_ in zip(written, types.values(), strict=True):
+def _parse_line(line: str, types: Mapping[str, str], kind: str) -> Iterator[Any]:
+    texts = _split_line(line, types, kind)
+    if len(texts) != len(types):
+        raise ValueError(f"{len(texts)} values for {len(types)} columns")
+    for value, type_ in zip(texts, types.values(), strict=True):
         yield None if value is None or value == "" else _FROM_TEXT[type_](value)
 
 
-def _written(line: str, types: Mapping[str, str], kind: str) -> Sequence[Any]:
+def _split_line(line: str, types: Mapping[str, str], kind: str) -> Sequence[Any]:
     if kind == "csv":
         return next(csv.reader([line]))
     document = json.loads(line)

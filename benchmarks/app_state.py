@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 from pyspark.sql import SparkSession, functions as sf
 
-from apps.catalogue import Query, queries
+from apps.catalogue import Query, list_queries
 from benchmarks.harness import Benchmark
 from benchmarks.plots.app_state import draw
 from benchmarks.streams.app_run import app_session, checkpoint_of, generated_run
@@ -96,7 +96,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="queries whose names begin with this")
     only = parser.parse_args().only
-    chosen = [query for query in queries() if query.stream.startswith(only)]
+    chosen = [query for query in list_queries() if query.stream.startswith(only)]
     benchmark = Benchmark("app_state", "The state of the applications", NOTES)
     root = Path(tempfile.mkdtemp(prefix="bench-app-state-")).resolve()
     spark = app_session(root, cores=1)

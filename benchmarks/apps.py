@@ -20,7 +20,7 @@ from typing import Any
 
 from rich.console import Console
 
-from apps.catalogue import queries
+from apps.catalogue import list_queries
 from benchmarks.harness import Benchmark
 
 EVENTS, EPOCHS = 300_000, 4
@@ -93,7 +93,7 @@ def main() -> int:
     found: dict[int, dict[str, dict[str, Any]]] = {}
     folder = Path(tempfile.mkdtemp(prefix="bench-apps-")).resolve()
     try:
-        with benchmark.progress(len(CORES) * (len(queries()) + 1)) as step:
+        with benchmark.progress(len(CORES) * (len(list_queries()) + 1)) as step:
             for cores in CORES:
                 runs = measured(cores, folder, only, step)
                 found[cores] = {run["query"]: run for run in runs}

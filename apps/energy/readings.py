@@ -9,7 +9,7 @@ from apps.energy import completion
 from apps.energy.vocabulary import LOAD, PLUG
 
 
-def loads(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
+def select_loads(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     """`timestamp`, plug and `load` of each reading; with `complete`, of synthetic ones, too."""
     if params.get("complete", True):
         found = completion.build(df, params)

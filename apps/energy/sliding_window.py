@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from apps.energy.plugs import house_of
+from apps.energy.plugs import extract_house
 from apps.energy.running_median import RunningMedian
 
 
@@ -22,7 +22,7 @@ class Share(NamedTuple):
         return self.above / self.plugs if self.plugs else None
 
 
-class Sliding:
+class SlidingWindow:
     """A window that readings are put into and taken out of."""
 
     def __init__(self, counted: pd.DataFrame, houses: Iterable[int]) -> None:
@@ -72,7 +72,7 @@ class Sliding:
         if now is not None:
             self._above[plug] = now
         if now is not was:
-            house = house_of(plug)
+            house = extract_house(plug)
             above, plugs = self._shares[house]
             self._shares[house] = Share(
                 above + bool(now) - bool(was), plugs + (now is not None) - (was is not None)

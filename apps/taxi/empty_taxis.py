@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from apps.taxi.trip_window import Recent
+from apps.taxi.trip_window import TripWindow
 from apps.taxi.trips import Trip
 
 
@@ -13,7 +13,7 @@ class EmptyTaxis:
     """
 
     def __init__(self, window: int) -> None:
-        self._trips = Recent(window)
+        self._trips = TripWindow(window)
         self._last: dict[int, Trip] = {}
         self.in_area: dict[int, int] = defaultdict(int)
 

@@ -8,7 +8,7 @@ from operator import attrgetter
 from apps.taxi.trips import Trip
 
 
-class Recent:
+class TripWindow:
     """Trips by the time that they ended, until that is longer ago than `window`."""
 
     def __init__(self, window: int) -> None:

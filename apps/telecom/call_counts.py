@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import DataFrame, functions as sf
 
 
-def calls_of_callers(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
+def count_calls(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     """How many `calls` each `caller` made in each `window`, once it is `delay` in the past."""
     return (
         df.select("caller", sf.timestamp_seconds("time").alias("event_time"))

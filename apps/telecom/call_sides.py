@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame, functions as sf
 
 
-def sides(df: DataFrame) -> DataFrame:
+def split_sides(df: DataFrame) -> DataFrame:
     """Every call twice, once for its caller and once for its callee, in one pass over the input."""
     both = sf.array(_side("caller", "callee"), _side("callee", "caller"))
     return df.select(sf.inline(both))

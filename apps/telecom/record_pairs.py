@@ -11,7 +11,7 @@ Places: TypeAlias = NDArray[np.intp]
 Answers: TypeAlias = NDArray[np.bool_]
 
 
-def in_order(rows: pd.DataFrame, last: pd.DataFrame | None, by: Sequence[str]) -> pd.DataFrame:
+def order_records(rows: pd.DataFrame, last: pd.DataFrame | None, by: Sequence[str]) -> pd.DataFrame:
     """The last record of each phone and the new ones after it, phone by phone.
 
     Records not after the last one of their phone are left out: they came too late, or twice.
@@ -26,9 +26,9 @@ def in_order(rows: pd.DataFrame, last: pd.DataFrame | None, by: Sequence[str]) -
     return ordered[stays]
 
 
-def pairs(ordered: pd.DataFrame) -> pd.DataFrame:
+def pair_records(ordered: pd.DataFrame) -> pd.DataFrame:
     """Each record beside the one before it of the same phone, as `first_` and `second_` columns."""
-    goes_on = _goes_on(ordered)
+    goes_on = _continues(ordered)
     first = ordered[goes_on].add_prefix("first_").reset_index(drop=True)
     second = ordered[np.roll(goes_on, 1)].add_prefix("second_").reset_index(drop=True)
     return pd.concat(
@@ -37,12 +37,12 @@ def pairs(ordered: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def last_of_each(ordered: pd.DataFrame) -> pd.DataFrame:
+def select_last_records(ordered: pd.DataFrame) -> pd.DataFrame:
     """The last record of each phone."""
-    return ordered[~_goes_on(ordered)]
+    return ordered[~_continues(ordered)]
 
 
-def _goes_on(ordered: pd.DataFrame) -> Answers:
+def _continues(ordered: pd.DataFrame) -> Answers:
     """For each record: is the next one of the same phone?"""
     phone = ordered["phone"]
     return phone.eq(phone.shift(-1)).to_numpy()
@@ -50,10 +50,10 @@ def _goes_on(ordered: pd.DataFrame) -> Answers:
 
 def _after(records: pd.DataFrame, places: Places, by: Sequence[str]) -> Answers:
     """For each record: is it after the record at its place in `places`?"""
-    after, level = np.zeros(len(records), dtype=bool), np.ones(len(records), dtype=bool)
+    after, equal = np.zeros(len(records), dtype=bool), np.ones(len(records), dtype=bool)
     for column in by:
         values = records[column].to_numpy()
         others = values[places]
-        after |= level & (values > others)
-        level &= values == others
+        after |= equal & (values > others)
+        equal &= values == others
     return after

@@ -19,8 +19,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from apps import reference_reader
 from apps.catalogue import Query
 from apps.generate import generate
-from apps.input_flaws import Flaws
-from apps.reference_reader import PlainFile
+from apps.input_flaws import InputFlaws
+from apps.reference_reader import ReferenceFile
 from assets.tables import table_at
 from orchestration.proof import Proof, prove
 from resources.control.records import Slot
@@ -39,11 +39,11 @@ HDFS_BACKED = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateSto
 DATA = "data"
 PATIENCE_SECONDS = 300.0
 LOOK_SECONDS = 0.05
-_READ: dict[tuple[str, Path], PlainFile] = {}
+_READ: dict[tuple[str, Path], ReferenceFile] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class PlainSource:
+class ReferenceSource:
     """A query's files as the oracles read them."""
 
     query: Query
@@ -55,7 +55,7 @@ class PlainSource:
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """The rows that are input."""
-        rows = read_plainly(self.query, self.folder / split.input["name"]).rows
+        rows = read_reference_file(self.query, self.folder / split.input["name"]).rows
         yield from pa.Table.from_pandas(rows, preserve_index=False).to_batches()
 
 
@@ -110,7 +110,7 @@ class AppRun:
 
     def prove(self) -> Proof:
         """Hold the output against the oracle."""
-        source = PlainSource(self.query, self.folder)
+        source = ReferenceSource(self.query, self.folder)
         return prove(self.world, self.query.stream, self.query.expected, source=source)
 
     def dead_letters(self) -> set[tuple[str, int]]:
@@ -123,11 +123,13 @@ class AppRun:
         assert not found.duplicated().any(), "a dead letter is there twice"
         return set(found.itertuples(index=False, name=None))
 
-    def lines_aside(self) -> set[tuple[str, int]]:
+    def read_rejected_lines(self) -> set[tuple[str, int]]:
         """The same by the oracle."""
         files = [path for path in self.folder.iterdir() if not path.name.startswith(".")]
         return {
-            (path.name, number) for path in files for number in read_plainly(self.query, path).aside
+            (path.name, number)
+            for path in files
+            for number in read_reference_file(self.query, path).rejected
         }
 
 
@@ -152,7 +154,7 @@ def generated_run(
     """A query on flawed events, an epoch a file; all queries of an application share the files."""
     folder, per_file = root / DATA / query.app, events // files
     if not folder.exists():
-        generate(query.app, folder, events=events, seed=seed, per_file=per_file, flaws=Flaws())
+        generate(query.app, folder, events=events, seed=seed, per_file=per_file, flaws=InputFlaws())
     declare(query, root / query.stream, folder, epoch_rows=per_file)
     with app_run(query, root / query.stream, folder) as run:
         yield run
@@ -182,10 +184,10 @@ def app_session(folder: Path, cores: int) -> SparkSession:
     return spark
 
 
-def read_plainly(query: Query, path: Path) -> PlainFile:
+def read_reference_file(query: Query, path: Path) -> ReferenceFile:
     """A file by the oracles' own reader; all queries of an application have the same input."""
     if (query.app, path) not in _READ:
-        _READ[query.app, path] = reference_reader.read(query, path)
+        _READ[query.app, path] = reference_reader.read_file(query, path)
     return _READ[query.app, path]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from apps.catalogue import Query, queries
+from apps.catalogue import Query, list_queries
 from benchmarks.streams.app_run import AppRun, app_session, checkpoint_of, generated_run
 from resources.vault.cut import cut
 from streaming.checkpoint import last_committed
@@ -42,7 +42,7 @@ def _proven(run: AppRun, spec: ReplicaSpec) -> dict[str, Any]:
         "rows_out": proof.rows_out,
         "faults": proof.faults(),
         "dead_letters": len(aside),
-        "dead_letters_differ": len(aside ^ run.lines_aside()),
+        "dead_letters_differ": len(aside ^ run.read_rejected_lines()),
     }
 
 
@@ -74,7 +74,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="names that begin with this")
     given = parser.parse_args()
     spark = app_session(given.folder, given.cores)
-    for query in queries():
+    for query in list_queries():
         if query.stream.startswith(given.only):
             found = measure(
                 query, spark, given.folder, given.events, given.epochs, prove=given.prove

@@ -21,7 +21,7 @@ def told_by(query: Any) -> pd.DataFrame:
     rows = generator.records(3_000, seed=1)
     for time in ("pickup_datetime", "dropoff_datetime"):
         rows[time] = pd.to_datetime(rows[time])
-    output, _ = query.fold_of({})(rows.loc[oracle.accepted(rows), list(ORDER)], None)
+    output, _ = query.build_fold({})(rows.loc[oracle.accepted(rows), list(ORDER)], None)
     return output
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from apps.catalogue import queries
+from apps.catalogue import list_queries
 from benchmarks.streams.app_run import DATA, AppRun, app_run, app_session
 from streaming.spec import ReplicaSpec
 
@@ -28,7 +28,7 @@ def main() -> int:
     spark = app_session(given.root, cores=2)
     with ExitStack() as opened:
         running = []
-        for query in queries():
+        for query in list_queries():
             project = given.root / query.stream
             if not project.is_dir():
                 continue  # not under test
