@@ -19,7 +19,7 @@ from benchmarks.harness import Benchmark
 from benchmarks.plots.adaptive import draw
 from benchmarks.streams import step_load
 from benchmarks.streams.monitor import Moment, seconds_per_tier
-from benchmarks.streams.step_load import ALWAYS_ACTIVE, AUTO, Passed, phase_at, run_pass
+from benchmarks.streams.step_load import ALWAYS_ACTIVE, AUTO, PassResult, phase_at, run_pass
 from ft_policies.tiers import Tier
 
 MOST_CPU = 0.6
@@ -38,7 +38,7 @@ NOTES = (
 )
 
 
-def judge(benchmark: Benchmark, passes: dict[str, Passed]) -> None:
+def judge(benchmark: Benchmark, passes: dict[str, PassResult]) -> None:
     """The bars: CPU seconds, the objective, and the output."""
     spent = {name: _cpu(one.moments) for name, one in passes.items()}
     whole = sum(spent[AUTO]) / sum(spent[ALWAYS_ACTIVE])
@@ -53,7 +53,7 @@ def judge(benchmark: Benchmark, passes: dict[str, Passed]) -> None:
         benchmark.bar(f"{name}, rows that differ", one.differing, "<=", 0)
 
 
-def _row(one: Passed, phase: str) -> dict[str, str | int | float]:
+def _row(one: PassResult, phase: str) -> dict[str, str | int | float]:
     moments = [moment for moment in one.moments if phase_at(moment.at) == phase]
     kills = [kill for kill in one.kills if kill.phase == phase]
     primary, secondary = _cpu(moments)
@@ -98,10 +98,10 @@ def main() -> int:
     console.width = max(console.width, WIDTH)
     benchmark = Benchmark("adaptive", "The cheapest tier that holds, at run time", NOTES, console)
     contenders = [only] if only else list(step_load.MODES)
-    passes: dict[str, Passed] = {}
+    passes: dict[str, PassResult] = {}
     with benchmark.progress(len(contenders) * (len(step_load.KILLS_AT) + 2)) as step:
         for contender in contenders:
-            passes[contender] = one = _passed(contender, step)
+            passes[contender] = one = _run_pass(contender, step)
             for phase in step_load.RATES:
                 benchmark.row(**_row(one, phase))
                 console.print(benchmark.table[-1])
@@ -112,7 +112,7 @@ def main() -> int:
     return benchmark.finish()
 
 
-def _passed(contender: str, step: Callable[[str], None]) -> Passed:
+def _run_pass(contender: str, step: Callable[[str], None]) -> PassResult:
     folder = Path(tempfile.mkdtemp(prefix="bench-adaptive-")).resolve()
     try:
         return run_pass(contender, folder / "project", step)

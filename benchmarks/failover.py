@@ -23,10 +23,10 @@ from rich.console import Console
 
 from benchmarks.harness import Benchmark, median
 from benchmarks.plots.failover import draw
-from benchmarks.prediction import recoveries_of
+from benchmarks.prediction import recoveries_path
 from benchmarks.streams import workload
-from benchmarks.streams.forecast import written
-from benchmarks.streams.measurements import STEPS, Failover, Found, Proof, Steady
+from benchmarks.streams.forecast import steps_to_json
+from benchmarks.streams.measurements import STEPS, ContenderResult, Failover, Steady, StreamProof
 from benchmarks.streams.plain_spark import plain_spark
 from benchmarks.streams.supervised_stream import supervised_stream
 from benchmarks.streams.workload import STATES, State
@@ -47,7 +47,7 @@ CONTENDERS = (PLAIN, *(tier.value for tier in CHEAPEST_FIRST))
 RECOVERED = {tier.value for tier in Tier} - {Tier.ACTIVE_REPLICATION.value}
 WIDTH = 260
 DOCS = Path(__file__).parent.parent / "docs"
-RESULT_OF = {"small": "failover", "large": "failover_large"}
+RESULT_NAMES = {"small": "failover", "large": "failover_large"}
 NOTES = (
     f"An aggregation by key with about 10 MB and 200 MB of state ({workload.PAYLOAD_BYTES} bytes a key; Spark's "
     f"default HDFS-backed state store), {workload.RATE} rows a second in epochs of {workload.EPOCH_SECONDS} s on "
@@ -66,29 +66,29 @@ class Contender(Protocol):
 
     def settle(self, number: int) -> None: ...
     def kill(self) -> Failover: ...
-    def steady(self) -> Steady: ...
-    def state_megabytes(self) -> float: ...
+    def measure_steady(self) -> Steady: ...
+    def measure_state_megabytes(self) -> float: ...
 
 
 def measure(
     name: str, state: State, contender: Contender, kills: int, step: Callable[[str], None]
-) -> Found:
+) -> ContenderResult:
     """Let it be quiet, then kill it again and again."""
-    found = Found(name, state)
+    found = ContenderResult(name, state)
     contender.settle(0)
     step(f"{state.name} state: {name}, quiet")
-    found.steady = contender.steady()
+    found.steady = contender.measure_steady()
     for number in range(kills):
         step(f"{state.name} state: {name}, kill {number + 1}")
         contender.settle(number)
         found.failovers.append(contender.kill())
-    found.state_megabytes = contender.state_megabytes()
+    found.state_megabytes = contender.measure_state_megabytes()
     return found
 
 
 def run(
     state: State, wanted: Sequence[str], kills: int, step: Callable[[str], None]
-) -> Iterator[Found | Proof]:
+) -> Iterator[ContenderResult | StreamProof]:
     """All contenders with one state: plain Spark first, then one stream through all tiers.
 
     At its end all that the stream put out, through all tiers and kills, is held against a batch.
@@ -104,10 +104,10 @@ def run(
             stream.hold(tier)
             yield measure(tier.value, state, stream, kills, step)
         steps = stream.steps()
-        yield Proof(state, stream.prove(), steps)
+        yield StreamProof(state, stream.prove(), steps)
 
 
-def row_of(found: Found, plain: float | None) -> dict[str, str | int | float]:
+def build_row(found: ContenderResult, plain: float | None) -> dict[str, str | int | float]:
     """A line of the table."""
     seconds = [one.seconds for one in found.failovers]
     steady = found.steady
@@ -129,7 +129,7 @@ def row_of(found: Found, plain: float | None) -> dict[str, str | int | float]:
     }
 
 
-def report(benchmark: Benchmark, found: list[Found], proofs: list[Proof]) -> None:
+def report(benchmark: Benchmark, found: list[ContenderResult], proofs: list[StreamProof]) -> None:
     """The table, the bars at the small state, and the proofs."""
     plain = {
         one.state.name: median([kill.seconds for kill in one.failovers])
@@ -137,7 +137,7 @@ def report(benchmark: Benchmark, found: list[Found], proofs: list[Proof]) -> Non
         if one.contender == PLAIN
     }
     for one in found:
-        benchmark.row(**row_of(one, plain.get(one.state.name)))
+        benchmark.row(**build_row(one, plain.get(one.state.name)))
     for tier, limit in BARS.items():
         for one in found:
             if one.contender == tier and one.state.name == "small" and "small" in plain:
@@ -151,35 +151,35 @@ def report(benchmark: Benchmark, found: list[Found], proofs: list[Proof]) -> Non
 
 def main() -> int:
     """Measure what is asked for; everything, if nothing is."""
-    given = _given()
+    options = _parse_arguments()
     os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent)
     console = Console()
     console.width = max(console.width, WIDTH)
-    return max(_measured(STATES[name], given, console) for name in given.states)
+    return max(_measure_state(STATES[name], options, console) for name in options.states)
 
 
-def _measured(state: State, given: argparse.Namespace, console: Console) -> int:
+def _measure_state(state: State, options: argparse.Namespace, console: Console) -> int:
     """All contenders with one state: a run, and a result, of its own."""
     title = f"From the kill to the next epoch, {state.name} state"
-    benchmark = Benchmark(RESULT_OF[state.name], title, NOTES, console)
-    found: list[Found] = []
-    proofs: list[Proof] = []
-    with benchmark.progress(len(given.tiers) * (given.kills + 1)) as step:
+    benchmark = Benchmark(RESULT_NAMES[state.name], title, NOTES, console)
+    found: list[ContenderResult] = []
+    proofs: list[StreamProof] = []
+    with benchmark.progress(len(options.tiers) * (options.kills + 1)) as step:
         try:
-            for one in run(state, given.tiers, given.kills, step):
-                console.print(_told(one))
-                if isinstance(one, Proof):
+            for one in run(state, options.tiers, options.kills, step):
+                console.print(_format_result(one))
+                if isinstance(one, StreamProof):
                     proofs.append(one)
                 else:
                     found.append(one)
         except Exception:  # noqa: BLE001 - what was measured before is worth showing
             console.print_exception()
     report(benchmark, found, proofs)
-    measured = {one.contender for one in found} if proofs and given.kills >= KILLS else set()
+    measured = {one.contender for one in found} if proofs and options.kills >= KILLS else set()
     if measured >= RECOVERED:
-        kept = {"steps": written(proofs[0].steps), "recoveries": list(_recoveries(found))}
-        recoveries_of(state.name).parent.mkdir(parents=True, exist_ok=True)
-        recoveries_of(state.name).write_text(json.dumps(kept) + "\n")
+        kept = {"steps": steps_to_json(proofs[0].steps), "recoveries": list(_recoveries(found))}
+        recoveries_path(state.name).parent.mkdir(parents=True, exist_ok=True)
+        recoveries_path(state.name).write_text(json.dumps(kept) + "\n")
     if measured < set(CONTENDERS):
         console.print("not everything was measured: no result is written")
         return max(benchmark.show(), 1)
@@ -187,28 +187,28 @@ def _measured(state: State, given: argparse.Namespace, console: Console) -> int:
     return benchmark.finish()
 
 
-def _recoveries(found: list[Found]) -> Iterator[dict[str, object]]:
+def _recoveries(found: list[ContenderResult]) -> Iterator[dict[str, object]]:
     """What `prediction.py` judges: known before and seen, of each recovery that there was something to do for."""
     for one in found:
         if one.contender not in RECOVERED:
             continue
         for kill in one.failovers:
-            assert kill.known is not None
+            assert kill.inputs is not None
             yield {
                 "tier": one.contender,
                 "observed": round(kill.observed, 3),
-                "known": asdict(kill.known),
+                "known": asdict(kill.inputs),
             }
 
 
-def _told(one: Found | Proof) -> str:
-    if isinstance(one, Proof):
+def _format_result(one: ContenderResult | StreamProof) -> str:
+    if isinstance(one, StreamProof):
         return f"{one.state.name} state: {one.differing} rows differ from a batch"
     seconds = " ".join(f"{kill.seconds:.2f}" for kill in one.failovers)
     return f"{one.state.name} state, {one.contender}: {seconds}"
 
 
-def _given() -> argparse.Namespace:
+def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tiers", type=_names(CONTENDERS), default=list(CONTENDERS))
     parser.add_argument("--states", type=_names(tuple(STATES)), default=list(STATES))

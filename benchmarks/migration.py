@@ -20,10 +20,10 @@ import yaml
 
 from benchmarks.harness import Benchmark, median
 from benchmarks.streams import workload
-from benchmarks.streams.kills import await_that
-from benchmarks.streams.output_check import rows_that_differ
+from benchmarks.streams.kills import await_condition
+from benchmarks.streams.output_check import count_differing_rows
 from benchmarks.streams.plain_spark import plain_spark
-from benchmarks.streams.project import RUN, end, live_project
+from benchmarks.streams.project import RUN, live_project, stop_everything
 from benchmarks.streams.supervised_stream import NAME, declaration
 from benchmarks.streams.workload import STATES, State
 from configs.project import Project
@@ -34,7 +34,7 @@ from streaming.observing import observe
 from streaming.world import World
 
 PLAIN = "plain"
-RESULT_OF = {"small": "migration", "large": "migration_large"}
+RESULT_NAMES = {"small": "migration", "large": "migration_large"}
 TIMES = 3
 MEMORIES = ("2100m", "2g")  # there and back
 OF_PLAIN = {Protocol.INTERRUPTION_FREE: 0.15, Protocol.REPLAY: 0.3, Protocol.LEGACY: 1.2}
@@ -48,7 +48,7 @@ NOTES = (
 
 
 @dataclass(slots=True)
-class Found:
+class MigrationGaps:
     """The gaps of one contender with one state."""
 
     contender: str
@@ -68,7 +68,7 @@ class MigratedStream:
         """Start it, and wait until its state is full."""
         for _ in start(self._world, NAME, RUN):
             pass
-        await_that(self._world, NAME, self._is_full, "full state")
+        await_condition(self._world, NAME, self._is_full, "full state")
 
     def migrate(self, protocol: Protocol) -> float:
         """Change its memory, migrate, and give the longest time without a commit."""
@@ -78,15 +78,17 @@ class MigratedStream:
         for _ in migrate(self._world, NAME, RUN, Wish(protocol=protocol)):
             pass
         last = self._epoch()
-        await_that(self._world, NAME, lambda: self._epoch() > last, "epoch after the migration")
+        await_condition(
+            self._world, NAME, lambda: self._epoch() > last, "epoch after the migration"
+        )
         begun_at = self._world.store.rollouts.history(NAME)[-1].begun_at
         entries = self._world.store.ledger.since(NAME, at=begun_at)
         return max(after.committed_at - one.committed_at for one, after in pairwise(entries))
 
     def prove(self) -> int:
         """Stop it, and compare all that it put out with a batch: how many rows differ."""
-        end(self._world, NAME)
-        return rows_that_differ(self._world, NAME, self._state)
+        stop_everything(self._world, NAME)
+        return count_differing_rows(self._world, NAME, self._state)
 
     def _declare(self, memory: str) -> None:
         file = self._world.project.root / "configs" / "streams" / f"{NAME}.yaml"
@@ -98,8 +100,8 @@ class MigratedStream:
     def _settle(self) -> None:
         """Level, with a snapshot of its own, and nothing left to do."""
         goal = self._epoch() + workload.SETTLE_EPOCHS
-        await_that(self._world, NAME, lambda: self._epoch() >= goal, f"epoch {goal}")
-        await_that(self._world, NAME, lambda: observe(self._world, NAME).needs_nothing, "rest")
+        await_condition(self._world, NAME, lambda: self._epoch() >= goal, f"epoch {goal}")
+        await_condition(self._world, NAME, lambda: observe(self._world, NAME).needs_nothing, "rest")
 
     def _epoch(self) -> int:
         last = self._world.store.ledger.last(NAME)
@@ -110,9 +112,9 @@ class MigratedStream:
         return epoch is not None and epoch.end["rows"] >= self._state.keys
 
 
-def run(state: State, times: int, step: Callable[[str], None]) -> tuple[list[Found], int]:
+def run(state: State, times: int, step: Callable[[str], None]) -> tuple[list[MigrationGaps], int]:
     """Plain Spark first, then one stream through all protocols; how many of its rows differ."""
-    found = [Found(PLAIN, state)]
+    found = [MigrationGaps(PLAIN, state)]
     with _folder() as folder, plain_spark(folder / PLAIN, state) as plain:
         for number in range(times):
             step(f"{state.name} state: {PLAIN}, {number + 1}")
@@ -122,7 +124,7 @@ def run(state: State, times: int, step: Callable[[str], None]) -> tuple[list[Fou
         stream = MigratedStream(world, state)
         stream.start()
         for protocol in Protocol:
-            one = Found(protocol.value, state)
+            one = MigrationGaps(protocol.value, state)
             for number in range(times):
                 step(f"{state.name} state: {protocol}, {number + 1}")
                 one.gaps.append(stream.migrate(protocol))
@@ -130,7 +132,7 @@ def run(state: State, times: int, step: Callable[[str], None]) -> tuple[list[Fou
         return found, stream.prove()
 
 
-def report(benchmark: Benchmark, found: list[Found], differing: int) -> None:
+def report(benchmark: Benchmark, found: list[MigrationGaps], differing: int) -> None:
     """The lines of one state, and its bars."""
     plain, name = median(found[0].gaps), found[0].state.name
     for one in found:
@@ -156,15 +158,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--states", nargs="+", choices=list(STATES), default=list(STATES))
     parser.add_argument("--times", type=int, default=TIMES, help="of each contender")
-    given = parser.parse_args()
+    options = parser.parse_args()
     os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent)
-    return max(_measured(STATES[name], given.times) for name in given.states)
+    return max(_measure_state(STATES[name], options.times) for name in options.states)
 
 
-def _measured(state: State, times: int) -> int:
+def _measure_state(state: State, times: int) -> int:
     """Plain Spark and all protocols with one state."""
     benchmark = Benchmark(
-        RESULT_OF[state.name], f"Migrating a running stream, {state.name} state", NOTES
+        RESULT_NAMES[state.name], f"Migrating a running stream, {state.name} state", NOTES
     )
     with benchmark.progress(times * (1 + len(Protocol))) as step:
         found, differing = run(state, times, step)

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import RESULTS, columns_of, shown
+from benchmarks.harness import RESULTS, format_cell, list_columns
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
@@ -15,15 +15,17 @@ exits with 1 if one of its bars does not hold. Ratios compare things measured in
 """
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def render_table(rows: list[dict[str, Any]]) -> str:
     """Rows as a Markdown table."""
-    names = columns_of(rows)
+    names = list_columns(rows)
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
-    lines += ["| " + " | ".join(shown(row.get(name, "")) for name in names) + " |" for row in rows]
+    lines += [
+        "| " + " | ".join(format_cell(row.get(name, "")) for name in names) + " |" for row in rows
+    ]
     return "\n".join(lines)
 
 
-def section(name: str, result: dict[str, Any]) -> str:
+def render_section(name: str, result: dict[str, Any]) -> str:
     """One benchmark as a section of the page."""
     machine = ", ".join(f"{key} {value}" for key, value in result["machine"].items())
     parts = [
@@ -31,8 +33,8 @@ def section(name: str, result: dict[str, Any]) -> str:
         result["notes"],
         f"Measured on: {machine}.",
         _plot(name),
-        table(result["table"]),
-        table(result["bars"]),
+        render_table(result["table"]),
+        render_table(result["bars"]),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -45,7 +47,7 @@ def _plot(name: str) -> str:
 def main() -> int:
     """Render all results there are."""
     results = sorted(RESULTS.glob("*.json"))
-    sections = [section(path.stem, json.loads(path.read_text())) for path in results]
+    sections = [render_section(path.stem, json.loads(path.read_text())) for path in results]
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text("\n\n".join([HEAD.strip(), *sections]) + "\n")
     print(f"docs/{PAGE.name}: {len(sections)} benchmarks")

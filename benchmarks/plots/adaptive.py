@@ -8,14 +8,14 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from benchmarks.streams.monitor import spans
-from benchmarks.streams.step_load import ALWAYS_ACTIVE, AUTO, OBJECTIVE_SECONDS, Passed
+from benchmarks.streams.step_load import ALWAYS_ACTIVE, AUTO, OBJECTIVE_SECONDS, PassResult
 from ft_policies.tiers import Tier
 
 COLOURS = {AUTO: "#2166ac", ALWAYS_ACTIVE: "#b2182b"}
 TIERS_UPWARDS = tuple(reversed(Tier))
 
 
-def draw(passes: Mapping[str, Passed], target: Path) -> None:
+def draw(passes: Mapping[str, PassResult], target: Path) -> None:
     """Four panels over one time."""
     mpl.use("Agg")
     figure, panels = plt.subplots(
@@ -48,7 +48,7 @@ def draw(passes: Mapping[str, Passed], target: Path) -> None:
     plt.close(figure)
 
 
-def _tiers(panel: Axes, auto: Passed) -> None:
+def _tiers(panel: Axes, auto: PassResult) -> None:
     """A thick line at the height of the tier that is held; what each kill took is written beside it."""
     for span in spans(auto.moments):
         height = TIERS_UPWARDS.index(span.tier)

@@ -29,11 +29,11 @@ def measure(
     with generated_run(query, root, events=events, files=epochs, seed=SEED) as run:
         spec = run.replica("one")
         run.finish(run.start(spark, spec))
-        paced = {"query": query.stream, "events_per_second": _pace(run)}
-        return {**paced, **_proven(run, spec)} if prove else paced
+        paced = {"query": query.stream, "events_per_second": _measure_pace(run)}
+        return {**paced, **_prove_output(run, spec)} if prove else paced
 
 
-def _proven(run: AppRun, spec: ReplicaSpec) -> dict[str, Any]:
+def _prove_output(run: AppRun, spec: ReplicaSpec) -> dict[str, Any]:
     proof, aside, checkpoint = run.prove(), run.dead_letters(), checkpoint_of(spec)
     files = cut(checkpoint, last_committed(checkpoint) or 0)
     return {
@@ -52,7 +52,7 @@ def _last(run: AppRun) -> int:
     return entry.epoch
 
 
-def _pace(run: AppRun) -> float:
+def _measure_pace(run: AppRun) -> float:
     """Rows between two commits over the time between them; epochs without input do not count."""
     store, stream = run.world.store, run.query.stream
     epochs = [one for one in store.epochs.between(stream, 0, _last(run)) if one.input["files"]]
@@ -72,15 +72,15 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--prove", action="store_true", help="hold it against the oracle, too")
     parser.add_argument("--only", default="", help="names that begin with this")
-    given = parser.parse_args()
-    spark = app_session(given.folder, given.cores)
+    options = parser.parse_args()
+    spark = app_session(options.folder, options.cores)
     for query in list_queries():
-        if query.stream.startswith(given.only):
+        if query.stream.startswith(options.only):
             found = measure(
-                query, spark, given.folder, given.events, given.epochs, prove=given.prove
+                query, spark, options.folder, options.events, options.epochs, prove=options.prove
             )
             print(json.dumps(found), flush=True)
-            shutil.rmtree(given.folder / query.stream, ignore_errors=True)
+            shutil.rmtree(options.folder / query.stream, ignore_errors=True)
     spark.stop()
     return 0
 

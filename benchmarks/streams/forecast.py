@@ -1,7 +1,6 @@
-"""What is known before a kill, what the models make of it, and what the recovery took.
+"""The inputs of a prediction just before a kill, the predictions, and the time that the recovery took.
 
-What is known can be kept as JSON, so that a model which is better than today's can be judged by the same
-failovers.
+Inputs are kept as JSON, so that a later model can be judged by the same failovers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,8 +22,8 @@ Steps: TypeAlias = Mapping[RecoveryStep, Sequence[Observation]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What is known of a stream just before a kill, but for what its steps took; `writes` are bytes and seconds."""
+class PredictionInputs:
+    """The inputs of a prediction just before a kill, except for the timings of steps; `writes` are bytes and seconds."""
 
     at: float
     rows_per_second: float
@@ -37,12 +36,12 @@ class Known:
     writes: Sequence[tuple[float, float]]
 
     @classmethod
-    def of(cls, world: World, stream: str) -> "Known":
-        """Ages are in epochs that were decided since: what has to be replayed."""
+    def of(cls, world: World, stream: str) -> "PredictionInputs":
+        """Measure them now; ages are those of the epochs that would have to be replayed."""
         row = world.store.streams.get(stream)
         assert row is not None
-        [one] = gather(world, [row])
-        load, seen = one.measured.load, observe(world, stream)
+        [review] = gather(world, [row])
+        load, seen = review.measured.load, observe(world, stream)
         newest, secondary = world.store.snapshots.newest(stream), seen.secondary
         decided = -1 if seen.epoch is None else seen.epoch.epoch
 
@@ -50,19 +49,19 @@ class Known:
             return (decided - (-1 if epoch is None else epoch)) * float(load.epoch_seconds)
 
         return cls(
-            at=one.measured.at,
+            at=review.measured.at,
             rows_per_second=float(load.rows_per_second),
             capacity_rows_per_second=float(load.capacity_rows_per_second),
             state_bytes=float(load.state_bytes),
             epoch_seconds=float(load.epoch_seconds),
             snapshot_age=age(None if newest is None else newest.epoch),
             sync_age=age(None if secondary is None else secondary.epoch),
-            rows_since_snapshot=float(load.rows_per_second) * one.measured.snapshot_age_seconds,
-            writes=[(write.size, write.seconds) for write in one.measured.histories.writes],
+            rows_since_snapshot=float(load.rows_per_second) * review.measured.snapshot_age_seconds,
+            writes=[(write.size, write.seconds) for write in review.measured.histories.writes],
         )
 
-    def foretell(self, steps: Steps, tier: Tier) -> dict[str, float]:
-        """Seconds of a recovery if the primary failed then, by each model; infinite if it cannot tell."""
+    def predict(self, steps: Steps, tier: Tier) -> dict[str, float]:
+        """Seconds of a recovery if the primary failed then, by each model; infinite without enough timings."""
         writes = [Observation(seconds=seconds, size=size) for size, seconds in self.writes]
         histories = Histories(steps=steps, writes=writes)
         load = Load(
@@ -72,38 +71,43 @@ class Known:
             epoch_seconds=self.epoch_seconds,
         )
         ages = StateAges(snapshot=self.snapshot_age, sync=self.sync_age)
-        found = {
+        predictions = {
             "ours": RecoveryModel().predict_at(histories, load, ages),
             "thesis": ThesisModel(count_detection=True).predict(
                 histories, load, rows_since_snapshot=self.rows_since_snapshot
             ),
         }
-        return {name: float(one.seconds[TIERS.index(tier)]) for name, one in found.items()}
+        return {
+            name: float(prediction.seconds[TIERS.index(tier)])
+            for name, prediction in predictions.items()
+        }
 
 
-def measured_steps(world: World, stream: str) -> Steps:
-    """What the steps of a stream's recoveries took until now."""
+def measure_steps(world: World, stream: str) -> Steps:
+    """The timings of the steps of a stream's recoveries until now."""
     return measure(world.store, [world.project.stream(stream)])[stream].histories.steps
 
 
-def recovered_in(world: World, stream: str, *, since_at: float) -> float:
-    """Seconds from the last sign of life until the stream was level, as it was measured itself."""
+def measure_recovery_seconds(world: World, stream: str, *, since_at: float) -> float:
+    """Seconds from the last heartbeat until the stream had caught up, as the stream measured it."""
     measured = measure(world.store, [world.project.stream(stream)])[stream]
-    return next((one.seconds for one in measured.recoveries if one.at >= since_at), nan)
+    return next(
+        (recovery.seconds for recovery in measured.recoveries if recovery.at >= since_at), nan
+    )
 
 
-def written(steps: Steps) -> dict[str, Any]:
+def steps_to_json(steps: Steps) -> dict[str, Any]:
     """Steps as JSON."""
-    return {step.value: [asdict(one) for one in all_] for step, all_ in steps.items()}
+    return {step.value: [asdict(timing) for timing in timings] for step, timings in steps.items()}
 
 
-def read_until(kept: Mapping[str, Any], at: float) -> Steps:
-    """What of them had been measured at a time."""
+def read_steps_until(kept: Mapping[str, Any], at: float) -> Steps:
+    """The timings that had been measured at a time."""
     return {
         RecoveryStep(step): [
-            Observation(**{**one, "readiness": Readiness(one["readiness"])})
-            for one in all_
-            if one["at"] <= at
+            Observation(**{**timing, "readiness": Readiness(timing["readiness"])})
+            for timing in timings
+            if timing["at"] <= at
         ]
-        for step, all_ in kept.items()
+        for step, timings in kept.items()
     }

@@ -1,13 +1,13 @@
-"""Kill -9 of a stream's primary: what was said of it before, and what it took."""
+"""Kill -9 of a stream's primary: the prediction before it, and the time until the stream was back."""
 
 import os
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from benchmarks.streams.forecast import Known, measured_steps, recovered_in
+from benchmarks.streams.forecast import PredictionInputs, measure_recovery_seconds, measure_steps
 from benchmarks.streams.measurements import Condition, wait
-from benchmarks.streams.project import story
+from benchmarks.streams.project import describe_stream
 from ft_policies.health import Health
 from ft_policies.tiers import Tier
 from resources.control.records import ReplicaRow
@@ -16,52 +16,56 @@ from streaming.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Killed:
-    """One kill: when, seconds until the next epoch and until the stream was level, and who went on."""
+class KilledPrimary:
+    """One kill: its time, the seconds until the next epoch and until the stream had caught up, and the successor."""
 
     at: float
-    known: Known
+    inputs: PredictionInputs
     predicted: Mapping[str, float]
     to_next_epoch: float
-    to_level: float
+    to_caught_up: float
     """Not a number where the stream did not fall behind."""
     successor: ReplicaRow
 
 
-def kill_primary(world: World, stream: str, tier: Tier) -> Killed:
-    """Kill the primary's driver, and wait until another one is level."""
+def kill_primary(world: World, stream: str, tier: Tier) -> KilledPrimary:
+    """Kill the primary's driver, and wait until its successor has caught up."""
     store, killed = world.store, observe(world, stream).primary
     assert killed is not None
     assert killed.pid is not None
-    known = Known.of(world, stream)
-    said = known.foretell(measured_steps(world, stream), tier)
+    inputs = PredictionInputs.of(world, stream)
+    predicted = inputs.predict(measure_steps(world, stream), tier)
     at = store.now()
     os.kill(killed.pid, signal.SIGKILL)
     last = store.ledger.last(stream)
     assert last is not None
     epoch = last.epoch + 1
-    await_that(world, stream, lambda: store.ledger.get(stream, epoch) is not None, f"epoch {epoch}")
+    await_condition(
+        world, stream, lambda: store.ledger.get(stream, epoch) is not None, f"epoch {epoch}"
+    )
     entry = store.ledger.get(stream, epoch)
     assert entry is not None
 
-    def successor() -> ReplicaRow | None:
+    def find_successor() -> ReplicaRow | None:
         seen = observe(world, stream)
         is_new = seen.primary is not None and seen.primary.id != killed.id
         return seen.primary if is_new and seen.verdict.health is Health.HEALTHY else None
 
-    await_that(world, stream, lambda: successor() is not None, "level successor")
-    primary = successor()
+    await_condition(
+        world, stream, lambda: find_successor() is not None, "successor that has caught up"
+    )
+    primary = find_successor()
     assert primary is not None
-    return Killed(
+    return KilledPrimary(
         at=at,
-        known=known,
-        predicted=said,
+        inputs=inputs,
+        predicted=predicted,
         to_next_epoch=entry.committed_at - at,
-        to_level=recovered_in(world, stream, since_at=at),
+        to_caught_up=measure_recovery_seconds(world, stream, since_at=at),
         successor=primary,
     )
 
 
-def await_that(world: World, stream: str, condition: Condition, what: str) -> None:
-    """Wait for something of a stream; one that waits in vain is told what the stream does."""
-    wait(condition, what, lambda: story(world, stream))
+def await_condition(world: World, stream: str, condition: Condition, what: str) -> None:
+    """Wait for a condition; a timeout describes the stream."""
+    wait(condition, what, lambda: describe_stream(world, stream))

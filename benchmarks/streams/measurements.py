@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import psutil
 
-from benchmarks.streams.forecast import Known, Steps
+from benchmarks.streams.forecast import PredictionInputs, Steps
 from benchmarks.streams.workload import State
 
 PATIENCE_SECONDS = 180.0
@@ -22,10 +22,10 @@ class Failover:
 
     seconds: float
     steps: Mapping[str, float]
-    known: Known | None = None
-    """What was known before."""
+    inputs: PredictionInputs | None = None
+    """The inputs of a prediction before the kill."""
     observed: float = 0.0
-    """What the whole recovery took, until the stream was level."""
+    """What the whole recovery took, until the stream had caught up."""
 
     @classmethod
     def split(cls, seconds: float, steps: Mapping[str, float]) -> "Failover":
@@ -56,7 +56,7 @@ class Steady:
 
 
 @dataclass(slots=True)
-class Found:
+class ContenderResult:
     """All that was measured of one contender with one state."""
 
     contender: str
@@ -67,7 +67,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class StreamProof:
     """What is left of a stream: how many rows of all it put out differ from a batch's, and what was measured."""
 
     state: State
@@ -76,7 +76,7 @@ class Proof:
 
 
 def wait(condition: Condition, what: str, story: Callable[[], str]) -> None:
-    """Wait for something; one that waits in vain is told why, and what was measured before is kept."""
+    """Wait for a condition; `TimeoutError` with the output of `story` if it does not come true."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""What a watcher of a live stream writes down, second by second: load, state, tier, and CPU seconds spent."""
+"""Samples of a live stream, one a second: load, state, tier, and CPU seconds spent."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -19,13 +19,13 @@ LOOK_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One look; CPU seconds are all since the watch began."""
+    """One look; CPU seconds are all since the monitor began."""
 
     at: float
     rows_per_second: float
     state_megabytes: float
     tier: Tier
-    """What the live replicas are good for."""
+    """The tier that the live replicas cover."""
     primary_cpu: float
     secondary_cpu: float
 
@@ -44,17 +44,17 @@ class Tally:
             family = [root, *root.children(recursive=True)]
         except psutil.NoSuchProcess:
             return
-        for one in family:
+        for process in family:
             try:
-                key, used = (one.pid, one.create_time()), sum(one.cpu_times()[:2])
+                key, used = (process.pid, process.create_time()), sum(process.cpu_times()[:2])
             except psutil.NoSuchProcess:
                 continue
             self.spent[slot] += used - self._seen.get(key, 0.0)
             self._seen[key] = used
 
 
-class Watch:
-    """Looks at a stream whose load began at a time; what was spent before the watch does not count."""
+class StreamMonitor:
+    """Looks at a stream whose load began at a time; what was spent before the monitor does not count."""
 
     def __init__(
         self, world: World, stream: str, began_at: float, rate_at: Callable[[float], float]
@@ -65,7 +65,7 @@ class Watch:
         self._rate_at = rate_at
         self._tally = Tally()
         self.moments: list[Moment] = []
-        self._take_stock()
+        self._update_tally()
         self._tally.spent = dict.fromkeys(Slot, 0.0)
 
     def now(self) -> float:
@@ -75,7 +75,7 @@ class Watch:
     def look(self) -> None:
         """Write one moment down."""
         store, seen = self._world.store, observe(self._world, self._stream)
-        self._take_stock()
+        self._update_tally()
         newest = store.snapshots.newest(self._stream)
         at = self.now()
         self.moments.append(
@@ -89,20 +89,20 @@ class Watch:
             )
         )
 
-    def _take_stock(self) -> None:
+    def _update_tally(self) -> None:
         for row in self._world.store.replicas.of(self._stream):
             if row.pid is not None:
                 self._tally.look(row.pid, row.slot)
 
 
 @contextmanager
-def watching(watch: Watch) -> Iterator[None]:
+def run_monitor(monitor: StreamMonitor) -> Iterator[None]:
     """Look every second beside what else is done."""
     leave = threading.Event()
 
     def look() -> None:
         while not leave.wait(LOOK_SECONDS):
-            watch.look()
+            monitor.look()
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()

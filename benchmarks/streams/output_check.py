@@ -1,4 +1,4 @@
-"""The proof that a stream which was killed again and again put out what a batch would have put out."""
+"""Compares all output of a stream with a batch recomputation."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ COLUMNS = ["entry", "events", "total"]
 AMOUNTS = 1000
 
 
-def rows_that_differ(world: World, stream: str, state: State) -> int:
+def count_differing_rows(world: World, stream: str, state: State) -> int:
     """How many rows of the table are missing, wrong or there twice; every one ever put out counts."""
     table = open_table(world, stream)
     assert table is not None

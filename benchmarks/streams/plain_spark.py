@@ -1,4 +1,4 @@
-"""Plain Spark under a supervisor that starts it again the very moment it has died."""
+"""Plain Spark under a supervisor that starts it again as soon as it has died."""
 
 import json
 import os
@@ -67,7 +67,7 @@ class PlainSpark:
         )
 
     def restart(self) -> float:
-        """Stop it as one does by hand, start it again, and give the time without a batch."""
+        """Stop it with SIGTERM, start it again, and return the time without a batch."""
         batch, stopped_at = self._batch(), SYSTEM_CLOCK.now()
         before = _time_of(self._committed(batch))  # a batch that is repeated is written anew
         driver = psutil.Process(self._driver())
@@ -81,13 +81,13 @@ class PlainSpark:
         before = following if following <= session else before
         return (self._first_after(batch, session) or before) - before
 
-    def steady(self) -> Steady:
+    def measure_steady(self) -> Steady:
         """What it costs while nothing happens: all of it is local."""
         meter = Meter(self._driver())
         time.sleep(workload.QUIET_SECONDS)
         return Steady(meter.read())
 
-    def state_megabytes(self) -> float:
+    def measure_state_megabytes(self) -> float:
         """The newest complete snapshot that Spark itself keeps of each partition of the state."""
         newest: dict[Path, tuple[int, int]] = {}
         for file in self.folder.glob("checkpoint/state/*/*/*.snapshot"):

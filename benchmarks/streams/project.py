@@ -31,10 +31,10 @@ def live_project(folder: Path, declaration: Mapping[str, Any]) -> Iterator[World
         try:
             yield world
         finally:
-            end(world, declaration["name"])
+            stop_everything(world, declaration["name"])
 
 
-def end(world: World, stream: str) -> None:
+def stop_everything(world: World, stream: str) -> None:
     """Stop the stream and everything that came with it; stopping twice is harmless."""
     DagsterServer(world.project).stop()
     for _ in stop(world, stream, RUN):
@@ -48,8 +48,8 @@ def end(world: World, stream: str) -> None:
         embedded.stop()
 
 
-def story(world: World, stream: str) -> str:
-    """What a person needs to see when a benchmark waits in vain."""
+def describe_stream(world: World, stream: str) -> str:
+    """The status of a stream and the ends of its logs, for the message of a timeout."""
     logs = sorted(
         world.project.home.glob("replicas/*/replica.log"), key=lambda log: log.stat().st_mtime
     )

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from assets.tables import open_table
-from benchmarks.streams.kills import await_that, kill_primary
-from benchmarks.streams.monitor import Moment, Watch, watching
-from benchmarks.streams.project import RUN, end, live_project
+from benchmarks.streams.kills import await_condition, kill_primary
+from benchmarks.streams.monitor import Moment, StreamMonitor, run_monitor
+from benchmarks.streams.project import RUN, live_project, stop_everything
 from ft_policies.health import Health
 from ft_policies.tiers import SECONDARY, Tier
 from orchestration.incidents import open_recovery
@@ -50,13 +50,13 @@ MODES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One kill -9 of the primary's driver: when, in which tier, what was said, what it took."""
+    """One kill -9 of the primary's driver: when, in which tier, the prediction, and the time until the stream was back."""
 
     at: float
     tier: Tier
     predicted: float
     to_next_epoch: float
-    to_level: float
+    to_caught_up: float
 
     @property
     def phase(self) -> str:
@@ -66,11 +66,11 @@ class Kill:
     @property
     def seconds(self) -> float:
         """Until the stream was back; one that never stopped has nothing to catch up with."""
-        return max(self.to_next_epoch, self.to_level if isfinite(self.to_level) else 0.0)
+        return max(self.to_next_epoch, self.to_caught_up if isfinite(self.to_caught_up) else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassResult:
     """A pass: what was seen, second by second, its kills, and how many rows differ from a batch."""
 
     contender: str
@@ -124,47 +124,49 @@ def declaration(contender: str) -> dict[str, Any]:
     }
 
 
-def run_pass(contender: str, folder: Path, step: Callable[[str], None]) -> Passed:
+def run_pass(contender: str, folder: Path, step: Callable[[str], None]) -> PassResult:
     """Run the stream to the end of its load, and hold all that it put out against a batch."""
     with live_project(folder, declaration(contender)) as world:
         step(f"{contender}: start")
         DagsterServer(world.project).ensure()
         for _ in start(world, NAME, RUN):
             pass
-        await_that(world, NAME, lambda: world.store.ledger.last(NAME) is not None, "first epoch")
+        await_condition(
+            world, NAME, lambda: world.store.ledger.last(NAME) is not None, "first epoch"
+        )
         first = world.store.epochs.get(NAME, 0)
         assert first is not None
-        watch = Watch(world, NAME, first.end["origin"], lambda at: RATES[phase_at(at)])
+        monitor = StreamMonitor(world, NAME, first.end["origin"], lambda at: RATES[phase_at(at)])
         kills = []
-        with watching(watch):
+        with run_monitor(monitor):
             for at in KILLS_AT:
                 step(f"{contender}: {phase_at(at)} load")
-                _until(watch, at)
-                await_that(world, NAME, lambda: _is_settled(world), "tier that stays")
-                kills.append(_kill(world, watch))
+                _sleep_until(monitor, at)
+                await_condition(world, NAME, lambda: _is_settled(world), "tier that stays")
+                kills.append(_kill(world, monitor))
             step(f"{contender}: to the end")
-            _until(watch, END_AT)
-        end(world, NAME)
-        return Passed(contender, watch.moments, kills, _rows_that_differ(world))
+            _sleep_until(monitor, END_AT)
+        stop_everything(world, NAME)
+        return PassResult(contender, monitor.moments, kills, _count_differing_rows(world))
 
 
-def _kill(world: World, watch: Watch) -> Kill:
-    at, tier = watch.now(), observe(world, NAME).tier
+def _kill(world: World, monitor: StreamMonitor) -> Kill:
+    at, tier = monitor.now(), observe(world, NAME).tier
     killed = kill_primary(world, NAME, tier)
     return Kill(
         at=at,
         tier=tier,
         predicted=killed.predicted["ours"],
         to_next_epoch=killed.to_next_epoch,
-        to_level=killed.to_level,
+        to_caught_up=killed.to_caught_up,
     )
 
 
 def _is_settled(world: World) -> bool:
-    """Well, covered as its tier covers, level, and nobody about to change anything."""
+    """Healthy, covered by its tier, caught up, and no switch or recovery is due."""
     seen = observe(world, NAME)
-    well = seen.verdict.health is Health.HEALTHY and seen.needs_nothing
-    if not well or seen.covered is not seen.tier or open_recovery(world, NAME) is not None:
+    healthy = seen.verdict.health is Health.HEALTHY and seen.needs_nothing
+    if not healthy or seen.covered is not seen.tier or open_recovery(world, NAME) is not None:
         return False
     if decide_now(world, NAME).acts:
         return False
@@ -173,7 +175,7 @@ def _is_settled(world: World) -> bool:
     return seen.committed.epoch - (seen.secondary.epoch or 0) <= MAY_BE_BEHIND
 
 
-def _rows_that_differ(world: World) -> int:
+def _count_differing_rows(world: World) -> int:
     """Every row that came must have been put out, seen once, and none twice."""
     table, last = open_table(world, NAME), world.store.ledger.last(NAME)
     assert table is not None
@@ -185,5 +187,5 @@ def _rows_that_differ(world: World) -> int:
     return int(np.abs(times - 1).sum() + (found["events"] != 1).sum())
 
 
-def _until(watch: Watch, at: float) -> None:
-    time.sleep(max(at - watch.now(), 0.0))
+def _sleep_until(monitor: StreamMonitor, at: float) -> None:
+    time.sleep(max(at - monitor.now(), 0.0))

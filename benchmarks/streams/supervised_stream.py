@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.streams import workload
-from benchmarks.streams.forecast import Steps, measured_steps
-from benchmarks.streams.kills import await_that, kill_primary
+from benchmarks.streams.forecast import Steps, measure_steps
+from benchmarks.streams.kills import await_condition, kill_primary
 from benchmarks.streams.measurements import Condition, Failover, Meter, Steady, Usage
-from benchmarks.streams.output_check import rows_that_differ
-from benchmarks.streams.project import RUN, end, live_project
+from benchmarks.streams.output_check import count_differing_rows
+from benchmarks.streams.project import RUN, live_project, stop_everything
 from benchmarks.streams.workload import State
 from ft_policies.health import Health
 from ft_policies.tiers import SECONDARY, Tier
@@ -82,8 +82,8 @@ class SupervisedStream:
 
     def prove(self) -> int:
         """Stop it, and compare all that it put out with a batch: how many rows differ."""
-        end(self._world, NAME)
-        return rows_that_differ(self._world, NAME, self._state)
+        stop_everything(self._world, NAME)
+        return count_differing_rows(self._world, NAME, self._state)
 
     def hold(self, tier: Tier) -> None:
         """Change to a tier; where there is no secondary, Dagster does the recoveries."""
@@ -110,13 +110,13 @@ class SupervisedStream:
         """Kill -9 the primary's driver, and time the next epoch in the ledger."""
         killed = kill_primary(self._world, NAME, self._tier)
         found = Failover.split(killed.to_next_epoch, self._steps(killed.at, killed.successor))
-        return replace(found, known=killed.known, observed=killed.to_level)
+        return replace(found, inputs=killed.inputs, observed=killed.to_caught_up)
 
     def steps(self) -> Steps:
         """All that was measured of it."""
-        return measured_steps(self._world, NAME)
+        return measure_steps(self._world, NAME)
 
-    def steady(self) -> Steady:
+    def measure_steady(self) -> Steady:
         """What the tier costs while nothing happens."""
         store, secondary = self._world.store, observe(self._world, NAME).secondary
         meters = [Meter(row.pid) for row in (self._primary(), secondary) if row and row.pid]
@@ -136,7 +136,7 @@ class SupervisedStream:
             requests_per_hour=requests / seconds * 3600,
         )
 
-    def state_megabytes(self) -> float:
+    def measure_state_megabytes(self) -> float:
         """What a restore of the newest snapshot reads."""
         newest = self._world.store.snapshots.newest(NAME)
         return 0.0 if newest is None else newest.total_bytes / 1e6
@@ -215,7 +215,7 @@ class SupervisedStream:
         return epoch is not None and epoch.end["rows"] >= self._state.keys
 
     def _wait(self, condition: Condition, what: str) -> None:
-        await_that(self._world, NAME, condition, what)
+        await_condition(self._world, NAME, condition, what)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ class ChaosRun:
     deadline: float
     report: Report
 
-    def demand_time(self, part: str) -> None:
+    def require_time(self, part: str) -> None:
         """Begin nothing new when time is up."""
         if time.monotonic() > self.deadline:
             raise OutOfTimeError(part)
@@ -45,7 +45,7 @@ class ChaosRun:
     ) -> None:
         """Do it to a live stream of its own, and prove what that has put out."""
         try:
-            self.demand_time(part)
+            self.require_time(part)
             with a_live_stream(self.folder / part, **TIERED, tier=tier) as stream:
                 stream.start()
                 try:
@@ -63,7 +63,7 @@ class ChaosRun:
             self.report.note(Trial(part=part, what=f"see {story}", failure=f"FAILED: {summary}"))
 
 
-def parser(module: str, told: str | None) -> argparse.ArgumentParser:
+def build_parser(module: str, told: str | None) -> argparse.ArgumentParser:
     """The options of every chaos."""
     options = argparse.ArgumentParser(prog=f"python -m {module}", description=told)
     options.add_argument("--minutes", type=float, default=120.0, help="start nothing after that")
@@ -71,7 +71,7 @@ def parser(module: str, told: str | None) -> argparse.ArgumentParser:
     return options
 
 
-def carry_out(wanted: argparse.Namespace, body: Callable[[ChaosRun], None]) -> int:
+def run_chaos(wanted: argparse.Namespace, body: Callable[[ChaosRun], None]) -> int:
     """Let it happen, and say what came of it."""
     os.environ["PYTHONPATH"] = str(REPO)  # drivers must find the tests' own applications
     folder = wanted.folder or Path(tempfile.mkdtemp(prefix="holdfast-chaos-"))

@@ -1,6 +1,6 @@
-"""What chaos does to a live stream, and the help that the stream gets afterwards.
+"""The faults that chaos injects into a live stream, and the recovery that follows.
 
-Each blow leaves the stream in its tier again. The value is how long no epoch was committed, as far as
+Each fault leaves the stream in its tier again. The value is how long no epoch was committed, as far as
 the control store shows it.
 """
 
@@ -17,8 +17,8 @@ from streaming.processes import process_of
 from tests.support.faults import POINTS, arm
 from tests.support.live_stream import NAME, LiveStream
 
-Blow: TypeAlias = Callable[[LiveStream, Tier, random.Random], float]
-WHOM = ("primary", "secondary", "both")
+Fault: TypeAlias = Callable[[LiveStream, Tier, random.Random], float]
+VICTIMS = ("primary", "secondary", "both")
 SETTLE_EPOCHS = 2
 
 
@@ -38,16 +38,16 @@ def kill_primary(stream: LiveStream, tier: Tier, chance: random.Random) -> float
         stream.hit(primary)
     else:
         arm(stream.root, point, stream.epoch(), replica=primary.id)
-        stream.wait(lambda: not alive(primary), f"end of {primary.id} {point}")
-    return _goes_on(stream, tier, primary)
+        stream.wait(lambda: not is_alive(primary), f"end of {primary.id} {point}")
+    return _await_takeover(stream, tier, primary)
 
 
 def pause_primary(stream: LiveStream, tier: Tier, _: random.Random) -> float:
     """SIGSTOP until another one is primary, then SIGCONT: it finds that it lost, and leaves."""
     paused = stream.signal(signal.SIGSTOP)
-    seconds = _goes_on(stream, tier, paused)
+    seconds = _await_takeover(stream, tier, paused)
     stream.hit(paused, signal.SIGCONT)
-    stream.wait(lambda: not alive(paused), f"end of {paused.id}, which was replaced", 30)
+    stream.wait(lambda: not is_alive(paused), f"end of {paused.id}, which was replaced", 30)
     return seconds
 
 
@@ -71,20 +71,22 @@ def kill_both(stream: LiveStream, tier: Tier, _: random.Random) -> float:
         stream.kill_both()
     else:
         stream.hit(primary)
-    return _goes_on(stream, tier, primary, alone=False)
+    return _await_takeover(stream, tier, primary, alone=False)
 
 
-def in_the_middle(stream: LiveStream, tier: Tier, *, step: str, whom: str, delay: float) -> str:
-    """Change the tier, and kill somebody in the middle of a step of it; the value is when it was."""
+def kill_during_change(
+    stream: LiveStream, tier: Tier, *, step: str, whom: str, delay: float
+) -> str:
+    """Change the tier, and kill replicas during one of its steps; the value says in which step."""
     struck = "never"
 
     def strike() -> None:
         nonlocal struck
         time.sleep(delay)
         seen = stream.look()
-        struck = moment(*stream.world.store.journal.of(NAME, limit=1))
+        struck = describe_moment(*stream.world.store.journal.of(NAME, limit=1))
         for slot, row in (("primary", seen.primary), ("secondary", seen.secondary)):
-            if whom in (slot, "both") and row is not None and alive(row):
+            if whom in (slot, "both") and row is not None and is_alive(row):
                 stream.hit(row)
 
     with stream.upon(step, strike):
@@ -92,8 +94,8 @@ def in_the_middle(stream: LiveStream, tier: Tier, *, step: str, whom: str, delay
     return struck
 
 
-def moment(newest: JournalLine) -> str:
-    """`in TurnSwitch` while that step is open; `after` it if it had ended when the blow fell."""
+def describe_moment(newest: JournalLine) -> str:
+    """`in TurnSwitch` while that step is open; `after TurnSwitch` if it had ended before the fault."""
     return f"{'in' if newest.phase is Phase.INTENT else 'after'} {newest.step}"
 
 
@@ -112,16 +114,18 @@ def restore(stream: LiveStream, tier: Tier) -> None:
     stream.await_tier(tier)
 
 
-def alive(row: ReplicaRow) -> bool:
+def is_alive(row: ReplicaRow) -> bool:
     """Whether the process of a replica is there."""
     process = process_of(row)
     return process is not None and process.is_alive()
 
 
-def _goes_on(stream: LiveStream, tier: Tier, fallen: ReplicaRow, *, alone: bool = True) -> float:
+def _await_takeover(
+    stream: LiveStream, tier: Tier, fallen: ReplicaRow, *, alone: bool = True
+) -> float:
     """Let the secondary take over by itself, if there is one; without one, recover."""
     store, epoch = stream.world.store, stream.epoch()
-    struck_at = store.now()
+    failed_at = store.now()
 
     def replaced() -> bool:
         primary = stream.look().primary
@@ -133,4 +137,4 @@ def _goes_on(stream: LiveStream, tier: Tier, fallen: ReplicaRow, *, alone: bool 
     stream.wait(replaced, "next epoch of another primary")
     restore(stream, tier)
     (entry,) = store.ledger.between(NAME, epoch + 1, epoch + 1)
-    return max(entry.committed_at - struck_at, 0.0)
+    return max(entry.committed_at - failed_at, 0.0)

@@ -13,7 +13,7 @@ from ft_policies.tiers import SECONDARY, Tier
 from orchestration.incidents import due_recoveries
 from orchestration.minding import due_switches
 from orchestration.reviewing import decide_now, what_if
-from tests.chaos.faults import in_the_middle
+from tests.chaos.faults import kill_during_change
 from tests.support.evidence import demand_exact_output
 from tests.support.faults import POINTS, arm
 from tests.support.live_stream import NAME, TIERED, LiveStream, a_live_stream
@@ -116,7 +116,7 @@ def _a_change_never_weakens_what_there_is(stream: LiveStream) -> None:
 def _two_failures_at_once_in_a_change_of_tier_are_survived(stream: LiveStream) -> None:
     """`make chaos` in small."""
     known = len(stream.world.store.tiers.history(NAME))
-    in_the_middle(
+    kill_during_change(
         stream, Tier.PASSIVE_REPLICATION, step="AwaitSecondaryEnd", whom="both", delay=0.0
     )
     *_, change = changes = stream.world.store.tiers.history(NAME)
