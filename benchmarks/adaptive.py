@@ -40,7 +40,7 @@ NOTES = (
 
 def judge(benchmark: Benchmark, passes: dict[str, PassResult]) -> None:
     """The bars: CPU seconds, the objective, and the output."""
-    spent = {name: _cpu(one.moments) for name, one in passes.items()}
+    spent = {name: _cpu(result.moments) for name, result in passes.items()}
     whole = sum(spent[AUTO]) / sum(spent[ALWAYS_ACTIVE])
     added = spent[AUTO][1] / spent[ALWAYS_ACTIVE][1]
     benchmark.bar("CPU seconds of both replicas / always active's", whole, "<=", MOST_CPU)
@@ -49,16 +49,16 @@ def judge(benchmark: Benchmark, passes: dict[str, PassResult]) -> None:
     benchmark.bar("kills that missed the objective", missed, "<=", 0)
     phases = {kill.phase for kill in passes[AUTO].kills}
     benchmark.bar("phases with a kill", len(phases), ">=", len(step_load.RATES))
-    for name, one in passes.items():
-        benchmark.bar(f"{name}, rows that differ", one.differing, "<=", 0)
+    for name, result in passes.items():
+        benchmark.bar(f"{name}, rows that differ", result.differing, "<=", 0)
 
 
-def _row(one: PassResult, phase: str) -> dict[str, str | int | float]:
-    moments = [moment for moment in one.moments if phase_at(moment.at) == phase]
-    kills = [kill for kill in one.kills if kill.phase == phase]
+def _row(result: PassResult, phase: str) -> dict[str, str | int | float]:
+    moments = [moment for moment in result.moments if phase_at(moment.at) == phase]
+    kills = [kill for kill in result.kills if kill.phase == phase]
     primary, secondary = _cpu(moments)
     return {
-        "contender": one.contender,
+        "contender": result.contender,
         "load": phase,
         "rows_per_second": step_load.RATES[phase],
         "state_mb": round(max(moment.state_megabytes for moment in moments), 1),
@@ -79,7 +79,7 @@ def _cpu(moments: list[Moment]) -> tuple[float, float]:
 
 
 def _listed(seconds: list[float]) -> str:
-    return ", ".join(f"{one:.2f}" for one in seconds)
+    return ", ".join(f"{number:.2f}" for number in seconds)
 
 
 def _shares(seconds: dict[Tier, float]) -> str:
@@ -101,9 +101,9 @@ def main() -> int:
     passes: dict[str, PassResult] = {}
     with benchmark.progress(len(contenders) * (len(step_load.KILLS_AT) + 2)) as step:
         for contender in contenders:
-            passes[contender] = one = _run_pass(contender, step)
+            passes[contender] = result = _run_pass(contender, step)
             for phase in step_load.RATES:
-                benchmark.row(**_row(one, phase))
+                benchmark.row(**_row(result, phase))
                 console.print(benchmark.table[-1])
     if only:
         return benchmark.show()

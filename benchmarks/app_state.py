@@ -56,7 +56,7 @@ def measure(query: Query, spark: SparkSession, root: Path) -> list[int]:
 def _state(spark: SparkSession, spec: ReplicaSpec, epoch: int) -> int:
     """Bytes that the folds of a query keep, or entries that Spark's own operators do; of all operators."""
     operators = (checkpoint_of(spec) / "state").glob("[0-9]*")
-    return sum(_state_of(spark, spec, epoch, int(one.name)) for one in operators)
+    return sum(_state_of(spark, spec, epoch, int(operator.name)) for operator in operators)
 
 
 def _state_of(spark: SparkSession, spec: ReplicaSpec, epoch: int, operator: int) -> int:

@@ -74,16 +74,16 @@ def measure(
     name: str, state: State, contender: Contender, kills: int, step: Callable[[str], None]
 ) -> ContenderResult:
     """Let it be quiet, then kill it again and again."""
-    found = ContenderResult(name, state)
+    result = ContenderResult(name, state)
     contender.settle(0)
     step(f"{state.name} state: {name}, quiet")
-    found.steady = contender.measure_steady()
+    result.steady = contender.measure_steady()
     for number in range(kills):
         step(f"{state.name} state: {name}, kill {number + 1}")
         contender.settle(number)
-        found.failovers.append(contender.kill())
-    found.state_megabytes = contender.measure_state_megabytes()
-    return found
+        result.failovers.append(contender.kill())
+    result.state_megabytes = contender.measure_state_megabytes()
+    return result
 
 
 def run(
@@ -107,19 +107,19 @@ def run(
         yield StreamProof(state, stream.prove(), steps)
 
 
-def build_row(found: ContenderResult, plain: float | None) -> dict[str, str | int | float]:
+def build_row(result: ContenderResult, plain: float | None) -> dict[str, str | int | float]:
     """A line of the table."""
-    seconds = [one.seconds for one in found.failovers]
-    steady = found.steady
+    seconds = [kill.seconds for kill in result.failovers]
+    steady = result.steady
     return {
-        "state": found.state.name,
-        "contender": found.contender,
-        "state_mb": round(found.state_megabytes, 1),
+        "state": result.state.name,
+        "contender": result.contender,
+        "state_mb": round(result.state_megabytes, 1),
         "kills": len(seconds),
         "seconds": median(seconds),
         "worst": round(max(seconds), 3),
         "of_plain": "" if plain is None else round(median(seconds) / plain, 3),
-        **{step: median([one.steps[step] for one in found.failovers]) for step in STEPS},
+        **{step: median([kill.steps[step] for kill in result.failovers]) for step in STEPS},
         "cores": round(steady.primary.cores, 2),
         "secondary_cores": round(steady.secondary.cores, 2),
         "rss_mb": round(steady.primary.rss_megabytes),
@@ -129,19 +129,19 @@ def build_row(found: ContenderResult, plain: float | None) -> dict[str, str | in
     }
 
 
-def report(benchmark: Benchmark, found: list[ContenderResult], proofs: list[StreamProof]) -> None:
+def report(benchmark: Benchmark, results: list[ContenderResult], proofs: list[StreamProof]) -> None:
     """The table, the bars at the small state, and the proofs."""
     plain = {
-        one.state.name: median([kill.seconds for kill in one.failovers])
-        for one in found
-        if one.contender == PLAIN
+        result.state.name: median([kill.seconds for kill in result.failovers])
+        for result in results
+        if result.contender == PLAIN
     }
-    for one in found:
-        benchmark.row(**build_row(one, plain.get(one.state.name)))
+    for result in results:
+        benchmark.row(**build_row(result, plain.get(result.state.name)))
     for tier, limit in BARS.items():
-        for one in found:
-            if one.contender == tier and one.state.name == "small" and "small" in plain:
-                away = median([kill.seconds for kill in one.failovers])
+        for result in results:
+            if result.contender == tier and result.state.name == "small" and "small" in plain:
+                away = median([kill.seconds for kill in result.failovers])
                 benchmark.bar(
                     f"{tier}, seconds / plain Spark's", away / plain["small"], "<=", limit
                 )
@@ -162,22 +162,24 @@ def _measure_state(state: State, options: argparse.Namespace, console: Console) 
     """All contenders with one state: a run, and a result, of its own."""
     title = f"From the kill to the next epoch, {state.name} state"
     benchmark = Benchmark(RESULT_NAMES[state.name], title, NOTES, console)
-    found: list[ContenderResult] = []
+    results: list[ContenderResult] = []
     proofs: list[StreamProof] = []
     with benchmark.progress(len(options.tiers) * (options.kills + 1)) as step:
         try:
-            for one in run(state, options.tiers, options.kills, step):
-                console.print(_format_result(one))
-                if isinstance(one, StreamProof):
-                    proofs.append(one)
+            for result in run(state, options.tiers, options.kills, step):
+                console.print(_format_result(result))
+                if isinstance(result, StreamProof):
+                    proofs.append(result)
                 else:
-                    found.append(one)
+                    results.append(result)
         except Exception:  # noqa: BLE001 - what was measured before is worth showing
             console.print_exception()
-    report(benchmark, found, proofs)
-    measured = {one.contender for one in found} if proofs and options.kills >= KILLS else set()
+    report(benchmark, results, proofs)
+    measured = (
+        {result.contender for result in results} if proofs and options.kills >= KILLS else set()
+    )
     if measured >= RECOVERED:
-        kept = {"steps": steps_to_json(proofs[0].steps), "recoveries": list(_recoveries(found))}
+        kept = {"steps": steps_to_json(proofs[0].steps), "recoveries": list(_recoveries(results))}
         recoveries_path(state.name).parent.mkdir(parents=True, exist_ok=True)
         recoveries_path(state.name).write_text(json.dumps(kept) + "\n")
     if measured < set(CONTENDERS):
@@ -187,25 +189,25 @@ def _measure_state(state: State, options: argparse.Namespace, console: Console) 
     return benchmark.finish()
 
 
-def _recoveries(found: list[ContenderResult]) -> Iterator[dict[str, object]]:
+def _recoveries(results: list[ContenderResult]) -> Iterator[dict[str, object]]:
     """What `prediction.py` judges: known before and seen, of each recovery that there was something to do for."""
-    for one in found:
-        if one.contender not in RECOVERED:
+    for result in results:
+        if result.contender not in RECOVERED:
             continue
-        for kill in one.failovers:
+        for kill in result.failovers:
             assert kill.inputs is not None
             yield {
-                "tier": one.contender,
+                "tier": result.contender,
                 "observed": round(kill.observed, 3),
                 "known": asdict(kill.inputs),
             }
 
 
-def _format_result(one: ContenderResult | StreamProof) -> str:
-    if isinstance(one, StreamProof):
-        return f"{one.state.name} state: {one.differing} rows differ from a batch"
-    seconds = " ".join(f"{kill.seconds:.2f}" for kill in one.failovers)
-    return f"{one.state.name} state, {one.contender}: {seconds}"
+def _format_result(result: ContenderResult | StreamProof) -> str:
+    if isinstance(result, StreamProof):
+        return f"{result.state.name} state: {result.differing} rows differ from a batch"
+    seconds = " ".join(f"{kill.seconds:.2f}" for kill in result.failovers)
+    return f"{result.state.name} state, {result.contender}: {seconds}"
 
 
 def _parse_arguments() -> argparse.Namespace:

@@ -83,7 +83,7 @@ class MigratedStream:
         )
         begun_at = self._world.store.rollouts.history(NAME)[-1].begun_at
         entries = self._world.store.ledger.since(NAME, at=begun_at)
-        return max(after.committed_at - one.committed_at for one, after in pairwise(entries))
+        return max(after.committed_at - before.committed_at for before, after in pairwise(entries))
 
     def prove(self) -> int:
         """Stop it, and compare all that it put out with a batch: how many rows differ."""
@@ -114,38 +114,38 @@ class MigratedStream:
 
 def run(state: State, times: int, step: Callable[[str], None]) -> tuple[list[MigrationGaps], int]:
     """Plain Spark first, then one stream through all protocols; how many of its rows differ."""
-    found = [MigrationGaps(PLAIN, state)]
+    results = [MigrationGaps(PLAIN, state)]
     with _folder() as folder, plain_spark(folder / PLAIN, state) as plain:
         for number in range(times):
             step(f"{state.name} state: {PLAIN}, {number + 1}")
             plain.settle(number)
-            found[0].gaps.append(plain.restart())
+            results[0].gaps.append(plain.restart())
     with _folder() as folder, live_project(folder / "project", declaration(state)) as world:
         stream = MigratedStream(world, state)
         stream.start()
         for protocol in Protocol:
-            one = MigrationGaps(protocol.value, state)
+            result = MigrationGaps(protocol.value, state)
             for number in range(times):
                 step(f"{state.name} state: {protocol}, {number + 1}")
-                one.gaps.append(stream.migrate(protocol))
-            found.append(one)
-        return found, stream.prove()
+                result.gaps.append(stream.migrate(protocol))
+            results.append(result)
+        return results, stream.prove()
 
 
-def report(benchmark: Benchmark, found: list[MigrationGaps], differing: int) -> None:
+def report(benchmark: Benchmark, results: list[MigrationGaps], differing: int) -> None:
     """The lines of one state, and its bars."""
-    plain, name = median(found[0].gaps), found[0].state.name
-    for one in found:
+    plain, name = median(results[0].gaps), results[0].state.name
+    for result in results:
         benchmark.row(
             state=name,
-            contender=one.contender,
-            times=len(one.gaps),
-            seconds=median(one.gaps),
-            worst=round(max(one.gaps), 3),
-            of_plain=round(median(one.gaps) / plain, 3),
-            epoch_paces=round(median(one.gaps) / workload.EPOCH_SECONDS, 2),
+            contender=result.contender,
+            times=len(result.gaps),
+            seconds=median(result.gaps),
+            worst=round(max(result.gaps), 3),
+            of_plain=round(median(result.gaps) / plain, 3),
+            epoch_paces=round(median(result.gaps) / workload.EPOCH_SECONDS, 2),
         )
-    gaps = {one.contender: median(one.gaps) for one in found}
+    gaps = {result.contender: median(result.gaps) for result in results}
     for protocol, limit in OF_PLAIN.items():
         benchmark.bar(f"{name}, {protocol} / plain Spark", gaps[protocol] / plain, "<=", limit)
     paces = gaps[Protocol.INTERRUPTION_FREE] / workload.EPOCH_SECONDS
@@ -169,9 +169,9 @@ def _measure_state(state: State, times: int) -> int:
         RESULT_NAMES[state.name], f"Migrating a running stream, {state.name} state", NOTES
     )
     with benchmark.progress(times * (1 + len(Protocol))) as step:
-        found, differing = run(state, times, step)
-    report(benchmark, found, differing)
-    benchmark.console.print(json.dumps({one.contender: one.gaps for one in found}))
+        results, differing = run(state, times, step)
+    report(benchmark, results, differing)
+    benchmark.console.print(json.dumps({result.contender: result.gaps for result in results}))
     return benchmark.finish() if times >= TIMES else benchmark.show()
 
 

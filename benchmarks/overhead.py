@@ -159,13 +159,16 @@ def main() -> int:
                     found[name].append(run(folder))
                 finally:
                     shutil.rmtree(folder, ignore_errors=True)
-    rate = {name: median([one.rows_per_second for one in runs]) for name, runs in found.items()}
+    rate = {
+        name: median([measured.rows_per_second for measured in runs])
+        for name, runs in found.items()
+    }
     ours, same, parquet = rate.values()
     for name, runs in found.items():
         benchmark.row(
             contender=name,
             rows_per_second=round(rate[name]),
-            batch_seconds=median([one.batch_seconds for one in runs]),
+            batch_seconds=median([measured.batch_seconds for measured in runs]),
             holdfast_ratio=round(ours / rate[name], 3),
         )
     benchmark.bar("throughput against the same query and source", ours / same, ">=", 0.95)

@@ -55,12 +55,16 @@ def _last(run: AppRun) -> int:
 def _measure_pace(run: AppRun) -> float:
     """Rows between two commits over the time between them; epochs without input do not count."""
     store, stream = run.world.store, run.query.stream
-    epochs = [one for one in store.epochs.between(stream, 0, _last(run)) if one.input["files"]]
+    epochs = [
+        epoch for epoch in store.epochs.between(stream, 0, _last(run)) if epoch.input["files"]
+    ]
     measured = epochs[WARM_UP_EPOCHS:]
-    at = [store.ledger.get(stream, one.epoch) for one in (epochs[WARM_UP_EPOCHS - 1], epochs[-1])]
+    at = [
+        store.ledger.get(stream, epoch.epoch) for epoch in (epochs[WARM_UP_EPOCHS - 1], epochs[-1])
+    ]
     assert at[0] is not None
     assert at[1] is not None
-    return sum(one.rows for one in measured) / (at[1].committed_at - at[0].committed_at)
+    return sum(epoch.rows for epoch in measured) / (at[1].committed_at - at[0].committed_at)
 
 
 def main() -> int:

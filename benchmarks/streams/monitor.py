@@ -123,7 +123,7 @@ def seconds_per_tier(moments: Sequence[Moment]) -> dict[Tier, float]:
 
 def spans(moments: Sequence[Moment]) -> list[TierSpan]:
     """From when until when the stream was in which tier; a look counts until the next one."""
-    ends = [*(one.at for one in moments[1:]), moments[-1].at]
+    ends = [*(moment.at for moment in moments[1:]), moments[-1].at]
     found = []
     for tier, group in groupby(zip(moments, ends, strict=True), key=lambda pair: pair[0].tier):
         looks = list(group)

@@ -127,8 +127,8 @@ class SupervisedStream:
         shipped = [row for row in store.snapshots.of(NAME) if row.created_at >= began_at]
         synced = store.samples.series(NAME, "sync_bytes", since_at=began_at)
         asked = store.samples.series(NAME, "sync_requests", since_at=began_at)
-        moved = sum(row.new_bytes for row in shipped) + sum(one.value for one in synced)
-        requests = sum(row.requests for row in shipped) + sum(one.value for one in asked)
+        moved = sum(row.new_bytes for row in shipped) + sum(sample.value for sample in synced)
+        requests = sum(row.requests for row in shipped) + sum(sample.value for sample in asked)
         return Steady(
             primary=usages[0],
             secondary=usages[1] if len(usages) > 1 else Usage(),
@@ -145,10 +145,10 @@ class SupervisedStream:
         samples = self._world.store.samples
         found = {
             step: sum(
-                one.value
+                sample.value
                 for name in names
-                for one in samples.series(NAME, name, since_at=killed_at)
-                if one.replica == successor.id
+                for sample in samples.series(NAME, name, since_at=killed_at)
+                if sample.replica == successor.id
             )
             for step, names in PARTS_OF_A_TAKEOVER.items()
         }
@@ -161,12 +161,12 @@ class SupervisedStream:
     def _steps_of_dagster(self, killed_at: float, successor: ReplicaRow) -> dict[str, float]:
         """From the kill to a deployed driver: here a process starts, so its steps have moments."""
         store = self._world.store
-        opened = [one.opened_at for one in store.incidents.of(NAME, open_only=False)]
+        opened = [incident.opened_at for incident in store.incidents.of(NAME, open_only=False)]
         opened_at = min((at for at in opened if at >= killed_at), default=killed_at)
         at = {
-            name: one.at
-            for name, one in store.samples.latest(NAME).items()
-            if one.replica == successor.id
+            name: sample.at
+            for name, sample in store.samples.latest(NAME).items()
+            if sample.replica == successor.id
         }
         deployed_at = at.get("t_deploy_seconds", successor.registered_at)
         return {

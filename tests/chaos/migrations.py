@@ -48,7 +48,7 @@ def migrate_and_kill(
     store = stream.world.store
     newest, row = store.rollouts.history(NAME)[-1], store.streams.get(NAME)
     assert row is not None
-    assert {one.rollout for one in store.replicas.of(NAME)} == {row.rollout}
+    assert {replica.rollout for replica in store.replicas.of(NAME)} == {row.rollout}
     assert newest.done is not None
     assert newest.done == (row.rollout == newest.rollout)
     stream.await_epoch(stream.epoch() + 2)
@@ -104,7 +104,9 @@ def _kill_dagster(stream: LiveStream, dagster: LiveDagster, protocol: Protocol, 
 def _target(stream: LiveStream) -> ReplicaRow | None:
     rollout = stream.world.store.rollouts.open(NAME)
     live = stream.world.store.replicas.of(NAME)
-    return next((one for one in live if rollout and one.rollout == rollout.rollout), None)
+    return next(
+        (replica for replica in live if rollout and replica.rollout == rollout.rollout), None
+    )
 
 
 def _is_finished(stream: LiveStream) -> bool:
@@ -136,7 +138,7 @@ def in_tier(run: ChaosRun, tier: Tier, protocols: Sequence[Protocol], victims: s
             for whom, protocol in product(filter(victims.__contains__, VICTIMS), protocols):
                 another_declaration(stream)
                 plan = migration_plan(stream.world, NAME, "plan", Wish(protocol=protocol))
-                for step in dict.fromkeys(type(one).__name__ for one in plan):
+                for step in dict.fromkeys(type(planned).__name__ for planned in plan):
                     run.require_time(tier)
                     another_declaration(stream)
                     ended = migrate_and_kill(stream, dagster, protocol, step, whom)
