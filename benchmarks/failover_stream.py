@@ -20,15 +20,16 @@ from orchestration.playbooks.recover import Recovery, start
 from orchestration.playbooks.switch import switch
 from orchestration.services.dagster_server import DagsterServer
 from resources.control.records import LedgerEntry, ReplicaRow
+from resources.control.sample_names import SampleName
 from streaming.observing import observe
 from streaming.world import World
 
 NAME = "failover"
 PARTS_OF_A_TAKEOVER = {
-    "deploy": ("t_deploy_seconds",),
-    "read_snapshot": ("t_read_snapshot_seconds",),
-    "wire": ("t_wire_receive_seconds", "t_wire_send_seconds"),
-    "replay": ("t_replay_seconds",),
+    "deploy": (SampleName.DEPLOY_SECONDS,),
+    "read_snapshot": (SampleName.READ_SNAPSHOT_SECONDS,),
+    "wire": (SampleName.WIRE_RECEIVE_SECONDS, SampleName.WIRE_SEND_SECONDS),
+    "replay": (SampleName.REPLAY_SECONDS,),
 }
 
 
@@ -124,8 +125,8 @@ class SupervisedStream:
         seconds = store.now() - began_at
         usages = [meter.read() for meter in meters]
         shipped = [row for row in store.snapshots.of(NAME) if row.created_at >= began_at]
-        synced = store.samples.series(NAME, "sync_bytes", since_at=began_at)
-        asked = store.samples.series(NAME, "sync_requests", since_at=began_at)
+        synced = store.samples.series(NAME, SampleName.SYNC_BYTES, since_at=began_at)
+        asked = store.samples.series(NAME, SampleName.SYNC_REQUESTS, since_at=began_at)
         moved = sum(row.new_bytes for row in shipped) + sum(one.value for one in synced)
         requests = sum(row.requests for row in shipped) + sum(one.value for one in asked)
         return Steady(
@@ -167,13 +168,13 @@ class SupervisedStream:
             for name, one in store.samples.latest(NAME).items()
             if one.replica == successor.id
         }
-        deployed_at = at.get("t_deploy_seconds", successor.registered_at)
+        deployed_at = at.get(SampleName.DEPLOY_SECONDS, successor.registered_at)
         return {
             "detect": opened_at - killed_at,
             "dagster": successor.registered_at - opened_at,
             "deploy": deployed_at - successor.registered_at,
             # It was read while Spark started.
-            "read_snapshot": at.get("t_read_snapshot_seconds", deployed_at) - deployed_at,
+            "read_snapshot": at.get(SampleName.READ_SNAPSHOT_SECONDS, deployed_at) - deployed_at,
         }
 
     def _restore_redundancy(self) -> None:

@@ -18,6 +18,7 @@ from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import patience_seconds
 from orchestration.sightings import as_it_is, detail_of, detection_seconds, key_of, left_over
 from resources.control.records import Incident, Phase, ReplicaState, Sample
+from resources.control.sample_names import SampleName
 from streaming.observing import StreamSeen, observe
 from streaming.recovery_incidents import (
     RECOVERY,
@@ -205,5 +206,5 @@ def _sample(world: World, seen: StreamSeen, value: float | None) -> None:
         return
     replica = "" if seen.last_primary is None else seen.last_primary.id
     world.store.samples.write(
-        [Sample(stream=seen.name, replica=replica, name="t_detect_seconds", value=value)]
+        [Sample(stream=seen.name, replica=replica, name=SampleName.DETECT_SECONDS, value=value)]
     )

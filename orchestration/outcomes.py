@@ -10,12 +10,12 @@ from ft_policies.recovery import AwaitLevel
 from ft_policies.tiers import Tier
 from orchestration.reporting import step_told
 from resources.control.records import Incident, JournalLine, Phase, ReplicaRow, Sample
+from resources.control.sample_names import SampleName
 from streaming.observing import observe
 from streaming.recovery_incidents import is_of_primary
 from streaming.step_history import STEPS
 from streaming.world import World
 
-RECOVERY_SAMPLE = "recovery_seconds"
 REPORT_SECONDS = 5.0  # a sensor may open the incident a moment after the replica has measured
 
 
@@ -94,7 +94,7 @@ def _lost_at(incident: Incident, detect_seconds: float) -> float:
 
     One that had sent all along reports no time at all.
     """
-    reported = float(incident.detail.get(RECOVERY_SAMPLE) or 0.0)
+    reported = float(incident.detail.get(SampleName.RECOVERY_SECONDS) or 0.0)
     return incident.opened_at - max(detect_seconds, reported)
 
 
@@ -106,7 +106,7 @@ def _measured(world: World, incident: Incident, lost_at: float) -> float | None:
     replica had sent all along.
     """
     reported, sample = (
-        incident.detail.get(RECOVERY_SAMPLE),
+        incident.detail.get(SampleName.RECOVERY_SECONDS),
         _last_takeover(world, incident, lost_at),
     )
     if sample is None:
@@ -118,7 +118,9 @@ def _measured(world: World, incident: Incident, lost_at: float) -> float | None:
 def _last_takeover(world: World, incident: Incident, lost_at: float) -> Sample | None:
     """The last measurement of a takeover since the loss."""
     since_at = _since(incident, lost_at)
-    samples = world.store.samples.series(incident.stream, RECOVERY_SAMPLE, since_at=since_at)
+    samples = world.store.samples.series(
+        incident.stream, SampleName.RECOVERY_SECONDS, since_at=since_at
+    )
     return samples[-1] if samples else None
 
 

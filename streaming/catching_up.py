@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK
+from resources.control.sample_names import SampleName
 from resources.control.store import ControlStore
 from resources.patience import patiently
+from streaming.metrics import Sampler
 from streaming.running import RunningQuery
-from streaming.sampling import Sampler
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +32,12 @@ class CatchUp:
         """Note each step when it is over, with its seconds; true in the moment that it is level."""
         now = SYSTEM_CLOCK.monotonic()
         if not self.wired and query.wired:
-            sampler.once("t_wire_receive_seconds", now - self.since)
+            sampler.once(SampleName.WIRE_RECEIVE_SECONDS, now - self.since)
             self.wired, self.since = True, now
         done = query.epoch
         if self.level or not (self.wired and sent) or done is None or done < self.goal:
             return False
-        sampler.once("t_replay_seconds", now - self.since, self.goal)
+        sampler.once(SampleName.REPLAY_SECONDS, now - self.since, self.goal)
         log.info("level with epoch %s after %.2f s", self.goal, now - self.since)
         self.level = True
         return True
@@ -49,7 +50,7 @@ class CatchUp:
         except TransientError as error:
             log.warning("nobody knows how many rows that were: %s", error)
             return
-        sampler.once("replay_rows", float(rows), self.goal)
+        sampler.once(SampleName.REPLAY_ROWS, float(rows), self.goal)
 
 
 def last_decided(store: ControlStore, stream: str, give_up: Callable[[], bool]) -> int:

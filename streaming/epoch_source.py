@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from ft_policies.epochs import Close
 from ft_policies.errors import PermanentError, TransientError
 from resources.control.records import Epoch, EpochProposal, Sample
+from resources.control.sample_names import SampleName
 from resources.patience import patiently
 from streaming.gate import Gate
 from streaming.inbox import Inbox
@@ -197,7 +198,7 @@ class EpochReader(DataSourceStreamReader):
                 Sample(
                     stream=self._spec.stream.name,
                     replica=self._spec.replica,
-                    name="lag_rows",
+                    name=SampleName.LAG_ROWS,
                     value=float(rows),
                     epoch=epoch,
                 )

@@ -14,14 +14,15 @@ from pathlib import Path
 
 from resources.clock import SYSTEM_CLOCK, Clock
 from resources.control.records import Slot, SnapshotRow
+from resources.control.sample_names import SampleName
 from resources.control.store import ControlStore
 from resources.vault.linking import Base
 from resources.vault.manifest import Manifest, UnusableSnapshotError
 from resources.vault.records import Restored
 from resources.vault.vault import SnapshotVault
+from streaming.metrics import Sampler
 from streaming.pacing import WantedIntervals
 from streaming.restoring import report_damaged
-from streaming.sampling import Sampler
 from streaming.spec import ReplicaSpec
 from streaming.trying import StoppedError, TryingThread
 
@@ -156,9 +157,9 @@ class Follower(TryingThread):
             self._on_shown(synced.checkpoint)
             self._synced = synced
         self._base = Base(synced.checkpoint, synced.manifest)
-        self._sampler.once("sync_seconds", synced.seconds, synced.epoch)
-        self._sampler.once("sync_bytes", float(restored.fetched_bytes), synced.epoch)
-        self._sampler.once("sync_requests", float(restored.requests + 1), synced.epoch)
+        self._sampler.once(SampleName.SYNC_SECONDS, synced.seconds, synced.epoch)
+        self._sampler.once(SampleName.SYNC_BYTES, float(restored.fetched_bytes), synced.epoch)
+        self._sampler.once(SampleName.SYNC_REQUESTS, float(restored.requests + 1), synced.epoch)
         log.info(
             "synced %s: %s of %s bytes fetched, %.2f s",
             synced.manifest.id, restored.fetched_bytes, restored.bytes, synced.seconds,

@@ -16,6 +16,7 @@ from ft_policies.query_failures import FailureKind
 from resources import session_priority
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState, Slot
+from resources.control.sample_names import SampleName
 from resources.control.store import ControlStore
 from resources.launcher import Launched
 from resources.object_store import S3ObjectStore
@@ -27,6 +28,7 @@ from streaming.catching_up import last_decided
 from streaming.class_archive import ClassArchive
 from streaming.cutting_off import CuttableStore
 from streaming.gate import Gate, GateState
+from streaming.metrics import Sampler
 from streaming.output import Output
 from streaming.promotion import promote
 from streaming.pulse import EXIT_LOST, Pulse
@@ -35,7 +37,6 @@ from streaming.query import kind_of, open_sender
 from streaming.reconciling import Ending, Reconciler
 from streaming.rehearsal import rehearse
 from streaming.restoring import StartingPoint, restore
-from streaming.sampling import Sampler
 from streaming.session import binding_conf, end_session
 from streaming.sinks.ledgering import Ledgering
 from streaming.spare_capacity import SpareCapacityGuard
@@ -171,7 +172,8 @@ class Life:
                 pool.submit(restore, self.spec, self.store, vault) if read_snapshot else None
             )
             spark = self.session.result()
-            sampler.once("t_deploy_seconds", SYSTEM_CLOCK.now() - psutil.Process().create_time())
+            deploy_seconds = SYSTEM_CLOCK.now() - psutil.Process().create_time()
+            sampler.once(SampleName.DEPLOY_SECONDS, deploy_seconds)
             restored = None if restoring is None else restoring.result()
         if restored is not None:
             restored.tell(sampler)
@@ -187,7 +189,7 @@ class Life:
             return
         began = SYSTEM_CLOCK.monotonic()
         if rehearse(spark, self.spec, decided_epochs=decided, give_up=give_up):
-            sampler.once("t_rehearse_seconds", SYSTEM_CLOCK.monotonic() - began)
+            sampler.once(SampleName.REHEARSE_SECONDS, SYSTEM_CLOCK.monotonic() - began)
 
     def _leave(self, pulse: Pulse, state: ReplicaState, reason: str) -> None:
         pulse.stop()

@@ -1,7 +1,7 @@
-"""What the control store knows of streams, as the models take it: histories, load, use.
+"""The measurements of streams in the control store, as the models take them: histories, load, use.
 
-All streams are measured with the same few queries as one. What nobody has measured yet is missing
-from a history, or 0; only the time until a failure is noticed is known before: it was declared.
+All streams are measured with the same few queries as one. What is not measured yet is missing from a
+history, or 0; only the time until a failure is detected is known before, because it was declared.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,22 +15,34 @@ from ft_policies.recovery_model import TIERS, Load
 from ft_policies.tiers import Tier
 from resources.control.lately import Input, Level, Primary, Shipment
 from resources.control.records import Sample
+from resources.control.sample_names import SampleName
 from resources.control.store import ControlStore
 from streaming.step_history import LONGEST_LOSS_SECONDS, STEP_SAMPLES, Recovery, StepHistory
 
-USE_SAMPLES = ("cpu_cores", "rss_bytes", "secondary_cpu_cores", "secondary_rss_bytes")
-NETWORK_SAMPLES = ("host_network_sent_bytes_per_second", "host_network_received_bytes_per_second")
-SYNC_SAMPLES = ("sync_seconds", "sync_requests")
-CAPACITY_SAMPLE = "processed_rows_per_second"
-LATELY_SECONDS = 60.0
-LONGER_SECONDS = 600.0  # for what is not measured every few seconds
+USE_SAMPLES = (
+    SampleName.CPU_CORES,
+    SampleName.RSS_BYTES,
+    SampleName.SECONDARY_CPU_CORES,
+    SampleName.SECONDARY_RSS_BYTES,
+)
+NETWORK_SAMPLES = (
+    SampleName.HOST_SENT_BYTES_PER_SECOND,
+    SampleName.HOST_RECEIVED_BYTES_PER_SECOND,
+)
+RARE_SAMPLES = (
+    SampleName.SYNC_SECONDS,
+    SampleName.SYNC_REQUESTS,
+    SampleName.PROCESSED_ROWS_PER_SECOND,
+)
+RECENT_SECONDS = 60.0
+RARE_SECONDS = 600.0  # for what is not measured every few seconds
 
 _NOTHING = Level(mean=0.0, most=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One stream at one time, in floats; `growth` is how the load changes in a second."""
+    """One stream at one time; `growth` is the change of the load in a second."""
 
     stream: str
     at: float
@@ -50,7 +62,7 @@ class Measured:
     stored_bytes: float
 
     def load_in(self, seconds: float) -> Load:
-        """The load that is to be expected if it goes on to change as it does now."""
+        """The load in so many seconds if its change goes on."""
         now, growth = self.load, self.growth
         rows = max(float(now.rows_per_second + growth.rows_per_second * seconds), 0.0)
         return Load(
@@ -60,16 +72,16 @@ class Measured:
             epoch_seconds=now.epoch_seconds,
         )
 
-    def shares_over(self, known: TierShares) -> TierShares:
-        """What is known of the tiers in general, with what was measured of this stream."""
+    def shares_over(self, shares: TierShares) -> TierShares:
+        """These general shares of the tiers, replaced by the measured ones of this stream."""
         for tier, (cpu, memory) in self.shares.items():
-            network = float(known.network[TIERS.index(tier)])
-            known = known.measured(tier, cpu=cpu, memory=memory, network=network)
-        return known
+            network = float(shares.network[TIERS.index(tier)])
+            shares = shares.measured(tier, cpu=cpu, memory=memory, network=network)
+        return shares
 
 
 def measure(store: ControlStore, declared: Sequence[StreamDeclaration]) -> dict[str, Measured]:
-    """Measure these streams; those that were never started are measured, too, as what is declared."""
+    """Measure these streams; one that was never started is measured by its declaration."""
     only = declared[0].name if len(declared) == 1 else None
     at, lately = store.now(), store.lately
     samples = lately.series(STEP_SAMPLES, only)
@@ -78,125 +90,130 @@ def measure(store: ControlStore, declared: Sequence[StreamDeclaration]) -> dict[
         inputs=lately.inputs(only),
         shipments=lately.shipments(only),
         samples=samples,
-        levels=lately.levels((*USE_SAMPLES, *NETWORK_SAMPLES), only, since_at=at - LATELY_SECONDS),
-        seldom=lately.levels((*SYNC_SAMPLES, CAPACITY_SAMPLE), only, since_at=at - LONGER_SECONDS),
-        tiers=lately.levels_of_tiers(USE_SAMPLES, only),
-        primaries=lately.primaries(only, since_at=_told_since(samples, at)),
+        levels=lately.levels((*USE_SAMPLES, *NETWORK_SAMPLES), only, since_at=at - RECENT_SECONDS),
+        rare_levels=lately.levels(RARE_SAMPLES, only, since_at=at - RARE_SECONDS),
+        tier_levels=lately.levels_of_tiers(USE_SAMPLES, only),
+        primaries=lately.primaries(only, since_at=_oldest_primary_at(samples, at)),
         live_per_host=lately.live_per_host(),
     )
-    return {one.name: facts.of(one) for one in declared}
+    return {declaration.name: facts.measure(declaration) for declaration in declared}
 
 
-def _told_since(samples: Mapping[str, Sequence[Sample]], at: float) -> float:
-    """The oldest primary that says anything: lost just before the start that the first sample tells of."""
-    return min((found[0].at for found in samples.values()), default=at) - 2 * LONGEST_LOSS_SECONDS
+def _oldest_primary_at(samples: Mapping[str, Sequence[Sample]], at: float) -> float:
+    """Primaries that ended before that are of no recovery in the samples."""
+    oldest = min((of_stream[0].at for of_stream in samples.values()), default=at)
+    return oldest - 2 * LONGEST_LOSS_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    """All that was read, by stream."""
+    """The rows of the control store, by stream."""
 
     at: float
     inputs: Mapping[str, Input]
     shipments: Mapping[str, Sequence[Shipment]]
     samples: Mapping[str, Sequence[Sample]]
-    levels: Mapping[str, Mapping[str, Level]]
-    seldom: Mapping[str, Mapping[str, Level]]
-    tiers: Mapping[str, Mapping[Tier, Mapping[str, Level]]]
+    levels: Mapping[str, Mapping[SampleName, Level]]
+    rare_levels: Mapping[str, Mapping[SampleName, Level]]
+    tier_levels: Mapping[str, Mapping[Tier, Mapping[SampleName, Level]]]
     primaries: Mapping[str, Sequence[Primary]]
     live_per_host: Mapping[str, int]
 
-    def of(self, declared: StreamDeclaration) -> Measured:
+    def measure(self, declared: StreamDeclaration) -> Measured:
         name = declared.name
-        shipped = _Shipped(self.shipments.get(name, ()))
+        shipments = _Shipments(self.shipments.get(name, ()))
         primaries = self.primaries.get(name, ())
         history = StepHistory(
             self.samples.get(name, ()), primaries, heartbeat=declared.supervision.heartbeat
         )
-        seldom = self.seldom.get(name, {})
-        load, growth = _load(declared, self.inputs.get(name), shipped, seldom, history)
+        rare = self.rare_levels.get(name, {})
+        most_processed = rare.get(SampleName.PROCESSED_ROWS_PER_SECOND, _NOTHING).most
+        load, growth = _measure_load(
+            declared,
+            self.inputs.get(name),
+            shipments,
+            capacity=max(most_processed, history.fastest_replay()),
+        )
         return Measured(
             stream=name,
             at=self.at,
             histories=Histories(
-                steps=history.steps(lease=declared.supervision.lease), writes=shipped.writes()
+                steps=history.steps(lease=declared.supervision.lease), writes=shipments.writes()
             ),
             recoveries=history.recoveries(),
             load=load,
             growth=growth,
             primary=self._primary(name, primaries),
-            shares=dict(_shares(self.tiers.get(name, {}))),
-            ship_seconds=shipped.most(lambda one: one.seconds),
-            sync_seconds=seldom.get("sync_seconds", _NOTHING).most,
-            snapshot_age_seconds=shipped.age_at(self.at),
-            new_state_bytes_per_second=shipped.new_bytes_per_second(),
-            requests_per_snapshot=shipped.requests(),
-            requests_per_sync=seldom.get("sync_requests", _NOTHING).mean,
-            stored_bytes=shipped.stored_bytes(),
+            shares=dict(_secondary_shares(self.tier_levels.get(name, {}))),
+            ship_seconds=shipments.most(lambda shipment: shipment.seconds),
+            sync_seconds=rare.get(SampleName.SYNC_SECONDS, _NOTHING).most,
+            snapshot_age_seconds=shipments.age_at(self.at),
+            new_state_bytes_per_second=shipments.new_bytes_per_second(),
+            requests_per_snapshot=shipments.requests(),
+            requests_per_sync=rare.get(SampleName.SYNC_REQUESTS, _NOTHING).mean,
+            stored_bytes=shipments.stored_bytes(),
         )
 
     def _primary(self, name: str, primaries: Sequence[Primary]) -> Usage:
-        """A host's traffic is nobody's own: the live replicas there are taken to share it evenly."""
+        """The traffic is measured of the host only: its live replicas are taken to share it evenly."""
         levels = self.levels.get(name, {})
-        hosts = [one.host for one in primaries if one.ended_at is None]
+        hosts = [primary.host for primary in primaries if primary.ended_at is None]
         sharing = self.live_per_host.get(hosts[-1], 1) if hosts else 1
-        traffic = sum(levels.get(one, _NOTHING).mean for one in NETWORK_SAMPLES)
+        traffic = sum(levels.get(sample, _NOTHING).mean for sample in NETWORK_SAMPLES)
         return Usage(
-            cpu_cores=levels.get("cpu_cores", _NOTHING).mean,
-            memory_bytes=levels.get("rss_bytes", _NOTHING).mean,
+            cpu_cores=levels.get(SampleName.CPU_CORES, _NOTHING).mean,
+            memory_bytes=levels.get(SampleName.RSS_BYTES, _NOTHING).mean,
             network_bytes_per_second=traffic / sharing,
             instances=1.0,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Shipped:
+class _Shipments:
     """The newest snapshots of a stream, oldest first."""
 
     snapshots: Sequence[Shipment]
 
     def writes(self) -> tuple[Observation, ...]:
-        """What was written, and how long it took."""
         return tuple(
-            Observation(seconds=one.seconds, size=float(one.new_bytes), at=one.created_at)
-            for one in self.snapshots
+            Observation(seconds=row.seconds, size=float(row.new_bytes), at=row.created_at)
+            for row in self.snapshots
         )
 
     def requests(self) -> float:
-        """How many one takes, on average; 0 if there is none."""
-        requests = [one.requests for one in self.snapshots]
+        """The average of a snapshot; 0 if there is none."""
+        requests = [row.requests for row in self.snapshots]
         return sum(requests) / len(requests) if requests else 0.0
 
     def most(self, value: Callable[[Shipment], float]) -> float:
         """The largest value; 0 if there is none."""
-        return max((value(one) for one in self.snapshots), default=0.0)
+        return max((value(row) for row in self.snapshots), default=0.0)
 
     def age_at(self, at: float) -> float:
-        """How old the newest one is; 0 if there is none."""
+        """The age of the newest snapshot; 0 if there is none."""
         return max(at - self.snapshots[-1].created_at, 0.0) if self.snapshots else 0.0
 
-    def halves(self) -> tuple["_Shipped", "_Shipped"]:
-        """The older ones and the newer ones; a single one is new."""
+    def halves(self) -> tuple["_Shipments", "_Shipments"]:
+        """The older and the newer half; a single snapshot is in the newer one."""
         middle = len(self.snapshots) // 2
-        return _Shipped(self.snapshots[:middle]), _Shipped(self.snapshots[middle:])
+        return _Shipments(self.snapshots[:middle]), _Shipments(self.snapshots[middle:])
 
     @property
     def state_bytes(self) -> float:
-        """What a restore reads at most: Spark compacts its state now and then, so sizes go up and down."""
+        """The most that a restore reads: the size goes up and down, because Spark compacts its state."""
         return self.halves()[1].most(_total_bytes)
 
     def stored_bytes(self) -> float:
-        """About what they take in the object store: the whole newest one, and what others add."""
-        kept = [one.new_bytes for one in self.snapshots[:-1] if one.kept]
+        """An estimate of the bytes in the object store: a whole snapshot, and what the others add."""
+        kept = [row.new_bytes for row in self.snapshots[:-1] if row.kept]
         return self.state_bytes + float(sum(kept))
 
     def new_bytes_per_second(self) -> float:
-        """What is new of the state in a second."""
-        new = float(sum(one.new_bytes for one in self.snapshots[1:]))
+        new = float(sum(row.new_bytes for row in self.snapshots[1:]))
         return new / self._seconds if self._seconds > 0 else 0.0
 
     def growth(self) -> float:
-        """By how many bytes the state grows in a second; less than none if it shrinks."""
+        """The growth of the state in bytes per second; negative if it shrinks."""
         older, newer = self.halves()
         if not older.snapshots or self._seconds <= 0:
             return 0.0
@@ -214,42 +231,38 @@ def _total_bytes(snapshot: Shipment) -> float:
     return float(snapshot.total_bytes)
 
 
-def _load(
-    declared: StreamDeclaration,
-    seen: Input | None,
-    shipped: _Shipped,
-    seldom: Mapping[str, Level],
-    history: StepHistory,
+def _measure_load(
+    declared: StreamDeclaration, inputs: Input | None, shipments: _Shipments, *, capacity: float
 ) -> tuple[Load, Load]:
-    """The load, and how it changes in a second."""
+    """The load, and its change in a second; the capacity is never less than the rate."""
     rate = before = change = 0.0
     epoch_seconds = declared.epoch.seconds or declared.epoch.silence
-    if seen is not None and seen.seconds > 0:
-        rate = seen.rows / seen.seconds
-        epoch_seconds = (seen.seconds + seen.seconds_before) / max(seen.epochs - 1, 1)
-        if seen.seconds_before > 0:
-            before = seen.rows_before / seen.seconds_before
-            change = (rate - before) * 2 / (seen.seconds + seen.seconds_before)
-    capacity = max(rate, seldom.get(CAPACITY_SAMPLE, _NOTHING).most, history.fastest_replay())
+    if inputs is not None and inputs.seconds > 0:
+        rate = inputs.rows / inputs.seconds
+        epoch_seconds = (inputs.seconds + inputs.seconds_before) / max(inputs.epochs - 1, 1)
+        if inputs.seconds_before > 0:
+            before = inputs.rows_before / inputs.seconds_before
+            change = (rate - before) * 2 / (inputs.seconds + inputs.seconds_before)
     load = Load(
         rows_per_second=rate,
-        capacity_rows_per_second=capacity,
-        state_bytes=shipped.state_bytes,
+        capacity_rows_per_second=max(rate, capacity),
+        state_bytes=shipments.state_bytes,
         epoch_seconds=epoch_seconds,
     )
     return load, Load(
         rows_per_second=change,
         capacity_rows_per_second=0.0,
-        state_bytes=shipped.growth(),
+        state_bytes=shipments.growth(),
         epoch_seconds=0.0,
     )
 
 
-def _shares(
-    tiers: Mapping[Tier, Mapping[str, Level]],
+def _secondary_shares(
+    tiers: Mapping[Tier, Mapping[SampleName, Level]],
 ) -> Iterable[tuple[Tier, tuple[float, float]]]:
-    """The tiers in which both replicas were measured."""
+    """CPU and memory of the secondary by the primary's, in the tiers where both were measured."""
     for tier, levels in tiers.items():
-        if all(name in levels and levels[name].mean > 0 for name in USE_SAMPLES):
-            cpu = levels["secondary_cpu_cores"].mean / levels["cpu_cores"].mean
-            yield tier, (cpu, levels["secondary_rss_bytes"].mean / levels["rss_bytes"].mean)
+        means = [levels.get(name, _NOTHING).mean for name in USE_SAMPLES]
+        if all(mean > 0 for mean in means):
+            cpu, memory, secondary_cpu, secondary_memory = means
+            yield tier, (secondary_cpu / cpu, secondary_memory / memory)

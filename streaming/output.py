@@ -8,12 +8,13 @@ from pyspark.sql import SparkSession
 from ft_policies.errors import HoldfastError
 from ft_policies.query_failures import GiveUp, QueryFailurePolicy
 from resources.clock import SYSTEM_CLOCK
+from resources.control.sample_names import SampleName
 from resources.control.store import ControlStore
 from resources.vault.vault import SnapshotVault
+from streaming.metrics import Sampler
 from streaming.pulse import Pulse
 from streaming.query import kind_of
 from streaming.running import RunningQuery
-from streaming.sampling import Sampler
 from streaming.session import binding_conf
 from streaming.shipping import Shipper
 from streaming.sinks.sending import Sender
@@ -95,7 +96,7 @@ class Output:
             return
         self._failures = 0
         if timed:
-            self.sampler.once("t_wire_send_seconds", SYSTEM_CLOCK.monotonic() - began)
+            self.sampler.once(SampleName.WIRE_SEND_SECONDS, SYSTEM_CLOCK.monotonic() - began)
 
     def _prune(self) -> None:
         now = SYSTEM_CLOCK.monotonic()

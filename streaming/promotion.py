@@ -6,8 +6,10 @@ from ft_policies.errors import TransientError
 from ft_policies.failover import DetectedBy
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import Incident, Lease, ReplicaState, Slot
+from resources.control.sample_names import SampleName
 from resources.control.store import ControlStore
 from resources.patience import patiently
+from streaming.metrics import Sampler
 from streaming.pulse import Pulse
 from streaming.recovery_incidents import (
     RECOVERY,
@@ -18,7 +20,6 @@ from streaming.recovery_incidents import (
     overtake,
     primary_key,
 )
-from streaming.sampling import Sampler
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,8 @@ class Promotion:
             return
         away_seconds = self.detect_seconds + SYSTEM_CLOCK.monotonic() - self.taken_monotonic
         seconds = 0.0 if self.goes_on else away_seconds
-        sampler.once("t_detect_seconds", self.detect_seconds)
-        sampler.once("recovery_seconds", seconds)
+        sampler.once(SampleName.DETECT_SECONDS, self.detect_seconds)
+        sampler.once(SampleName.RECOVERY_SECONDS, seconds)
         patiently(lambda: self._open_incident(store, seconds), what="reporting the failover")
 
     def _was_handed_over(self, store: ControlStore) -> bool:

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from resources.vault.manifest import Manifest
 from streaming.checkpoint import give_identity
 from streaming.following import Synced
+from streaming.metrics import Sampler
 from streaming.running import RunningQuery
-from streaming.sampling import Sampler
 from streaming.session import demand_java
 from streaming.sinks.sending import Sender
 from streaming.spec import ReplicaSpec

@@ -20,12 +20,12 @@ from resources.patience import patiently
 from streaming import priority
 from streaming.catching_up import CatchUp, last_decided
 from streaming.gate import Gate, GateState
+from streaming.metrics import Sampler
 from streaming.output import Output
 from streaming.promotion import Promotion
 from streaming.pulse import Pulse
 from streaming.queries import Queries
 from streaming.running import RunningQuery
-from streaming.sampling import Sampler
 from streaming.spare_capacity import SpareCapacityGuard
 from streaming.spec import ReplicaSpec
 from streaming.standby import Standby

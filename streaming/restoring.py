@@ -7,11 +7,12 @@ from pathlib import Path
 
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import SnapshotState
+from resources.control.sample_names import SampleName
 from resources.control.store import ControlStore
 from resources.patience import patiently
 from resources.vault.manifest import Manifest, UnusableSnapshotError
 from resources.vault.vault import SnapshotVault
-from streaming.sampling import Sampler
+from streaming.metrics import Sampler
 from streaming.spec import ReplicaSpec
 
 log = logging.getLogger(__name__)
@@ -33,8 +34,8 @@ class StartingPoint:
     def tell(self, sampler: Sampler) -> None:
         """Note how long it took, and for how much."""
         read_bytes = 0 if self.manifest is None else self.manifest.state_bytes
-        sampler.once("t_read_snapshot_seconds", self.seconds, self.epoch)
-        sampler.once("read_snapshot_bytes", float(read_bytes), self.epoch)
+        sampler.once(SampleName.READ_SNAPSHOT_SECONDS, self.seconds, self.epoch)
+        sampler.once(SampleName.READ_SNAPSHOT_BYTES, float(read_bytes), self.epoch)
 
 
 def restore(

@@ -14,8 +14,8 @@ from ft_policies.query_failures import FailureKind, GiveUp, QueryFailurePolicy
 from resources.clock import SYSTEM_CLOCK
 from resources.vault.manifest import Manifest
 from streaming.checkpoint import is_idle, last_committed
+from streaming.metrics import Sampler
 from streaming.query import kind_of, start_query
-from streaming.sampling import Sampler
 from streaming.sinks.sending import Sender
 from streaming.spec import ReplicaSpec
 

@@ -9,9 +9,9 @@ from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
 from streaming.following import Follower, Synced
 from streaming.inbox import Inbox
+from streaming.metrics import Sampler
 from streaming.prefetching import Prefetcher
 from streaming.restoring import StartingPoint, restore
-from streaming.sampling import Sampler
 from streaming.spec import ReplicaSpec
 
 

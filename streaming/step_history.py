@@ -1,8 +1,8 @@
 """The steps of a stream's recoveries, as its replicas have measured them.
 
 A step is cold in a replica that was launched as the primary, warm in a secondary that took over. What a
-secondary does before that shares the machine with its primary, and takes longer. Samples are kept for some days only, so a replica whose start is among them no more is an old one: a
-secondary that has waited long.
+secondary does before it takes over shares the machine with its primary, and takes longer. Samples are
+kept for some days only: a replica whose deployment is not among them is a secondary that has waited long.
 """
 
 from collections import defaultdict
@@ -13,30 +13,37 @@ from ft_policies.estimators import Observation, Readiness
 from ft_policies.recovery_model import RecoveryStep
 from resources.control.lately import Primary
 from resources.control.records import ReplicaState, Sample
+from resources.control.sample_names import SampleName
 
-DEPLOY, REHEARSE = "t_deploy_seconds", "t_rehearse_seconds"
-DETECT, RECOVERY, REPLAY = "t_detect_seconds", "recovery_seconds", "t_replay_seconds"
-READ = "t_read_snapshot_seconds"
-SIZES = {READ: "read_snapshot_bytes", REPLAY: "replay_rows"}
-STEPS = {
-    DEPLOY: RecoveryStep.DEPLOY,
-    READ: RecoveryStep.READ_SNAPSHOT,
-    "t_wire_receive_seconds": RecoveryStep.WIRE_RECEIVE,
-    "t_wire_send_seconds": RecoveryStep.WIRE_SEND,
-    REPLAY: RecoveryStep.REPLAY,
+SIZES = {
+    SampleName.READ_SNAPSHOT_SECONDS: SampleName.READ_SNAPSHOT_BYTES,
+    SampleName.REPLAY_SECONDS: SampleName.REPLAY_ROWS,
 }
-STEP_SAMPLES = (REHEARSE, DETECT, RECOVERY, *STEPS, *SIZES.values())
+STEPS = {
+    SampleName.DEPLOY_SECONDS: RecoveryStep.DEPLOY,
+    SampleName.READ_SNAPSHOT_SECONDS: RecoveryStep.READ_SNAPSHOT,
+    SampleName.WIRE_RECEIVE_SECONDS: RecoveryStep.WIRE_RECEIVE,
+    SampleName.WIRE_SEND_SECONDS: RecoveryStep.WIRE_SEND,
+    SampleName.REPLAY_SECONDS: RecoveryStep.REPLAY,
+}
+STEP_SAMPLES = (
+    SampleName.REHEARSE_SECONDS,
+    SampleName.DETECT_SECONDS,
+    SampleName.RECOVERY_SECONDS,
+    *STEPS,
+    *SIZES.values(),
+)
 
 ORCHESTRATION_SECONDS = 15.0  # a sensor's tick and the start of a run, before they are measured
-LONGEST_LOSS_SECONDS = 600.0  # who is replaced later was not missed
+LONGEST_LOSS_SECONDS = 600.0  # a primary that is replaced later than that was not missed
 SLACK_SECONDS = 1.0  # between what is measured and when it is written
-AS_SURE_AS = 5  # how many observations a declared bound stands for
+PROMISE_WEIGHT = 5  # how many observations a declared bound stands for
 _LOST = frozenset({ReplicaState.DEAD, ReplicaState.FENCED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """A whole recovery, from the last sign of life until the stream was level again, at `at`.
+    """A whole recovery, from the last sign of life until the stream had caught up, at `at`.
 
     `seconds` is 0 where the other replica was sending already. `cold`: a driver was launched for it.
     """
@@ -47,7 +54,7 @@ class Recovery:
     cold: bool = False
 
     def counted(self, count_detection: bool) -> float:  # noqa: FBT001
-        """Its seconds, with or without the time until somebody noticed."""
+        """Its seconds, with or without the time until the loss was detected."""
         return self.seconds if count_detection else max(self.seconds - self.detect_seconds, 0.0)
 
 
@@ -59,122 +66,152 @@ class StepHistory:
     ) -> None:
         self._samples = samples
         self._heartbeat = heartbeat
-        started = {one.replica for one in samples if one.name == DEPLOY}
-        self._cold = started - {one.replica for one in samples if one.name == REHEARSE}
+        self._cold = _replicas_with(SampleName.DEPLOY_SECONDS, samples) - _replicas_with(
+            SampleName.REHEARSE_SECONDS, samples
+        )
         self._sizes = {
-            (one.name, one.replica, one.epoch): one.value
-            for one in samples
-            if one.name in SIZES.values()
+            (sample.name, sample.replica, sample.epoch): sample.value
+            for sample in samples
+            if sample.name in SIZES.values()
         }
-        self._losses = list(self._lost(primaries))
+        self._losses = list(self._find_losses(primaries))
         self._taken_over: dict[str, list[tuple[float, float]]] = defaultdict(list)
         self._first_replay: dict[str, float] = {}
-        for one in samples:
-            if one.name == RECOVERY:
-                self._taken_over[one.replica].append((one.at - one.value - SLACK_SECONDS, one.at))
-            elif one.name == REPLAY:
-                self._first_replay.setdefault(one.replica, one.at)
+        for sample in samples:
+            if sample.name == SampleName.RECOVERY_SECONDS:
+                started_at = sample.at - sample.value - SLACK_SECONDS
+                self._taken_over[sample.replica].append((started_at, sample.at))
+            elif sample.name == SampleName.REPLAY_SECONDS:
+                self._first_replay.setdefault(sample.replica, sample.at)
 
     def steps(self, *, lease: float) -> dict[RecoveryStep, tuple[Observation, ...]]:
         """What each step took, oldest first; without a detected failure, what the lease promises."""
-        found = {step: tuple(self._of(name)) for name, step in STEPS.items()}
+        observations = {step: tuple(self._observe(name)) for name, step in STEPS.items()}
         warm = tuple(
-            Observation(seconds=one.detect_seconds, at=one.at)
-            for one in self._takeovers()
-            if one.detect_seconds > 0
+            Observation(seconds=takeover.detect_seconds, at=takeover.at)
+            for takeover in self._takeovers()
+            if takeover.detect_seconds > 0
         )
         cold = tuple(
-            Observation(seconds=s, readiness=Readiness.COLD, at=one.registered_at)
-            for one, s in self._losses
+            Observation(seconds=seconds, readiness=Readiness.COLD, at=primary.registered_at)
+            for primary, seconds in self._losses
         )
         detect = with_promises(warm + cold, lease=lease, heartbeat=self._heartbeat)
-        return {RecoveryStep.DETECT: detect, **found}
+        return {RecoveryStep.DETECT: detect, **observations}
 
     def recoveries(self) -> tuple[Recovery, ...]:
         """Takeovers by secondaries, and new drivers in place of lost ones, oldest first."""
         taken_over = list(self._takeovers())
-        level_at = {one.replica: one.at for one in reversed(self._samples) if one.name == REPLAY}
+        caught_up_at = {
+            sample.replica: sample.at
+            for sample in reversed(self._samples)
+            if sample.name == SampleName.REPLAY_SECONDS
+        }
         launched = [
             Recovery(
-                seconds=level_at[one.replica] - one.registered_at + lost_seconds,
+                seconds=caught_up_at[primary.replica] - primary.registered_at + lost_seconds,
                 detect_seconds=lost_seconds,
                 cold=True,
-                at=level_at[one.replica],
+                at=caught_up_at[primary.replica],
             )
-            for one, lost_seconds in self._losses
-            if one.replica in level_at
+            for primary, lost_seconds in self._losses
+            if primary.replica in caught_up_at
         ]
-        return tuple(sorted(taken_over + launched, key=lambda one: one.at))
+        return tuple(sorted(taken_over + launched, key=lambda recovery: recovery.at))
 
     def fastest_replay(self) -> float:
         """The most rows that a replay has managed in a second."""
-        replays = self._of(REPLAY)
-        return max((one.size / one.seconds for one in replays if one.seconds > 0), default=0.0)
+        replays = [
+            replay for replay in self._observe(SampleName.REPLAY_SECONDS) if replay.seconds > 0
+        ]
+        return max((replay.size / replay.seconds for replay in replays), default=0.0)
 
-    def _of(self, name: str) -> Iterable[Observation]:
-        """A step whose size nobody has told says nothing, and no more does a start that read nothing.
+    def _observe(self, name: SampleName) -> Iterable[Observation]:
+        """Without the steps of unknown size, and without the restores of nothing.
 
-        A replay of no rows does: the gate was opened all the same.
+        A replay of no rows counts: the gate was opened all the same.
         """
-        for one in self._samples:
-            if one.name != name:
+        for sample in self._samples:
+            if sample.name != name:
                 continue
-            size = self._sizes.get((SIZES[name], one.replica, one.epoch)) if name in SIZES else 0.0
-            if size is not None and (size > 0 or name != READ):
-                readiness = self._readiness(one)
-                yield Observation(seconds=one.value, size=size, readiness=readiness, at=one.at)
+            size = self._size_of(sample, name)
+            if size is not None and (size > 0 or name is not SampleName.READ_SNAPSHOT_SECONDS):
+                yield Observation(
+                    seconds=sample.value, size=size, readiness=self._readiness(sample), at=sample.at
+                )
 
-    def _readiness(self, one: Sample) -> Readiness:
-        if one.replica in self._cold:
+    def _size_of(self, sample: Sample, name: SampleName) -> float | None:
+        """How much the step had to do: 0 where that does not matter, `None` if it is unknown."""
+        if name not in SIZES:
+            return 0.0
+        return self._sizes.get((SIZES[name], sample.replica, sample.epoch))
+
+    def _readiness(self, sample: Sample) -> Readiness:
+        if sample.replica in self._cold:
             return Readiness.COLD
-        if not any(begun <= one.at <= level for begun, level in self._taken_over[one.replica]):
+        takeovers = self._taken_over[sample.replica]
+        if not any(started_at <= sample.at <= ended_at for started_at, ended_at in takeovers):
             return Readiness.BESIDE
-        processed = one.name == REPLAY and self._first_replay[one.replica] < one.at
+        is_replay = sample.name == SampleName.REPLAY_SECONDS
+        processed = is_replay and self._first_replay[sample.replica] < sample.at
         return Readiness.RUNNING if processed else Readiness.WARM
 
     def _takeovers(self) -> Iterator[Recovery]:
-        """Those by secondaries, which tell their detection together with the whole.
+        """Takeovers by secondaries, each with the last detection that the same replica wrote before it.
 
-        What a sensor detected counts until a new driver is launched: that is a loss.
+        A detection that the sensor wrote has no takeover after it: a new driver was launched, a loss.
         """
         detected: dict[str, float] = {}
-        for one in self._samples:
-            if one.name == DETECT:
-                detected[one.replica] = one.value
-            elif one.name == RECOVERY:
-                noticed = detected.get(one.replica, 0.0)
-                yield Recovery(seconds=one.value, detect_seconds=noticed, at=one.at)
+        for sample in self._samples:
+            if sample.name == SampleName.DETECT_SECONDS:
+                detected[sample.replica] = sample.value
+            elif sample.name == SampleName.RECOVERY_SECONDS:
+                detect_seconds = detected.get(sample.replica, 0.0)
+                yield Recovery(seconds=sample.value, detect_seconds=detect_seconds, at=sample.at)
 
-    def _lost(self, primaries: Sequence[Primary]) -> Iterable[tuple[Primary, float]]:
-        """Primaries that were launched in place of a lost one, and how long that one was silent.
+    def _find_losses(self, primaries: Sequence[Primary]) -> Iterable[tuple[Primary, float]]:
+        """Primaries that were launched in place of a lost one, and how long that one was silent."""
+        for primary in primaries:
+            if primary.replica not in self._cold:
+                continue
+            heartbeat_at = self._lost_heartbeat(primary, primaries)
+            if heartbeat_at is None:
+                continue
+            silent_seconds = primary.registered_at - heartbeat_at
+            if silent_seconds <= LONGEST_LOSS_SECONDS:
+                yield primary, silent_seconds
 
-        One that beat to its end was stuck, or told to go: that says nothing of a loss.
+    def _lost_heartbeat(self, successor: Primary, primaries: Sequence[Primary]) -> float | None:
+        """The last heartbeat of the primary before this one; `None` if that one was not lost.
+
+        A primary whose heartbeats went on until its end was stuck or stopped, which is no loss.
         """
-        ended = [one for one in primaries if one.ended_at is not None]
-        for one in primaries:
-            if one.replica not in self._cold:
-                continue
-            earlier = [
-                (p.ended_at or 0.0, p) for p in ended if (p.ended_at or 0.0) <= one.registered_at
-            ]
-            ended_at, before = max(earlier, key=lambda pair: pair[0], default=(0.0, one))
-            if before.state not in _LOST or before.heartbeat_at is None:
-                continue
-            if ended_at - before.heartbeat_at <= 2 * self._heartbeat:
-                continue
-            silent = one.registered_at - before.heartbeat_at
-            if silent <= LONGEST_LOSS_SECONDS:
-                yield one, silent
+        earlier = [
+            (primary.ended_at, primary)
+            for primary in primaries
+            if primary.ended_at is not None and primary.ended_at <= successor.registered_at
+        ]
+        if not earlier:
+            return None
+        ended_at, before = max(earlier, key=lambda pair: pair[0])
+        if before.state not in _LOST or before.heartbeat_at is None:
+            return None
+        silent = ended_at - before.heartbeat_at > 2 * self._heartbeat
+        return before.heartbeat_at if silent else None
+
+
+def _replicas_with(name: SampleName, samples: Iterable[Sample]) -> set[str]:
+    return {sample.replica for sample in samples if sample.name == name}
 
 
 def with_promises(
     detected: Sequence[Observation], *, lease: float, heartbeat: float
 ) -> tuple[Observation, ...]:
-    """The same, after what the lease promises where no failure was detected, warm or cold."""
+    """Add what the lease promises where no failure was detected yet, warm or cold."""
     promises: list[Observation] = []
     for cold in (False, True):
-        if not any(one.cold is cold for one in detected):
+        if not any(observation.cold is cold for observation in detected):
             promised = lease + heartbeat + (ORCHESTRATION_SECONDS if cold else 0.0)
             readiness = Readiness.COLD if cold else Readiness.WARM
-            promises += [Observation(seconds=promised, readiness=readiness)] * AS_SURE_AS
+            promises += [Observation(seconds=promised, readiness=readiness)] * PROMISE_WEIGHT
     return (*promises, *detected)

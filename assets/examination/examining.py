@@ -14,8 +14,8 @@ from ft_policies.doctor.findings import Finding, confirmed
 from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaRow, ReplicaState
+from resources.control.sample_names import SampleName
 from streaming.launching import located
-from streaming.measuring import CAPACITY_SAMPLE
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
@@ -132,5 +132,5 @@ def _ended_by_doctor(seen: StreamSeen) -> bool:
 
 def _capacity(world: World, stream: str) -> float | None:
     """The most rows a second that the stream was seen to process."""
-    samples = world.store.samples.series(stream, CAPACITY_SAMPLE, limit=1000)
+    samples = world.store.samples.series(stream, SampleName.PROCESSED_ROWS_PER_SECOND, limit=1000)
     return max((sample.value for sample in samples), default=0.0) or None

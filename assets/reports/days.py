@@ -23,13 +23,14 @@ from ft_policies.costs import (
 from ft_policies.errors import PermanentError
 from ft_policies.tier_spans import Asked, TierSpan, tier_spans
 from resources.control.lately import Level
+from resources.control.sample_names import SampleName
 from resources.control.store import ControlStore
 from streaming.measuring import NETWORK_SAMPLES, Measured, measure
 from streaming.world import World
 
 REPORT = "cost_report"
 CHANGES = 10_000
-USE_SAMPLES = ("cpu_cores", "rss_bytes", *NETWORK_SAMPLES)
+USE_SAMPLES = (SampleName.CPU_CORES, SampleName.RSS_BYTES, *NETWORK_SAMPLES)
 
 
 def bounds(day: date) -> tuple[float, float]:
@@ -77,7 +78,7 @@ def counted(world: World, streams: Sequence[str], since: float, until: float) ->
 
 def measured_between(world: World, streams: Sequence[str], since: float, until: float) -> list[str]:
     """Those whose primary measured anything then: whoever runs does."""
-    found = world.store.lately.levels(("cpu_cores",), None, since_at=since, until_at=until)
+    found = world.store.lately.levels((SampleName.CPU_CORES,), None, since_at=since, until_at=until)
     return [name for name in streams if name in found]
 
 
@@ -167,8 +168,8 @@ class _Days:
         sharing = self._live_per_host.get(hosts[-1], 1) if hosts else 1
         traffic = sum(_mean(levels.get(name)) for name in NETWORK_SAMPLES)
         return Usage(
-            cpu_cores=_mean(levels.get("cpu_cores")),
-            memory_bytes=_mean(levels.get("rss_bytes")),
+            cpu_cores=_mean(levels.get(SampleName.CPU_CORES)),
+            memory_bytes=_mean(levels.get(SampleName.RSS_BYTES)),
             network_bytes_per_second=traffic / sharing,
             instances=1.0,
         )

@@ -6,6 +6,7 @@ from assets.holding import holding
 from ft_policies.tiers import Switches
 from orchestration.cli.changing import ChangeFacts, change_of
 from resources.control.records import History, Incident, ReplicaRow, Slot, TierChange
+from resources.control.sample_names import SampleName
 from streaming.launching import located, written
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
@@ -101,10 +102,10 @@ def look(world: World, name: str) -> StreamFacts:
         epoch_committed=committed,
         epoch_decided=decided,
         lag_epochs=0 if decided is None else decided - (-1 if committed is None else committed),
-        lag_rows=_lag_rows(world, seen, samples.get("lag_rows")),
+        lag_rows=_lag_rows(world, seen, samples.get(SampleName.LAG_ROWS)),
         rate_rows_per_second=_rate(world, seen),
-        state_rows=_whole(samples.get("state_rows")),
-        state_bytes=_whole(samples.get("state_bytes")),
+        state_rows=_whole(samples.get(SampleName.STATE_ROWS)),
+        state_bytes=_whole(samples.get(SampleName.STATE_BYTES)),
         snapshot=_snapshot(world, name, seen.at),
         recovery_time_seconds=declared.objective.recovery_time,
         guarantee=declared.objective.guarantee.value,
@@ -149,7 +150,7 @@ def _names(switches: Switches) -> list[str]:
     return [name for name, is_on in asdict(switches).items() if is_on]
 
 
-def _fresh(world: World, seen: StreamSeen) -> dict[str, float]:
+def _fresh(world: World, seen: StreamSeen) -> dict[SampleName, float]:
     """What the live primary measured lately: an old figure would be taken for a present one."""
     if seen.primary is None:
         return {}

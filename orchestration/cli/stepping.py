@@ -16,6 +16,7 @@ from rich.table import Table
 from ft_policies.errors import HoldfastError
 from orchestration.cli import words
 from orchestration.cli.terminal import DONE, FAILED
+from resources.control.sample_names import SampleName
 
 if TYPE_CHECKING:
     from orchestration.plans import AnyStep
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
 AT_ONCE = 4
 STEP_WORDS = {
-    "t_deploy_seconds": "deploy",
-    "t_read_snapshot_seconds": "read snapshot",
-    "t_wire_receive_seconds": "wire",
-    "t_wire_send_seconds": "send",
-    "t_replay_seconds": "replay",
+    SampleName.DEPLOY_SECONDS: "deploy",
+    SampleName.READ_SNAPSHOT_SECONDS: "read snapshot",
+    SampleName.WIRE_RECEIVE_SECONDS: "wire",
+    SampleName.WIRE_SEND_SECONDS: "send",
+    SampleName.REPLAY_SECONDS: "replay",
 }
 
 Playbook: TypeAlias = "Callable[[World, str, str], Iterator[Performed[Any]]]"

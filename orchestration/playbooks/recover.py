@@ -33,18 +33,19 @@ from orchestration.playbooks.performing import Journaled, Performed, perform
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import NOT_DUE, Watch
 from resources.control.records import DesiredState, ReplicaState
+from resources.control.sample_names import SampleName
 from resources.control.streams import tier_wanted
 from streaming.launching import demand_whole, launch_primary
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
 STEP_SAMPLES = (
-    "t_deploy_seconds",
-    "t_read_snapshot_seconds",
-    "t_wire_receive_seconds",
-    "t_wire_send_seconds",
-    "t_replay_seconds",
-    "recovery_seconds",
+    SampleName.DEPLOY_SECONDS,
+    SampleName.READ_SNAPSHOT_SECONDS,
+    SampleName.WIRE_RECEIVE_SECONDS,
+    SampleName.WIRE_SEND_SECONDS,
+    SampleName.REPLAY_SECONDS,
+    SampleName.RECOVERY_SECONDS,
 )
 
 
@@ -137,7 +138,7 @@ class Recovery:
             hint="`holdfast logs` tells what keeps it",
         )
         latest = self.world.store.samples.latest(self.stream, replica=step.primary)
-        return {name: latest[name].value for name in STEP_SAMPLES if name in latest}
+        return {name.value: latest[name].value for name in STEP_SAMPLES if name in latest}
 
     def _await(
         self,

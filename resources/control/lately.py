@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from ft_policies.tiers import Tier
 from resources.control.database import Database
 from resources.control.records import ReplicaState, Sample, Slot, SnapshotState
+from resources.control.sample_names import SampleName
 from resources.control.schema import epochs, replicas, samples, snapshots, streams, tier_changes
 from resources.control.snapshots import IS_SUPERSEDED
 from resources.control.sql import store_now
@@ -241,27 +242,32 @@ class Lately:
         """The newest snapshots, oldest first."""
         return _by_stream([Shipment(**row) for row in self._found(_SHIPMENTS, only=stream)])
 
-    def series(self, names: Sequence[str], stream: str | None) -> dict[str, list[Sample]]:
+    def series(self, names: Sequence[SampleName], stream: str | None) -> dict[str, list[Sample]]:
         """All samples of these names, oldest first: for what is measured once in a while."""
-        rows = self._found(_SERIES, only=stream, names=list(names))
+        rows = self._found(_SERIES, only=stream, names=[str(name) for name in names])
         return _by_stream([Sample(**row) for row in rows])
 
     def levels(
-        self, names: Sequence[str], stream: str | None, *, since_at: float, until_at: float = NEVER
-    ) -> dict[str, dict[str, Level]]:
+        self,
+        names: Sequence[SampleName],
+        stream: str | None,
+        *,
+        since_at: float,
+        until_at: float = NEVER,
+    ) -> dict[str, dict[SampleName, Level]]:
         """The samples of these names between two moments, by stream and name."""
-        values = {"only": stream, "names": list(names), "since_at": since_at, "until_at": until_at}
-        found: dict[str, dict[str, Level]] = {}
-        for row in self._found(_LEVELS, **values):
+        values = {"only": stream, "since_at": since_at, "until_at": until_at}
+        found: dict[str, dict[SampleName, Level]] = {}
+        for row in self._found(_LEVELS, names=[str(name) for name in names], **values):
             found.setdefault(row["stream"], {})[row["name"]] = _as_level(row)
         return found
 
     def levels_of_tiers(
-        self, names: Sequence[str], stream: str | None
-    ) -> dict[str, dict[Tier, dict[str, Level]]]:
+        self, names: Sequence[SampleName], stream: str | None
+    ) -> dict[str, dict[Tier, dict[SampleName, Level]]]:
         """The samples of these names in each tier that a stream has settled in, by stream and tier."""
-        found: dict[str, dict[Tier, dict[str, Level]]] = {}
-        for row in self._found(_LEVELS_OF_TIERS, only=stream, names=list(names)):
+        found: dict[str, dict[Tier, dict[SampleName, Level]]] = {}
+        for row in self._found(_LEVELS_OF_TIERS, only=stream, names=[str(name) for name in names]):
             of_tier = found.setdefault(row["stream"], {}).setdefault(row["tier_to"], {})
             of_tier[row["name"]] = _as_level(row)
         return found

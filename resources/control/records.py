@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from ft_policies.migration import Protocol
 from ft_policies.tiers import Switches, Tier
+from resources.control.sample_names import SampleName
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -349,7 +350,7 @@ class Sample:
 
     stream: str
     replica: str
-    name: str
+    name: SampleName
     value: float
     epoch: int | None = None
     at: float = 0.0

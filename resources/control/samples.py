@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from resources.control.database import Database
 from resources.control.records import Sample
+from resources.control.sample_names import SampleName
 from resources.control.schema import samples
 from resources.control.sql import store_now
 
@@ -85,19 +86,23 @@ class Samples:
             return
         names = {"stream": "of_stream", "replica": "of_replica", "name": "of_name"}
         names |= {"value": "new_value", "epoch": "of_epoch", "at": "given_at"}
-        rows = [{names[key]: value for key, value in asdict(one).items()} for one in batch]
+        rows = [
+            {names[key]: value for key, value in asdict(sample).items()}
+            | {"of_name": str(sample.name)}
+            for sample in batch
+        ]
         with self._database.write(durable=False) as connection:
             connection.execute(_WRITE, rows)
 
     def series(
-        self, stream: str, name: str, *, since_at: float = 0.0, limit: int = 10_000
+        self, stream: str, name: SampleName, *, since_at: float = 0.0, limit: int = 10_000
     ) -> list[Sample]:
         """The newest samples of one name, oldest first."""
-        values = {"of_stream": stream, "of_name": name, "since_at": since_at, "most": limit}
+        values = {"of_stream": stream, "of_name": str(name), "since_at": since_at, "most": limit}
         return [Sample(**row) for row in reversed(self._database.fetch(_SERIES, values))]
 
-    def latest(self, stream: str, *, replica: str | None = None) -> dict[str, Sample]:
-        """The newest sample of each name, by whomever or by one replica."""
+    def latest(self, stream: str, *, replica: str | None = None) -> dict[SampleName, Sample]:
+        """The newest sample of each name, of any replica or of one."""
         query = _LATEST if replica is None else _LATEST_OF_REPLICA
         rows = self._database.fetch(query, {"of_stream": stream, "of_replica": replica})
         return {row["name"]: Sample(**row) for row in rows}

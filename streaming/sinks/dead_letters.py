@@ -14,6 +14,7 @@ from deltalake.exceptions import CommitFailedError
 
 from ft_policies.errors import TransientError
 from resources.control.records import Sample
+from resources.control.sample_names import SampleName
 from resources.control.store import ControlStore
 from resources.patience import patiently
 from streaming.connections import delta_options
@@ -24,7 +25,6 @@ from streaming.sources.opening import arrow_columns, open_source
 from streaming.sources.sifting import SetAside
 from streaming.spec import ReplicaSpec
 
-SAMPLE = "dead_letters"
 COMMIT_TRIES = 5
 
 log = logging.getLogger(__name__)
@@ -81,13 +81,12 @@ class DeadLetterTable:
 
     def _sample(self, count: int, epoch: int) -> None:
         stream, replica = self.spec.stream.name, self.spec.replica
-        sample = Sample(
-            stream=stream, replica=replica, name=SAMPLE, value=float(count), epoch=epoch
-        )
+        name = SampleName.DEAD_LETTERS
+        sample = Sample(stream=stream, replica=replica, name=name, value=float(count), epoch=epoch)
         try:
             self.store.samples.write([sample])
         except TransientError as error:
-            log.warning("nobody counts the dead letters of epoch %s: %s", epoch, error)
+            log.warning("the dead letters of epoch %s are not counted: %s", epoch, error)
 
     def _opened_source(self) -> FilesSource:
         if self._source is None:

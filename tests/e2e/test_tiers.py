@@ -13,6 +13,7 @@ from ft_policies.tiers import SECONDARY, Tier
 from orchestration.incidents import due_recoveries
 from orchestration.minding import due_switches
 from orchestration.reviewing import decide_now, what_if
+from resources.control.sample_names import SampleName
 from tests.chaos.blows import in_the_middle
 from tests.support.evidence import demand_exact_output
 from tests.support.faults import POINTS, arm
@@ -60,8 +61,8 @@ def taken_over_by(stream: LiveStream) -> str | None:
 def steps_of(tier: Tier) -> set[str]:
     """The steps that a secondary of a tier still has to do, as samples."""
     on = SECONDARY[tier]
-    left = {"t_wire_send_seconds": on.send, "t_wire_receive_seconds": on.receive}
-    left["t_read_snapshot_seconds"] = on.sync or on.process
+    left = {SampleName.WIRE_SEND_SECONDS: on.send, SampleName.WIRE_RECEIVE_SECONDS: on.receive}
+    left[SampleName.READ_SNAPSHOT_SECONDS] = on.sync or on.process
     return {step for step, done in left.items() if not done}
 
 
@@ -74,8 +75,10 @@ def test_in_every_tier_the_secondary_of_a_killed_primary_goes_on_by_itself(tmp_p
             stream.switch(tier)  # also what restores the redundancy that the last kill cost
             assert stream.look().covered is tier
             fail_over(stream, point)
-            stream.wait(lambda: "recovery_seconds" in told(stream), "sample of the recovery")
-            assert {"t_detect_seconds", "t_replay_seconds"} <= told(stream)
+            stream.wait(
+                lambda: SampleName.RECOVERY_SECONDS in told(stream), "sample of the recovery"
+            )
+            assert {SampleName.DETECT_SECONDS, SampleName.REPLAY_SECONDS} <= told(stream)
             assert steps_of(tier) <= told(stream)
         stream.wait(
             lambda: taken_over_by(stream) == stream.primary().id, "incident of the failover"

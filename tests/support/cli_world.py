@@ -14,6 +14,7 @@ from resources.control.records import (
     Slot,
     SnapshotRow,
 )
+from resources.control.sample_names import SampleName
 from resources.launcher import Launched
 from streaming.launching import declare
 from streaming.processes import HOST
@@ -53,9 +54,9 @@ def a_running_stream(world: World, *, epochs: int = 5, committed: int = 3) -> No
     beat(world, PRIMARY, epoch=committed - 1)
     world.store.samples.write(
         [
-            Sample(stream=STREAM, replica=REPLICA, name="state_rows", value=40.0),
-            Sample(stream=STREAM, replica=REPLICA, name="state_bytes", value=1234.0),
-            Sample(stream=STREAM, replica=REPLICA, name="lag_rows", value=7.0),
+            Sample(stream=STREAM, replica=REPLICA, name=SampleName.STATE_ROWS, value=40.0),
+            Sample(stream=STREAM, replica=REPLICA, name=SampleName.STATE_BYTES, value=1234.0),
+            Sample(stream=STREAM, replica=REPLICA, name=SampleName.LAG_ROWS, value=7.0),
         ]
     )
 

@@ -6,6 +6,7 @@ from ft_policies.estimators import Observation
 from ft_policies.recovery_model import RecoveryStep
 from ft_policies.tiers import Tier
 from resources.control.records import Sample
+from resources.control.sample_names import SampleName
 from streaming.world import World
 from tests.fakes.worlds import CLICKS, a_primary, a_wanted_stream
 
@@ -63,8 +64,8 @@ def a_stream_that_runs(world: World) -> None:
     a_primary(world, "r1")
     world.store.samples.write(
         [
-            Sample(stream=CLICKS, replica="r1", name="cpu_cores", value=2.0),
-            Sample(stream=CLICKS, replica="r1", name="rss_bytes", value=4 * 2.0**30),
+            Sample(stream=CLICKS, replica="r1", name=SampleName.CPU_CORES, value=2.0),
+            Sample(stream=CLICKS, replica="r1", name=SampleName.RSS_BYTES, value=4 * 2.0**30),
         ]
     )
 
@@ -74,11 +75,11 @@ def taken_over(
 ) -> None:
     """What a secondary writes that has become the primary and is level; detection is 1 s of it."""
     told = {
-        "t_wire_send_seconds": 0.1,
-        "t_replay_seconds": max(seconds - 1.1, 0.0),
-        "replay_rows": rows,
-        "t_detect_seconds": 1.0,
-        "recovery_seconds": seconds,
+        SampleName.WIRE_SEND_SECONDS: 0.1,
+        SampleName.REPLAY_SECONDS: max(seconds - 1.1, 0.0),
+        SampleName.REPLAY_ROWS: rows,
+        SampleName.DETECT_SECONDS: 1.0,
+        SampleName.RECOVERY_SECONDS: seconds,
     }
     world.store.samples.write(
         [

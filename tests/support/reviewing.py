@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from ft_policies.tiers import Mode, Tier
 from resources.control.decisions import DecisionRow
 from resources.control.records import Sample
+from resources.control.sample_names import SampleName
 from resources.control.schema import streams
 from streaming.world import World
 from tests.fakes.worlds import (
@@ -23,15 +24,15 @@ from tests.fakes.worlds import (
 AT_ONCE = {"mode": "auto", "cool_down": "1ms", "dwell": "1ms"}
 QUICK = {"heartbeat": "0.1s", "lease": "0.2s"}
 STEPS = {
-    "t_deploy_seconds": 8.0,
-    "t_read_snapshot_seconds": 1.0,
-    "read_snapshot_bytes": 300.0,
-    "t_wire_receive_seconds": 3.0,
-    "t_wire_send_seconds": 0.1,
-    "t_replay_seconds": 2.0,
-    "replay_rows": 100.0,
+    SampleName.DEPLOY_SECONDS: 8.0,
+    SampleName.READ_SNAPSHOT_SECONDS: 1.0,
+    SampleName.READ_SNAPSHOT_BYTES: 300.0,
+    SampleName.WIRE_RECEIVE_SECONDS: 3.0,
+    SampleName.WIRE_SEND_SECONDS: 0.1,
+    SampleName.REPLAY_SECONDS: 2.0,
+    SampleName.REPLAY_ROWS: 100.0,
 }
-USE = {"cpu_cores": 0.8, "rss_bytes": 2e9}
+USE = {SampleName.CPU_CORES: 0.8, SampleName.RSS_BYTES: 2e9}
 
 
 @contextmanager

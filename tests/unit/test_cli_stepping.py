@@ -10,6 +10,7 @@ from ft_policies.errors import PermanentError
 from ft_policies.recovery import AwaitLevel, Launch
 from orchestration.cli.stepping import carry_out
 from orchestration.playbooks.performing import Performed
+from resources.control.sample_names import SampleName
 from streaming.world import World
 from tests.support.cli import facts
 from tests.support.cli_world import STREAM, a_world
@@ -20,7 +21,11 @@ def bring_up(world: World, stream: str, run: str) -> Iterator[Performed[Any]]:
     yield Performed(step=Launch(), seconds=0.4, found={"replica": f"{stream}-1"})
     if stream == "broken":
         raise PermanentError("it fails each time", hint="mend it")
-    found = {"t_deploy_seconds": 8.1, "t_read_snapshot_seconds": 0.3, "t_replay_seconds": 2.0}
+    found = {
+        SampleName.DEPLOY_SECONDS: 8.1,
+        SampleName.READ_SNAPSHOT_SECONDS: 0.3,
+        SampleName.REPLAY_SECONDS: 2.0,
+    }
     yield Performed(step=AwaitLevel(f"{stream}-1"), seconds=14.2, found=found)
 
 

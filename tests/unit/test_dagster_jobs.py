@@ -18,6 +18,7 @@ from resources.control.records import (
     Sample,
     SnapshotState,
 )
+from resources.control.sample_names import SampleName
 from resources.control.store import ControlStore
 from tests.fakes.worlds import (
     CLICKS,
@@ -185,7 +186,7 @@ def test_a_failover_tells_its_own_recovery_from_the_time_without_redundancy(
 
 def a_measured_recovery(store: ControlStore, seconds: float, *, at: float) -> None:
     """As the replica that took over writes it, once it is level."""
-    name = "recovery_seconds"
+    name = SampleName.RECOVERY_SECONDS
     store.samples.write([Sample(stream=CLICKS, replica="s1", name=name, value=seconds, at=at)])
 
 

@@ -9,6 +9,7 @@ from ft_policies.errors import TransientError
 from ft_policies.tiers import SECONDARY, Tier
 from orchestration.observer import Marks, StreamMark, stream_observer
 from resources.control.records import DesiredState, LedgerEntry, ReplicaState, Sample
+from resources.control.sample_names import SampleName
 from tests.fakes.worlds import (
     CLICKS,
     SimulatedWorlds,
@@ -59,7 +60,9 @@ def a_running_stream(worlds: SimulatedWorlds, epochs: int) -> None:
         a_wanted_stream(world)
         a_primary(world, "r1")
         committed(world, epochs)
-        world.store.samples.write([Sample(stream=CLICKS, replica="r1", name="lag_rows", value=7.0)])
+        world.store.samples.write(
+            [Sample(stream=CLICKS, replica="r1", name=SampleName.LAG_ROWS, value=7.0)]
+        )
 
 
 def test_committed_epochs_advance_the_stream_and_its_output(worlds: SimulatedWorlds) -> None:

@@ -9,6 +9,7 @@ from ft_policies.tiers import OFF, Switches, Tier
 from orchestration.incidents import calls_for_recovery
 from orchestration.playbooks.performing import Journaled, perform
 from resources.control.records import IncidentState, Phase, ReplicaState
+from resources.control.sample_names import SampleName
 from streaming.observing import observe
 from streaming.recovery_incidents import RECOVERY, is_of_primary
 from tests.fakes.worlds import (
@@ -33,7 +34,7 @@ def test_a_missing_secondary_is_an_incident_of_the_same_kind(tmp_path: Path) -> 
     [request] = tick(worlds).run_requests or []
     assert request.tags["holdfast/cause"] == "secondary_missing"
     with worlds.open() as world:
-        assert world.store.samples.series(CLICKS, "t_detect_seconds") == []
+        assert world.store.samples.series(CLICKS, SampleName.DETECT_SECONDS) == []
 
 
 def test_a_dead_secondary_is_an_incident_until_the_tier_is_held_again(tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ import pytest
 from ft_policies.errors import TransientError
 from ft_policies.tiers import PRIMARY
 from resources.control.records import ReplicaState, Slot, SnapshotState
+from resources.control.sample_names import SampleName
 from resources.control.store import ControlStore
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
 from streaming.following import Follower, Synced
-from streaming.sampling import Sampler
+from streaming.metrics import Sampler
 from streaming.spec import ReplicaSpec
 from tests.fakes.clocks import SteppedClock
 from tests.support.control_builders import a_snapshot, register
@@ -112,8 +113,8 @@ def test_it_follows_into_a_new_folder_each_time_and_fetches_what_is_new(followed
     ]
     assert tree(first.checkpoint) == followed.stream.contents[old.id]
     latest = followed.store.samples.latest("words")
-    assert latest["sync_bytes"].value < old.state_bytes / 3
-    assert latest["sync_seconds"].epoch == 11
+    assert latest[SampleName.SYNC_BYTES].value < old.state_bytes / 3
+    assert latest[SampleName.SYNC_SECONDS].epoch == 11
 
 
 def test_nothing_newer_is_nothing_to_do(followed: Followed) -> None:

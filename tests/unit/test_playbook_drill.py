@@ -13,6 +13,7 @@ from ft_policies.errors import PermanentError
 from orchestration.playbooks import drill as playbook
 from orchestration.playbooks.drill import Drill
 from resources.control.records import ReplicaRow, Sample
+from resources.control.sample_names import SampleName
 from streaming.cutting_off import cut_until
 from streaming.observing import observe
 from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
@@ -58,7 +59,7 @@ def measuring(drivers: SimulatedDrivers) -> Callable[[], None]:
         seen = observe(drivers.world, CLICKS).primary
         if seen is not None and seen.id not in {first, *told}:
             told.add(seen.id)
-            took = {"t_detect_seconds": 0.5, "recovery_seconds": 1.5}
+            took = {SampleName.DETECT_SECONDS: 0.5, SampleName.RECOVERY_SECONDS: 1.5}
             store.samples.write(
                 [Sample(stream=CLICKS, replica=seen.id, name=n, value=v) for n, v in took.items()]
             )

@@ -8,10 +8,11 @@ import pytest
 
 from ft_policies.failover import DetectedBy
 from resources.control.records import Incident, IncidentState, ReplicaState
+from resources.control.sample_names import SampleName
 from resources.control.store import ControlStore
+from streaming.metrics import Sampler
 from streaming.promotion import Fallen, Promotion
 from streaming.recovery_incidents import OVERTAKEN, RECOVERY
-from streaming.sampling import Sampler
 from tests.support.control_builders import waiting
 from tests.support.control_failovers import Look, a_failover, held, take_over
 from tests.support.control_registers import wait_for_the_clock
@@ -79,9 +80,9 @@ def test_a_stream_whose_secondary_sent_all_along_was_never_away(
     promoted(store, a_failover(store), goes_on=goes_on)
     (incident,) = store.incidents.of("words")
     samples = store.samples.latest("words")
-    assert samples["t_detect_seconds"].value == 0.5
-    assert (samples["recovery_seconds"].value == 0.0) is goes_on
-    assert incident.detail["recovery_seconds"] == samples["recovery_seconds"].value
+    assert samples[SampleName.DETECT_SECONDS].value == 0.5
+    assert (samples[SampleName.RECOVERY_SECONDS].value == 0.0) is goes_on
+    assert incident.detail["recovery_seconds"] == samples[SampleName.RECOVERY_SECONDS].value
 
 
 def test_an_incident_that_was_closed_before_is_not_this_one(store: ControlStore) -> None:

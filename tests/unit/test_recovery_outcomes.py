@@ -10,6 +10,7 @@ from ft_policies.tiers import SECONDARY, Switch, Tier
 from orchestration.outcomes import outcome_of
 from orchestration.playbooks.performing import Journaled
 from resources.control.records import Incident, Phase, Sample
+from resources.control.sample_names import SampleName
 from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,
@@ -56,9 +57,11 @@ def measured(world: World, name: str, value: float, *, at: float) -> None:
 def test_detection_the_replica_s_own_steps_and_those_of_all_runs_are_told(world: World) -> None:
     incident = an_incident(world, "p1/1", t_detect_seconds=0.25, recovery_seconds=RECOVERY_SECONDS)
     lost_at = incident.opened_at - RECOVERY_SECONDS
-    measured(world, "t_deploy_seconds", 9.0, at=lost_at - 60.0)  # as a secondary, long before
-    measured(world, "t_wire_receive_seconds", 0.5, at=lost_at + 0.75)
-    measured(world, "t_replay_seconds", 0.75, at=lost_at + 1.5)
+    measured(
+        world, SampleName.DEPLOY_SECONDS, 9.0, at=lost_at - 60.0
+    )  # as a secondary, long before
+    measured(world, SampleName.WIRE_RECEIVE_SECONDS, 0.5, at=lost_at + 0.75)
+    measured(world, SampleName.REPLAY_SECONDS, 0.75, at=lost_at + 1.5)
     done(world, "asked", Fence("p0", 1, "old"), incident=None)
     done(world, "run-1", LaunchSecondary(), incident=incident.id)
     done(world, "run-2", TurnSwitch("s2", Switch.SYNC, on=True), incident=incident.id)
@@ -88,5 +91,5 @@ def test_a_stream_that_was_never_away_lacked_redundancy_since_the_last_sign_of_l
 
 def test_a_sensor_that_saw_the_loss_does_not_make_the_stream_have_been_away(world: World) -> None:
     seen = an_incident(world, "p1/1", t_detect_seconds=2.0)
-    measured(world, "recovery_seconds", 0.0, at=seen.opened_at - 1.0)
+    measured(world, SampleName.RECOVERY_SECONDS, 0.0, at=seen.opened_at - 1.0)
     assert outcome_of(world, seen).recovery_seconds == 0.0

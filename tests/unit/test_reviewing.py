@@ -15,6 +15,7 @@ from ft_policies.tiers import Tier
 from orchestration.minding import differs, keep
 from orchestration.reviewed import gather
 from orchestration.reviewing import decide, decide_now, review, what_if
+from resources.control.sample_names import SampleName
 from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,
@@ -183,7 +184,11 @@ def test_a_recovery_is_late_if_what_counts_of_it_is(
 ) -> None:
     controller = {**AT_ONCE, "count_detection": count_detection}
     with a_world(tmp_path, objective="5s", controller=controller) as world:
-        measured(world, by="s", samples={"t_detect_seconds": 3.0, "recovery_seconds": 7.0})
+        measured(
+            world,
+            by="s",
+            samples={SampleName.DETECT_SECONDS: 3.0, SampleName.RECOVERY_SECONDS: 7.0},
+        )
         assert review(world)[0].of.recent_misses == misses
 
 

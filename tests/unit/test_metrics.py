@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
+from resources.control.sample_names import SampleName
 from resources.control.store import ControlStore
-from streaming.sampling import MACHINE_SECONDS, Sampler
+from streaming.metrics import MACHINE_SECONDS, Sampler
 from tests.fakes.clocks import SteppedClock
 
 
@@ -49,12 +50,12 @@ def test_rows_are_counted_over_all_batches_since_the_last_look(store: ControlSto
     query.finish(1, 300)
     sampler.sample(query, elapsed_seconds=4.0)  # type: ignore[arg-type]
     first = values(store)
-    assert first["input_rows_per_second"] == 100.0
-    assert (first["state_rows"], first["state_bytes"]) == (10.0, 1500.0)
-    assert first["batch_triggerExecution_seconds"] == 0.4
+    assert first[SampleName.INPUT_ROWS_PER_SECOND] == 100.0
+    assert (first[SampleName.STATE_ROWS], first[SampleName.STATE_BYTES]) == (10.0, 1500.0)
+    assert first[SampleName.BATCH_SECONDS] == 0.4
     query.finish(2, 50)
     sampler.sample(query, elapsed_seconds=5.0)  # type: ignore[arg-type]
-    assert values(store)["input_rows_per_second"] == 10.0
+    assert values(store)[SampleName.INPUT_ROWS_PER_SECOND] == 10.0
 
 
 def test_a_query_that_reports_nonsense_costs_samples_and_nothing_else(store: ControlStore) -> None:
@@ -73,9 +74,9 @@ def test_what_a_replica_takes_is_written_whatever_it_does(store: ControlStore) -
     clock.step(1.0)
     sampler.tend(secondary=False)
     sampler.tend(secondary=False)
-    [sample] = store.samples.series("words", "rss_bytes")
+    [sample] = store.samples.series("words", SampleName.RSS_BYTES)
     assert sample.value > 0
-    [sample] = store.samples.series("words", "cpu_cores")
+    [sample] = store.samples.series("words", SampleName.CPU_CORES)
     assert sample.value >= 0.0
 
 
@@ -84,12 +85,12 @@ def test_what_a_secondary_takes_does_not_pass_for_the_primary_s(store: ControlSt
     sampler = Sampler(store, "words", "words-2", clock)
     clock.step(MACHINE_SECONDS)
     sampler.tend(secondary=True)
-    assert values(store)["secondary_rss_bytes"] > 0
-    assert store.samples.series("words", "rss_bytes") == []
+    assert values(store)[SampleName.SECONDARY_RSS_BYTES] > 0
+    assert store.samples.series("words", SampleName.RSS_BYTES) == []
     clock.step(MACHINE_SECONDS)
     sampler.tend(secondary=False)  # it has taken over
-    assert len(store.samples.series("words", "rss_bytes")) == 1
-    assert len(store.samples.series("words", "secondary_cpu_cores")) == 1
+    assert len(store.samples.series("words", SampleName.RSS_BYTES)) == 1
+    assert len(store.samples.series("words", SampleName.SECONDARY_CPU_CORES)) == 1
 
 
 class Counted(NamedTuple):
@@ -113,9 +114,9 @@ def test_what_a_host_says_to_itself_is_no_traffic(
     counted |= {"lo": Counted(9_000, 9_000), "eth0": Counted(2_000, 8_000), "tun0": Counted(500, 0)}
     clock.step(MACHINE_SECONDS)
     sampler.tend(secondary=False)
-    assert values(store)["host_network_sent_bytes_per_second"] == 1_500 / MACHINE_SECONDS
-    assert values(store)["host_network_received_bytes_per_second"] == 3_000 / MACHINE_SECONDS
+    assert values(store)[SampleName.HOST_SENT_BYTES_PER_SECOND] == 1_500 / MACHINE_SECONDS
+    assert values(store)[SampleName.HOST_RECEIVED_BYTES_PER_SECOND] == 3_000 / MACHINE_SECONDS
     del counted["eth0"]
     clock.step(MACHINE_SECONDS)
     sampler.tend(secondary=False)  # a network that is gone gives nothing back
-    assert values(store)["host_network_sent_bytes_per_second"] == 0.0
+    assert values(store)[SampleName.HOST_SENT_BYTES_PER_SECOND] == 0.0
