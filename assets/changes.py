@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ft_policies.recovery import turn_told
+from ft_policies.timings import BETWEEN_STEPS_SECONDS
 from resources.control.records import JournalLine, Phase
 from resources.control.store import ControlStore
 
 CHANGING = ("switch", "recover", "migrate")
 LINES = 200
-BETWEEN_STEPS_SECONDS = 5.0
 ABOUT = ("secondary", "primary", "replica")
 
 

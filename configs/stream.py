@@ -26,10 +26,10 @@ from configs.units import (
 from ft_policies.checkpoints import CheckpointPolicy
 from ft_policies.drill import Blow, DisturbanceBudget
 from ft_policies.epochs import Pace
-from ft_policies.health import HealthPolicy
 from ft_policies.retention import RetentionPolicy
 from ft_policies.spare_capacity import SpareCapacityPolicy
 from ft_policies.tiers import Guarantee, Tier
+from ft_policies.timings import TimingError, Timings
 
 FIXED_SPARK_CONF = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -119,21 +119,20 @@ class Supervision(Section):
     start_within: Duration = 120.0
 
     @model_validator(mode="after")
-    def _lease_outlives_a_lost_heartbeat(self) -> Self:
-        if self.lease < 2 * self.heartbeat:
-            raise cannot_hold(
-                ("lease",),
-                f"must be at least two heartbeats ({2 * self.heartbeat:g} s): "
-                "one late heartbeat must not cost the lease",
-            )
+    def _agrees(self) -> Self:
+        try:
+            self.timings()
+        except TimingError as error:
+            raise cannot_hold((error.field,), str(error)) from error
         return self
 
-    def policy(self) -> HealthPolicy:
-        """The policy that this section describes."""
-        return HealthPolicy(
-            lease_seconds=self.lease,
-            stuck_after_seconds=self.stuck_after,
-            start_within_seconds=self.start_within,
+    def timings(self) -> Timings:
+        """The periods that follow from this section."""
+        return Timings.derive(
+            heartbeat=self.heartbeat,
+            lease=self.lease,
+            stuck_after=self.stuck_after,
+            start_within=self.start_within,
         )
 
 

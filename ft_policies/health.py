@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-LAUNCH_SECONDS = 15.0
+from ft_policies.timings import Timings
+
 MAX_DOUBLINGS = 6
-SECONDARY_LEASES = 3  # nobody waits for a secondary, and it may run at low priority
 
 
 class Process(StrEnum):
@@ -84,13 +84,11 @@ class Verdict:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class HealthPolicy:
-    """How long a primary may be silent, slow or starting before it counts as failed."""
+    """How long a replica may be silent, slow or starting before it counts as failed."""
 
-    lease_seconds: float
-    stuck_after_seconds: float
-    start_within_seconds: float
+    timings: Timings
 
     def judge(self, *, wanted: bool, primary: PrimarySeen | None) -> Verdict:
         """Say how the stream is.
@@ -106,14 +104,15 @@ class HealthPolicy:
             return Verdict(Health.DEAD, f"the process of {primary.id} is gone")
         if not wanted:
             return Verdict(Health.STOPPING, f"{primary.id} has been told to stop")
-        return _silent(primary, self.lease_seconds) or self._stuck(primary) or _progress(primary)
+        silent = self._silent(primary, self.timings.lease_seconds)
+        return silent or self._stuck(primary) or _progress(primary)
 
     def judge_secondary(self, secondary: SecondarySeen) -> Verdict:
         """Say how a secondary is."""
         name = secondary.id
         if secondary.process is Process.GONE:
             return Verdict(Health.DEAD, f"the process of {name} is gone")
-        silent = _silent(secondary, SECONDARY_LEASES * self.lease_seconds)
+        silent = self._silent(secondary, self.timings.secondary_lease_seconds)
         if silent is not None:
             return silent
         if secondary.leaving:
@@ -122,52 +121,54 @@ class HealthPolicy:
             return self._starting_secondary(secondary)
         if secondary.paused:
             return Verdict(Health.HEALTHY, f"{name} has paused: the host is loaded")
-        patience = self.stuck_after_seconds + self.start_within_seconds
-        if secondary.processing and secondary.quiet_seconds > patience:
+        patience_seconds = self.timings.progress_within_seconds
+        if secondary.processing and secondary.quiet_seconds > patience_seconds:
             quiet = secondary.quiet_seconds
             return Verdict(Health.STUCK, f"{name} has finished no epoch for {quiet:.0f} s")
         return Verdict(Health.HEALTHY, f"{name} stands by")
 
     def _starting_secondary(self, secondary: SecondarySeen) -> Verdict:
         age = secondary.registered_age
-        if age > self.start_within_seconds:
+        if age > self.timings.start_within_seconds:
             return Verdict(Health.STUCK, f"{secondary.id} is not up {age:.0f} s after its start")
         return Verdict(Health.STARTING, f"{secondary.id} is starting")
+
+    def _silent(
+        self, replica: PrimarySeen | SecondarySeen, patience_seconds: float
+    ) -> Verdict | None:
+        """Judge the heartbeats; before the first, a process that is there has as long as any start."""
+        age = replica.heartbeat_age
+        if age is None:
+            launching = replica.registered_age <= self.timings.launch_within_seconds
+            if launching or replica.process is Process.RUNNING:
+                return None
+            return Verdict(
+                Health.SILENT,
+                f"{replica.id} was registered {replica.registered_age:.0f} s ago, no heartbeat yet",
+            )
+        if age <= patience_seconds:
+            return None
+        if replica.process is Process.RUNNING:
+            return Verdict(
+                Health.DISPUTED,
+                f"{replica.id} has been silent for {age:.1f} s, but its process is there",
+            )
+        return Verdict(Health.SILENT, f"{replica.id} has been silent for {age:.1f} s")
 
     def _stuck(self, primary: PrimarySeen) -> Verdict | None:
         patience = 2.0 ** min(primary.given_up_before, MAX_DOUBLINGS)
         if primary.progress_age is None:
-            if primary.registered_age <= self.start_within_seconds * patience:
+            if primary.registered_age <= self.timings.start_within_seconds * patience:
                 return None
             return Verdict(
                 Health.STUCK,
                 f"{primary.id} has processed nothing {primary.registered_age:.0f} s after its start",
             )
-        if primary.progress_age <= self.stuck_after_seconds * patience:
+        if primary.progress_age <= self.timings.stuck_after_seconds * patience:
             return None
         return Verdict(
             Health.STUCK, f"{primary.id} has finished no epoch for {primary.progress_age:.0f} s"
         )
-
-
-def _silent(replica: PrimarySeen | SecondarySeen, patience_seconds: float) -> Verdict | None:
-    """Judge the heartbeats; before the first, a process that is there has as long as any start."""
-    age = replica.heartbeat_age
-    if age is None:
-        if replica.process is Process.RUNNING or replica.registered_age <= LAUNCH_SECONDS:
-            return None
-        return Verdict(
-            Health.SILENT,
-            f"{replica.id} was registered {replica.registered_age:.0f} s ago, no heartbeat yet",
-        )
-    if age <= patience_seconds:
-        return None
-    if replica.process is Process.RUNNING:
-        return Verdict(
-            Health.DISPUTED,
-            f"{replica.id} has been silent for {age:.1f} s, but its process is there",
-        )
-    return Verdict(Health.SILENT, f"{replica.id} has been silent for {age:.1f} s")
 
 
 def _progress(primary: PrimarySeen) -> Verdict:

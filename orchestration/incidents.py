@@ -10,12 +10,10 @@ secondary that has taken over opens the same incident as the sensor.
 from dataclasses import dataclass
 from uuid import uuid4
 
-from ft_policies.health import LAUNCH_SECONDS, Health
+from ft_policies.health import Health
 from ft_policies.tiers import OFF
-from orchestration.playbooks.leaving import LEAVE_SECONDS
 from orchestration.playbooks.performing import was_left
 from orchestration.playbooks.reaching import note_reached
-from orchestration.playbooks.watching import patience_seconds
 from orchestration.sightings import as_it_is, detail_of, detection_seconds, key_of, left_over
 from resources.control.records import Incident, Phase, ReplicaState, Sample
 from resources.control.sample_names import SampleName
@@ -32,8 +30,6 @@ from streaming.recovery_incidents import (
 from streaming.world import World
 
 BUCKET_SECONDS = 60.0
-BETWEEN_STEPS_SECONDS = 5.0
-HAND_OVER_SECONDS = 10.0  # the old primary's process ends before its target is launched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +115,7 @@ def calls_for_recovery(world: World, seen: StreamSeen) -> bool:
     if not seen.wanted:
         return left_over(seen) is not None and not _is_being_stopped(world, seen)
     if seen.verdict.health.failed:
-        return not (_is_being_started(world, seen) or _is_being_handed_over(seen))
+        return not (_is_being_started(world, seen) or _is_being_handed_over(world, seen))
     return _has_lost_its_tier(seen) and not _is_being_changed(world, seen)
 
 
@@ -132,17 +128,19 @@ def _has_lost_its_tier(seen: StreamSeen) -> bool:
 
 def _is_being_changed(world: World, seen: StreamSeen) -> bool:
     """Whether a start or a switch, which people ask for and no incident, is under way."""
-    if _is_worked_on(world, seen, step_seconds=patience_seconds(world, seen.name)):
+    timings = world.timings(seen.name)
+    if _is_worked_on(world, seen, step_seconds=timings.progress_within_seconds):
         return True
     changes = world.store.tiers.history(seen.name, limit=1)
     unreached = [change.at for change in changes if change.reached_at is None]
-    return any(seen.at - at < BETWEEN_STEPS_SECONDS for at in unreached)
+    return any(seen.at - at < timings.between_steps_seconds for at in unreached)
 
 
 def _is_being_stopped(world: World, seen: StreamSeen) -> bool:
     """Whether a stop is under way: it tells one replica after the other."""
-    just_asked = seen.at - _changed_at(world, seen.name) < BETWEEN_STEPS_SECONDS
-    return just_asked or _is_worked_on(world, seen, step_seconds=LEAVE_SECONDS)
+    timings = world.timings(seen.name)
+    just_asked = seen.at - _changed_at(world, seen.name) < timings.between_steps_seconds
+    return just_asked or _is_worked_on(world, seen, step_seconds=timings.gone_within_seconds)
 
 
 def _is_worked_on(world: World, seen: StreamSeen, *, step_seconds: float) -> bool:
@@ -152,7 +150,8 @@ def _is_worked_on(world: World, seen: StreamSeen, *, step_seconds: float) -> boo
     gone, on another host when that patience ends; one who was interrupted has said so.
     """
     for line in world.store.journal.of(seen.name, limit=1):
-        patience = BETWEEN_STEPS_SECONDS + (step_seconds if line.phase is Phase.INTENT else 0.0)
+        patience = world.timings(seen.name).between_steps_seconds
+        patience += step_seconds if line.phase is Phase.INTENT else 0.0
         asked_for = line.incident is None and line.phase is not Phase.FAILED
         return asked_for and not was_left(line) and seen.at - line.at < patience
     return False
@@ -168,16 +167,17 @@ def _is_being_started(world: World, seen: StreamSeen) -> bool:
     asked_at, last = _changed_at(world, seen.name), seen.last_primary
     ended_at = None if last is None or last.desired == OFF else last.ended_at
     failed = ended_at is not None and ended_at >= asked_at
-    return not failed and seen.at - asked_at < LAUNCH_SECONDS
+    return not failed and seen.at - asked_at < world.timings(seen.name).launch_within_seconds
 
 
-def _is_being_handed_over(seen: StreamSeen) -> bool:
+def _is_being_handed_over(world: World, seen: StreamSeen) -> bool:
     """Whether a migration has just let the primary go, and brings its target next."""
     last = seen.last_primary
     if seen.migration is None or seen.verdict.health is not Health.MISSING or last is None:
         return False
     let_go = last.state in (ReplicaState.HANDED_OVER, ReplicaState.STOPPED)
-    return let_go and seen.at - (last.ended_at or 0.0) < HAND_OVER_SECONDS
+    ended_seconds = seen.at - (last.ended_at or 0.0)
+    return let_go and ended_seconds < world.timings(seen.name).hand_over_within_seconds
 
 
 def _open(world: World, seen: StreamSeen, *, since: float) -> Incident | None:

@@ -123,9 +123,7 @@ class _Facts:
         name = declared.name
         shipments = _Shipments(self.shipments.get(name, ()))
         primaries = self.primaries.get(name, ())
-        history = StepHistory(
-            self.samples.get(name, ()), primaries, heartbeat=declared.supervision.heartbeat
-        )
+        history = StepHistory(self.samples.get(name, ()), primaries, declared.supervision.timings())
         rare = self.rare_levels.get(name, {})
         most_processed = rare.get(SampleName.PROCESSED_ROWS_PER_SECOND, _NOTHING).most
         load, growth = _measure_load(
@@ -137,9 +135,7 @@ class _Facts:
         return Measured(
             stream=name,
             at=self.at,
-            histories=Histories(
-                steps=history.steps(lease=declared.supervision.lease), writes=shipments.writes()
-            ),
+            histories=Histories(steps=history.steps(), writes=shipments.writes()),
             recoveries=history.recoveries(),
             load=load,
             growth=growth,

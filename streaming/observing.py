@@ -102,7 +102,7 @@ def observe(
 
     With `as_wanted` it is judged as if somebody wanted it to run, whatever is desired.
     """
-    policy = world.project.stream(name).supervision.policy()
+    policy = HealthPolicy(world.timings(name))
     store = world.store
     row = store.streams.get(name)
     replicas = store.replicas.of(name, live=False)

@@ -11,6 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ft_policies.errors import PermanentError
 from ft_policies.query_failures import FailureKind, GiveUp, QueryFailurePolicy
+from ft_policies.timings import DRAIN_WITHIN_SECONDS
 from resources.clock import SYSTEM_CLOCK
 from resources.vault.manifest import Manifest
 from streaming.checkpoint import is_idle, last_committed
@@ -20,7 +21,6 @@ from streaming.sinks.sending import Sender
 from streaming.spec import ReplicaSpec
 
 LOOK_SECONDS = 0.05
-DRAIN_SECONDS = 60.0
 SAMPLE_SECONDS = 5.0
 INITIALIZES = "Initializing"  # as Spark says it
 WAITS_FOR_INPUT = "Waiting for data to arrive"
@@ -94,12 +94,12 @@ class RunningQuery:
 
     def drain(self, over: Callable[[], bool]) -> None:
         """Wait until it has finished what it has begun; the gate must be shut."""
-        deadline = SYSTEM_CLOCK.monotonic() + DRAIN_SECONDS
+        deadline = SYSTEM_CLOCK.monotonic() + DRAIN_WITHIN_SECONDS
         while self._query is not None and self._query.isActive and not over():
             if not self._query.status["isTriggerActive"] and is_idle(self.checkpoint):
                 return
             if SYSTEM_CLOCK.monotonic() > deadline:
-                log.warning("the last epoch took over %.0f s; it is replayed", DRAIN_SECONDS)
+                log.warning("the last epoch took over %.0f s; it is replayed", DRAIN_WITHIN_SECONDS)
                 return
             SYSTEM_CLOCK.sleep(LOOK_SECONDS)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ft_policies.estimators import Observation, Readiness
 from ft_policies.recovery_model import RecoveryStep
+from ft_policies.timings import Timings
 from resources.control.lately import Primary
 from resources.control.records import ReplicaState, Sample
 from resources.control.sample_names import SampleName
@@ -34,7 +35,6 @@ STEP_SAMPLES = (
     *SIZES.values(),
 )
 
-ORCHESTRATION_SECONDS = 15.0  # a sensor's tick and the start of a run, before they are measured
 LONGEST_LOSS_SECONDS = 600.0  # a primary that is replaced later than that was not missed
 SLACK_SECONDS = 1.0  # between what is measured and when it is written
 PROMISE_WEIGHT = 5  # how many observations a declared bound stands for
@@ -62,10 +62,10 @@ class StepHistory:
     """Samples and primaries of one stream, each oldest first."""
 
     def __init__(
-        self, samples: Sequence[Sample], primaries: Sequence[Primary], *, heartbeat: float
+        self, samples: Sequence[Sample], primaries: Sequence[Primary], timings: Timings
     ) -> None:
         self._samples = samples
-        self._heartbeat = heartbeat
+        self._timings = timings
         self._cold = _replicas_with(SampleName.DEPLOY_SECONDS, samples) - _replicas_with(
             SampleName.REHEARSE_SECONDS, samples
         )
@@ -84,7 +84,7 @@ class StepHistory:
             elif sample.name == SampleName.REPLAY_SECONDS:
                 self._first_replay.setdefault(sample.replica, sample.at)
 
-    def steps(self, *, lease: float) -> dict[RecoveryStep, tuple[Observation, ...]]:
+    def steps(self) -> dict[RecoveryStep, tuple[Observation, ...]]:
         """What each step took, oldest first; without a detected failure, what the lease promises."""
         observations = {step: tuple(self._observe(name)) for name, step in STEPS.items()}
         warm = tuple(
@@ -96,7 +96,7 @@ class StepHistory:
             Observation(seconds=seconds, readiness=Readiness.COLD, at=primary.registered_at)
             for primary, seconds in self._losses
         )
-        detect = with_promises(warm + cold, lease=lease, heartbeat=self._heartbeat)
+        detect = with_promises(warm + cold, self._timings)
         return {RecoveryStep.DETECT: detect, **observations}
 
     def recoveries(self) -> tuple[Recovery, ...]:
@@ -196,7 +196,7 @@ class StepHistory:
         ended_at, before = max(earlier, key=lambda pair: pair[0])
         if before.state not in _LOST or before.heartbeat_at is None:
             return None
-        silent = ended_at - before.heartbeat_at > 2 * self._heartbeat
+        silent = ended_at - before.heartbeat_at > 2 * self._timings.heartbeat_seconds
         return before.heartbeat_at if silent else None
 
 
@@ -204,14 +204,12 @@ def _replicas_with(name: SampleName, samples: Iterable[Sample]) -> set[str]:
     return {sample.replica for sample in samples if sample.name == name}
 
 
-def with_promises(
-    detected: Sequence[Observation], *, lease: float, heartbeat: float
-) -> tuple[Observation, ...]:
+def with_promises(detected: Sequence[Observation], timings: Timings) -> tuple[Observation, ...]:
     """Add what the lease promises where no failure was detected yet, warm or cold."""
     promises: list[Observation] = []
     for cold in (False, True):
         if not any(observation.cold is cold for observation in detected):
-            promised = lease + heartbeat + (ORCHESTRATION_SECONDS if cold else 0.0)
+            promised = timings.dispatch_seconds if cold else timings.detect_seconds
             readiness = Readiness.COLD if cold else Readiness.WARM
             promises += [Observation(seconds=promised, readiness=readiness)] * PROMISE_WEIGHT
     return (*promises, *detected)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from configs.deployment import EmbeddedObjectStore
 from configs.project import Project
 from configs.stream import StreamDeclaration
+from ft_policies.timings import Timings
 from resources.control.store import ControlStore
 from resources.embedded_s3 import EmbeddedS3
 from resources.object_store import ObjectStore, S3ObjectStore
@@ -44,6 +45,10 @@ class World:
     def _vault(self, objects: ObjectStore, stream: str) -> SnapshotVault:
         rolled_back = partial(self.store.rollouts.rolled_back, stream)
         return SnapshotVault(objects, stream, rolled_back=rolled_back)
+
+    def timings(self, stream: str) -> Timings:
+        """How long replicas, sensors and playbooks of a stream wait for each other."""
+        return self.project.stream(stream).supervision.timings()
 
     def prices(self, stream: StreamDeclaration) -> "Prices":
         """What the stream is priced by."""

@@ -11,6 +11,7 @@ from assets.tables import reachable
 from configs.sinks import DeltaSink
 from configs.stream import StreamDeclaration
 from ft_policies.doctor.facts import Leftover
+from ft_policies.timings import DRILL_WITHIN_SECONDS
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaRow
 from streaming.connections import connector, filesystem
@@ -18,7 +19,6 @@ from streaming.launching import replicas_folder
 from streaming.processes import is_over
 from streaming.world import World
 
-DRILL_SECONDS = 3600.0  # no drill takes longer
 SWEEP_SECONDS = 60.0  # a start begins to sweep, and does not wait for the end of it
 _STAGED = re.compile(r"(\d{12})-(.+)-[0-9a-f]{8}")
 _RUN = r"(cli-[0-9a-f]{8}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
@@ -103,7 +103,7 @@ def _replicas(
 
 def _drills(world: World, stream: str) -> Iterator[Leftover]:
     for folder in _named(world.project.home / "drills", rf"{re.escape(stream)}-{_RUN}"):
-        if _age_seconds(folder) > DRILL_SECONDS:
+        if _age_seconds(folder) > DRILL_WITHIN_SECONDS:
             yield Leftover(path=str(folder), of="a drill that was cut short")
 
 

@@ -77,8 +77,7 @@ def compared_of(world: World, measured: Measured) -> list[Compared]:
         spans_of(world.store, declared.name, until=measured.at),
         count_detection=counts,
     )
-    supervision = declared.supervision
-    promised = partial(with_promises, lease=supervision.lease, heartbeat=supervision.heartbeat)
+    promised = partial(with_promises, timings=declared.supervision.timings())
     model = RecoveryModel(count_detection=counts)
     capacity = float(measured.load.capacity_rows_per_second)
     return compared(recovered, measured.histories, model, promised, capacity=capacity)

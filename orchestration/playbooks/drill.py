@@ -46,7 +46,6 @@ from streaming.observing import StreamSeen
 from streaming.processes import process_of
 from streaming.world import World
 
-BY_ITSELF_SECONDS = 30.0  # a sensor's tick and the start of a run, if there is no secondary
 HEALED_SECONDS = 120.0  # from the end of a cut until a snapshot is in the object store again
 
 
@@ -136,11 +135,9 @@ class Drill:
         drill = self._drill()
         if drill.blow is Blow.CUT_OFF:
             return self._await_healed(drill)
-        lease = self.world.project.stream(self.stream).supervision.lease
-        patience = BY_ITSELF_SECONDS + 2 * lease
         back = self._watch.until(
             lambda seen: not seen.wanted or self._is_back(seen, drill),
-            patience_seconds=patience,
+            patience_seconds=self.world.timings(self.stream).relaunch_within_seconds,
             progress=lambda seen: seen.primary and (seen.primary.id, seen.primary.progressed_at),
         )
         return {"by_itself": back}

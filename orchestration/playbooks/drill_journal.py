@@ -6,12 +6,11 @@ from typing import Any
 
 from ft_policies.drill import PLAYBOOK, AwaitBack, Blow, Report, Strike
 from ft_policies.tiers import Tier
+from ft_policies.timings import DRILL_WITHIN_SECONDS
 from resources.control.records import JournalLine, Phase
 from streaming.recovery_incidents import RECOVERY, is_of_primary
 from streaming.step_history import LONGEST_LOSS_SECONDS
 from streaming.world import World
-
-FORGOTTEN_SECONDS = 3600.0  # a drill that nobody finished in that time is none any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def begun(lines: Sequence[JournalLine]) -> Begun | None:
 
 def unfinished(world: World, stream: str, *, at: float) -> Begun | None:
     """The drill of a stream that somebody has to finish."""
-    since = at - FORGOTTEN_SECONDS
+    since = at - DRILL_WITHIN_SECONDS
     return begun(world.store.journal.since(stream, PLAYBOOK, at=since))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ft_policies.timings import EXIT_WITHIN_SECONDS, LEAVE_WITHIN_SECONDS
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState, Slot
 from resources.launcher import Launched
@@ -10,9 +11,7 @@ from streaming.processes import process_of
 from streaming.world import World
 
 LOOK_SECONDS = 0.25
-DEFAULT_PATIENCE_SECONDS = 90.0
-EXIT_SECONDS = 60.0
-LEAVE_SECONDS = DEFAULT_PATIENCE_SECONDS + EXIT_SECONDS
+DEFAULT_PATIENCE_SECONDS = LEAVE_WITHIN_SECONDS
 
 
 def await_leave(
@@ -47,7 +46,7 @@ def await_leave(
 
 def _see_out(process: Launched, beat: Callable[[], None]) -> None:
     """Wait for the process of a replica that has ended; one that lingers is killed."""
-    deadline = SYSTEM_CLOCK.monotonic() + EXIT_SECONDS
+    deadline = SYSTEM_CLOCK.monotonic() + EXIT_WITHIN_SECONDS
     gone = process.terminate(wait_seconds=0.0, kill=False)
     while not gone and SYSTEM_CLOCK.monotonic() < deadline:
         beat()

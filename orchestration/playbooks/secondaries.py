@@ -27,8 +27,6 @@ from resources.control.store import ControlStore
 from streaming.launching import launch_secondary
 from streaming.observing import StreamSeen
 
-TAKEOVER_SECONDS = 10.0
-
 
 def launch(watch: Watch) -> Mapping[str, Any]:
     """Start a secondary, unless there is one."""
@@ -77,11 +75,11 @@ def see_off(watch: Watch, step: AwaitSecondaryEnd) -> Mapping[str, Any]:
 
 def await_takeover(watch: Watch, step: AwaitTakeover) -> Mapping[str, Any]:
     """Wait for the secondary to take over; one that does not makes room for a new primary."""
-    supervision = watch.world.project.stream(watch.stream).supervision
+    timings = watch.world.timings(watch.stream)
     look = watch.look().secondary_look()
     starting = look is not None and look.health is Health.STARTING
-    patience = TAKEOVER_SECONDS + 2 * supervision.lease
-    patience += supervision.start_within if starting else 0.0
+    patience = timings.takeover_within_seconds
+    patience += timings.start_within_seconds if starting else 0.0
     if watch.until(lambda seen: _decided(seen, step.secondary), patience_seconds=patience):
         primary = watch.look().primary
         return {"primary": None if primary is None else primary.id}

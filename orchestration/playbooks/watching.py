@@ -80,5 +80,4 @@ class Watch:
 
 def patience_seconds(world: World, stream: str) -> float:
     """How long a step waits for a replica of the stream that does nothing new."""
-    supervision = world.project.stream(stream).supervision
-    return supervision.start_within + supervision.stuck_after
+    return world.timings(stream).progress_within_seconds

@@ -3,12 +3,13 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from configs.project import Project
 from ft_policies.errors import HoldfastError
 from ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
+from ft_policies.timings import Timings
 from resources.control.records import (
     DesiredState,
     EpochProposal,
@@ -39,9 +40,14 @@ class SimulatedWorld(World):
     objects: InMemoryObjectStore
     object_store_serves: bool
     elsewhere: dict[str, InMemoryObjectStore] = field(default_factory=dict)
+    timing_changes: dict[str, float] = field(default_factory=dict)
 
     def object_store(self) -> InMemoryObjectStore:
         return self.objects
+
+    def timings(self, stream: str) -> Timings:
+        """The declared ones, but for what a test has put into `timing_changes`."""
+        return replace(self.project.stream(stream).supervision.timings(), **self.timing_changes)
 
     def vault_elsewhere(self, url: str, stream: str) -> SnapshotVault:
         return SnapshotVault(self.elsewhere[url], stream)
@@ -62,6 +68,7 @@ class SimulatedWorlds:
     objects: InMemoryObjectStore = field(default_factory=InMemoryObjectStore)
     object_store_serves: bool = True
     failures: list[HoldfastError] = field(default_factory=list)
+    timing_changes: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def open(self) -> Iterator[SimulatedWorld]:
@@ -69,7 +76,13 @@ class SimulatedWorlds:
             raise self.failures.pop(0)
         project = Project.load(self.root)
         with ControlStore.open(project.control_url) as store:
-            yield SimulatedWorld(project, store, self.objects, self.object_store_serves)
+            yield SimulatedWorld(
+                project,
+                store,
+                self.objects,
+                self.object_store_serves,
+                timing_changes=self.timing_changes,
+            )
 
 
 def simulated_worlds(root: Path, *names: str, **changes: object) -> SimulatedWorlds:

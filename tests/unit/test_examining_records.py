@@ -10,8 +10,8 @@ import pytest
 
 from assets.examination import leftovers
 from assets.examination.examining import diagnosed
-from assets.examination.leftovers import DRILL_SECONDS
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severity
+from ft_policies.timings import DRILL_WITHIN_SECONDS
 from orchestration.playbooks.aside import Aside
 from orchestration.playbooks.restore import restore
 from orchestration.playbooks.restore_point import Asked
@@ -190,7 +190,7 @@ def test_folders_that_nobody_needs_are_set_aside_and_put_back(
         folder.mkdir(parents=True)
         (folder / "file").write_text("left")
     assert kinds(world) == [Kind.LEFTOVER_STAGING, Kind.LEFTOVER_FOLDER], "a drill may run"
-    past = world.store.now() - DRILL_SECONDS - 60
+    past = world.store.now() - DRILL_WITHIN_SECONDS - 60
     os.utime(drill, (past, past))
     before = everything(world)
     found = diagnosed(world, CLICKS).findings

@@ -10,7 +10,6 @@ import pytest
 from assets.reports.drills import drill_rows
 from ft_policies.drill import Blow
 from ft_policies.errors import PermanentError
-from orchestration.playbooks import drill as playbook
 from orchestration.playbooks.drill import Drill
 from resources.control.records import ReplicaRow, Sample
 from resources.control.sample_names import SampleName
@@ -101,8 +100,8 @@ def test_a_paused_primary_is_let_go_and_leaves(
 def test_without_a_secondary_the_drill_itself_brings_the_stream_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(playbook, "BY_ITSELF_SECONDS", 0.1 - 2 * 60.0)
-    with a_live_world(tmp_path, monkeypatch) as (_, drivers):
+    with a_live_world(tmp_path, monkeypatch) as (world, drivers):
+        world.timing_changes["relaunch_within_seconds"] = 0.1
         done = list(drilled(drivers).steps())
     assert [one.name for one in done] == ["Strike", "AwaitBack", "Recover", "Report"]
     assert done[1].found == {"by_itself": False}

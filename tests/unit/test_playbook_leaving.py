@@ -8,6 +8,7 @@ import pytest
 
 from ft_policies.stop import Ask, AwaitLeave
 from ft_policies.tiers import OFF
+from ft_policies.timings import EXIT_WITHIN_SECONDS
 from orchestration.playbooks import leaving
 from orchestration.playbooks.leaving import await_leave
 from orchestration.playbooks.stop import stop_plan
@@ -73,7 +74,7 @@ def test_the_claim_is_kept_while_the_process_of_one_that_has_left_lingers(
         os.kill(process.pid, signal.SIGSTOP)
         world.store.replicas.end(secondary.id, ReplicaState.STOPPED, "told to")
         await_leave(world, secondary.id, slot=Slot.SECONDARY, beat=lambda: beats.append(1))
-        assert len(beats) == leaving.EXIT_SECONDS / leaving.LOOK_SECONDS
+        assert len(beats) == EXIT_WITHIN_SECONDS / leaving.LOOK_SECONDS
         assert not lives(secondary)
 
 

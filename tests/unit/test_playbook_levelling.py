@@ -7,7 +7,6 @@ import pytest
 
 from ft_policies.errors import TransientError
 from orchestration.playbooks import watching
-from orchestration.playbooks.watching import Watch
 from resources.control.records import ReplicaState
 from tests.fakes.clocks import SteppedClock
 from tests.fakes.worlds import SimulatedWorld, a_heartbeat
@@ -20,8 +19,8 @@ PATIENCE_SECONDS = 3 * watching.LOOK_SECONDS
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedWorld]:
     """A primary that replays, and patience for a few looks."""
     monkeypatch.setattr(watching, "SYSTEM_CLOCK", SteppedClock())
-    monkeypatch.setattr(Watch, "patience_seconds", PATIENCE_SECONDS)
     with a_running_world(tmp_path) as world:
+        world.timing_changes["progress_within_seconds"] = PATIENCE_SECONDS
         replay(world, 0)
         yield world
 

@@ -55,13 +55,13 @@ def test_a_dead_primary_is_followed_by_its_secondary_and_redundancy_is_restored(
 def test_a_secondary_that_does_not_take_over_makes_room_for_a_new_primary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(secondaries, "TAKEOVER_SECONDS", 0.1 - 2 * 60.0)
     with (
         simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT).open() as world,
         simulated_drivers(world, monkeypatch) as drivers,
     ):
         a_wanted_stream(world)
         a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
+        world.timing_changes["takeover_within_seconds"] = 0.1
         drivers.takes_over = False
         names = recovered(drivers)
         assert names[:2] == ["AwaitTakeover", "Launch"]
@@ -93,12 +93,12 @@ def test_a_secondary_that_takes_over_between_look_and_act_is_left_alone(
         world.store.replicas.end("p", ReplicaState.DEAD, "gone")
         take_over(world, "s")
         monkeypatch.setattr(Watch, "look", lambda _: as_secondary)
-        monkeypatch.setattr(Watch, "patience_seconds", 0.1)
+        world.timing_changes["progress_within_seconds"] = 0.1
         secondaries.turn(watch, TurnSwitch("s", Switch.PROCESS, on=False))
         monkeypatch.setattr(Watch, "is_due", lambda *_: True)
         secondaries.see_off(watch, AwaitSecondaryEnd("s"))
         secondaries.end(watch, EndSecondary("s", "thought dead"))
-        monkeypatch.setattr(secondaries, "TAKEOVER_SECONDS", -1000.0)
+        world.timing_changes["takeover_within_seconds"] = 0.0
         monkeypatch.setattr(secondaries, "_decided", lambda *_: False)
         secondaries.await_takeover(watch, AwaitTakeover("s"))
         row = replica_of(world, "s")

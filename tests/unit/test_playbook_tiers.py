@@ -10,7 +10,7 @@ from ft_policies.tiers import SECONDARY, Switch, Switches, Tier
 from orchestration.playbooks import secondaries
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.switch import switch, switch_plan
-from orchestration.playbooks.watching import NOT_DUE, Watch
+from orchestration.playbooks.watching import NOT_DUE
 from resources.control.records import DesiredState, Phase, ReplicaState, Slot
 from streaming.observing import observe
 from tests.fakes.drivers import SimulatedDrivers
@@ -160,7 +160,7 @@ def test_a_switch_that_cannot_be_turned_costs_nothing_that_is_on(
 ) -> None:
     with a_running_world(tmp_path, tier="active_standby") as world:
         a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
-        monkeypatch.setattr(Watch, "patience_seconds", 0.1)
+        world.timing_changes["progress_within_seconds"] = 0.1
         with pytest.raises(TransientError, match="receive of s was not on"):
             list(recovery(world))
         seen = observe(world, CLICKS)

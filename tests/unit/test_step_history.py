@@ -4,12 +4,14 @@ from typing import Any
 
 from ft_policies.estimators import Observation, Readiness
 from ft_policies.recovery_model import RecoveryStep
+from ft_policies.timings import Timings
 from resources.control.lately import Primary
 from resources.control.records import ReplicaState, Sample
 from resources.control.sample_names import SampleName
-from streaming.step_history import ORCHESTRATION_SECONDS, Recovery, StepHistory
+from streaming.step_history import Recovery, StepHistory
 
-LEASE, HEARTBEAT = 3.0, 0.5
+LEASE, HEARTBEAT, DISPATCH = 3.0, 0.5, 15.0
+TIMINGS = Timings.derive(heartbeat=HEARTBEAT, lease=LEASE, stuck_after=60.0, start_within=120.0)
 
 
 def sample(name: str, value: float, *, by: str = "r1", at: float = 0.0, epoch: int = 9) -> Sample:
@@ -35,11 +37,11 @@ def lost(replica: str, registered_at: float, heartbeat_at: float, ended_at: floa
 
 
 def history(*samples: Sample, primaries: tuple[Primary, ...] = ()) -> StepHistory:
-    return StepHistory(samples, primaries, heartbeat=HEARTBEAT)
+    return StepHistory(samples, primaries, TIMINGS)
 
 
 def step(found: StepHistory, step: RecoveryStep) -> list[Observation]:
-    return list(found.steps(lease=LEASE)[step])
+    return list(found.steps()[step])
 
 
 def test_a_launched_primary_is_cold_and_a_secondary_starts_beside_its_primary() -> None:
@@ -118,7 +120,7 @@ def test_detection_is_promised_by_the_lease_until_it_is_measured() -> None:
     warm = [one.seconds for one in step(history(), RecoveryStep.DETECT) if not one.cold]
     cold = [one.seconds for one in step(history(), RecoveryStep.DETECT) if one.cold]
     assert set(warm) == {LEASE + HEARTBEAT}
-    assert set(cold) == {LEASE + HEARTBEAT + ORCHESTRATION_SECONDS}
+    assert set(cold) == {LEASE + HEARTBEAT + DISPATCH}
 
 
 def test_a_takeover_tells_its_detection_and_the_whole() -> None:
@@ -174,7 +176,7 @@ def test_who_was_stopped_or_stuck_or_followed_by_a_secondary_was_not_lost() -> N
             for o in step(history(started, primaries=(before, after)), RecoveryStep.DETECT)
             if o.cold
         ]
-        assert {one.seconds for one in cold} == {LEASE + HEARTBEAT + ORCHESTRATION_SECONDS}
+        assert {one.seconds for one in cold} == {LEASE + HEARTBEAT + DISPATCH}
     rehearsed = sample(SampleName.REHEARSE_SECONDS, 6.0, by="r2")
     secondary = (lost("r0", 0.0, 10.0, 14.0), primary("r2", 20.0))
     found = history(started, rehearsed, primaries=secondary)

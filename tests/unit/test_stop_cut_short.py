@@ -7,10 +7,8 @@ import pytest
 
 from ft_policies.health import Health
 from ft_policies.tiers import PRIMARY
-from orchestration import incidents as opening
 from orchestration.incidents import calls_for_recovery
 from orchestration.outcomes import outcome_of
-from orchestration.playbooks.leaving import LEAVE_SECONDS
 from orchestration.playbooks.stop import stop
 from orchestration.playbooks.watching import NOT_DUE
 from resources.control.records import DesiredState, IncidentState, Phase, ReplicaState
@@ -67,7 +65,7 @@ def test_replicas_that_nobody_wants_or_has_told_to_leave_are_seen_off(
         a_secondary(world, "s1")
         world.store.streams.desire(CLICKS, DesiredState.STOPPED)
     assert requested(worlds) == [], "it was asked for just now"
-    monkeypatch.setattr(opening, "BETWEEN_STEPS_SECONDS", 0.0)
+    worlds.timing_changes["between_steps_seconds"] = 0.0
     [request] = tick(worlds).run_requests or []
     assert request.tags["holdfast/cause"] == "unwanted"
     [incident] = incidents(worlds)
@@ -96,8 +94,9 @@ def test_a_stop_that_waits_for_the_secondary_is_not_disturbed(tmp_path: Path) ->
     with worlds.open() as world:
         a_secondary(world, "s1")
         a_stop(world, Phase.INTENT)
-        assert not calls_after(world, LEAVE_SECONDS)
-        assert calls_after(world, LEAVE_SECONDS + 10.0)
+        gone_within = world.timings(CLICKS).gone_within_seconds
+        assert not calls_after(world, gone_within)
+        assert calls_after(world, gone_within + 10.0)
 
 
 def test_who_interrupts_his_stop_has_it_finished_for_him(tmp_path: Path) -> None:
