@@ -93,7 +93,7 @@ def billed_instance_hours(
 
     A started hour falls due as a whole when it starts, and an instance starts one at least.
     """
-    started, ended = np.array([(one.started_at, one.ended_at) for one in spans]).reshape(-1, 2).T
+    started, ended = np.array([(span.started_at, span.ended_at) for span in spans]).reshape(-1, 2).T
     run = _hours(started, ended)
     if not started_hours:
         return float(np.sum(_due_by(run, started, until) - _due_by(run, started, since)))

@@ -31,7 +31,7 @@ class TierCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDay:
-    """What is known of a stream in a day; spans may reach beyond the day, for hours once started."""
+    """The facts of a stream in a day; spans may reach beyond the day, for hours once started."""
 
     stream: str
     since: float
@@ -69,11 +69,10 @@ class CostRow:
 
     @property
     def ran_seconds(self) -> float:
-        """How long the stream ran."""
         return sum(self.tier_seconds.values())
 
     def share(self, tier: Tier) -> float:
-        """How much of its time the stream was in a tier."""
+        """The share of its time that the stream was in a tier."""
         ran = self.ran_seconds
         return self.tier_seconds[tier] / ran if ran else 0.0
 
@@ -94,12 +93,12 @@ class CostRow:
 
     @staticmethod
     def of_cells(cells: Mapping[str, Any]) -> "CostRow":
-        """The row that these are the cells of."""
+        """The row that has these cells."""
         tier_seconds = {tier: cells[f"seconds_{tier}"] for tier in TIERS}
         return CostRow(tier_seconds=tier_seconds, **{name: cells[name] for name in _FLAT})
 
 
-_FLAT = tuple(one.name for one in fields(CostRow) if one.name != "tier_seconds")
+_FLAT = tuple(column.name for column in fields(CostRow) if column.name != "tier_seconds")
 _ADDED_UP = (
     "switches", "money", "money_if_active", "money_if_passive",
     "unit_hours", "unit_hours_if_active", "unit_hours_if_passive",
@@ -109,10 +108,12 @@ _ADDED_UP = (
 
 
 def cost_row(day: StreamDay) -> CostRow:
-    """Count a stream's day."""
+    """The costs and recoveries of a stream's day."""
     inside = [_clipped(span, day) for span in day.spans]
     inside = [span for span in inside if span.from_at < span.to_at]
-    tier_seconds = {tier: sum(s.seconds for s in inside if s.tier is tier) for tier in TIERS}
+    tier_seconds = {
+        tier: sum(span.seconds for span in inside if span.tier is tier) for tier in TIERS
+    }
     hours = np.array(list(tier_seconds.values())) / SECONDS_OF_AN_HOUR
     prices, usage = day.costs.prices, day.costs.overhead
     deployed = [span for span in day.spans if SECONDARY[span.tier].deploy]
@@ -170,7 +171,7 @@ def _switches(spans: Sequence[TierSpan]) -> int:
 
 
 def _billed_hours(day: StreamDay, spans: Sequence[TierSpan]) -> float:
-    """What falls due that day for a secondary that is there in these spans."""
+    """The hours that fall due that day for a secondary that runs in these spans."""
     periods = merged((span.from_at, span.to_at) for span in spans)
     hours = billed_instance_hours(
         [Span(start, end) for start, end in periods],
@@ -183,7 +184,7 @@ def _billed_hours(day: StreamDay, spans: Sequence[TierSpan]) -> float:
 
 def _all_in(hours: FloatArray, tier: Tier) -> FloatArray:
     """The same time, all of it in one tier."""
-    return np.where([one is tier for one in TIERS], hours.sum(), 0.0)
+    return np.where([other is tier for other in TIERS], hours.sum(), 0.0)
 
 
 def _sum(hours: FloatArray, per_hour: FloatLike) -> float:

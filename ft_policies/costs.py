@@ -30,7 +30,7 @@ _RESTORES = 1.0 - _PROCESSES - _SYNCS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What something takes while nothing fails: a primary, or what is added to one."""
+    """The use of resources while nothing fails: of a primary, or of what is added to one."""
 
     cpu_cores: FloatLike = 0.0
     memory_bytes: FloatLike = 0.0
@@ -152,8 +152,8 @@ class TierShares:
     network: FloatArray
 
     def measured(self, tier: Tier, *, cpu: float, memory: float, network: float) -> "TierShares":
-        """The same with what was measured in one tier."""
-        there = np.array([one is tier for one in TIERS])
+        """The same shares, with the measured ones of one tier."""
+        there = np.array([other is tier for other in TIERS])
         return replace(
             self,
             cpu=np.where(there, cpu, self.cpu),
@@ -203,5 +203,5 @@ def measured_overhead(
 
 
 def _with_tiers(quantity: FloatLike) -> FloatArray:
-    """The same for all tiers: an axis of one for them."""
+    """Add an axis of length 1 for the tiers."""
     return np.asarray(quantity, dtype=np.float64)[..., np.newaxis]

@@ -1,7 +1,7 @@
-"""How long a step of a recovery will take, judged by how long it took before.
+"""How long a step of a recovery will take, estimated from how long it took before.
 
-An estimator is a value with one verb. What it finds is a line over the size of the work, so that it is
-fitted once and then asked for any number of sizes.
+An estimator fits a line over the size of the work: it is fitted once, and evaluated for any number of
+sizes.
 
 The default, `UpperQuantile`, judges times by their ratio to what is typical of their size. Typical is a
 robust line through the history; the ratios are taken to be lognormal, with a spread that few observations
@@ -20,7 +20,7 @@ import numpy as np
 
 from ft_policies.recovery_model import FloatArray, FloatLike
 
-JITTER_SECONDS = 0.1  # what no time is free of, however short: it does not shrink with the time
+JITTER_SECONDS = 0.1  # of any time, however short: it does not shrink with the time
 LENT_OBSERVATIONS = 4.0
 LENT_SPREAD = 0.18  # of the logarithm: one observation is then trusted to a factor of about 1.7
 FEWEST_FOR_A_LINE = 3
@@ -30,10 +30,10 @@ HALF_LIVES_KEPT = 5.0
 
 
 class Readiness(IntEnum):
-    """How ready the driver was that did a step: a readier one is faster."""
+    """How ready the driver was for a step: a readier driver is faster."""
 
     COLD = 0
-    """Launched for it, so that nothing had been rehearsed."""
+    """Launched for the recovery, without a rehearsal."""
     BESIDE = 1
     """A secondary, beside a primary that took its share of the machine."""
     WARM = 2
@@ -44,7 +44,7 @@ class Readiness(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """A step as it was measured; `size` is the bytes read or the rows replayed, 0 where it has none."""
+    """A measured step; `size` is the bytes read or the rows replayed, 0 for a step without a size."""
 
     seconds: float
     size: float = 0.0
@@ -53,16 +53,15 @@ class Observation:
 
     @property
     def cold(self) -> bool:
-        """Whether nothing had been rehearsed."""
         return self.readiness is Readiness.COLD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """An upper bound over the size: base + slope · size; `inf` if nothing is known.
+    """An upper bound over the size: base + slope · size; `inf` if nothing was measured.
 
-    Beyond the `largest` size that was seen it grows by `beyond` instead. `unsure` is the share of it that
-    a typical observation does not need.
+    Beyond the `largest` size that was measured it grows by `beyond` instead. `unsure` is the share of the
+    bound that a typical observation does not need.
     """
 
     base: float
@@ -73,17 +72,16 @@ class Line:
     samples: int
 
     def at(self, size: FloatLike) -> FloatArray:
-        """The bound at these sizes."""
         sizes = np.asarray(size, dtype=np.float64)
-        more = np.maximum(sizes - self.largest, 0.0)
-        return self.base + self.slope * np.minimum(sizes, self.largest) + self.beyond * more
+        excess = np.maximum(sizes - self.largest, 0.0)
+        return self.base + self.slope * np.minimum(sizes, self.largest) + self.beyond * excess
 
 
 UNKNOWN = Line(base=inf, samples=0)
 
 
 class Estimator(Protocol):
-    """Judges a step by its history."""
+    """Fits the bound of a step to its history."""
 
     def line(self, history: Sequence[Observation]) -> Line:
         """The bound for any size; `UNKNOWN` if it was never measured."""
@@ -92,23 +90,23 @@ class Estimator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MaxOfHistory(Estimator):
-    """The thesis' estimator: the longest time ever seen, whatever its size; nothing is forgotten."""
+    """The thesis' estimator: the longest time ever measured, whatever its size; nothing is forgotten."""
 
     def line(self, history: Sequence[Observation]) -> Line:
-        """A constant."""
         if not history:
             return UNKNOWN
-        longest = max(one.seconds for one in history)
+        longest = max(observation.seconds for observation in history)
         return Line(base=longest, samples=len(history))
 
 
 @dataclass(frozen=True, slots=True)
 class LeastThroughput(Estimator):
-    """The thesis' estimator of a transfer: its size over the least throughput ever seen."""
+    """The thesis' estimator of a transfer: its size over the least throughput ever measured."""
 
     def line(self, history: Sequence[Observation]) -> Line:
         """A line through the origin."""
-        paces = [one.seconds / one.size for one in history if one.size > 0]
+        sized = [observation for observation in history if observation.size > 0]
+        paces = [observation.seconds / observation.size for observation in sized]
         if not paces:
             return UNKNOWN
         return Line(base=0.0, slope=max(paces), samples=len(paces))
@@ -116,7 +114,7 @@ class LeastThroughput(Estimator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpperQuantile(Estimator):
-    """What `confidence` of new observations stay under.
+    """The bound that a share of `confidence` of new observations stays under.
 
     An observation counts half as much as one that has come `half_life` observations later.
     """
@@ -125,12 +123,13 @@ class UpperQuantile(Estimator):
     half_life: float = 7.0
 
     def line(self, history: Sequence[Observation]) -> Line:
-        """The bound for any size; beyond the largest it goes on as it was seen to grow, or in proportion."""
+        """The bound for any size; beyond the largest it grows by the fitted slope, or in proportion."""
         if not history:
             return UNKNOWN
-        newest = sorted(history, key=lambda one: one.at)[-int(HALF_LIVES_KEPT * self.half_life) :]
-        seconds = np.array([one.seconds for one in newest])
-        sizes = np.array([one.size for one in newest])
+        kept = int(HALF_LIVES_KEPT * self.half_life)
+        newest = sorted(history, key=lambda observation: observation.at)[-kept:]
+        seconds = np.array([observation.seconds for observation in newest])
+        sizes = np.array([observation.size for observation in newest])
         weights = 0.5 ** (np.arange(len(newest))[::-1] / self.half_life)
         base, slope = _typical(seconds, sizes, weights)
         ratios = np.log((seconds + JITTER_SECONDS) / (base + slope * sizes + JITTER_SECONDS))
@@ -148,43 +147,47 @@ class UpperQuantile(Estimator):
 
     def _upper(self, ratios: FloatArray, weights: FloatArray, *, fitted: int) -> float:
         """The upper quantile of a new ratio's logarithm; what was fitted has used up observations."""
-        of_late = _quantile(ratios, weights**3, 0.5)  # a rise is followed
-        centre = max(_quantile(ratios, weights, 0.5), of_late)
-        away = ratios - centre
-        usual = 1.4826 * _quantile(np.abs(away), weights, 0.5)
+        recent = _quantile(ratios, weights**3, 0.5)  # a rise is followed
+        centre = max(_quantile(ratios, weights, 0.5), recent)
+        deviations = ratios - centre
+        usual = 1.4826 * _quantile(np.abs(deviations), weights, 0.5)
         limit = OUTLIER_SPREADS * max(usual, LENT_SPREAD)
         count = float(weights.sum() ** 2 / (weights**2).sum())
-        squares = count * float(np.average(np.clip(away, -limit, limit) ** 2, weights=weights))
+        squares = count * float(
+            np.average(np.clip(deviations, -limit, limit) ** 2, weights=weights)
+        )
         freedom = LENT_OBSERVATIONS + count - fitted
         spread = sqrt((LENT_OBSERVATIONS * LENT_SPREAD**2 + squares) / freedom)
-        foreseen = centre + _student(self.confidence, freedom) * spread * sqrt(1.0 + fitted / count)
-        return max(foreseen, _quantile(ratios, weights, self.confidence))
+        predicted = centre + _student(self.confidence, freedom) * spread * sqrt(
+            1.0 + fitted / count
+        )
+        return max(predicted, _quantile(ratios, weights, self.confidence))
 
 
 def _typical(seconds: FloatArray, sizes: FloatArray, weights: FloatArray) -> tuple[float, float]:
     """Base and slope, neither below 0: the median of all slopes between two observations (Theil-Sen)."""
-    level = _quantile(seconds, weights, 0.5)
+    median = _quantile(seconds, weights, 0.5)
     if not _differ(sizes):
-        return level, 0.0
+        return median, 0.0
     left, right = np.triu_indices(len(sizes), k=1)
-    apart = sizes[right] - sizes[left]
-    differ = apart != 0
+    distances = sizes[right] - sizes[left]
+    differ = distances != 0
     if not differ.any():
-        return level, 0.0
-    slopes = (seconds[right] - seconds[left])[differ] / apart[differ]
-    slope = _quantile(slopes, (weights[left] * weights[right] * np.abs(apart))[differ], 0.5)
+        return median, 0.0
+    slopes = (seconds[right] - seconds[left])[differ] / distances[differ]
+    slope = _quantile(slopes, (weights[left] * weights[right] * np.abs(distances))[differ], 0.5)
     if slope <= 0:
-        return level, 0.0
+        return median, 0.0
     base = _quantile(seconds - slope * sizes, weights, 0.5)
     if base >= 0:
         return base, slope
-    some = sizes > 0
-    return 0.0, _quantile(seconds[some] / sizes[some], weights[some], 0.5)
+    sized = sizes > 0
+    return 0.0, _quantile(seconds[sized] / sizes[sized], weights[sized], 0.5)
 
 
 def shows_a_slope(history: Sequence[Observation]) -> bool:
-    """Whether the sizes of these differ enough to tell how a step grows."""
-    return _differ(np.array([one.size for one in history]))
+    """Whether the sizes differ enough to fit how a step grows."""
+    return _differ(np.array([observation.size for observation in history]))
 
 
 def _differ(sizes: FloatArray) -> bool:

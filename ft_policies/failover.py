@@ -1,7 +1,7 @@
 """When a secondary takes over: the primary's process is gone, or its lease is no longer renewed.
 
-Silence is measured by the secondary's own clock over its own looks, so clocks that are off by
-minutes make nobody take over, and nobody stay.
+Silence is measured by the secondary's own clock between its own observations, so clocks that are off by
+minutes neither cause a takeover nor prevent one.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from ft_policies.health import Process
 
 
 class DetectedBy(StrEnum):
-    """What gave the failure away."""
+    """How a secondary detected the failure."""
 
     ABSENCE = "absence"
     PROCESS = "process"
@@ -21,7 +21,7 @@ class DetectedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrimaryLook:
-    """The primary as its secondary sees it; without a live one `id` is `None`."""
+    """The primary as its secondary observes it; `id` is `None` if there is no live primary."""
 
     id: str | None
     process: Process
@@ -54,7 +54,7 @@ class FailoverPolicy:
     lease_seconds: float
 
     def decide(self, look: PrimaryLook) -> FailoverDecision:
-        """Take over from a primary that is gone or silent; let one that starts have its time."""
+        """Take over from a primary that is gone or silent; wait for one that is starting."""
         if look.id is None:
             return TakeOver("the stream has no primary", DetectedBy.ABSENCE)
         if look.process is Process.GONE:

@@ -1,4 +1,4 @@
-"""Is a stream all right? Judged from what several observers say of its replicas."""
+"""The health of a stream, judged by what its replicas report and what others observe of them."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ MAX_DOUBLINGS = 6
 
 
 class Process(StrEnum):
-    """What the operating system says of a replica's process."""
+    """The process of a replica, as the operating system reports it."""
 
     RUNNING = "running"
     GONE = "gone"
@@ -17,7 +17,7 @@ class Process(StrEnum):
 
 
 class Health(StrEnum):
-    """How a stream is, in one word."""
+    """The health of a stream or of a secondary."""
 
     STOPPED = "stopped"
     STOPPING = "stopping"
@@ -42,7 +42,7 @@ _FAILED = frozenset({Health.MISSING, Health.DEAD, Health.SILENT, Health.DISPUTED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrimarySeen:
-    """The live primary of a stream: what it says of itself and what others see of it.
+    """The live primary of a stream: what it reports, and what others observe of it.
 
     Ages are in seconds on the control store's clock; `None` means that it never happened.
     """
@@ -59,10 +59,10 @@ class PrimarySeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondarySeen:
-    """The live secondary of a stream: what it says of itself and what others see of it.
+    """The live secondary of a stream: what it reports, and what others observe of it.
 
-    `quiet_seconds` counts since it last finished an epoch, was started, or was asked for something
-    else, whichever came last.
+    `quiet_seconds` counts since it last finished an epoch, was started, or was given other switches,
+    whichever came last.
     """
 
     id: str
@@ -91,15 +91,15 @@ class HealthPolicy:
     timings: Timings
 
     def judge(self, *, wanted: bool, primary: PrimarySeen | None) -> Verdict:
-        """Say how the stream is.
+        """Judge the stream.
 
         Each primary that was given up at the same epoch doubles the patience with the next: an epoch
-        is decided once, so one that takes long takes long for everybody.
+        is decided once, so one that takes long takes every primary long.
         """
         if primary is None:
             if wanted:
                 return Verdict(Health.MISSING, "the stream should run and has no primary")
-            return Verdict(Health.STOPPED, "nobody wants it to run")
+            return Verdict(Health.STOPPED, "stopped by request")
         if primary.process is Process.GONE:
             return Verdict(Health.DEAD, f"the process of {primary.id} is gone")
         if not wanted:
@@ -108,7 +108,6 @@ class HealthPolicy:
         return silent or self._stuck(primary) or _progress(primary)
 
     def judge_secondary(self, secondary: SecondarySeen) -> Verdict:
-        """Say how a secondary is."""
         name = secondary.id
         if secondary.process is Process.GONE:
             return Verdict(Health.DEAD, f"the process of {name} is gone")
@@ -175,9 +174,9 @@ def _progress(primary: PrimarySeen) -> Verdict:
     if primary.progress_age is None:
         return Verdict(Health.STARTING, f"{primary.id} is starting")
     if not primary.processing:
-        return Verdict(Health.WAITING, f"{primary.id} waits to try its query again: see its log")
+        return Verdict(Health.WAITING, f"{primary.id} waits to restart its query: see its log")
     if not primary.level:
-        return Verdict(Health.REPLAYING, f"{primary.id} is working off what it missed")
+        return Verdict(Health.REPLAYING, f"{primary.id} is replaying the epochs that it missed")
     return Verdict(
         Health.HEALTHY, f"{primary.id} finished an epoch {primary.progress_age:.1f} s ago"
     )

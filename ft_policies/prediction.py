@@ -29,7 +29,7 @@ from ft_policies.recovery_model import (
 )
 from ft_policies.tiers import SECONDARY, Tier
 
-LEAST_CAPACITY = 1e-9  # rows a second: a capacity that nobody has measured limits nothing
+LEAST_CAPACITY = 1e-9  # rows a second: a capacity that was not measured limits nothing
 SIZED = (RecoveryStep.READ_SNAPSHOT, RecoveryStep.REPLAY)
 READINESS = {
     tier: Readiness.RUNNING
@@ -66,7 +66,7 @@ class Histories:
 
 
 def _of(history: Sequence[Observation], readiness: Readiness) -> list[Observation]:
-    return [one for one in history if one.readiness is readiness]
+    return [observation for observation in history if observation.readiness is readiness]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,22 +33,22 @@ FailureDecision: TypeAlias = TryAgain | GiveUp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryFailurePolicy:
-    """Wait out what heals by itself for ever, an unknown error a few times, a permanent one never."""
+    """Retry a transient error for ever, an unknown one a few times, a permanent one never."""
 
     unknown_tries: int = 3
     first_pause_seconds: float = 0.5
     longest_pause_seconds: float = 15.0
 
     def decide(self, kind: FailureKind, *, failures_in_a_row: int) -> FailureDecision:
-        """Judge a failure; `failures_in_a_row` counts it too, and starts anew with each epoch."""
+        """Judge a failure; `failures_in_a_row` includes it, and starts again with each epoch."""
         doublings = min(failures_in_a_row - 1, 10)
         pause = min(self.first_pause_seconds * 2**doublings, self.longest_pause_seconds)
         match kind:
             case FailureKind.PERMANENT:
-                return GiveUp("it will fail again until somebody changes something")
+                return GiveUp("the error is permanent")
             case FailureKind.TRANSIENT:
-                return TryAgain(pause, f"try {failures_in_a_row} of something that heals by itself")
+                return TryAgain(pause, f"attempt {failures_in_a_row} after an error that may pass")
             case FailureKind.UNKNOWN if failures_in_a_row < self.unknown_tries:
-                return TryAgain(pause, f"try {failures_in_a_row} of {self.unknown_tries}")
+                return TryAgain(pause, f"attempt {failures_in_a_row} of {self.unknown_tries}")
             case FailureKind.UNKNOWN:
                 return GiveUp(f"failed {failures_in_a_row} times on the same epoch")

@@ -11,7 +11,7 @@ _DAY_SECONDS = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFacts:
-    """What retention needs to know of a snapshot."""
+    """The facts of a snapshot that retention decides by."""
 
     id: str
     epoch: int
@@ -20,7 +20,7 @@ class SnapshotFacts:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Keep a snapshot or drop it, with every reason there is."""
+    """Keep a snapshot or drop it, with all reasons."""
 
     snapshot: SnapshotFacts
     keep: bool
@@ -51,7 +51,9 @@ class RetentionPolicy:
 
     def decide(self, snapshots: Sequence[SnapshotFacts], *, now: float) -> list[Verdict]:
         """Judge each snapshot, newest first."""
-        ordered = sorted(snapshots, key=lambda s: (s.epoch, s.created_at, s.id), reverse=True)
+        ordered = sorted(
+            snapshots, key=lambda facts: (facts.epoch, facts.created_at, facts.id), reverse=True
+        )
         reasons: dict[str, list[str]] = {snapshot.id: [] for snapshot in ordered}
         for rank, snapshot in enumerate(ordered[: self.last]):
             reasons[snapshot.id].append(
@@ -84,9 +86,9 @@ def _keep_periods(
     now: float,
 ) -> None:
     current = now // period_seconds
-    seen: set[float] = set()
+    covered: set[float] = set()
     for snapshot in ordered:
         period = min(snapshot.created_at // period_seconds, current)
-        if current - period < count and period not in seen:
-            seen.add(period)
+        if current - period < count and period not in covered:
+            covered.add(period)
             reasons[snapshot.id].append(f"the newest of its {name}")

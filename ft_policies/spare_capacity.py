@@ -43,7 +43,7 @@ class SpareCapacityPolicy:
         calm_seconds: float,
         queued_epochs: int,
     ) -> SpareCapacityDecision:
-        """Say whether to change; `None` means go on as now.
+        """Decide whether to change; `None` means no change.
 
         `busy_seconds` is for how long the load (0 to 1) has been at `pause_above` or more,
         `calm_seconds` for how long below `resume_below`.

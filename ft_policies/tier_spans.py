@@ -9,7 +9,7 @@ from ft_policies.tiers import Tier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """That a tier was asked for, and when the replicas had it."""
+    """A request for a tier, and when the replicas had reached it."""
 
     tier: Tier
     at: float
@@ -26,7 +26,6 @@ class TierSpan:
 
     @property
     def seconds(self) -> float:
-        """How long it lasted."""
         return self.to_at - self.from_at
 
 
@@ -53,13 +52,13 @@ def tier_spans(
 
 def merged(periods: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     """The same time as periods that do not overlap, oldest first; empty ones are left out."""
-    found: list[tuple[float, float]] = []
+    apart: list[tuple[float, float]] = []
     for start, end in sorted(period for period in periods if period[0] < period[1]):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if apart and start <= apart[-1][1]:
+            apart[-1] = (apart[-1][0], max(apart[-1][1], end))
         else:
-            found.append((start, end))
-    return found
+            apart.append((start, end))
+    return apart
 
 
 def _in_effect(asked: Sequence[Asked], to_at: float) -> Iterator[tuple[Tier, float, float]]:
@@ -70,21 +69,21 @@ def _in_effect(asked: Sequence[Asked], to_at: float) -> Iterator[tuple[Tier, flo
 
 
 def _begun(asked: Sequence[Asked], to_at: float) -> Iterator[tuple[Tier, float]]:
-    """When each tier came into effect; one that was overtaken before it was reached never did."""
+    """When each tier came into effect; one that was superseded before it was reached never did."""
     before: Tier | None = None
-    for one, next_at in _with_next(asked, to_at):
-        if before is None or one.tier.strength >= before.strength:
-            began = one.at
-        elif one.reached_at is not None and one.reached_at <= next_at:
-            began = one.reached_at
+    for request, next_at in _with_next(asked, to_at):
+        if before is None or request.tier.strength >= before.strength:
+            began = request.at
+        elif request.reached_at is not None and request.reached_at <= next_at:
+            began = request.reached_at
         else:
             continue
-        before = one.tier
-        yield one.tier, began
+        before = request.tier
+        yield request.tier, began
 
 
 def _with_next(asked: Sequence[Asked], to_at: float) -> Iterator[tuple[Asked, float]]:
-    for one, following in pairwise(asked):
-        yield one, following.at
+    for request, following in pairwise(asked):
+        yield request, following.at
     if asked:
         yield asked[-1], to_at
