@@ -1,8 +1,8 @@
 """Measurements of a running replica: the progress of its batches, and its use of the machine."""
 
 import logging
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 import psutil
 from pyspark.sql.streaming.query import StreamingQuery
@@ -31,21 +31,35 @@ PHASE_NAMES: Mapping[str, SampleName] = {
     "commitOffsets": SampleName.BATCH_COMMIT_OFFSETS_SECONDS,
 }
 
+Network: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Any]]
+"""The counters and the properties of a host's network interfaces, as psutil gives them."""
+
 log = logging.getLogger(__name__)
+
+
+def read_network() -> Network:
+    """Read the interfaces of this host."""
+    return psutil.net_io_counters(pernic=True), psutil.net_if_stats()
 
 
 class Sampler:
     """Writes the samples of one replica; a sample that cannot be written is lost, never an error."""
 
     def __init__(
-        self, store: ControlStore, stream: str, replica: str, clock: Clock = SYSTEM_CLOCK
+        self,
+        store: ControlStore,
+        stream: str,
+        replica: str,
+        clock: Clock = SYSTEM_CLOCK,
+        network: Callable[[], Network] = read_network,
     ) -> None:
         self._store = store
         self._stream = stream
         self._replica = replica
         self._clock = clock
         self._process = psutil.Process()
-        self._sent, self._received = _traffic()
+        self._network = network
+        self._sent, self._received = _billed_traffic(network())
         self._cpu_seconds, _ = _usage(self._process)
         self._machine_at = clock.monotonic()
         self._last_epoch = -1
@@ -101,7 +115,7 @@ class Sampler:
         yield SampleName.CPU_CORES, max(cpu - self._cpu_seconds, 0.0) / elapsed_seconds
         yield SampleName.RSS_BYTES, float(rss)
         self._cpu_seconds = cpu
-        sent, received = _traffic()
+        sent, received = _billed_traffic(self._network())
         sent_rate = max(sent - self._sent, 0) / elapsed_seconds
         yield SampleName.HOST_SENT_BYTES_PER_SECOND, sent_rate
         received_rate = max(received - self._received, 0) / elapsed_seconds
@@ -146,17 +160,16 @@ def spark_values(progress: Any) -> dict[SampleName, float]:
     return values
 
 
-def _traffic() -> tuple[int, int]:
+def _billed_traffic(network: Network) -> tuple[int, int]:
     """Bytes that the host has sent and received, without the loopback interface, which costs nothing."""
-    interfaces = psutil.net_if_stats()
+    counters, interfaces = network
     billed = [
-        counters
-        for name, counters in psutil.net_io_counters(pernic=True).items()
+        counter
+        for name, counter in counters.items()
         if name not in interfaces or "loopback" not in interfaces[name].flags.split(",")
     ]
-    return sum(counters.bytes_sent for counters in billed), sum(
-        counters.bytes_recv for counters in billed
-    )
+    sent = sum(counter.bytes_sent for counter in billed)
+    return sent, sum(counter.bytes_recv for counter in billed)
 
 
 def _usage(process: psutil.Process) -> tuple[float, int]:

@@ -6,8 +6,9 @@ the inbox is a copy, so nothing here can make a stream wrong: at worst a task re
 
 import logging
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -22,10 +23,15 @@ from streaming.trying import TryingThread
 
 LOOK_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0
-EPOCHS_A_LOOK = 100
+EPOCHS_AT_ONCE = 100
 KEEP_FREE_BYTES = 512 << 20
 
 log = logging.getLogger(__name__)
+
+
+def free_bytes(folder: Path) -> int:
+    """The free bytes of the disk that a folder is on."""
+    return shutil.disk_usage(folder).free
 
 
 class Prefetcher(TryingThread):
@@ -43,6 +49,8 @@ class Prefetcher(TryingThread):
         after_epoch: int,
         schema: pa.Schema | None = None,
         look_seconds: float = LOOK_SECONDS,
+        epochs_at_once: int = EPOCHS_AT_ONCE,
+        free_bytes: Callable[[Path], int] = free_bytes,
     ) -> None:
         super().__init__(
             "prefetcher",
@@ -56,6 +64,8 @@ class Prefetcher(TryingThread):
         self._store = store
         self._inbox = inbox
         self._given_schema = schema
+        self._epochs_at_once = epochs_at_once
+        self._free_bytes = free_bytes
         self._through = after_epoch
         self._pruned_through = after_epoch
         self._decided = -1
@@ -83,7 +93,7 @@ class Prefetcher(TryingThread):
             if self._through >= self._decided:
                 return
             first = self._through + 1
-            until = min(first + EPOCHS_A_LOOK - 1, self._decided)
+            until = min(first + self._epochs_at_once - 1, self._decided)
             decided = self._store.epochs.between(name, first, until)
             if not decided:
                 return
@@ -107,7 +117,7 @@ class Prefetcher(TryingThread):
             yield batch
 
     def _demand_room(self) -> None:
-        free = shutil.disk_usage(self._spec.folder).free
+        free = self._free_bytes(self._spec.folder)
         if free < KEEP_FREE_BYTES:
             raise TransientError(
                 f"only {free >> 20} MiB are free in {self._spec.folder}",

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import psutil
 import pytest
 
 from resources.control.sample_names import SampleName
@@ -102,15 +101,11 @@ class Nic(NamedTuple):
     flags: str
 
 
-def test_what_a_host_says_to_itself_is_no_traffic(
-    store: ControlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_host_says_to_itself_is_no_traffic(store: ControlStore) -> None:
     counted = {"lo": Counted(0, 0), "eth0": Counted(1_000, 5_000), "tun0": Counted(0, 0)}
     nics = {"lo": Nic("up,loopback,running"), "eth0": Nic("up,broadcast,running")}
-    monkeypatch.setattr(psutil, "net_io_counters", lambda *, pernic: dict(counted))
-    monkeypatch.setattr(psutil, "net_if_stats", lambda: nics)
     clock = SteppedClock()
-    sampler = Sampler(store, "words", "words-1", clock)
+    sampler = Sampler(store, "words", "words-1", clock, lambda: (dict(counted), nics))
     counted |= {"lo": Counted(9_000, 9_000), "eth0": Counted(2_000, 8_000), "tun0": Counted(500, 0)}
     clock.step(MACHINE_SECONDS)
     sampler.tend(secondary=False)
