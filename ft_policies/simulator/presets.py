@@ -128,7 +128,7 @@ fallback for what the live store of a project does not know."""
 
 
 def measured(seen: Subject, *, count_detection: bool = True) -> System:
-    """Holdfast as one stream has it, 0 being what nobody knows of it: that is taken from `MEASURED`."""
+    """Holdfast as measured on one stream; what is 0, not measured, is taken from `MEASURED`."""
     rows = float(seen.load.rows_per_second) or MEASURED.usual_rows_per_second
     window = MEASURED.state.window_seconds
     state_bytes = float(seen.load.state_bytes) or rows * MEASURED.state.bytes_per_rate

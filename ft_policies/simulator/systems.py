@@ -163,7 +163,7 @@ class System:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThesisRecoveries:
-    """As the thesis reckons: one replay for all tiers, and nobody counts the time until it is noticed."""
+    """As the thesis reckons: one replay for all tiers, and the detection is not counted."""
 
     histories: Histories
     model: ThesisModel = field(default_factory=ThesisModel)
