@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import SnapshotRow, SnapshotState
+from resources.control_store.records import SnapshotRow, SnapshotState
 from resources.vault.manifest import Manifest
 from resources.vault.records import Pruned
 from resources.vault.vault import SnapshotVault

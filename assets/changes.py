@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ft_policies.recovery import turn_told
-from resources.control.records import JournalLine, Phase
-from resources.control.store import ControlStore
+from resources.control_store.records import JournalLine, Phase
+from resources.control_store.store import ControlStore
 
 CHANGING = ("switch", "recover", "migrate")
 LINES = 200

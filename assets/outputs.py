@@ -10,7 +10,7 @@ from assets.tables import AUDITED_EPOCHS, TableEpochs, newest_rows, open_table, 
 from assets.worlds import Worlds
 from configs.sinks import DeltaSink
 from configs.stream import StreamDeclaration
-from resources.control.records import LedgerEntry
+from resources.control_store.records import LedgerEntry
 from streaming.references import load
 from streaming.world import World
 

@@ -7,7 +7,7 @@ from assets.failures import explained
 from assets.keys import snapshots_key, stream_key
 from assets.worlds import Worlds
 from configs.stream import StreamDeclaration
-from resources.control.records import SnapshotRow
+from resources.control_store.records import SnapshotRow
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 

@@ -10,7 +10,7 @@ from assets.keys import stream_key
 from assets.worlds import Worlds
 from configs.stream import StreamDeclaration
 from ft_policies.health import Verdict
-from resources.control.records import Sample
+from resources.control_store.records import Sample
 from streaming.observing import StreamSeen, observe
 
 RATES = (

@@ -12,7 +12,7 @@ from assets.keys import stream_key, tiers_key
 from assets.worlds import Worlds
 from configs.stream import StreamDeclaration
 from ft_policies.tiers import Switch
-from resources.control.records import ReplicaRow, TierChange
+from resources.control_store.records import ReplicaRow, TierChange
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 

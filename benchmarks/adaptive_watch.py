@@ -10,7 +10,7 @@ import psutil
 
 from ft_policies.tier_spans import TierSpan
 from ft_policies.tiers import Tier
-from resources.control.records import Slot
+from resources.control_store.records import Slot
 from streaming.observing import observe
 from streaming.world import World
 

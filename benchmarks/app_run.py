@@ -23,7 +23,7 @@ from apps.generate import generate
 from apps.plain_reading import PlainFile
 from assets.tables import table_at
 from orchestration.proof import Proof, prove
-from resources.control.records import Slot
+from resources.control_store.records import Slot
 from streaming.binding import PROVIDER
 from streaming.epoch_source import EpochSource
 from streaming.gate import Gate, GateState

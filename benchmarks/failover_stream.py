@@ -19,7 +19,7 @@ from orchestration.incidents import open_recovery
 from orchestration.playbooks.recover import Recovery, start
 from orchestration.playbooks.switch import switch
 from orchestration.services.dagster_server import DagsterServer
-from resources.control.records import LedgerEntry, ReplicaRow
+from resources.control_store.records import LedgerEntry, ReplicaRow
 from streaming.observing import observe
 from streaming.world import World
 

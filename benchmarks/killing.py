@@ -10,7 +10,7 @@ from benchmarks.failover_trial import Condition, wait
 from benchmarks.live_project import story
 from ft_policies.health import Health
 from ft_policies.tiers import Tier
-from resources.control.records import ReplicaRow
+from resources.control_store.records import ReplicaRow
 from streaming.observing import observe
 from streaming.world import World
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from ft_policies.errors import PermanentError
 from resources.clock import SYSTEM_CLOCK, Clock
-from resources.control.incidents import Incidents
-from resources.control.records import Incident, IncidentState
+from resources.control_store.records import Incident, IncidentState
+from resources.control_store.tables.incidents import Incidents
 
 CLAIM_SECONDS = 30.0
 BEAT_SECONDS = 5.0

@@ -17,9 +17,8 @@ from orchestration.playbooks.performing import was_left
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import patience_seconds
 from orchestration.sightings import as_it_is, detail_of, detection_seconds, key_of, left_over
-from resources.control.records import Incident, Phase, ReplicaState, Sample
-from streaming.observing import StreamSeen, observe
-from streaming.recovery_incidents import (
+from resources.control_store.records import Incident, Phase, ReplicaState, Sample
+from resources.control_store.tables.incidents import (
     RECOVERY,
     due_at,
     has_key,
@@ -28,6 +27,7 @@ from streaming.recovery_incidents import (
     is_waiting,
     overtake,
 )
+from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
 BUCKET_SECONDS = 60.0

@@ -19,7 +19,7 @@ from assets.tiers import TIER_IS_HELD, holding_metadata, tier_metadata
 from assets.worlds import Worlds
 from ft_policies.errors import TransientError
 from orchestration.sensors import TICK_SECONDS
-from resources.control.records import History, SnapshotRow, TierChange
+from resources.control_store.records import History, SnapshotRow, TierChange
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 

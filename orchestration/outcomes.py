@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from ft_policies.recovery import AwaitLevel
 from ft_policies.tiers import Tier
 from orchestration.reporting import step_told
-from resources.control.records import Incident, JournalLine, Phase, ReplicaRow, Sample
+from resources.control_store.records import Incident, JournalLine, Phase, ReplicaRow, Sample
+from resources.control_store.tables.incidents import is_of_primary
 from streaming.observing import observe
-from streaming.recovery_incidents import is_of_primary
 from streaming.step_history import STEPS
 from streaming.world import World
 

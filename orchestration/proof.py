@@ -16,7 +16,7 @@ import pyarrow as pa
 from assets.tables import open_table, table_epochs
 from configs.sources import RateSource as RateDeclaration
 from ft_policies.errors import PermanentError
-from resources.control.records import Epoch, LedgerEntry
+from resources.control_store.records import Epoch, LedgerEntry
 from streaming.sources.base import Readable
 from streaming.sources.rate import RateSource
 from streaming.world import World

@@ -19,7 +19,7 @@ from orchestration.reporting import (
     show_plan,
     timeline_table,
 )
-from resources.control.records import DesiredState, Incident
+from resources.control_store.records import DesiredState, Incident
 from streaming.world import World
 
 

@@ -22,7 +22,7 @@ from ft_policies.recovery_model import TIERS, FloatArray
 from ft_policies.tiers import Mode, Tier
 from ft_policies.what_if import WhatIf
 from orchestration.reviewed import Reviewed, gather
-from resources.control.records import DesiredState
+from resources.control_store.records import DesiredState
 from streaming.world import World
 
 

@@ -17,7 +17,7 @@ from orchestration.jobs import SwitchConfig, ensure_object_store, switch_tier
 from orchestration.minding import DueSwitch, due_switches
 from orchestration.recovering import RecoverConfig, recover_stream
 from orchestration.reporting import CAUSE_TAG, INCIDENT_TAG, STREAM_TAG
-from resources.control.records import DesiredState, JsonObject
+from resources.control_store.records import DesiredState, JsonObject
 from streaming.world import World
 
 # Dagster's daemon looks every 5 s, at the sensors in any order. A sensor that asks for 5 s itself is

@@ -2,9 +2,9 @@
 
 from ft_policies.health import Health
 from ft_policies.tiers import OFF
-from resources.control.records import JsonObject, ReplicaRow
+from resources.control_store.records import JsonObject, ReplicaRow
+from resources.control_store.tables.incidents import primary_key, secondary_key, unwanted_key
 from streaming.observing import StreamSeen
-from streaming.recovery_incidents import primary_key, secondary_key, unwanted_key
 
 
 def left_over(seen: StreamSeen) -> ReplicaRow | None:

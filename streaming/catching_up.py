@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from resources.patience import patiently
 from streaming.running import RunningQuery
 from streaming.sampling import Sampler

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from ft_policies.epochs import Close
 from ft_policies.errors import PermanentError, TransientError
-from resources.control.records import Epoch, EpochProposal, Sample
+from resources.control_store.records import Epoch, EpochProposal, Sample
 from resources.patience import patiently
 from streaming.gate import Gate
 from streaming.inbox import Inbox
@@ -30,7 +30,7 @@ from streaming.sources.opening import columns, open_source
 from streaming.spec import ReplicaSpec
 
 if TYPE_CHECKING:
-    from resources.control.store import ControlStore
+    from resources.control_store.store import ControlStore
 
 FORMAT = "holdfast_epochs"
 REHEARSAL = "rehearsal"
@@ -130,7 +130,7 @@ class EpochReader(DataSourceStreamReader):
 
     @cached_property
     def _store(self) -> "ControlStore":
-        from resources.control.store import ControlStore
+        from resources.control_store.store import ControlStore
 
         return ControlStore.open(self._spec.control_url)
 

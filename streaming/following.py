@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resources.clock import SYSTEM_CLOCK, Clock
-from resources.control.records import Slot, SnapshotRow
-from resources.control.store import ControlStore
+from resources.control_store.records import Slot, SnapshotRow
+from resources.control_store.store import ControlStore
 from resources.vault.linking import Base
 from resources.vault.manifest import Manifest, UnusableSnapshotError
 from resources.vault.records import Restored

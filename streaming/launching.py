@@ -12,7 +12,7 @@ from configs.stream import StreamDeclaration
 from ft_policies.errors import PermanentError, TransientError
 from ft_policies.migration import GIVING_WAY_SHARE, Protocol
 from ft_policies.tiers import PRIMARY, Switches
-from resources.control.records import (
+from resources.control_store.records import (
     DesiredState,
     JsonObject,
     ReplicaRow,
@@ -20,7 +20,7 @@ from resources.control.records import (
     Rollout,
     Slot,
 )
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from resources.launcher import Launched, launch
 from streaming.priority import GIVING_WAY
 from streaming.processes import HOST

@@ -15,8 +15,8 @@ from ft_policies.failover import FailoverPolicy
 from ft_policies.query_failures import FailureKind
 from resources import session_priority
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import ReplicaState, Slot
-from resources.control.store import ControlStore
+from resources.control_store.records import ReplicaState, Slot
+from resources.control_store.store import ControlStore
 from resources.launcher import Launched
 from resources.object_store import S3ObjectStore
 from resources.patience import patiently

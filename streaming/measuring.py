@@ -13,9 +13,9 @@ from ft_policies.estimators import Observation
 from ft_policies.prediction import Histories
 from ft_policies.recovery_model import TIERS, Load
 from ft_policies.tiers import Tier
-from resources.control.lately import Input, Level, Primary, Shipment
-from resources.control.records import Sample
-from resources.control.store import ControlStore
+from resources.control_store.records import Sample
+from resources.control_store.store import ControlStore
+from resources.control_store.tables.recent import Input, Level, Primary, Shipment
 from streaming.step_history import LONGEST_LOSS_SECONDS, STEP_SAMPLES, Recovery, StepHistory
 
 USE_SAMPLES = ("cpu_cores", "rss_bytes", "secondary_cpu_cores", "secondary_rss_bytes")

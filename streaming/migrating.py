@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from ft_policies.migration import MOST_BEHIND, REPLAY_SHARE, Migration, Protocol
 from ft_policies.recovery import FAILURES_BEFORE_GIVING_UP
-from resources.control.records import LedgerEntry, ReplicaRow, ReplicaState, Rollout, Slot
-from resources.control.store import ControlStore
+from resources.control_store.records import LedgerEntry, ReplicaRow, ReplicaState, Rollout, Slot
+from resources.control_store.store import ControlStore
 from streaming.sinks.ledgering import DIGEST_DIFFERS
 
 LATELY = 100  # epochs: what a replica has kept back is compared a moment after it was committed

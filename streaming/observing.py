@@ -7,7 +7,7 @@ from ft_policies.health import HealthPolicy, PrimarySeen, SecondarySeen, Verdict
 from ft_policies.migration import Migration
 from ft_policies.recovery import Observed, SecondaryLook, next_step
 from ft_policies.tiers import OFF, Tier, covered
-from resources.control.records import (
+from resources.control_store.records import (
     DesiredState,
     Epoch,
     Lease,
@@ -18,7 +18,7 @@ from resources.control.records import (
     Slot,
     StreamRow,
 )
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from streaming.migrating import migrating
 from streaming.processes import process_state
 from streaming.world import World

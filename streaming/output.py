@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from ft_policies.errors import HoldfastError
 from ft_policies.query_failures import GiveUp, QueryFailurePolicy
 from resources.clock import SYSTEM_CLOCK
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from resources.vault.vault import SnapshotVault
 from streaming.pulse import Pulse
 from streaming.query import kind_of

@@ -4,8 +4,8 @@ import logging
 
 from ft_policies.errors import TransientError
 from resources.clock import Clock
-from resources.control.records import Intervals
-from resources.control.store import ControlStore
+from resources.control_store.records import Intervals
+from resources.control_store.store import ControlStore
 
 READ_SECONDS = 3.0
 

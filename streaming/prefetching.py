@@ -12,8 +12,8 @@ from functools import cached_property
 import pyarrow as pa
 
 from ft_policies.errors import TransientError
-from resources.control.records import Epoch
-from resources.control.store import ControlStore
+from resources.control_store.records import Epoch
+from resources.control_store.store import ControlStore
 from streaming.inbox import Inbox
 from streaming.sources.base import Source
 from streaming.sources.opening import arrow_columns, open_source

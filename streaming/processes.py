@@ -3,7 +3,7 @@
 import socket
 
 from ft_policies.health import Process
-from resources.control.records import ReplicaRow
+from resources.control_store.records import ReplicaRow
 from resources.launcher import Launched
 
 HOST = socket.gethostname()

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from ft_policies.errors import TransientError
 from ft_policies.failover import DetectedBy
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import Incident, Lease, ReplicaState, Slot
-from resources.control.store import ControlStore
-from resources.patience import patiently
-from streaming.pulse import Pulse
-from streaming.recovery_incidents import (
+from resources.control_store.records import Incident, Lease, ReplicaState, Slot
+from resources.control_store.store import ControlStore
+from resources.control_store.tables.incidents import (
     RECOVERY,
     has_key,
     is_claimed,
@@ -18,6 +16,8 @@ from streaming.recovery_incidents import (
     overtake,
     primary_key,
 )
+from resources.patience import patiently
+from streaming.pulse import Pulse
 from streaming.sampling import Sampler
 
 

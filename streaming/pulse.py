@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from ft_policies.errors import TransientError
 from ft_policies.tiers import OFF, Switches
-from resources.control.records import Lease, ReplicaRow, ReplicaState
-from resources.control.store import ControlStore
+from resources.control_store.records import Lease, ReplicaRow, ReplicaState
+from resources.control_store.store import ControlStore
 
 EXIT_LOST = 3
 LAST_RESORT_SECONDS = 15.0

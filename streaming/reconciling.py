@@ -14,8 +14,8 @@ from enum import StrEnum
 from ft_policies.errors import TransientError
 from ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import ReplicaState, Slot
-from resources.control.store import ControlStore
+from resources.control_store.records import ReplicaState, Slot
+from resources.control_store.store import ControlStore
 from resources.patience import patiently
 from streaming import priority
 from streaming.catching_up import CatchUp, last_decided

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from resources.control.records import Slot
+from resources.control_store.records import Slot
 from streaming import priority
 from streaming.session import start_session
 from streaming.spec import ReplicaSpec
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         priority.lower(spec.nice, seconds=spec.nice_seconds)
     with ThreadPoolExecutor(1, thread_name_prefix="session") as pool:
         session = pool.submit(start_session, spec)
-        from resources.control.store import ControlStore
+        from resources.control_store.store import ControlStore
         from streaming.life import Life
 
         with ControlStore.open(spec.control_url) as store:

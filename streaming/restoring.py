@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import SnapshotState
-from resources.control.store import ControlStore
+from resources.control_store.records import SnapshotState
+from resources.control_store.store import ControlStore
 from resources.patience import patiently
 from resources.vault.manifest import Manifest, UnusableSnapshotError
 from resources.vault.vault import SnapshotVault

@@ -9,8 +9,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK, Clock
-from resources.control.records import Sample
-from resources.control.store import ControlStore
+from resources.control_store.records import Sample
+from resources.control_store.store import ControlStore
 
 MACHINE_SECONDS = 5.0
 

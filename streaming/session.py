@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from configs.stream import FIXED_SPARK_CONF
 from ft_policies.errors import TransientError
-from resources.control.records import Slot
+from resources.control_store.records import Slot
 from streaming.binding import BINDING, PROVIDER, SHUFFLE_PARTITIONS
 from streaming.class_archive import ClassArchive
 from streaming.collector import collector

@@ -12,8 +12,8 @@ from pathlib import Path
 from ft_policies.checkpoints import CheckpointPolicy, Ship
 from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK, Clock
-from resources.control.records import SnapshotRow, SnapshotState
-from resources.control.store import ControlStore
+from resources.control_store.records import SnapshotRow, SnapshotState
+from resources.control_store.store import ControlStore
 from resources.vault.cut import cut
 from resources.vault.manifest import Manifest
 from resources.vault.records import Shipped

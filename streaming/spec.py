@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from configs.deployment import ObjectStore
 from configs.stream import StreamDeclaration
-from resources.control.records import Slot
+from resources.control_store.records import Slot
 from resources.s3_connection import S3Connection
 from streaming.connections import connector
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
 from streaming.following import Follower, Synced

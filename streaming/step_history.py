@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ft_policies.estimators import Observation, Readiness
 from ft_policies.recovery_model import RecoveryStep
-from resources.control.lately import Primary
-from resources.control.records import ReplicaState, Sample
+from resources.control_store.records import ReplicaState, Sample
+from resources.control_store.tables.recent import Primary
 
 DEPLOY, REHEARSE = "t_deploy_seconds", "t_rehearse_seconds"
 DETECT, RECOVERY, REPLAY = "t_detect_seconds", "recovery_seconds", "t_replay_seconds"

@@ -7,7 +7,7 @@ lowest priority: it keeps neither a recovery waiting nor a primary from its epoc
 import os
 from pathlib import Path
 
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from resources.launcher import Launched, launch
 from streaming.priority import LOWEST
 from streaming.processes import is_over

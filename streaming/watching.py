@@ -15,8 +15,8 @@ from ft_policies.errors import TransientError
 from ft_policies.failover import FailoverPolicy, PrimaryLook, TakeOver
 from ft_policies.health import Process
 from resources.clock import SYSTEM_CLOCK, Clock
-from resources.control.records import Lease, ReplicaRow, Slot
-from resources.control.store import ControlStore
+from resources.control_store.records import Lease, ReplicaRow, Slot
+from resources.control_store.store import ControlStore
 from streaming.processes import process_state
 from streaming.promotion import Fallen, Promotion
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from configs.deployment import EmbeddedObjectStore
 from configs.project import Project
 from configs.stream import StreamDeclaration
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from resources.embedded_s3 import EmbeddedS3
 from resources.object_store import ObjectStore, S3ObjectStore
 from resources.vault.vault import SnapshotVault

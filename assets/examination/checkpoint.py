@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ft_policies.doctor.facts import CheckpointFacts, Fault
-from resources.control.records import ReplicaRow
+from resources.control_store.records import ReplicaRow
 from resources.vault.cut import numbers
 from resources.vault.manifest import Manifest
 from resources.vault.state_checks import state_faults, unlike

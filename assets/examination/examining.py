@@ -13,7 +13,7 @@ from ft_policies.doctor.facts import NOTHING, Examined, LostInput, Skipped
 from ft_policies.doctor.findings import Finding, confirmed
 from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import ReplicaRow, ReplicaState
+from resources.control_store.records import ReplicaRow, ReplicaState
 from streaming.launching import located
 from streaming.measuring import CAPACITY_SAMPLE
 from streaming.observing import StreamSeen, observe

@@ -12,7 +12,7 @@ from configs.sinks import DeltaSink
 from configs.stream import StreamDeclaration
 from ft_policies.doctor.facts import Leftover
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import ReplicaRow
+from resources.control_store.records import ReplicaRow
 from streaming.connections import connector, filesystem
 from streaming.launching import replicas_folder
 from streaming.processes import is_over

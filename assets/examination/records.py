@@ -10,7 +10,7 @@ from assets.examination.table import Written, examine_table
 from assets.tables import AUDITED_EPOCHS
 from configs.stream import StreamDeclaration
 from ft_policies.doctor.facts import NOTHING, RecordFacts
-from resources.control.records import Epoch, LedgerEntry
+from resources.control_store.records import Epoch, LedgerEntry
 from streaming.world import World
 
 

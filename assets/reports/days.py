@@ -22,8 +22,8 @@ from ft_policies.costs import (
 )
 from ft_policies.errors import PermanentError
 from ft_policies.tier_spans import Asked, TierSpan, tier_spans
-from resources.control.lately import Level
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
+from resources.control_store.tables.recent import Level
 from streaming.measuring import NETWORK_SAMPLES, Measured, measure
 from streaming.world import World
 

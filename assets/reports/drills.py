@@ -9,7 +9,7 @@ from assets.reports import suites
 from assets.reports.listing import Rows, listing
 from ft_policies.cost_report import Cell
 from ft_policies.drill import PLAYBOOK, Report
-from resources.control.records import JournalLine, Phase, SnapshotRow
+from resources.control_store.records import JournalLine, Phase, SnapshotRow
 from streaming.world import World
 
 REPORT = "drills"

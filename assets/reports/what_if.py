@@ -13,7 +13,7 @@ from assets.reports.plots import draw_what_if
 from assets.reports.showing import picture, table
 from assets.reports.storing import store
 from assets.worlds import Worlds
-from resources.control.records import DesiredState
+from resources.control_store.records import DesiredState
 from streaming.world import World
 
 REPORT = "what_if"

@@ -1,7 +1,7 @@
 """Closing an incident by hand: only one that nobody else closes."""
 
 from ft_policies.errors import PermanentError
-from resources.control.records import Incident, IncidentState
+from resources.control_store.records import Incident, IncidentState
 from streaming.sinks.ledgering import DIGEST_DIFFERS
 from streaming.world import World
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from assets.holding import holding
 from ft_policies.tiers import Switches
 from orchestration.cli.changing import ChangeFacts, change_of
-from resources.control.records import History, Incident, ReplicaRow, Slot, TierChange
+from resources.control_store.records import History, Incident, ReplicaRow, Slot, TierChange
 from streaming.launching import located, written
 from streaming.observing import StreamSeen, observe
 from streaming.world import World

@@ -11,7 +11,7 @@ from orchestration.cli import words
 if TYPE_CHECKING:
     from orchestration.cli.changing import ChangeFacts, StepFacts
     from orchestration.cli.facts import ReplicaFacts, StreamFacts
-    from resources.control.records import TierChange
+    from resources.control_store.records import TierChange
 
 SHOWN_STEPS = 6
 

@@ -23,7 +23,7 @@ from orchestration.cli import reading
 if TYPE_CHECKING:
     from configs.project import Project
     from configs.stream import StreamDeclaration
-    from resources.control.records import StreamRow
+    from resources.control_store.records import StreamRow
     from streaming.world import World
 
 COLUMNS = ("seconds", "rows_per_second", "state_bytes")
@@ -196,7 +196,7 @@ def only_started(world: "World") -> str | None:
 
 def _unstarted(declared: "StreamDeclaration") -> "StreamRow":
     """The row that a stream would have if it were started now."""
-    from resources.control.records import DesiredState, StreamRow
+    from resources.control_store.records import DesiredState, StreamRow
 
     return StreamRow(
         name=declared.name,

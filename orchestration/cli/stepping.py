@@ -157,7 +157,7 @@ def _watching(world: "World", told: list[Told], console: Console | None) -> Iter
 
 
 def _intent(world: "World", one: Told) -> str:
-    from resources.control.records import Phase
+    from resources.control_store.records import Phase
 
     try:
         lines = world.store.journal.of(one.stream, run=one.run, limit=1)

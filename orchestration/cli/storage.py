@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @contextmanager
 def storage(tell: Terminal, stream: str) -> "Iterator[World]":
     """The world with its object store reachable, if need be only while the command runs."""
-    from resources.control.records import DesiredState
+    from resources.control_store.records import DesiredState
 
     with tell.world() as world:
         world.project.stream(stream)

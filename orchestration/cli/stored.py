@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from resources.control.records import SnapshotRow, SnapshotState
+from resources.control_store.records import SnapshotRow, SnapshotState
 from resources.vault.records import SnapshotRecord
 from streaming.world import World
 

@@ -22,8 +22,8 @@ from orchestration.playbooks.moving import (
     link_folder,
     move_folder,
 )
-from resources.control.gaps import gone_on
-from resources.control.records import SnapshotState
+from resources.control_store.records import SnapshotState
+from resources.control_store.tables.epochs import gone_on
 from resources.object_store import ObjectStore
 from resources.s3_connection import S3Connection
 from resources.s3_errors import MissingObjectError

@@ -3,7 +3,7 @@
 from configs.stream import StreamDeclaration
 from ft_policies.errors import PermanentError
 from ft_policies.preflight import objections
-from resources.control.records import StreamRow
+from resources.control_store.records import StreamRow
 from streaming.binding import BINDING
 from streaming.launching import declare, located, written
 from streaming.world import World

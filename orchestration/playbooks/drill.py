@@ -40,7 +40,7 @@ from orchestration.playbooks.performing import Journaled, Performed, perform
 from orchestration.playbooks.recover import Recovery
 from orchestration.playbooks.watching import Watch
 from orchestration.reviewing import decide_now
-from resources.control.records import ReplicaRow
+from resources.control_store.records import ReplicaRow
 from streaming.cutting_off import cut_off
 from streaming.observing import StreamSeen
 from streaming.processes import process_of

@@ -6,8 +6,8 @@ from typing import Any
 
 from ft_policies.drill import PLAYBOOK, AwaitBack, Blow, Report, Strike
 from ft_policies.tiers import Tier
-from resources.control.records import JournalLine, Phase
-from streaming.recovery_incidents import RECOVERY, is_of_primary
+from resources.control_store.records import JournalLine, Phase
+from resources.control_store.tables.incidents import RECOVERY, is_of_primary
 from streaming.step_history import LONGEST_LOSS_SECONDS
 from streaming.world import World
 

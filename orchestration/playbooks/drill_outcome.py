@@ -10,8 +10,8 @@ from ft_policies.tiers import Tier
 from orchestration.incidents import open_recovery
 from orchestration.playbooks.drill_journal import Begun
 from orchestration.playbooks.watching import Watch
+from resources.control_store.tables.incidents import is_claimed
 from streaming.measuring import measure
-from streaming.recovery_incidents import is_claimed
 from streaming.step_history import Recovery
 from streaming.world import World
 

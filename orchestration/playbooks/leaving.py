@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import ReplicaState, Slot
+from resources.control_store.records import ReplicaState, Slot
 from resources.launcher import Launched
 from streaming.processes import process_of
 from streaming.world import World

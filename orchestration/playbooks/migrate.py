@@ -17,7 +17,7 @@ from orchestration.playbooks.declaring import demand_survivable
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.recover import Recovery
 from orchestration.playbooks.trial import demand_fit
-from resources.control.records import DesiredState, Rollout, StreamRow
+from resources.control_store.records import DesiredState, Rollout, StreamRow
 from streaming.launching import demand_folder, located, written
 from streaming.observing import observe
 from streaming.world import World

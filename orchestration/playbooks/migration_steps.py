@@ -17,7 +17,7 @@ from ft_policies.tiers import OFF
 from orchestration.playbooks.leaving import await_leave
 from orchestration.playbooks.watching import NOT_DUE, SLACK_SECONDS, Watch
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import LedgerEntry, ReplicaRow, ReplicaState, Rollout, Slot
+from resources.control_store.records import LedgerEntry, ReplicaRow, ReplicaState, Rollout, Slot
 from streaming.sinks.ledgering import DIGEST_DIFFERS
 
 BOUNDARY_LOOK_SECONDS = 0.02

@@ -6,8 +6,8 @@ from typing import Any, Generic, TypeVar
 
 from ft_policies.errors import HoldfastError, PermanentError
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import JournalLine, Phase
-from resources.control.store import ControlStore
+from resources.control_store.records import JournalLine, Phase
+from resources.control_store.store import ControlStore
 from resources.launcher import Launched
 from streaming.processes import HOST
 

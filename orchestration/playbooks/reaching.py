@@ -1,7 +1,7 @@
 """Noting that a stream has the tier that was last asked for."""
 
 from ft_policies.health import Health
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from streaming.observing import StreamSeen
 
 

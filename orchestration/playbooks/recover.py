@@ -32,8 +32,8 @@ from orchestration.playbooks.declaring import declare_now
 from orchestration.playbooks.performing import Journaled, Performed, perform
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import NOT_DUE, Watch
-from resources.control.records import DesiredState, ReplicaState
-from resources.control.streams import tier_wanted
+from resources.control_store.records import DesiredState, ReplicaState
+from resources.control_store.tables.streams import tier_wanted
 from streaming.launching import demand_whole, launch_primary
 from streaming.observing import StreamSeen, observe
 from streaming.world import World

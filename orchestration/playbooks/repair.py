@@ -31,7 +31,7 @@ from orchestration.playbooks.aside import Aside
 from orchestration.playbooks.performing import Journaled, Performed, perform
 from orchestration.playbooks.recover import Recovery
 from orchestration.playbooks.snapshot import snapshot_now
-from resources.control.records import (
+from resources.control_store.records import (
     LedgerEntry,
     ReplicaState,
     SnapshotRow,

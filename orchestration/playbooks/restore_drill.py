@@ -19,7 +19,7 @@ from ft_policies.restore_drill import (
 )
 from orchestration.playbooks.performing import Journaled, Performed, perform
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import Slot, SnapshotRow
+from resources.control_store.records import Slot, SnapshotRow
 from streaming.launching import spec_of
 from streaming.recomputing import recompute
 from streaming.world import World

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from configs.sources import FilesSource as FilesDeclaration
 from ft_policies.errors import PermanentError
-from resources.control.records import History, LedgerEntry
+from resources.control_store.records import History, LedgerEntry
 from resources.vault.manifest import Manifest, UnusableSnapshotError
 from resources.vault.records import SnapshotRecord
 from resources.vault.vault import SnapshotVault

@@ -22,8 +22,8 @@ from ft_policies.tiers import OFF, Switch
 from ft_policies.transitions import Turn
 from orchestration.playbooks.leaving import await_leave
 from orchestration.playbooks.watching import NOT_DUE, Watch
-from resources.control.records import ReplicaState, Slot
-from resources.control.store import ControlStore
+from resources.control_store.records import ReplicaState, Slot
+from resources.control_store.store import ControlStore
 from streaming.launching import launch_secondary
 from streaming.observing import StreamSeen
 

@@ -2,7 +2,7 @@
 
 from ft_policies.errors import PermanentError, TransientError
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import SnapshotRow
+from resources.control_store.records import SnapshotRow
 from streaming.observing import observe
 from streaming.world import World
 

@@ -7,7 +7,7 @@ from ft_policies.stop import Ask, AwaitLeave, LiveReplica, Observed, Step, fores
 from ft_policies.tiers import OFF
 from orchestration.playbooks.leaving import DEFAULT_PATIENCE_SECONDS, await_leave
 from orchestration.playbooks.performing import Journaled, Performed, perform
-from resources.control.records import DesiredState, Slot
+from resources.control_store.records import DesiredState, Slot
 from streaming.world import World
 
 

@@ -10,7 +10,7 @@ from ft_policies.errors import PermanentError, TransientError
 from orchestration.playbooks.restore_drill import newest_provable
 from orchestration.playbooks.snapshot import snapshot_now
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import Slot, SnapshotRow
+from resources.control_store.records import Slot, SnapshotRow
 from streaming.launching import spec_of
 from streaming.observing import observe
 from streaming.recomputing import Recomputed, recompute

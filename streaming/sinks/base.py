@@ -10,7 +10,7 @@ from typing import Protocol
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from resources.control.records import LedgerEntry
+from resources.control_store.records import LedgerEntry
 from streaming.sinks.staging import Staged
 
 

@@ -13,8 +13,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from ft_policies.errors import TransientError
-from resources.control.records import Sample
-from resources.control.store import ControlStore
+from resources.control_store.records import Sample
+from resources.control_store.store import ControlStore
 from resources.patience import patiently
 from streaming.connections import delta_options
 from streaming.sinks.delta_table import DEAD_LETTERS, make_dead_letters, translated

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from resources.control.records import JsonObject, LedgerEntry
-from resources.control.store import ControlStore
+from resources.control_store.records import JsonObject, LedgerEntry
+from resources.control_store.store import ControlStore
 from resources.patience import patiently
 
 DIGEST_DIFFERS = "digest_differs"

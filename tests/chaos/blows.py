@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from ft_policies.errors import HoldfastError
 from ft_policies.tiers import SECONDARY, Tier
-from resources.control.records import JournalLine, Phase, ReplicaRow
+from resources.control_store.records import JournalLine, Phase, ReplicaRow
 from streaming.processes import process_of
 from tests.support.faults import POINTS, arm
 from tests.support.live_stream import NAME, LiveStream

@@ -21,7 +21,7 @@ from ft_policies.migration import Protocol
 from ft_policies.tiers import Tier
 from orchestration.jobs import MigrateConfig, migrate_stream
 from orchestration.playbooks.migrate import Wish, migration_plan
-from resources.control.records import ReplicaRow
+from resources.control_store.records import ReplicaRow
 from tests.chaos.blows import alive
 from tests.chaos.report import Trial
 from tests.chaos.running import ChaosRun, carry_out, parser

@@ -19,7 +19,7 @@ from apps.catalogue import queries
 from assets.expectations import validate
 from assets.tables import open_table
 from benchmarks.app_run import DATA, AppRun, checkpoint_of, generated_run
-from resources.control.schema import ledger_copies
+from resources.control_store.schema import ledger_copies
 from resources.vault.vault import SnapshotVault
 from streaming.references import load
 from streaming.spec import ReplicaSpec

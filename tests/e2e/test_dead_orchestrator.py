@@ -11,9 +11,9 @@ import pytest
 
 from ft_policies.tiers import Tier
 from orchestration.reporting import INCIDENT_TAG
-from resources.control.records import Incident
+from resources.control_store.records import Incident
+from resources.control_store.tables.incidents import RECOVERY
 from resources.embedded_s3 import EmbeddedS3
-from streaming.recovery_incidents import RECOVERY
 from tests.support.live_dagster import a_live_dagster
 from tests.support.live_stream import NAME, TIERED, LiveStream, a_live_stream
 

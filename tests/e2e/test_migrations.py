@@ -12,7 +12,7 @@ import pytest
 from ft_policies.errors import PermanentError
 from ft_policies.migration import Protocol
 from orchestration.playbooks.migrate import Wish
-from streaming.recovery_incidents import RECOVERY
+from resources.control_store.tables.incidents import RECOVERY
 from tests.support.evidence import demand_exact_output
 from tests.support.live_stream import DECLARATION, NAME, REPO, TIERED, LiveStream, a_live_stream
 from tests.support.spark_cluster import a_spark_cluster

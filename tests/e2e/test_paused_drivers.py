@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from resources.control.records import DesiredState, ReplicaState
+from resources.control_store.records import DesiredState, ReplicaState
 from streaming.processes import process_of
 from tests.support.live_stream import NAME, LiveStream, a_live_stream
 

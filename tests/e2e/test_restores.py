@@ -22,8 +22,8 @@ from orchestration.playbooks.restore import restore
 from orchestration.playbooks.restore_point import Asked
 from orchestration.playbooks.stop import stop
 from orchestration.proof import prove
-from resources.control.records import ReplicaRow
-from resources.control.schema import replicas
+from resources.control_store.records import ReplicaRow
+from resources.control_store.schema import replicas
 from streaming.processes import process_of
 from streaming.sinks.lineage import EPOCH, HISTORY, RESTORED_TO
 from streaming.world import World, open_world

@@ -11,7 +11,7 @@ from ft_policies.drill import Blow
 from ft_policies.tiers import Tier
 from orchestration.playbooks.drill import Drill
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import Incident, ReplicaState
+from resources.control_store.records import Incident, ReplicaState
 from streaming import priority
 from tests.chaos.blows import alive
 from tests.support.disturbances import calm, disturb, load_host

@@ -12,7 +12,7 @@ import pytest
 
 from ft_policies.tiers import OFF, PRIMARY, Switch
 from ft_policies.transitions import plan
-from resources.control.records import ReplicaRow, ReplicaState, Slot
+from resources.control_store.records import ReplicaRow, ReplicaState, Slot
 from resources.launcher import Launched
 from streaming.processes import process_of
 from streaming.world import World

@@ -9,7 +9,7 @@ from enum import StrEnum
 from itertools import count
 
 from ft_policies.errors import TransientError
-from resources.control.records import LedgerEntry
+from resources.control_store.records import LedgerEntry
 from streaming.sinks.staging import Staged, StagedFile
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from configs.project import Project
 from ft_policies.errors import HoldfastError
 from ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
-from resources.control.records import (
+from resources.control_store.records import (
     DesiredState,
     EpochProposal,
     LedgerEntry,
@@ -17,7 +17,7 @@ from resources.control.records import (
     ReplicaState,
     Slot,
 )
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from resources.embedded_s3 import EmbeddedS3
 from resources.launcher import Launched
 from resources.vault.vault import SnapshotVault

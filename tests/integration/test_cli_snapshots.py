@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from resources.control.records import SnapshotRow, SnapshotState
+from resources.control_store.records import SnapshotRow, SnapshotState
 from streaming.world import World
 from tests.fakes.checkpoints import SyntheticCheckpoint
 from tests.support.cli import facts, holdfast

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from ft_policies.errors import PermanentError, TransientError
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from tests.support.control_builders import a_proposal, decide
 from tests.support.postgres import cut_connections, fresh_database
 

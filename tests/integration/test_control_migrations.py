@@ -14,10 +14,10 @@ from alembic.script import ScriptDirectory
 
 from ft_policies.errors import PermanentError
 from ft_policies.tiers import Tier
-from resources.control.database import Database
-from resources.control.migrate import MIGRATIONS
-from resources.control.schema import HEAD, metadata
-from resources.control.store import ControlStore
+from resources.control_store.database import Database
+from resources.control_store.schema import HEAD, metadata
+from resources.control_store.store import ControlStore
+from resources.control_store.upgrade import MIGRATIONS
 from tests.support.control_builders import an_entry
 from tests.support.postgres import fresh_database
 

@@ -15,7 +15,7 @@ pytest.register_assert_rewrite(
     "tests.support.control_tiers",
 )
 
-from resources.control.store import ControlStore  # noqa: E402
+from resources.control_store.store import ControlStore  # noqa: E402
 from tests.support import (  # noqa: E402
     control_auditing,
     control_choices,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from resources.control.records import DesiredState, Slot
-from resources.control.store import ControlStore
+from resources.control_store.records import DesiredState, Slot
+from resources.control_store.store import ControlStore
 from tests.support import control_racers as racing, control_takeover_racers as rivals
 from tests.support.control_failovers import a_failover
 from tests.support.control_racers import RACERS, Racers

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from ft_policies.tiers import OFF
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import Lease, ReplicaState, Slot
-from resources.control.schema import leases, replicas, streams
-from resources.control.store import ControlStore
+from resources.control_store.records import Lease, ReplicaState, Slot
+from resources.control_store.schema import leases, replicas, streams
+from resources.control_store.store import ControlStore
 from tests.support.control_failovers import Look, a_failover, held, take_over
 from tests.support.postgres import fresh_database
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from resources.control.records import DesiredState, ReplicaState
+from resources.control_store.records import DesiredState, ReplicaState
 from streaming.world import open_world
 from tests.fakes.declared import a_project, written
 from tests.fakes.worlds import CLICKS, a_dead_primary

@@ -18,7 +18,7 @@ from ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severit
 from ft_policies.errors import PermanentError
 from orchestration.playbooks.aside import Aside
 from orchestration.playbooks.repair import Repairing, row_of
-from resources.control.schema import ledger, ledger_copies
+from resources.control_store.schema import ledger, ledger_copies
 from tests.support.queries import NAME
 from tests.support.spark_damages import IN_LOGS, ON_CHANGELOGS, ON_HDFS, ON_ROCKSDB, the_same
 from tests.support.spark_patients import CHANGELOGS, HDFS, ROCKSDB, SparkPatient, a_spark_patient

@@ -19,7 +19,7 @@ from configs.deployment import Deployment, S3ObjectStore as S3Declaration
 from configs.project import Project
 from configs.sinks import DeltaSink
 from configs.stream import FIXED_SPARK_CONF
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from resources.object_store import S3ObjectStore
 from resources.vault.soundness import LZ4, codec_of
 from streaming.binding import BINDING

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assets.examination.snapshots import packs_of
-from resources.control.records import Phase
+from resources.control_store.records import Phase
 from streaming.world import World, open_world
 from tests.support.cli import holdfast
 from tests.support.cli_world import STREAM

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from streaming.query import open_sender
 from streaming.sinks.ledgering import Ledgering
 from streaming.sinks.own import CallableSink

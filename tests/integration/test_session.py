@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from tests.support.standbys import a_spec
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

@@ -10,7 +10,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from streaming.checkpoint import give_identity
 from streaming.epoch_source import EpochSource
 from streaming.gate import Gate, GateState

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ft_policies.tiers import PRIMARY, Switches
-from resources.control.records import (
+from resources.control_store.records import (
     DesiredState,
     EpochProposal,
     LedgerEntry,

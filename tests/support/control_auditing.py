@@ -4,8 +4,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from resources.control.schema import epochs
-from resources.control.store import ControlStore
+from resources.control_store.schema import epochs
+from resources.control_store.store import ControlStore
 from tests.support.control_builders import an_entry, decide
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ft_policies.tiers import PRIMARY, Switches
-from resources.control.records import (
+from resources.control_store.records import (
     EpochProposal,
     Incident,
     LedgerEntry,
@@ -13,9 +13,9 @@ from resources.control.records import (
     Slot,
     SnapshotRow,
 )
-from resources.control.schema import epochs
-from resources.control.store import ControlStore
-from streaming.recovery_incidents import RECOVERY
+from resources.control_store.schema import epochs
+from resources.control_store.store import ControlStore
+from resources.control_store.tables.incidents import RECOVERY
 
 
 def a_proposal(epoch: int, *, stream: str = "words", proposer: str = "r1") -> EpochProposal:

@@ -3,8 +3,8 @@
 import pytest
 
 from ft_policies.errors import PermanentError
-from resources.control.records import Disagreement, Lease
-from resources.control.store import ControlStore
+from resources.control_store.records import Disagreement, Lease
+from resources.control_store.store import ControlStore
 from tests.support.control_builders import a_proposal, an_entry, decide
 
 RUN_OUT = -1.0

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ft_policies.errors import PermanentError
-from resources.control.records import DesiredState, EpochProposal, ReplicaState
-from resources.control.store import ControlStore
+from resources.control_store.records import DesiredState, EpochProposal, ReplicaState
+from resources.control_store.store import ControlStore
 from tests.support.control_builders import a_proposal, an_entry, register
 
 LOST = {1: ["b", "c"], 2: ["d"]}

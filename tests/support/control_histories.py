@@ -3,8 +3,8 @@
 import pytest
 
 from ft_policies.errors import PermanentError
-from resources.control.records import DesiredState, History, ReplicaState
-from resources.control.store import ControlStore
+from resources.control_store.records import DesiredState, History, ReplicaState
+from resources.control_store.store import ControlStore
 from tests.support.control_builders import a_snapshot, an_entry, decide, register
 
 

@@ -3,10 +3,15 @@
 import pytest
 
 from ft_policies.tiers import Tier
-from resources.control.lately import EPOCHS, SETTLING_SECONDS, SHIPPED_EPOCHS, STEADY_SECONDS
-from resources.control.records import ReplicaState, Sample, Slot, SnapshotState
-from resources.control.schema import tier_changes
-from resources.control.store import ControlStore
+from resources.control_store.records import ReplicaState, Sample, Slot, SnapshotState
+from resources.control_store.schema import tier_changes
+from resources.control_store.store import ControlStore
+from resources.control_store.tables.recent import (
+    EPOCHS,
+    SETTLING_SECONDS,
+    SHIPPED_EPOCHS,
+    STEADY_SECONDS,
+)
 from tests.support.control_builders import a_snapshot, decide, decided_at, register
 
 

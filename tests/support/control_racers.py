@@ -8,8 +8,8 @@ from multiprocessing.synchronize import Barrier
 from typing import Any, TypeVar
 
 from ft_policies.errors import PermanentError
-from resources.control.records import DesiredState, Slot
-from resources.control.store import ControlStore
+from resources.control_store.records import DesiredState, Slot
+from resources.control_store.store import ControlStore
 from tests.support.control_builders import a_proposal, an_entry, register
 from tests.support.control_clocks import shift_clock
 

@@ -4,7 +4,7 @@ import pytest
 
 from ft_policies.errors import PermanentError
 from ft_policies.tiers import OFF, PRIMARY
-from resources.control.records import (
+from resources.control_store.records import (
     DesiredState,
     Incident,
     IncidentState,
@@ -15,7 +15,7 @@ from resources.control.records import (
     Slot,
     SnapshotState,
 )
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from tests.support.control_builders import a_snapshot, register
 
 RUN_OUT = -1.0

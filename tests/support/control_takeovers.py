@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from ft_policies.tiers import OFF, PRIMARY
-from resources.control.records import DesiredState, ReplicaState, Slot
-from resources.control.store import ControlStore
+from resources.control_store.records import DesiredState, ReplicaState, Slot
+from resources.control_store.store import ControlStore
 from tests.support.control_builders import register
 from tests.support.control_failovers import TTL_SECONDS, Look, a_failover, held, take_over
 

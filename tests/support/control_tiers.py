@@ -4,8 +4,8 @@ import pytest
 
 from ft_policies.errors import PermanentError
 from ft_policies.tiers import Tier
-from resources.control.records import DesiredState
-from resources.control.store import ControlStore
+from resources.control_store.records import DesiredState
+from resources.control_store.store import ControlStore
 
 
 def switched(store: ControlStore, tier: str) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from configs.deployment import EmbeddedObjectStore
 from configs.sinks import DeltaSink as DeltaDeclaration
 from configs.stream import StreamDeclaration
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from streaming.sinks.delta import DeltaSink
 from streaming.sinks.ledgering import Ledgering
 from streaming.sinks.sending import Sender

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from orchestration.cli.main import app
-from resources.control.journal import Journal
+from resources.control_store.tables.journal import Journal
 
 STEP, PHASE, *ARGUMENTS = sys.argv[1:]
 write = Journal.write

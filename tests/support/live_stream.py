@@ -25,7 +25,7 @@ from orchestration.playbooks.repair import Repairing
 from orchestration.playbooks.stop import stop
 from orchestration.playbooks.switch import switch
 from orchestration.proof import Proof, prove
-from resources.control.records import Phase, ReplicaRow
+from resources.control_store.records import Phase, ReplicaRow
 from resources.launcher import Launched
 from streaming.binding import PROVIDER
 from streaming.observing import StreamSeen, observe

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestration.playbooks import migration_steps
-from resources.control.records import ReplicaRow
+from resources.control_store.records import ReplicaRow
 from streaming.observing import observe
 from streaming.world import World
 from tests.fakes.declared import written

@@ -7,8 +7,8 @@ import sqlalchemy as sa
 from assets.examination.examining import diagnosed
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend
 from orchestration.playbooks.repair import Repairing, row_of
-from resources.control.records import ReplicaRow
-from resources.control.store import ControlStore
+from resources.control_store.records import ReplicaRow
+from resources.control_store.store import ControlStore
 from streaming.launching import declare
 from streaming.world import World
 from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint

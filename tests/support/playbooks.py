@@ -10,7 +10,7 @@ from ft_policies.recovery import Step
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.recover import Recovery
 from orchestration.playbooks.watching import Watch
-from resources.control.records import ReplicaRow
+from resources.control_store.records import ReplicaRow
 from streaming.observing import observe
 from streaming.world import World
 from tests.fakes.drivers import SimulatedDrivers, simulated_drivers

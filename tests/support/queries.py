@@ -14,8 +14,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from configs.deployment import EmbeddedObjectStore, ObjectStore
 from configs.stream import StreamDeclaration
-from resources.control.records import LedgerEntry
-from resources.control.store import ControlStore
+from resources.control_store.records import LedgerEntry
+from resources.control_store.store import ControlStore
 from streaming.connections import delta_options
 from streaming.epoch_source import EpochSource
 from streaming.gate import Gate, GateState

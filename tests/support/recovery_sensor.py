@@ -5,7 +5,7 @@ from pathlib import Path
 import dagster as dg
 
 from orchestration.sensors import recovery_sensor
-from resources.control.records import Incident
+from resources.control_store.records import Incident
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,

@@ -5,7 +5,7 @@ from ft_policies.cost_report import CostRow
 from ft_policies.estimators import Observation
 from ft_policies.recovery_model import RecoveryStep
 from ft_policies.tiers import Tier
-from resources.control.records import Sample
+from resources.control_store.records import Sample
 from streaming.world import World
 from tests.fakes.worlds import CLICKS, a_primary, a_wanted_stream
 

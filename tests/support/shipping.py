@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from streaming.shipping import Shipper
 from tests.fakes.clocks import SteppedClock
 from tests.support.standbys import a_spec

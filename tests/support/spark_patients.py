@@ -17,8 +17,8 @@ from configs.project import Project
 from configs.sinks import DeltaSink
 from ft_policies.tiers import PRIMARY
 from orchestration.playbooks.repair import row_of
-from resources.control.records import ReplicaState, Slot
-from resources.control.store import ControlStore
+from resources.control_store.records import ReplicaState, Slot
+from resources.control_store.store import ControlStore
 from resources.launcher import Launched
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from configs.deployment import EmbeddedObjectStore
 from resources.clock import SYSTEM_CLOCK
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from streaming.spec import ReplicaSpec
 from tests.fakes.declared import a_declaration
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from ft_policies.errors import PermanentError, TransientError
 from orchestration.playbooks.aside import Aside, runs_aside
-from resources.control.schema import ledger, ledger_copies
+from resources.control_store.schema import ledger, ledger_copies
 from tests.fakes.worlds import CLICKS, SimulatedWorld
 from tests.support.patients import (
     RUN,

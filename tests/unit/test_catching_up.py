@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from resources.clock import SYSTEM_CLOCK
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from streaming.catching_up import CatchUp
 from streaming.restoring import StartingPoint
 from streaming.sampling import Sampler

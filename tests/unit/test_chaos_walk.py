@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ft_policies.tiers import Tier
-from resources.control.records import JournalLine, Phase
+from resources.control_store.records import JournalLine, Phase
 from tests.chaos import walk
 from tests.chaos.blows import moment
 from tests.chaos.running import ChaosRun

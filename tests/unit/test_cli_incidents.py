@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from resources.control.records import Incident
+from resources.control_store.records import Incident
 from streaming.sinks.ledgering import Ledgering
 from streaming.world import World
 from tests.support.cli import facts, holdfast

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from orchestration.cli.commands.logs import grown, last_lines
-from resources.control.records import ReplicaState
+from resources.control_store.records import ReplicaState
 from tests.fakes.worlds import a_secondary
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import REPLICA, STREAM, a_running_stream, a_world

@@ -9,7 +9,7 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from orchestration.proof import Proof, digest, prove
-from resources.control.records import LedgerEntry
+from resources.control_store.records import LedgerEntry
 from streaming.world import World
 from tests.support.cli_world import STREAM, a_running_stream, a_world, commit
 

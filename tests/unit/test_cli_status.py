@@ -53,7 +53,7 @@ def test_a_running_stream_shows_epochs_lag_rate_state_and_snapshot(tmp_path: Pat
 
 
 def test_figures_of_an_ended_replica_are_not_shown_as_present(tmp_path: Path) -> None:
-    from resources.control.records import ReplicaState
+    from resources.control_store.records import ReplicaState
 
     with a_world(tmp_path) as world:
         a_running_stream(world)

@@ -9,7 +9,7 @@ import pytest
 from ft_policies.recovery import LaunchSecondary, TurnSwitch
 from ft_policies.tiers import SECONDARY, Switch, Switches, Tier
 from orchestration.playbooks.performing import Journaled
-from resources.control.records import Phase
+from resources.control_store.records import Phase
 from streaming.world import World
 from tests.fakes.declared import a_project, written
 from tests.fakes.worlds import a_secondary

@@ -8,7 +8,7 @@ import pytest
 from ft_policies.tiers import SECONDARY, Tier
 from orchestration.playbooks import watching
 from resources.clock import SystemClock
-from resources.control.records import TierChange
+from resources.control_store.records import TierChange
 from streaming.observing import observe
 from streaming.world import World
 from tests.fakes.declared import a_project, written

@@ -17,7 +17,7 @@ from assets.snapshots import (
 from assets.tables import drop_orphans, newest_rows, open_table
 from ft_policies.errors import PermanentError, TransientError
 from orchestration.definitions import definitions_of
-from resources.control.records import LedgerEntry, SnapshotState
+from resources.control_store.records import LedgerEntry, SnapshotState
 from streaming.observing import observe
 from tests.fakes.declared import a_declaration
 from tests.fakes.worlds import (

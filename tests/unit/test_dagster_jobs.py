@@ -10,7 +10,7 @@ import pytest
 
 from ft_policies.tiers import OFF, Switches
 from orchestration.definitions import definitions_of
-from resources.control.records import (
+from resources.control_store.records import (
     DesiredState,
     Incident,
     IncidentState,
@@ -18,7 +18,7 @@ from resources.control.records import (
     Sample,
     SnapshotState,
 )
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,

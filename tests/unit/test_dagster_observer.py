@@ -8,7 +8,7 @@ import pytest
 from ft_policies.errors import TransientError
 from ft_policies.tiers import SECONDARY, Tier
 from orchestration.observer import Marks, StreamMark, stream_observer
-from resources.control.records import DesiredState, LedgerEntry, ReplicaState, Sample
+from resources.control_store.records import DesiredState, LedgerEntry, ReplicaState, Sample
 from tests.fakes.worlds import (
     CLICKS,
     SimulatedWorlds,

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from orchestration.definitions import definitions_of
-from resources.control.records import ReplicaState
+from resources.control_store.records import ReplicaState
 from streaming.observing import observe
 from tests.fakes.worlds import (
     CLICKS,

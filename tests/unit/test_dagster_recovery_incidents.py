@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from orchestration.incidents import run_key
-from resources.control.records import Incident, IncidentState, ReplicaState
+from resources.control_store.records import Incident, IncidentState, ReplicaState
+from resources.control_store.tables.incidents import OVERTAKEN, RECOVERY
 from resources.launcher import Launched
-from streaming.recovery_incidents import OVERTAKEN, RECOVERY
 from tests.fakes.worlds import CLICKS, a_dead_primary, a_heartbeat, a_secondary, simulated_worlds
 from tests.support.control_builders import register, waiting
 from tests.support.control_registers import wait_for_the_clock

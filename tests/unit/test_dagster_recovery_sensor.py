@@ -9,8 +9,8 @@ from ft_policies.errors import TransientError
 from ft_policies.tiers import OFF, Tier
 from orchestration.incidents import open_recovery
 from orchestration.sensors import object_store_sensor, recovery_sensor
-from resources.control.records import DesiredState, IncidentState, ReplicaState
-from streaming.recovery_incidents import RECOVERY
+from resources.control_store.records import DesiredState, IncidentState, ReplicaState
+from resources.control_store.tables.incidents import RECOVERY
 from tests.fakes.worlds import (
     CLICKS,
     SimulatedWorlds,

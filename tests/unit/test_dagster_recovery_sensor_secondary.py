@@ -8,9 +8,9 @@ from ft_policies.recovery import LaunchSecondary
 from ft_policies.tiers import OFF, Switches, Tier
 from orchestration.incidents import calls_for_recovery
 from orchestration.playbooks.performing import Journaled, perform
-from resources.control.records import IncidentState, Phase, ReplicaState
+from resources.control_store.records import IncidentState, Phase, ReplicaState
+from resources.control_store.tables.incidents import RECOVERY, is_of_primary
 from streaming.observing import observe
-from streaming.recovery_incidents import RECOVERY, is_of_primary
 from tests.fakes.worlds import (
     CLICKS,
     STANDS_BY,

@@ -9,7 +9,7 @@ import pytest
 
 from ft_policies.tiers import SECONDARY, Tier
 from orchestration.definitions import definitions_of
-from resources.control.records import TierChange
+from resources.control_store.records import TierChange
 from tests.fakes.worlds import (
     CLICKS,
     SimulatedWorlds,

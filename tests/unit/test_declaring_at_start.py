@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from orchestration.playbooks.recover import start
-from resources.control.records import ReplicaState
+from resources.control_store.records import ReplicaState
 from streaming.launching import launch_primary
 from streaming.world import World
 from tests.fakes.declared import written

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from ft_policies.errors import TransientError
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from streaming.sinks.delta import DeltaSink
 from streaming.sinks.sending import Sender
 from tests.support.control_registers import wait_for_the_clock

@@ -11,7 +11,7 @@ from orchestration.playbooks.fork import fork
 from orchestration.playbooks.repair import repair_plan
 from orchestration.playbooks.restore import restore
 from orchestration.playbooks.restore_point import Asked
-from resources.control.schema import ledger, ledger_copies
+from resources.control_store.schema import ledger, ledger_copies
 from tests.fakes.worlds import CLICKS
 from tests.support.patients import (
     a_patient,

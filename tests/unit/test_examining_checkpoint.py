@@ -12,7 +12,7 @@ from ft_policies.doctor.diagnosing import diagnose
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend, Severity
 from orchestration.playbooks.aside import Aside
 from orchestration.playbooks.repair import Repairing
-from resources.control.records import DesiredState, ReplicaState
+from resources.control_store.records import DesiredState, ReplicaState
 from tests.fakes.checkpoints import StateKind
 from tests.fakes.drivers import simulated_drivers
 from tests.fakes.worlds import CLICKS, SimulatedWorld

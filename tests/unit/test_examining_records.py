@@ -15,8 +15,8 @@ from ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severit
 from orchestration.playbooks.aside import Aside
 from orchestration.playbooks.restore import restore
 from orchestration.playbooks.restore_point import Asked
-from resources.control.records import EpochProposal, LedgerEntry, ReplicaState
-from resources.control.schema import epochs, ledger, ledger_copies
+from resources.control_store.records import EpochProposal, LedgerEntry, ReplicaState
+from resources.control_store.schema import epochs, ledger, ledger_copies
 from tests.fakes.checkpoints import SyntheticCheckpoint
 from tests.fakes.declared import written
 from tests.fakes.worlds import CLICKS, SimulatedWorld, a_heartbeat, a_primary

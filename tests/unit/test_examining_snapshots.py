@@ -11,7 +11,7 @@ from ft_policies.errors import PermanentError
 from ft_policies.retention import RetentionPolicy
 from orchestration.playbooks.aside import Aside, runs_aside
 from orchestration.playbooks.repair import repair_plan
-from resources.control.records import SnapshotState
+from resources.control_store.records import SnapshotState
 from tests.fakes.worlds import CLICKS, SimulatedWorld
 from tests.support.patients import (
     RUN,

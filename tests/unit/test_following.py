@@ -9,8 +9,8 @@ import pytest
 
 from ft_policies.errors import TransientError
 from ft_policies.tiers import PRIMARY
-from resources.control.records import ReplicaState, Slot, SnapshotState
-from resources.control.store import ControlStore
+from resources.control_store.records import ReplicaState, Slot, SnapshotState
+from resources.control_store.store import ControlStore
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
 from streaming.following import Follower, Synced

@@ -13,9 +13,9 @@ from ft_policies.costs import TierShares
 from ft_policies.prediction import RecoveryModel, StateAges
 from ft_policies.recovery_model import RecoveryStep
 from ft_policies.tiers import Tier
-from resources.control.records import Sample, Slot
-from resources.control.schema import tier_changes
-from resources.control.store import ControlStore
+from resources.control_store.records import Sample, Slot
+from resources.control_store.schema import tier_changes
+from resources.control_store.store import ControlStore
 from streaming.measuring import Measured, measure
 from tests.fakes.declared import a_declaration
 from tests.support.control_builders import a_snapshot, decide, decided_at, register

@@ -7,8 +7,8 @@ import pytest
 
 from ft_policies.migration import MOST_BEHIND, Protocol
 from ft_policies.tiers import SECONDARY, Tier
-from resources.control.records import ReplicaState, Rollout, Slot
-from resources.control.store import ControlStore
+from resources.control_store.records import ReplicaState, Rollout, Slot
+from resources.control_store.store import ControlStore
 from streaming.migrating import migrating
 from tests.support.control_builders import an_entry, register
 

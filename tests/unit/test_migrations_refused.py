@@ -8,7 +8,7 @@ from configs.stream import OWNED_SPARK_CONF, StreamDeclaration
 from ft_policies.errors import PermanentError
 from ft_policies.migration import Protocol
 from orchestration.playbooks.migrate import Wish, migrate, migration_plan
-from resources.control.records import (
+from resources.control_store.records import (
     DesiredState,
     SnapshotRow,
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 from ft_policies.health import Health
 from ft_policies.recovery import GiveUp, GiveUpSecondary, Launch, next_step
 from ft_policies.tiers import OFF, SECONDARY, Switches, Tier
-from resources.control.records import DesiredState, ReplicaState
+from resources.control_store.records import DesiredState, ReplicaState
 from streaming.launching import launch_primary, launch_secondary
 from streaming.observing import observe
 from streaming.world import World

@@ -11,7 +11,7 @@ from assets.reports.incidents import incident_rows
 from assets.reports.journal import journal_rows
 from ft_policies.drill import PLAYBOOK, Report
 from orchestration.drills import failure_drills
-from resources.control.records import Phase, SnapshotState
+from resources.control_store.records import Phase, SnapshotState
 from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,

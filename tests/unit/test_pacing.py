@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ft_policies.errors import TransientError
-from resources.control.records import Intervals
-from resources.control.store import ControlStore
+from resources.control_store.records import Intervals
+from resources.control_store.store import ControlStore
 from streaming.pacing import READ_SECONDS, WantedIntervals
 from tests.fakes.clocks import SteppedClock
 from tests.support.shipping import a_shipping

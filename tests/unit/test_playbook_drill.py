@@ -12,7 +12,7 @@ from ft_policies.drill import Blow
 from ft_policies.errors import PermanentError
 from orchestration.playbooks import drill as playbook
 from orchestration.playbooks.drill import Drill
-from resources.control.records import ReplicaRow, Sample
+from resources.control_store.records import ReplicaRow, Sample
 from streaming.cutting_off import cut_until
 from streaming.observing import observe
 from tests.fakes.drivers import SimulatedDrivers, simulated_drivers

@@ -11,7 +11,7 @@ from ft_policies.tiers import OFF
 from orchestration.playbooks import leaving
 from orchestration.playbooks.leaving import await_leave
 from orchestration.playbooks.stop import stop_plan
-from resources.control.records import ReplicaRow, ReplicaState, Slot
+from resources.control_store.records import ReplicaRow, ReplicaState, Slot
 from streaming.observing import observe
 from streaming.processes import process_of
 from tests.fakes.clocks import SteppedClock

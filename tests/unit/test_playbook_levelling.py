@@ -8,7 +8,7 @@ import pytest
 from ft_policies.errors import TransientError
 from orchestration.playbooks import watching
 from orchestration.playbooks.watching import Watch
-from resources.control.records import ReplicaState
+from resources.control_store.records import ReplicaState
 from tests.fakes.clocks import SteppedClock
 from tests.fakes.worlds import SimulatedWorld, a_heartbeat
 from tests.support.playbooks import a_running_world, recovery

@@ -10,7 +10,7 @@ from ft_policies.tiers import Switch
 from orchestration.playbooks import migration_steps
 from orchestration.playbooks.migrate import Wish, migrate
 from orchestration.playbooks.watching import NOT_DUE, Watch
-from resources.control.records import (
+from resources.control_store.records import (
     Phase,
     ReplicaState,
     Slot,

@@ -8,7 +8,7 @@ from ft_policies.recovery import AwaitSecondaryEnd, AwaitTakeover, EndSecondary,
 from ft_policies.tiers import PRIMARY, SECONDARY, Switch, Tier
 from orchestration.playbooks import secondaries
 from orchestration.playbooks.watching import Watch
-from resources.control.records import ReplicaState, Slot
+from resources.control_store.records import ReplicaState, Slot
 from streaming.observing import observe
 from tests.fakes.drivers import simulated_drivers
 from tests.fakes.worlds import (

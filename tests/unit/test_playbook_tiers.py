@@ -11,7 +11,7 @@ from orchestration.playbooks import secondaries
 from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.switch import switch, switch_plan
 from orchestration.playbooks.watching import NOT_DUE, Watch
-from resources.control.records import DesiredState, Phase, ReplicaState, Slot
+from resources.control_store.records import DesiredState, Phase, ReplicaState, Slot
 from streaming.observing import observe
 from tests.fakes.drivers import SimulatedDrivers
 from tests.fakes.worlds import (

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from resources.control.records import EpochProposal
-from resources.control.store import ControlStore
+from resources.control_store.records import EpochProposal
+from resources.control_store.store import ControlStore
 from streaming import prefetching
 from streaming.inbox import Inbox
 from streaming.prefetching import Prefetcher

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ft_policies.failover import DetectedBy
-from resources.control.records import Incident, IncidentState, ReplicaState
-from resources.control.store import ControlStore
+from resources.control_store.records import Incident, IncidentState, ReplicaState
+from resources.control_store.store import ControlStore
+from resources.control_store.tables.incidents import OVERTAKEN, RECOVERY
 from streaming.promotion import Fallen, Promotion
-from streaming.recovery_incidents import OVERTAKEN, RECOVERY
 from streaming.sampling import Sampler
 from tests.support.control_builders import waiting
 from tests.support.control_failovers import Look, a_failover, held, take_over

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from streaming.pulse import Pulse
 from tests.support.control_builders import register
 from tests.support.standbys import until

@@ -9,7 +9,7 @@ from ft_policies.recovery import Fence, LaunchSecondary, Step, TurnSwitch
 from ft_policies.tiers import SECONDARY, Switch, Tier
 from orchestration.outcomes import outcome_of
 from orchestration.playbooks.performing import Journaled
-from resources.control.records import Incident, Phase, Sample
+from resources.control_store.records import Incident, Phase, Sample
 from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,

@@ -17,8 +17,8 @@ from assets.reports.days import (
 from assets.reports.storing import store
 from ft_policies.errors import PermanentError
 from ft_policies.tiers import Tier
-from resources.control.records import Sample
-from resources.control.schema import replicas, tier_changes
+from resources.control_store.records import Sample
+from resources.control_store.schema import replicas, tier_changes
 from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,

@@ -12,7 +12,7 @@ from ft_policies.migration import Protocol
 from orchestration.playbooks.fork import fork
 from orchestration.playbooks.restore import restore, restore_plan
 from orchestration.playbooks.restore_point import Asked
-from resources.control.records import DesiredState, Slot
+from resources.control_store.records import DesiredState, Slot
 from streaming.launching import launch_primary
 from streaming.spec import ReplicaSpec
 from streaming.world import World

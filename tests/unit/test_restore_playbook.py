@@ -11,8 +11,8 @@ from ft_policies.errors import PermanentError
 from orchestration.playbooks.recover import start
 from orchestration.playbooks.restore import restore, restore_plan
 from orchestration.playbooks.restore_point import Asked, moment
-from resources.control.records import DesiredState, EpochProposal, Slot
-from resources.control.schema import epochs
+from resources.control_store.records import DesiredState, EpochProposal, Slot
+from resources.control_store.schema import epochs
 from streaming.launching import launch_primary
 from streaming.sinks.lineage import CLOSED, dead_letter_writer
 from streaming.spec import ReplicaSpec

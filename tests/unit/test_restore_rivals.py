@@ -12,7 +12,7 @@ from orchestration.playbooks.recover import start
 from orchestration.playbooks.restore import Restore, restore
 from orchestration.playbooks.restore_point import Asked
 from orchestration.playbooks.stop import stop
-from resources.control.records import DesiredState
+from resources.control_store.records import DesiredState
 from streaming.world import World
 from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorld, simulated_worlds
 from tests.support.restorable import a_past, entries, output

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from resources.control.store import ControlStore
+from resources.control_store.store import ControlStore
 from streaming.sampling import MACHINE_SECONDS, Sampler
 from tests.fakes.clocks import SteppedClock
 

@@ -7,7 +7,7 @@ import pytest
 
 from assets.snapshots import judge_proof, snapshot_metadata
 from orchestration.definitions import definitions_of
-from resources.control.records import SnapshotState
+from resources.control_store.records import SnapshotState
 from tests.fakes.worlds import CLICKS, SimulatedWorlds, simulated_worlds
 from tests.support.control_builders import a_snapshot
 

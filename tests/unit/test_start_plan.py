@@ -8,7 +8,7 @@ from ft_policies.errors import PermanentError
 from ft_policies.migration import Protocol
 from ft_policies.tiers import Tier
 from orchestration.playbooks.recover import start, start_plan
-from resources.control.records import DesiredState, ReplicaState
+from resources.control_store.records import DesiredState, ReplicaState
 from streaming.launching import declare
 from streaming.world import World
 from tests.fakes.declared import written

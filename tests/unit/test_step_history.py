@@ -4,8 +4,8 @@ from typing import Any
 
 from ft_policies.estimators import Observation, Readiness
 from ft_policies.recovery_model import RecoveryStep
-from resources.control.lately import Primary
-from resources.control.records import ReplicaState, Sample
+from resources.control_store.records import ReplicaState, Sample
+from resources.control_store.tables.recent import Primary
 from streaming.step_history import ORCHESTRATION_SECONDS, Recovery, StepHistory
 
 LEASE, HEARTBEAT = 3.0, 0.5

@@ -13,7 +13,7 @@ from orchestration.outcomes import outcome_of
 from orchestration.playbooks.leaving import LEAVE_SECONDS
 from orchestration.playbooks.stop import stop
 from orchestration.playbooks.watching import NOT_DUE
-from resources.control.records import DesiredState, IncidentState, Phase, ReplicaState
+from resources.control_store.records import DesiredState, IncidentState, Phase, ReplicaState
 from streaming.observing import observe
 from streaming.world import World
 from tests.fakes.drivers import simulated_drivers

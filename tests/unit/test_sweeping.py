@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from resources.control.records import ReplicaState
+from resources.control_store.records import ReplicaState
 from streaming.sweeping import sweep
 from tests.fakes.worlds import CLICKS, SimulatedWorld, a_primary, a_secondary, simulated_worlds
 from tests.support.standbys import until

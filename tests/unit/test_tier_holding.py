@@ -12,7 +12,7 @@ from assets.tiers import tier_metadata
 from ft_policies.recovery import LaunchSecondary, TurnSwitch
 from ft_policies.tiers import SECONDARY, Switch, Switches, Tier
 from orchestration.playbooks.performing import Journaled
-from resources.control.records import DesiredState, Phase, ReplicaState
+from resources.control_store.records import DesiredState, Phase, ReplicaState
 from streaming.observing import observe
 from streaming.world import World
 from tests.fakes.worlds import CLICKS, a_primary, a_secondary, a_wanted_stream, simulated_worlds

@@ -11,8 +11,8 @@ import pytest
 from ft_policies.errors import TransientError
 from ft_policies.failover import DetectedBy, FailoverPolicy
 from ft_policies.tiers import OFF, PRIMARY, Switches
-from resources.control.records import Lease, ReplicaState, Slot
-from resources.control.store import ControlStore
+from resources.control_store.records import Lease, ReplicaState, Slot
+from resources.control_store.store import ControlStore
 from resources.launcher import Launched
 from streaming.processes import HOST
 from streaming.promotion import Fallen, promote

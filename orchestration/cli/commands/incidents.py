@@ -11,7 +11,7 @@ from orchestration.cli import words
 from orchestration.cli.terminal import DONE, JsonOption, OnlyStream, terminal
 
 if TYPE_CHECKING:
-    from resources.control.records import Incident
+    from resources.control_store.records import Incident
 
 
 def add_to(app: typer.Typer) -> None:

@@ -11,7 +11,7 @@ from ft_policies.errors import PermanentError
 from orchestration.cli.terminal import JsonOption, Stream, terminal
 
 if TYPE_CHECKING:
-    from resources.control.records import ReplicaRow
+    from resources.control_store.records import ReplicaRow
     from streaming.world import World
 
 LOOK_SECONDS = 0.3
@@ -90,7 +90,7 @@ def _follow(path: Path, shown: Callable[[], Path]) -> None:
 
 def _row(world: "World", stream: str, replica: str | None) -> "ReplicaRow":
     """The replica that was named; otherwise the live primary, or the newest if there is none."""
-    from resources.control.records import Slot
+    from resources.control_store.records import Slot
 
     world.project.stream(stream)
     rows = world.store.replicas.of(stream, live=False)

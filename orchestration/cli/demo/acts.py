@@ -18,7 +18,7 @@ from orchestration.cli.terminal import DONE, spinning
 from orchestration.playbooks.recover import start
 from orchestration.playbooks.stop import stop
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import Phase, ReplicaRow
+from resources.control_store.records import Phase, ReplicaRow
 from streaming.observing import observe
 from streaming.processes import process_of
 from streaming.world import World

@@ -3,7 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from resources.control.records import Incident, JournalLine, LedgerEntry, Phase, ReplicaRow, Slot
+from resources.control_store.records import (
+    Incident,
+    JournalLine,
+    LedgerEntry,
+    Phase,
+    ReplicaRow,
+    Slot,
+)
 from streaming.world import World
 
 

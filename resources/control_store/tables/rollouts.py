@@ -8,11 +8,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from resources.control.database import Database
-from resources.control.records import JsonObject, Rollout, StreamRow
-from resources.control.schema import replicas, rollouts, streams
-from resources.control.sql import store_now
-from resources.control.streams import declared_again
+from resources.control_store.database import Database, store_now
+from resources.control_store.records import JsonObject, Rollout, StreamRow
+from resources.control_store.schema import replicas, rollouts, streams
+from resources.control_store.tables.streams import declared_again
 
 _OF_STREAM = rollouts.c.stream == sa.bindparam("of_stream")
 _IS_OPEN = rollouts.c.ended_at.is_(None)

@@ -1,13 +1,19 @@
 """Declared streams, and whether people want them to run."""
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from ft_policies.errors import PermanentError
-from resources.control.database import Database
-from resources.control.records import DesiredState, Intervals, JsonObject, StreamRow
-from resources.control.schema import histories, streams
-from resources.control.sql import store_now
-from resources.control.tiers import noted
+from resources.control_store.database import Database, store_now
+from resources.control_store.records import (
+    DesiredState,
+    Intervals,
+    JsonObject,
+    StreamRow,
+    TierChange,
+)
+from resources.control_store.schema import histories, replicas, streams, tier_changes
 
 _IS_NAME = streams.c.name == sa.bindparam("of_name")
 _GET = sa.select(streams).where(_IS_NAME)
@@ -141,3 +147,107 @@ def declared_again(
         "new_tier": wanted,
     }
     return StreamRow(**connection.execute(_DECLARE_AGAIN, values).mappings().one())
+
+
+# ---- from tiers
+# """The tier that people want of a stream now, and how it came to be wanted.
+#
+# The row in `streams` is what counts; the history is written in the same transaction, so its newest
+# line is always the tier that the stream should have.
+# """
+#
+_OF_STREAM = tier_changes.c.stream == sa.bindparam("of_stream")
+_TIERS_LOCK = (
+    sa.select(streams.c.tier).where(streams.c.name == sa.bindparam("of_stream")).with_for_update()
+)
+_SET = (
+    sa.update(streams)
+    .where(streams.c.name == sa.bindparam("of_stream"))
+    .values(tier=sa.bindparam("tier_to"), changed_at=store_now())
+)
+_NEWEST = sa.select(sa.func.max(tier_changes.c.id)).where(_OF_STREAM).scalar_subquery()
+_REACHED = (
+    sa.update(tier_changes)
+    .where(
+        tier_changes.c.id == _NEWEST,
+        tier_changes.c.tier_to == sa.bindparam("tier_is"),
+        tier_changes.c.reached_at.is_(None),
+    )
+    .values(reached_at=store_now())
+    .returning(tier_changes.c.id)
+)
+_HISTORY = (
+    sa.select(tier_changes)
+    .where(_OF_STREAM)
+    .order_by(tier_changes.c.id.desc())
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+
+
+class Tiers:
+    """The tiers of all streams, over time."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def desire(self, stream: str, tier: str, *, why: str, run: str) -> TierChange | None:
+        """Say which tier the stream should have from now on; `None` if it was so before."""
+        with self._database.write() as connection:
+            before = connection.execute(_TIERS_LOCK, {"of_stream": stream}).scalar_one_or_none()
+            if before is None:
+                raise PermanentError(f"no stream {stream!r}", hint="declare it first")
+            if before == tier:
+                return None
+            connection.execute(_SET, {"of_stream": stream, "tier_to": tier})
+            return noted(
+                connection, stream=stream, tier_from=before, tier_to=tier, why=why, run=run
+            )
+
+    def reached(self, stream: str, *, tier: str) -> bool:
+        """Note that the replicas now have a tier; false if there is nothing to note.
+
+        Another one may have been asked for since the look: then this one is not noted.
+        """
+        return bool(self._database.execute(_REACHED, {"of_stream": stream, "tier_is": tier}))
+
+    def history(self, stream: str, *, limit: int = 200) -> list[TierChange]:
+        """The newest changes of a stream, oldest first."""
+        rows = self._database.fetch(_HISTORY, {"of_stream": stream, "most": limit})
+        return [TierChange(**row) for row in reversed(rows)]
+
+
+def noted(connection: sa.Connection, **change: Any) -> TierChange:
+    """Write one line of history, in the transaction that changes the stream's row."""
+    line = sa.insert(tier_changes).values(**change, at=store_now()).returning(*tier_changes.c)
+    return TierChange(**connection.execute(line).mappings().one())
+
+
+# ---- from standing
+# """Whether a stream stands still: a restore and a gap change what its replicas rely on."""
+#
+_LOCKED_DESIRED = (
+    sa.select(streams.c.desired)
+    .where(streams.c.name == sa.bindparam("of_stream"))
+    .with_for_update()
+)
+_LIVE = sa.select(replicas.c.id).where(
+    replicas.c.stream == sa.bindparam("of_stream"), replicas.c.ended_at.is_(None)
+)
+
+
+def desired_of(connection: sa.Connection, stream: str) -> DesiredState | None:
+    """What people want of a stream; nobody changes that before the transaction ends."""
+    desired: DesiredState | None = connection.execute(
+        _LOCKED_DESIRED, {"of_stream": stream}
+    ).scalar()
+    return desired
+
+
+def stands_still(database: Database, connection: sa.Connection, stream: str) -> bool:
+    """Whether no replica lives or is wanted; nothing can be entered or started before the transaction ends."""
+    desired = desired_of(connection, stream)  # the stream's row first, as takeovers do
+    if not database.is_sqlite:  # whose transactions wait for each other anyway
+        # An entry that is on its way was allowed by what is about to change: wait for it.
+        connection.exec_driver_sql("LOCK TABLE ledger, replicas IN SHARE ROW EXCLUSIVE MODE")
+    lives = connection.execute(_LIVE, {"of_stream": stream}).first() is not None
+    return not lives and desired is not DesiredState.RUNNING

@@ -3,13 +3,13 @@
 from alembic import context
 
 from ft_policies.errors import PermanentError
-from resources.control.schema import metadata
+from resources.control_store.schema import metadata
 
 connection = context.config.attributes.get("connection")
 if connection is None:
     raise PermanentError(
         "migrations run when a control store is opened, not from the alembic command",
-        hint="use `resources.control.store.ControlStore.open(url)`",
+        hint="use `resources.control_store.store.ControlStore.open(url)`",
     )
 context.configure(connection=connection, target_metadata=metadata, render_as_batch=True)
 with context.begin_transaction():

@@ -2,10 +2,9 @@
 
 import sqlalchemy as sa
 
-from resources.control.database import Database
-from resources.control.records import JournalLine, JsonObject, Phase
-from resources.control.schema import journal
-from resources.control.sql import store_now
+from resources.control_store.database import Database, store_now
+from resources.control_store.records import JournalLine, JsonObject, Phase
+from resources.control_store.schema import journal
 
 _OF = (
     sa.select(journal)

@@ -1,8 +1,6 @@
-"""Gaps: input that is lost for good, skipped so that a stream can go on, each row of it accounted for.
+"""The epoch log: append only, decided once, first writer wins; only a gap changes it (`gaps.py`).
 
-The one change that the epoch log knows: the files of a gap are marked in it as skipped, and its rows
-are fewer by theirs. The epochs that were in the ledger by then stay as they were put out; whoever
-computes them again has less input, and is not held to their digests.
+The primary key (stream, epoch) is the whole consensus: the loser of a race reads the winner's row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,14 +10,92 @@ from typing import Any
 import sqlalchemy as sa
 
 from ft_policies.errors import PermanentError
-from resources.control.database import Database
-from resources.control.records import Gap
-from resources.control.schema import epochs, gaps, ledger
-from resources.control.sql import store_now
-from resources.control.standing import stands_still
+from resources.control_store.database import Database, store_now
+from resources.control_store.records import Epoch, EpochProposal, Gap
+from resources.control_store.schema import epochs, gaps, ledger
+from resources.control_store.tables.streams import stands_still
 
-_OF_STREAM = gaps.c.stream == sa.bindparam("of_stream")
-_OF = sa.select(gaps).where(_OF_STREAM).order_by(gaps.c.gap)
+_OF_STREAM = epochs.c.stream == sa.bindparam("of_stream")
+_GET = sa.select(epochs).where(_OF_STREAM, epochs.c.epoch == sa.bindparam("number"))
+_LAST = sa.select(epochs).where(_OF_STREAM).order_by(epochs.c.epoch.desc()).limit(1)
+_BETWEEN = (
+    sa.select(epochs)
+    .where(_OF_STREAM, epochs.c.epoch.between(sa.bindparam("first"), sa.bindparam("last")))
+    .order_by(epochs.c.epoch)
+)
+
+_ROWS_BETWEEN = sa.select(sa.func.coalesce(sa.func.sum(epochs.c.rows), 0).label("rows")).where(
+    _OF_STREAM, epochs.c.epoch.between(sa.bindparam("first"), sa.bindparam("last"))
+)
+
+
+class Epochs:
+    """The epoch log of all streams."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        names = [column.name for column in epochs.c if column.name != "decided_at"]
+        before = epochs.alias("before")
+        follows = sa.exists().where(
+            before.c.stream == sa.bindparam("stream"),
+            before.c.epoch == sa.bindparam("epoch", type_=sa.BigInteger) - 1,
+        )
+        proposal = sa.select(
+            *(sa.bindparam(name, type_=epochs.c[name].type) for name in names),
+            store_now(),
+        ).where(sa.or_(sa.bindparam("epoch", type_=sa.BigInteger) == 0, follows))
+        self._propose = (
+            database.insert(epochs)
+            .from_select([*names, "decided_at"], proposal)
+            .on_conflict_do_nothing()
+            .returning(*epochs.c)
+        )
+
+    def propose(self, proposal: EpochProposal) -> Epoch:
+        """Decide the epoch; if it was decided before, the decision stands and is returned."""
+        rows = self._database.execute(self._propose, asdict(proposal))
+        if rows:
+            return Epoch(**rows[0])
+        winner = self.get(proposal.stream, proposal.epoch)
+        if winner is None:
+            raise PermanentError(
+                f"epoch {proposal.epoch} of {proposal.stream} would leave a hole in the epoch log",
+                hint="propose the epoch that follows the last one; a restored control store may be "
+                "older than the checkpoint",
+            )
+        return winner
+
+    def get(self, stream: str, epoch: int) -> Epoch | None:
+        """The decision on one epoch."""
+        rows = self._database.fetch(_GET, {"of_stream": stream, "number": epoch})
+        return Epoch(**rows[0]) if rows else None
+
+    def last(self, stream: str) -> Epoch | None:
+        """The newest decided epoch."""
+        rows = self._database.fetch(_LAST, {"of_stream": stream})
+        return Epoch(**rows[0]) if rows else None
+
+    def between(self, stream: str, first: int, last: int) -> list[Epoch]:
+        """The decided epochs from first to last, both included."""
+        values = {"of_stream": stream, "first": first, "last": last}
+        return [Epoch(**row) for row in self._database.fetch(_BETWEEN, values)]
+
+    def rows_between(self, stream: str, first: int, last: int) -> int:
+        """How many rows the epochs from first to last have, both included."""
+        values = {"of_stream": stream, "first": first, "last": last}
+        return int(self._database.fetch(_ROWS_BETWEEN, values)[0]["rows"])
+
+
+# ---- from gaps
+# """Gaps: input that is lost for good, skipped so that a stream can go on, each row of it accounted for.
+#
+# The one change that the epoch log knows: the files of a gap are marked in it as skipped, and its rows
+# are fewer by theirs. The epochs that were in the ledger by then stay as they were put out; whoever
+# computes them again has less input, and is not held to their digests.
+# """
+#
+_GAPS_OF_STREAM = gaps.c.stream == sa.bindparam("of_stream")
+_OF = sa.select(gaps).where(_GAPS_OF_STREAM).order_by(gaps.c.gap)
 _LAST_ENTERED = sa.select(sa.func.coalesce(sa.func.max(ledger.c.epoch), -1)).where(
     ledger.c.stream == sa.bindparam("of_stream")
 )
@@ -35,10 +111,10 @@ _CHANGE = (
         rows=sa.bindparam("new_rows", type_=sa.BigInteger),
     )
 )
-_CLOSE = sa.delete(gaps).where(_OF_STREAM, gaps.c.gap == sa.bindparam("number"))
+_CLOSE = sa.delete(gaps).where(_GAPS_OF_STREAM, gaps.c.gap == sa.bindparam("number"))
 _SHORTEN = (
     sa.update(gaps)
-    .where(_OF_STREAM, gaps.c.last_entered > sa.bindparam("last_epoch"))
+    .where(_GAPS_OF_STREAM, gaps.c.last_entered > sa.bindparam("last_epoch"))
     .values(last_entered=sa.bindparam("last_epoch", type_=sa.BigInteger))
 )
 

@@ -5,27 +5,21 @@ from typing import Self
 
 import sqlalchemy as sa
 
-from resources.control.auditing import Auditing
-from resources.control.database import Database
-from resources.control.decisions import Decisions
-from resources.control.epochs import Epochs
-from resources.control.forks import Forks
-from resources.control.gaps import Gaps
-from resources.control.histories import Histories
-from resources.control.incidents import Incidents
-from resources.control.journal import Journal
-from resources.control.lately import Lately
-from resources.control.leases import Leases
-from resources.control.ledger import Ledger
-from resources.control.migrate import migrate
-from resources.control.replicas import Replicas
-from resources.control.rollouts import Rollouts
-from resources.control.samples import Samples
-from resources.control.snapshots import Snapshots
-from resources.control.sql import store_now
-from resources.control.streams import Streams
-from resources.control.takeovers import Takeovers
-from resources.control.tiers import Tiers
+from resources.control_store.database import Database, store_now
+from resources.control_store.tables.decisions import Decisions
+from resources.control_store.tables.epochs import Epochs, Gaps
+from resources.control_store.tables.incidents import Incidents
+from resources.control_store.tables.journal import Journal
+from resources.control_store.tables.leases import Leases, Takeovers
+from resources.control_store.tables.ledger import Auditing, Ledger
+from resources.control_store.tables.recent import Lately
+from resources.control_store.tables.replicas import Replicas
+from resources.control_store.tables.restores import Forks, Histories
+from resources.control_store.tables.rollouts import Rollouts
+from resources.control_store.tables.samples import Samples
+from resources.control_store.tables.snapshots import Snapshots
+from resources.control_store.tables.streams import Streams, Tiers
+from resources.control_store.upgrade import migrate
 
 _NOW = sa.select(store_now().label("now"))
 

@@ -11,10 +11,9 @@ import sqlalchemy as sa
 
 from ft_policies.errors import PermanentError
 from ft_policies.tiers import OFF, Switches
-from resources.control.database import Database
-from resources.control.records import ReplicaRow, ReplicaState, Slot
-from resources.control.schema import replicas
-from resources.control.sql import store_now
+from resources.control_store.database import Database, store_now
+from resources.control_store.records import ReplicaRow, ReplicaState, Slot
+from resources.control_store.schema import replicas
 
 _IS_ID = replicas.c.id == sa.bindparam("replica")
 _IS_LIVE = replicas.c.ended_at.is_(None)

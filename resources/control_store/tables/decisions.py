@@ -5,10 +5,9 @@ from dataclasses import asdict, dataclass
 import sqlalchemy as sa
 
 from ft_policies.tiers import Mode, Tier
-from resources.control.database import Database
-from resources.control.records import JsonObject
-from resources.control.schema import decisions, streams
-from resources.control.sql import store_now
+from resources.control_store.database import Database, store_now
+from resources.control_store.records import JsonObject
+from resources.control_store.schema import decisions, streams
 
 _OF_STREAM = decisions.c.stream == sa.bindparam("of_stream")
 _HISTORY = (

@@ -15,9 +15,8 @@ import sqlalchemy as sa
 
 from ft_policies.errors import PermanentError, TransientError
 from resources.clock import SYSTEM_CLOCK
-from resources.control.database import Database
-from resources.control.errors import translated
-from resources.control.schema import HEAD
+from resources.control_store.database import Database, translated
+from resources.control_store.schema import HEAD
 
 LOCK_SECONDS = 30.0
 MIGRATIONS = Path(__file__).parent / "migrations"

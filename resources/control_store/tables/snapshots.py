@@ -11,10 +11,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from resources.control.database import Database
-from resources.control.records import SnapshotRow, SnapshotState
-from resources.control.schema import histories, replicas, rollouts, snapshots
-from resources.control.sql import store_now
+from resources.control_store.database import Database, store_now
+from resources.control_store.records import SnapshotRow, SnapshotState
+from resources.control_store.schema import histories, replicas, rollouts, snapshots
 
 _KEY = (snapshots.c.stream, snapshots.c.id)
 _IS_IT = sa.and_(

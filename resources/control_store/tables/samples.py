@@ -5,10 +5,9 @@ from dataclasses import asdict
 
 import sqlalchemy as sa
 
-from resources.control.database import Database
-from resources.control.records import Sample
-from resources.control.schema import samples
-from resources.control.sql import store_now
+from resources.control_store.database import Database, store_now
+from resources.control_store.records import Sample
+from resources.control_store.schema import samples
 
 _PRUNED_AT_ONCE = 5_000
 _FIELDS = [column for column in samples.c if column.name != "id"]

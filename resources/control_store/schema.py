@@ -9,7 +9,8 @@ import sqlalchemy as sa
 
 from ft_policies.migration import Protocol
 from ft_policies.tiers import Mode, Tier
-from resources.control.records import (
+from resources.control_store.database import EnumText, SwitchesJson
+from resources.control_store.records import (
     DesiredState,
     IncidentState,
     Phase,
@@ -17,7 +18,6 @@ from resources.control.records import (
     Slot,
     SnapshotState,
 )
-from resources.control.sql import EnumText, SwitchesJson
 
 HEAD = "0007"
 """The revision this code is written for: the newest migration."""

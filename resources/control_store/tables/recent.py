@@ -12,11 +12,17 @@ from typing import Any, Protocol, TypeVar
 import sqlalchemy as sa
 
 from ft_policies.tiers import Tier
-from resources.control.database import Database
-from resources.control.records import ReplicaState, Sample, Slot, SnapshotState
-from resources.control.schema import epochs, replicas, samples, snapshots, streams, tier_changes
-from resources.control.snapshots import IS_SUPERSEDED
-from resources.control.sql import store_now
+from resources.control_store.database import Database, store_now
+from resources.control_store.records import ReplicaState, Sample, Slot, SnapshotState
+from resources.control_store.schema import (
+    epochs,
+    replicas,
+    samples,
+    snapshots,
+    streams,
+    tier_changes,
+)
+from resources.control_store.tables.snapshots import IS_SUPERSEDED
 
 EPOCHS = 40
 SHIPPED_EPOCHS = 120

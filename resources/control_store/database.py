@@ -9,20 +9,29 @@ PostgreSQL: a single statement is its own transaction, one round trip.
 """
 
 import json
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import psycopg
 import sqlalchemy as sa
+import sqlalchemy.exc as sa_exc
 from sqlalchemy import event
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Dialect
 from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.base import Executable
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 
-from ft_policies.errors import PermanentError
-from resources.control.errors import translated
+from ft_policies.errors import HoldfastError, PermanentError, TransientError
+from ft_policies.tiers import Switches
 
 BUSY_SECONDS = 5.0
 """How long to wait for a lock; `?timeout=` in a SQLite URL says otherwise."""
@@ -159,3 +168,144 @@ def _begin_sqlite(connection: sa.Connection) -> None:
     if synchronous is not None:  # a write
         connection.exec_driver_sql(f"PRAGMA synchronous={synchronous}")
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+# ---- from errors
+# """From what a database driver says to whether it is worth trying again."""
+#
+_SQLITE_HINTS = {
+    "SQLITE_BUSY": "another process holds the write lock; a process stopped in a transaction keeps it",
+    "SQLITE_LOCKED": "another process holds the write lock; a process stopped in a transaction keeps it",
+    "SQLITE_PROTOCOL": "many processes opened the file at once",
+    "SQLITE_FULL": "the disk is full: free some space",
+    "SQLITE_IOERR": "the disk or the file system fails: look at the system log",
+    "SQLITE_NOMEM": "the machine is out of memory",
+}
+_REFUSED = ("authentication failed", "does not exist", "no pg_hba.conf entry", "not permitted")
+_CONTENTION = (
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.SerializationFailure,
+)
+
+
+@contextmanager
+def translated(store: str) -> Iterator[None]:
+    """Turn what SQLAlchemy and the drivers raise into errors of ours."""
+    try:
+        yield
+    except sa_exc.TimeoutError as error:
+        raise TransientError(
+            f"no free connection to {store}", hint="too many threads use the control store at once"
+        ) from error
+    except sa_exc.DBAPIError as error:
+        raise _of_driver(store, error) from error
+    except (sa_exc.StatementError, ValueError, TypeError, OverflowError) as error:
+        raise PermanentError(  # psycopg writes JSON itself and lets these through
+            f"a value that the control store cannot keep or that this code cannot read: {error}",
+            hint="JSON columns take plain JSON: no NaN, no objects; numbers have 64 bits",
+        ) from error
+
+
+def _of_driver(store: str, error: sa_exc.DBAPIError) -> HoldfastError:
+    cause = error.orig
+    if isinstance(cause, sqlite3.Error):
+        return _of_sqlite(store, cause)
+    if isinstance(cause, psycopg.OperationalError) or error.connection_invalidated:
+        return _of_postgresql(store, cause)
+    return PermanentError(
+        f"{store} refused: {cause}",
+        hint="this is a defect of Holdfast or of who else writes to the control store",
+    )
+
+
+def _of_sqlite(store: str, cause: sqlite3.Error) -> HoldfastError:
+    name = getattr(cause, "sqlite_errorname", None) or ""
+    for prefix, hint in _SQLITE_HINTS.items():
+        if name.startswith(prefix):
+            return TransientError(f"{store}: {cause}", hint=hint)
+    if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
+        return PermanentError(
+            f"{store}: {cause}", hint="may this user write to the file and to its folder?"
+        )
+    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+        return PermanentError(f"{store}: {cause}", hint="restore the file from a backup")
+    return PermanentError(f"{store} refused: {cause} ({name})", hint="this is a defect of Holdfast")
+
+
+def _of_postgresql(store: str, cause: BaseException | None) -> HoldfastError:
+    text = " ".join(str(cause).split())
+    if any(word in text for word in _REFUSED):
+        return PermanentError(
+            f"{store}: {text}", hint="check user, password and database name in the store's URL"
+        )
+    if isinstance(cause, _CONTENTION):
+        return TransientError(f"{store}: {text}", hint="another process holds the row for long")
+    return TransientError(
+        f"{store}: {text}", hint="is the PostgreSQL server up and reachable from this host?"
+    )
+
+
+# ---- from sql
+# """SQL that both engines share: the store's clock, and columns that hold domain values.
+#
+# All processes of a stream judge leases by one clock, the database's, so hosts whose own clocks are
+# minutes apart still agree on who is late.
+# """
+#
+class StoreNow(FunctionElement[float]):
+    """Unix seconds on the database's clock, at the moment the statement runs."""
+
+    name = "store_now"
+    type = sa.Double()
+    inherit_cache = True
+
+
+def store_now() -> StoreNow:
+    """Unix seconds on the database's clock, at the moment the statement runs."""
+    return StoreNow()
+
+
+@compiles(StoreNow, "postgresql")
+def _postgresql_now(_element: StoreNow, _compiler: SQLCompiler, **_: Any) -> str:
+    # not now(): that is the start of the transaction, which may have waited for a lock since
+    return "CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION)"
+
+
+@compiles(StoreNow, "sqlite")
+def _sqlite_now(_element: StoreNow, _compiler: SQLCompiler, **_: Any) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"  # 2440587.5 is 1970-01-01
+
+
+class EnumText(sa.types.TypeDecorator[StrEnum]):
+    """A `StrEnum` kept as its text, so that a new member needs no migration."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def __init__(self, enum: type[StrEnum]) -> None:
+        super().__init__()
+        self.enum = enum
+
+    def process_bind_param(self, value: StrEnum | None, dialect: Dialect) -> str | None:
+        """Store the member's text; refuse what is no member."""
+        return None if value is None else self.enum(value).value
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:
+        """Read the member back."""
+        return None if value is None else self.enum(value)
+
+
+class SwitchesJson(sa.types.TypeDecorator[Switches]):
+    """The switches of a replica as a JSON object."""
+
+    impl = sa.JSON
+    cache_ok = True
+
+    def process_bind_param(self, value: Switches | None, dialect: Dialect) -> dict[str, bool]:
+        """Store each switch by name."""
+        return asdict(value or Switches())
+
+    def process_result_value(self, value: dict[str, bool] | None, dialect: Dialect) -> Switches:
+        """Read the switches back; one that is not there is off."""
+        return Switches(**(value or {}))
