@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from resources.clock import SYSTEM_CLOCK
-from resources.control_store.records import SnapshotRow, SnapshotState
+from resources.control_store.records import SnapshotState
+from resources.control_store.tables.snapshots import snapshot_row
 from resources.vault.manifest import Manifest
 from resources.vault.records import Pruned
 from resources.vault.vault import SnapshotVault
@@ -48,20 +49,13 @@ def adopt(
     copy = vault.adopt(manifest, source)
     pack_bytes = sum(copy.packs.values())
     world.store.snapshots.record(
-        SnapshotRow(
-            stream=stream,
-            id=copy.id,
-            epoch=copy.epoch,
-            token=copy.token,
-            replica=copy.replica,
-            manifest_key=vault.manifest_key(copy.id),
-            files=len(copy.files),
-            total_bytes=copy.state_bytes,
+        snapshot_row(
+            stream,
+            copy,
+            vault.manifest_key(copy.id),
             new_bytes=copy.state_bytes,
             requests=len(copy.packs) + 1,
             seconds=SYSTEM_CLOCK.monotonic() - began,
-            created_at=copy.created_at,
-            history=copy.history,
         )
     )
     return {"packs": len(copy.packs), "bytes": pack_bytes}

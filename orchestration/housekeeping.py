@@ -44,7 +44,7 @@ def prune(
         now = world.store.now()
         samples = 0 if config.dry_run else world.store.samples.prune(now - keep)
         if not config.dry_run:
-            world.store.histories.forget_entries(before=now - SUPERSEDED_SECONDS)
+            world.store.restores.forget_entries(before=now - SUPERSEDED_SECONDS)
     context.add_output_metadata({"samples_pruned": samples, "dry_run": config.dry_run})
 
 

@@ -16,16 +16,21 @@ from orchestration.playbooks.leaving import LEAVE_SECONDS
 from orchestration.playbooks.performing import was_left
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import patience_seconds
-from orchestration.sightings import as_it_is, detail_of, detection_seconds, key_of, left_over
-from resources.control_store.records import Incident, Phase, ReplicaState, Sample
+from orchestration.sightings import (
+    detection_seconds,
+    incident_detail,
+    incident_key,
+    orphaned_replica,
+    status_sentence,
+)
+from resources.control_store.records import Incident, IncidentSubject, Phase, ReplicaState, Sample
 from resources.control_store.tables.incidents import (
     RECOVERY,
     due_at,
-    has_key,
     is_claimed,
-    is_of_primary,
     is_waiting,
-    overtake,
+    matches,
+    supersede,
 )
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
@@ -86,15 +91,15 @@ def _incident(world: World, seen: StreamSeen, known: Incident | None) -> Inciden
     if is_claimed(known, at=seen.at):
         return known
     if seen.verdict.health in (Health.HEALTHY, Health.STOPPED) and seen.needs_nothing:
-        world.store.incidents.close(known.id, f"nobody had to end it: {as_it_is(seen)}")
+        world.store.incidents.close(known.id, f"it ended by itself: {status_sentence(seen)}")
         return None
-    if _is_overtaken(known, seen) and calls_for_recovery(world, seen):
-        since = overtake(world.store.incidents, known)
+    if _is_superseded(known, seen) and calls_for_recovery(world, seen):
+        since = supersede(world.store.incidents, known)
         return _open(world, seen, since=max(seen.at, since))
     return known
 
 
-def _is_overtaken(known: Incident, seen: StreamSeen) -> bool:
+def _is_superseded(known: Incident, seen: StreamSeen) -> bool:
     """Whether the primary is lost, and that is not what the incident is about.
 
     Primaries that are lost before they have finished an epoch are the failure that was there before,
@@ -104,10 +109,10 @@ def _is_overtaken(known: Incident, seen: StreamSeen) -> bool:
     if not seen.verdict.health.failed:
         return False
     worked_at = None if seen.last_primary is None else seen.last_primary.progressed_at
-    if has_key(known, key_of(seen)):
+    if matches(known, incident_key(seen)):
         came_back = worked_at is not None and worked_at > known.opened_at
         return came_back and is_waiting(known, at=seen.at)
-    return not is_of_primary(known) or worked_at is not None
+    return known.subject is not IncidentSubject.PRIMARY or worked_at is not None
 
 
 def calls_for_recovery(world: World, seen: StreamSeen) -> bool:
@@ -116,7 +121,7 @@ def calls_for_recovery(world: World, seen: StreamSeen) -> bool:
     Or whether a replica is left over: whoever wanted the stream to stop died before he told it.
     """
     if not seen.wanted:
-        return left_over(seen) is not None and not _is_being_stopped(world, seen)
+        return orphaned_replica(seen) is not None and not _is_being_stopped(world, seen)
     if seen.verdict.health.failed:
         return not (_is_being_started(world, seen) or _is_being_handed_over(seen))
     return _has_lost_its_tier(seen) and not _is_being_changed(world, seen)
@@ -182,12 +187,8 @@ def _is_being_handed_over(seen: StreamSeen) -> bool:
 def _open(world: World, seen: StreamSeen, *, since: float) -> Incident | None:
     """Open the incident of this failure; one that was closed before `since` is not it."""
     sighting = uuid4().hex
-    incident = world.store.incidents.open_next(
-        stream=seen.name,
-        key=key_of(seen),
-        kind=RECOVERY,
-        detail={"sighting": sighting, **detail_of(seen)},
-        since=since,
+    incident = world.store.incidents.open_recovery(
+        incident_key(seen), detail={"sighting": sighting, **incident_detail(seen)}, since=since
     )
     ours = incident is not None and incident.detail.get("sighting") == sighting
     if ours and seen.wanted and seen.verdict.health.failed:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from ft_policies.controller import Why
 from ft_policies.decisions import Decision
 from orchestration.reviewing import Opinion, review
-from resources.control_store.records import Intervals
+from resources.control_store.records import DecisionRow, Intervals
 from resources.control_store.store import ControlStore
-from resources.control_store.tables.decisions import DecisionRow
 from streaming.world import World
 
 BUCKET_SECONDS = 60.0

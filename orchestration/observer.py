@@ -19,7 +19,7 @@ from assets.tiers import TIER_IS_HELD, holding_metadata, tier_metadata
 from assets.worlds import Worlds
 from ft_policies.errors import TransientError
 from orchestration.sensors import TICK_SECONDS
-from resources.control_store.records import History, SnapshotRow, TierChange
+from resources.control_store.records import RestoreRow, SnapshotRow, TierChange
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
@@ -41,7 +41,7 @@ class StreamMark(BaseModel):
     snapshot: str = ""
     tier: str = ""
 
-    def in_history_of(self, restore: History | None) -> "StreamMark":
+    def in_history_of(self, restore: RestoreRow | None) -> "StreamMark":
         """The mark of a stream that was restored since: what it had reported beyond that is undone."""
         if restore is None or not restore.begun or restore.history == self.history:
             return self
@@ -206,7 +206,5 @@ def _look(world: World, name: str, marks: Marks) -> _Look:
         newest=newest,
         holding=holding(seen),
         asked=history[-1] if history else None,
-        mark=marks.streams.get(name, StreamMark()).in_history_of(
-            world.store.histories.newest(name)
-        ),
+        mark=marks.streams.get(name, StreamMark()).in_history_of(world.store.restores.newest(name)),
     )

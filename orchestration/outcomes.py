@@ -9,8 +9,14 @@ from dataclasses import dataclass
 from ft_policies.recovery import AwaitLevel
 from ft_policies.tiers import Tier
 from orchestration.reporting import step_told
-from resources.control_store.records import Incident, JournalLine, Phase, ReplicaRow, Sample
-from resources.control_store.tables.incidents import is_of_primary
+from resources.control_store.records import (
+    Incident,
+    IncidentSubject,
+    JournalLine,
+    Phase,
+    ReplicaRow,
+    Sample,
+)
 from streaming.observing import observe
 from streaming.step_history import STEPS
 from streaming.world import World
@@ -73,7 +79,7 @@ def outcome_of(world: World, incident: Incident) -> RecoveryOutcome:
     seen = observe(world, incident.stream)
     look = seen.secondary_look()
     recovery = _measured(world, incident, lost_at)
-    if recovery is None and is_of_primary(incident):
+    if recovery is None and incident.subject is IncidentSubject.PRIMARY:
         level_at = _level_at(done)
         recovery = until_now if level_at is None else level_at - lost_at
     return RecoveryOutcome(
@@ -111,7 +117,7 @@ def _measured(world: World, incident: Incident, lost_at: float) -> float | None:
     )
     if sample is None:
         return None if reported is None else float(reported)
-    seen_by_sensor = reported is None and is_of_primary(incident)
+    seen_by_sensor = reported is None and incident.subject is IncidentSubject.PRIMARY
     return sample.at - lost_at if seen_by_sensor and sample.value > 0.0 else sample.value
 
 
@@ -127,7 +133,7 @@ def _since(incident: Incident, lost_at: float) -> float:
 
     A secondary may be missing because it has taken over; then it measured a moment before.
     """
-    return lost_at if is_of_primary(incident) else lost_at - REPORT_SECONDS
+    return lost_at if incident.subject is IncidentSubject.PRIMARY else lost_at - REPORT_SECONDS
 
 
 def _primary_steps(world: World, primary: ReplicaRow | None, *, since_at: float) -> tuple[str, ...]:

@@ -11,8 +11,7 @@ from ft_policies.judging import Subject, intervals
 from ft_policies.prediction import Fit, Histories, Prediction, RecoveryModel
 from ft_policies.recovery_model import RecoveryStep
 from ft_policies.thesis_model import ThesisModel
-from resources.control_store.records import Slot, StreamRow
-from resources.control_store.tables.decisions import DecisionRow
+from resources.control_store.records import DecisionRow, Slot, StreamRow
 from streaming.measuring import Measured, measure
 from streaming.world import World
 

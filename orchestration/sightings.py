@@ -2,13 +2,13 @@
 
 from ft_policies.health import Health
 from ft_policies.tiers import OFF
-from resources.control_store.records import JsonObject, ReplicaRow
-from resources.control_store.tables.incidents import primary_key, secondary_key, unwanted_key
+from resources.control_store.records import IncidentSubject, JsonObject, ReplicaRow
+from resources.control_store.tables.incidents import IncidentKey
 from streaming.observing import StreamSeen
 
 
-def left_over(seen: StreamSeen) -> ReplicaRow | None:
-    """A replica that lives, though nobody wants the stream, and has not been told to leave."""
+def orphaned_replica(seen: StreamSeen) -> ReplicaRow | None:
+    """A replica that lives though the stream was stopped, and has not been told to leave."""
     if seen.wanted:
         return None
     both = ((seen.primary, seen.verdict), (seen.secondary, seen.secondary_verdict))
@@ -19,18 +19,22 @@ def left_over(seen: StreamSeen) -> ReplicaRow | None:
     return None
 
 
-def key_of(seen: StreamSeen) -> str:
-    """What the incidents of this failure begin with."""
-    unwanted = left_over(seen)
-    if unwanted is not None:
-        return unwanted_key(seen.name, unwanted.id)
-    primary, secondary = _id(seen.last_primary), _id(seen.last_secondary)
+def incident_key(seen: StreamSeen) -> IncidentKey:
+    """What the incident of this failure is about."""
+    orphan, primary = orphaned_replica(seen), _id(seen.last_primary)
+    if orphan is not None:
+        return IncidentKey(stream=seen.name, subject=IncidentSubject.ORPHAN, replica=orphan.id)
     if seen.verdict.health.failed:
-        return primary_key(seen.name, primary)
-    return secondary_key(seen.name, primary, secondary)
+        return IncidentKey(stream=seen.name, subject=IncidentSubject.PRIMARY, replica=primary)
+    return IncidentKey(
+        stream=seen.name,
+        subject=IncidentSubject.SECONDARY,
+        replica=_id(seen.last_secondary),
+        primary=primary,
+    )
 
 
-def detail_of(seen: StreamSeen) -> JsonObject:
+def incident_detail(seen: StreamSeen) -> JsonObject:
     """What is known of the failure when its incident is opened."""
     about = {
         "health": seen.verdict.health.value,
@@ -40,9 +44,9 @@ def detail_of(seen: StreamSeen) -> JsonObject:
         "tier": seen.tier.value,
         "t_detect_seconds": detection_seconds(seen),
     }
-    unwanted = left_over(seen)
-    if unwanted is not None:
-        reason = f"nobody wants it to run, and {unwanted.id} has not been told to leave"
+    orphan = orphaned_replica(seen)
+    if orphan is not None:
+        reason = f"the stream was stopped, and {orphan.id} has not been told to leave"
         return about | {"cause": "unwanted", "reason": reason, "t_detect_seconds": None}
     if seen.verdict.health.failed:
         return about
@@ -55,8 +59,8 @@ def detail_of(seen: StreamSeen) -> JsonObject:
     }
 
 
-def as_it_is(seen: StreamSeen) -> str:
-    """How the stream is, and what its secondary is good for if that is less than it should be."""
+def status_sentence(seen: StreamSeen) -> str:
+    """How the stream is, and which tier its secondary covers if that is less than it should be."""
     if seen.covers_its_tier or seen.secondary_verdict is None:
         return seen.verdict.reason
     return f"{seen.verdict.reason}; {_secondary_reason(seen)}"

@@ -14,6 +14,7 @@ from ft_policies.migration import GIVING_WAY_SHARE, Protocol
 from ft_policies.tiers import PRIMARY, Switches
 from resources.control_store.records import (
     DesiredState,
+    EndedBy,
     JsonObject,
     ReplicaRow,
     ReplicaState,
@@ -89,7 +90,7 @@ def _launched(
 
 def demand_whole(store: ControlStore, name: str) -> None:
     """Refuse a stream that is half restored: its state and its output do not agree yet."""
-    restore = store.histories.newest(name)
+    restore = store.restores.newest(name)
     if restore is not None and restore.half_done:
         raise PermanentError(
             f"{name} is being restored to epoch {restore.epoch}, and that is half done",
@@ -121,7 +122,7 @@ def _registered(
         return row
     # Whoever stops a stream says so first and then looks for replicas; here it is the other way
     # round, so one of the two sees the other.
-    store.replicas.end(replica, ReplicaState.STOPPED, "nobody wants the stream any more")
+    store.replicas.end(replica, ReplicaState.STOPPED, "the stream was stopped", by=EndedBy.LAUNCHER)
     return None
 
 
@@ -133,13 +134,14 @@ def _start(
         sweep(store, row.stream)
         folder.mkdir(parents=True)
         # The row is there: a restore that begins after it waits for this replica to end.
-        history = store.histories.current(row.stream)
+        history = store.restores.current_history(row.stream)
         nice, seconds = _giving_way(store, stream)
         spec = spec_of(project, stream, row.slot, row.id, folder, history=history)
         spec.model_copy(update={"nice": nice, "nice_seconds": seconds}).save()
         started = _started(project, stream, folder)
     except OSError as error:
-        store.replicas.end(row.id, ReplicaState.DEAD, f"could not be started: {error}")
+        reason = f"could not be started: {error}"
+        store.replicas.end(row.id, ReplicaState.DEAD, reason, by=EndedBy.LAUNCHER)
         raise TransientError(
             f"no replica of {row.stream} can be started: {error}",
             hint=f"is there room on the disk of {project.home}? It is tried again",

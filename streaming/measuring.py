@@ -71,7 +71,7 @@ class Measured:
 def measure(store: ControlStore, declared: Sequence[StreamDeclaration]) -> dict[str, Measured]:
     """Measure these streams; those that were never started are measured, too, as what is declared."""
     only = declared[0].name if len(declared) == 1 else None
-    at, lately = store.now(), store.lately
+    at, lately = store.now(), store.recent
     samples = lately.series(STEP_SAMPLES, only)
     facts = _Facts(
         at=at,

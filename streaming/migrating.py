@@ -66,7 +66,7 @@ def _difference(store: ControlStore, rollout: Rollout, target: ReplicaRow | None
         (
             str(one.detail.get("reason"))
             for one in store.incidents.of(rollout.stream)
-            if one.kind == DIGEST_DIFFERS and target.id in one.key
+            if one.kind == DIGEST_DIFFERS and one.replica == target.id
         ),
         None,
     )

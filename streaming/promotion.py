@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from ft_policies.errors import TransientError
 from ft_policies.failover import DetectedBy
 from resources.clock import SYSTEM_CLOCK
-from resources.control_store.records import Incident, Lease, ReplicaState, Slot
+from resources.control_store.records import Incident, IncidentSubject, Lease, ReplicaState, Slot
 from resources.control_store.store import ControlStore
 from resources.control_store.tables.incidents import (
     RECOVERY,
-    has_key,
+    IncidentKey,
     is_claimed,
-    is_of_primary,
     is_waiting,
-    overtake,
-    primary_key,
+    matches,
+    supersede,
 )
 from resources.patience import patiently
 from streaming.pulse import Pulse
@@ -67,16 +66,20 @@ class Promotion:
 
     def _open_incident(self, store: ControlStore, seconds: float) -> None:
         """Unless one will do: a sensor may have seen the primary fall, too."""
-        key = primary_key(self.stream, self.fallen.primary or f"token-{self.token}")
-        known = [one for one in store.incidents.of(self.stream) if one.kind == RECOVERY]
-        at = store.now()
-        if any(is_claimed(one, at=at) or self._is_of_this(one, key, at) for one in known):
-            return
-        closed = [overtake(store.incidents, one) for one in known]
-        store.incidents.open_next(
+        primary = self.fallen.primary
+        key = IncidentKey(
             stream=self.stream,
-            key=key,
-            kind=RECOVERY,
+            subject=IncidentSubject.PRIMARY,
+            replica=primary,
+            token=self.token if primary is None else None,
+        )
+        known = [row for row in store.incidents.of(self.stream) if row.kind == RECOVERY]
+        at = store.now()
+        if any(is_claimed(row, at=at) or self._is_of_this(row, key, at) for row in known):
+            return
+        closed = [supersede(store.incidents, row) for row in known]
+        store.incidents.open_recovery(
+            key,
             detail={
                 "health": "taken_over",
                 "reason": self.fallen.reason,
@@ -89,8 +92,8 @@ class Promotion:
             since=max([self.taken_at, *closed]),
         )
 
-    def _is_of_this(self, incident: Incident, key: str, at: float) -> bool:
-        """A primary whose slot was empty already has an incident under its own name.
+    def _is_of_this(self, incident: Incident, key: IncidentKey, at: float) -> bool:
+        """Whether the incident is of this loss; of a primary whose slot was empty, any of a primary is.
 
         One that waits, and was there when the primary still renewed its lease, is of an older loss.
         """
@@ -98,8 +101,9 @@ class Promotion:
         older = lease is not None and incident.opened_at < lease.renewed_at
         if older and is_waiting(incident, at=at):
             return False
-        nameless = self.fallen.primary is None and is_of_primary(incident)
-        return nameless or has_key(incident, key)
+        if key.replica is None:
+            return incident.subject is key.subject
+        return matches(incident, key)
 
 
 def promote(

@@ -12,8 +12,9 @@ from pathlib import Path
 from ft_policies.checkpoints import CheckpointPolicy, Ship
 from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK, Clock
-from resources.control_store.records import SnapshotRow, SnapshotState
+from resources.control_store.records import SnapshotState
 from resources.control_store.store import ControlStore
+from resources.control_store.tables.snapshots import snapshot_row
 from resources.vault.cut import cut
 from resources.vault.manifest import Manifest
 from resources.vault.records import Shipped
@@ -168,21 +169,13 @@ class Shipper(TryingThread):
 
     def _catalogue(self, shipped: Shipped) -> None:
         manifest = shipped.manifest
-        row = SnapshotRow(
-            stream=self._spec.stream.name,
-            id=manifest.id,
-            epoch=manifest.epoch,
-            token=manifest.token,
-            replica=manifest.replica,
-            parent=manifest.parent,
-            manifest_key=self._vault.manifest_key(manifest.id),
-            files=len(manifest.files),
-            total_bytes=manifest.state_bytes,
+        row = snapshot_row(
+            self._spec.stream.name,
+            manifest,
+            self._vault.manifest_key(manifest.id),
             new_bytes=shipped.new_bytes,
             requests=shipped.requests,
             seconds=shipped.seconds,
-            created_at=manifest.created_at,
-            history=manifest.history,
         )
         try:
             self._store.snapshots.record(row)

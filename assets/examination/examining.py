@@ -13,14 +13,13 @@ from ft_policies.doctor.facts import NOTHING, Examined, LostInput, Skipped
 from ft_policies.doctor.findings import Finding, confirmed
 from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK
-from resources.control_store.records import ReplicaRow, ReplicaState
+from resources.control_store.records import EndedBy, ReplicaRow
 from streaming.launching import located
 from streaming.measuring import CAPACITY_SAMPLE
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
 
 AGAIN_SECONDS = 1.0
-ENDED = "ended by the doctor"  # how the reason of a primary begins that a repair has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ def _source(
 
 
 def _restoring_to(world: World, stream: str) -> int | None:
-    restore = world.store.histories.newest(stream)
+    restore = world.store.restores.newest(stream)
     return restore.epoch if restore is not None and restore.half_done else None
 
 
@@ -127,7 +126,7 @@ def _latest_primary(seen: StreamSeen) -> str | None:
 
 def _ended_by_doctor(seen: StreamSeen) -> bool:
     last = seen.last_primary
-    return last is not None and last.state is ReplicaState.FENCED and last.reason.startswith(ENDED)
+    return last is not None and last.ended_by is EndedBy.REPAIR
 
 
 def _capacity(world: World, stream: str) -> float | None:

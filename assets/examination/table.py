@@ -40,7 +40,9 @@ def examine_table(world: World, declared: StreamDeclaration) -> Written | None:
         return Written(commits={})
     with reachable(table.table_uri):
         history = table.history(2 * AUDITED_EPOCHS)
-        version = table.transaction_version(writer(stream, world.store.histories.current(stream)))
+        version = table.transaction_version(
+            writer(stream, world.store.restores.current_history(stream))
+        )
         folders = _rows_by_folder(table)
     rows = _rows_by_epoch(folders)
     newest = NOTHING if version is None else version

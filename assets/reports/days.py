@@ -77,7 +77,7 @@ def counted(world: World, streams: Sequence[str], since: float, until: float) ->
 
 def measured_between(world: World, streams: Sequence[str], since: float, until: float) -> list[str]:
     """Those whose primary measured anything then: whoever runs does."""
-    found = world.store.lately.levels(("cpu_cores",), None, since_at=since, until_at=until)
+    found = world.store.recent.levels(("cpu_cores",), None, since_at=since, until_at=until)
     return [name for name in streams if name in found]
 
 
@@ -112,7 +112,7 @@ class _Days:
     def __init__(self, world: World, since: float, until: float) -> None:
         self._world = world
         self._since, self._until = since, until
-        lately = world.store.lately
+        lately = world.store.recent
         self._levels = lately.levels(USE_SAMPLES, None, since_at=since, until_at=until)
         self._primaries = lately.primaries(None, since_at=since)
         self._live_per_host = lately.live_per_host()

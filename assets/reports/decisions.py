@@ -12,7 +12,7 @@ from assets.reports.rows import finite
 from ft_policies.cost_report import Cell
 from ft_policies.decisions import Decision
 from ft_policies.errors import PermanentError
-from resources.control_store.tables.decisions import DecisionRow
+from resources.control_store.records import DecisionRow
 from streaming.world import World
 
 REPORT = "tier_decisions"

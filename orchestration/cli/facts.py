@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from assets.holding import holding
 from ft_policies.tiers import Switches
 from orchestration.cli.changing import ChangeFacts, change_of
-from resources.control_store.records import History, Incident, ReplicaRow, Slot, TierChange
+from resources.control_store.records import Incident, ReplicaRow, RestoreRow, Slot, TierChange
 from streaming.launching import located, written
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
@@ -54,7 +54,7 @@ class StreamFacts:
     tier_reason: str
     change: ChangeFacts | None
     tier_history: list[TierChange]
-    last_restore: History | None
+    last_restore: RestoreRow | None
     not_rolled_out: list[str]
     """What its file says otherwise than what it runs by."""
     wanted: bool
@@ -91,7 +91,7 @@ def look(world: World, name: str) -> StreamFacts:
         tier_reason=held.reason,
         change=change_of(world, seen),
         tier_history=world.store.tiers.history(name, limit=SHOWN_CHANGES),
-        last_restore=world.store.histories.newest(name),
+        last_restore=world.store.restores.newest(name),
         not_rolled_out=_not_rolled_out(world, seen),
         wanted=seen.wanted,
         health=seen.verdict.health.value,

@@ -6,8 +6,8 @@ from typing import Any
 
 from ft_policies.drill import PLAYBOOK, AwaitBack, Blow, Report, Strike
 from ft_policies.tiers import Tier
-from resources.control_store.records import JournalLine, Phase
-from resources.control_store.tables.incidents import RECOVERY, is_of_primary
+from resources.control_store.records import IncidentSubject, JournalLine, Phase
+from resources.control_store.tables.incidents import RECOVERY
 from streaming.step_history import LONGEST_LOSS_SECONDS
 from streaming.world import World
 
@@ -87,7 +87,9 @@ def disturbed_at(world: World, stream: str, *, since_at: float) -> list[float]:
     real = [
         one.opened_at
         for one in world.store.incidents.of(stream, open_only=False)
-        if one.kind == RECOVERY and is_of_primary(one) and one.opened_at >= since_at
+        if one.kind == RECOVERY
+        and one.subject is IncidentSubject.PRIMARY
+        and one.opened_at >= since_at
     ]
     of_drills = [(at, at + LONGEST_LOSS_SECONDS) for at in drills]
     return drills + [at for at in real if not any(a <= at <= b for a, b in of_drills)]

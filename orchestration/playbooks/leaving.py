@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from resources.clock import SYSTEM_CLOCK
-from resources.control_store.records import ReplicaState, Slot
+from resources.control_store.records import EndedBy, ReplicaState, Slot
 from resources.launcher import Launched
 from streaming.processes import process_of
 from streaming.world import World
@@ -34,15 +34,19 @@ def await_leave(
             return {"stayed_as": row.slot.value}
         process = process_of(row)
         if process is not None and not process.is_alive():
-            world.store.replicas.end(replica, ReplicaState.DEAD, "its process was gone", slot=slot)
+            _end(world, replica, "its process was gone", slot)
         elif SYSTEM_CLOCK.monotonic() > deadline:
             reason, forced = f"did not leave in {patience_seconds:.0f} s", True
-            world.store.replicas.end(replica, ReplicaState.DEAD, reason, slot=slot)
+            _end(world, replica, reason, slot)
         else:
             SYSTEM_CLOCK.sleep(LOOK_SECONDS)
     if row is not None and (process := process_of(row)) is not None:
         process.kill() if forced else _see_out(process, beat)
     return {} if row is None else {"ended": row.state, "reason": row.reason, "epoch": row.epoch}
+
+
+def _end(world: World, replica: str, reason: str, slot: Slot | None) -> None:
+    world.store.replicas.end(replica, ReplicaState.DEAD, reason, by=EndedBy.PLAYBOOK, slot=slot)
 
 
 def _see_out(process: Launched, beat: Callable[[], None]) -> None:

@@ -17,7 +17,14 @@ from ft_policies.tiers import OFF
 from orchestration.playbooks.leaving import await_leave
 from orchestration.playbooks.watching import NOT_DUE, SLACK_SECONDS, Watch
 from resources.clock import SYSTEM_CLOCK
-from resources.control_store.records import LedgerEntry, ReplicaRow, ReplicaState, Rollout, Slot
+from resources.control_store.records import (
+    EndedBy,
+    LedgerEntry,
+    ReplicaRow,
+    ReplicaState,
+    Rollout,
+    Slot,
+)
 from streaming.sinks.ledgering import DIGEST_DIFFERS
 
 BOUNDARY_LOOK_SECONDS = 0.02
@@ -45,7 +52,8 @@ def hand_over(watch: Watch, step: HandOver) -> Mapping[str, Any]:
     if not watch.is_due(step, as_level=replays):
         return {"found": NOT_DUE}
     taken = store.leases.fence(watch.stream, token=step.token)
-    store.replicas.end(step.primary, ReplicaState.HANDED_OVER, f"to {step.secondary}")
+    reason = f"to {step.secondary}"
+    store.replicas.end(step.primary, ReplicaState.HANDED_OVER, reason, by=EndedBy.PLAYBOOK)
     return {"lease_taken": taken, "epoch": epoch}
 
 
@@ -139,7 +147,7 @@ def _longest_gap(watch: Watch, rollout: Rollout) -> float:
 def _close_differences(watch: Watch, rollout: Rollout) -> None:
     """What the target's output differed in was to be expected."""
     store = watch.world.store
-    targets = [row.id for row in _targets(watch, rollout.rollout)]
+    targets = {row.id for row in _targets(watch, rollout.rollout)}
     for one in store.incidents.of(watch.stream):
-        if one.kind == DIGEST_DIFFERS and any(target in one.key for target in targets):
+        if one.kind == DIGEST_DIFFERS and one.replica in targets:
             store.incidents.close(one.id, "it was migrated to other code, whose output may differ")

@@ -32,7 +32,7 @@ from orchestration.playbooks.declaring import declare_now
 from orchestration.playbooks.performing import Journaled, Performed, perform
 from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import NOT_DUE, Watch
-from resources.control_store.records import DesiredState, ReplicaState
+from resources.control_store.records import DesiredState, EndedBy, ReplicaState
 from resources.control_store.tables.streams import tier_wanted
 from streaming.launching import demand_whole, launch_primary
 from streaming.observing import StreamSeen, observe
@@ -107,7 +107,7 @@ class Recovery:
             and lease.holder == step.primary
             and store.leases.fence(self.stream, token=step.token)
         )
-        store.replicas.end(step.primary, ReplicaState.FENCED, step.reason)
+        store.replicas.end(step.primary, ReplicaState.FENCED, step.reason, by=EndedBy.PLAYBOOK)
         return {"lease_taken": fenced}
 
     def _launch(self) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from assets.examination.checkpoint import current_checkpoint
-from assets.examination.examining import ENDED, Diagnosis, diagnosed
+from assets.examination.examining import Diagnosis, diagnosed
 from assets.examination.snapshots import packs_of
 from ft_policies.doctor.findings import RepairKind
 from ft_policies.doctor.repairing import (
@@ -32,11 +32,12 @@ from orchestration.playbooks.performing import Journaled, Performed, perform
 from orchestration.playbooks.recover import Recovery
 from orchestration.playbooks.snapshot import snapshot_now
 from resources.control_store.records import (
+    EndedBy,
     LedgerEntry,
     ReplicaState,
-    SnapshotRow,
     SnapshotState,
 )
+from resources.control_store.tables.snapshots import snapshot_row
 from resources.vault.manifest import UnusableSnapshotError
 from resources.vault.vault import SnapshotVault
 from streaming.world import World
@@ -118,13 +119,14 @@ class Repairing:
     def _enter_snapshots(self, snapshots: tuple[str, ...]) -> Mapping[str, Any]:
         vault = self.world.vault(self.stream)
         for one in snapshots:
-            self.world.store.snapshots.record(row_of(vault, self.stream, one))
+            manifest, key = vault.manifest(one), vault.manifest_key(one)
+            self.world.store.snapshots.record(snapshot_row(self.stream, manifest, key))
         return {"rows": len(snapshots)}
 
     def _enter_epochs(self, step: EnterEpochs) -> Mapping[str, Any]:
         self._aside.keep_epochs(step.commits)
         store = self.world.store
-        history = store.histories.current(self.stream)
+        history = store.restores.current_history(self.stream)
         for one in step.commits:
             assert one.rows is not None, "no repair is offered otherwise"  # noqa: S101
             store.ledger.commit(
@@ -153,8 +155,8 @@ class Repairing:
         lease = store.leases.get(self.stream)
         holds = lease is not None and lease.holder == primary
         fenced = lease is not None and holds and store.leases.fence(self.stream, token=lease.token)
-        reason = f"{ENDED} ({self.run}): its checkpoint is damaged"
-        store.replicas.end(primary, ReplicaState.FENCED, reason)
+        reason = f"ended by {self.run}: its checkpoint is damaged"
+        store.replicas.end(primary, ReplicaState.FENCED, reason, by=EndedBy.REPAIR)
         return {"lease_taken": bool(fenced), "checkpoint_kept": kept}
 
     def _keep_checkpoint(self, primary: str) -> bool:
@@ -206,24 +208,3 @@ def exclusive_packs(vault: SnapshotVault, going: set[str]) -> list[str]:
             continue
         (theirs if record.id in going else others).update(named)
     return sorted(theirs - others)
-
-
-def row_of(vault: SnapshotVault, stream: str, snapshot: str) -> SnapshotRow:
-    """What the catalogue can be told from a manifest alone; what shipping took is not in it."""
-    manifest = vault.manifest(snapshot)
-    return SnapshotRow(
-        stream=stream,
-        id=manifest.id,
-        epoch=manifest.epoch,
-        token=manifest.token,
-        replica=manifest.replica,
-        parent=manifest.parent,
-        manifest_key=vault.manifest_key(manifest.id),
-        files=len(manifest.files),
-        total_bytes=manifest.state_bytes,
-        new_bytes=0,
-        requests=0,
-        seconds=0.0,
-        created_at=manifest.created_at,
-        history=manifest.history,
-    )

@@ -35,7 +35,7 @@ from orchestration.playbooks.restore_point import (
 )
 from orchestration.playbooks.restore_tables import Tables, tables_of
 from orchestration.playbooks.stop import see_off
-from resources.control_store.records import DesiredState, History
+from resources.control_store.records import DesiredState, RestoreRow
 from streaming.observing import observe
 from streaming.sinks.rolling import Turn
 from streaming.world import World
@@ -48,7 +48,7 @@ class Restore:
     """One restore of one stream; `fetch` is brought from elsewhere first."""
 
     world: World
-    restore: History
+    restore: RestoreRow
     run: str
     fetch: Fetch | None = None
     patience_seconds: float = DEFAULT_PATIENCE_SECONDS
@@ -97,7 +97,7 @@ class Restore:
             case StopStream():
                 return self._stop()
             case BeginHistory():
-                return {"entries_set_aside": self.world.store.histories.begin(self.restore)}
+                return {"entries_set_aside": self.world.store.restores.begin(self.restore)}
             case MarkSnapshots():
                 vault = self.world.vault(self.stream)
                 vault.mark(step.history, after_epoch=step.epoch)
@@ -108,14 +108,14 @@ class Restore:
             case EndRestore():
                 # Before it is wanted again: whoever launches then goes by what was mended.
                 declare_now(self.world, self.stream)
-                self.world.store.histories.finish(self.restore)
+                self.world.store.restores.finish(self.restore)
                 return {}
             case StartStream():
                 return self._start()
 
-    def _row(self) -> History:
+    def _row(self) -> RestoreRow:
         """The restore as it is by now; an error if it is no more."""
-        known = self.world.store.histories.of(self.stream)
+        known = self.world.store.restores.of(self.stream)
         for one in known:
             if one.is_to_the_point_of(self.restore):
                 return one
@@ -132,7 +132,7 @@ class Restore:
         )
 
     def _stop(self) -> Mapping[str, Any]:
-        if not self.world.store.histories.stop_for(self.restore):
+        if not self.world.store.restores.stop_for(self.restore):
             return {"steps": []}
         patience = self.patience_seconds
         done = list(see_off(self.world, self.stream, self.run, patience_seconds=patience))
@@ -182,7 +182,7 @@ def restore(
     left = left_over(world, stream, asked)
     if left is None:
         point = preflight(world, stream, asked, keep_output=keep_output)
-        left = world.store.histories.want(
+        left = world.store.restores.want(
             stream, epoch=point.epoch, snapshot=point.snapshot_id, why=why, run=run
         )
     return Restore(
@@ -215,7 +215,7 @@ def restore_plan(world: World, stream: str, asked: Asked, *, keep_output: bool =
         return Plan(epoch=left.epoch, point=None, steps=foreseen(seen))
     point = preflight(world, stream, asked, keep_output=keep_output)
     tables = tables_of(world, stream)
-    newest, row = world.store.histories.newest(stream), world.store.streams.get(stream)
+    newest, row = world.store.restores.newest(stream), world.store.streams.get(stream)
     wanted = row is not None and row.desired is DesiredState.RUNNING
     fetch = to_fetch(world, stream, asked, point.epoch)
     seen = Observed(
@@ -230,13 +230,13 @@ def restore_plan(world: World, stream: str, asked: Asked, *, keep_output: bool =
     return Plan(epoch=point.epoch, point=point, steps=foreseen(seen))
 
 
-def left_over(world: World, stream: str, asked: Asked) -> History | None:
+def left_over(world: World, stream: str, asked: Asked) -> RestoreRow | None:
     """The restore to this point that is not done, or just done; nothing was committed since.
 
     Without a point it is the one that is half done. Half done and to another point is an error. One
     that is done is not done if a snapshot is yet to come from elsewhere.
     """
-    newest = world.store.histories.newest(stream)
+    newest = world.store.restores.newest(stream)
     if newest is None or not newest.begun:
         return None
     if newest.half_done:
@@ -247,7 +247,7 @@ def left_over(world: World, stream: str, asked: Asked) -> History | None:
     return newest if to_fetch(world, stream, asked, epoch) is None else None
 
 
-def _to_be_finished(world: World, half_done: History, asked: Asked) -> History:
+def _to_be_finished(world: World, half_done: RestoreRow, asked: Asked) -> RestoreRow:
     """The restore that is half done, unless another point is named: later ones are not committed now."""
     stream, epoch = half_done.stream, half_done.epoch
     try:

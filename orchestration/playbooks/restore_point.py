@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from configs.sources import FilesSource as FilesDeclaration
 from ft_policies.errors import PermanentError
-from resources.control_store.records import History, LedgerEntry
+from resources.control_store.records import LedgerEntry, RestoreRow
 from resources.vault.manifest import Manifest, UnusableSnapshotError
 from resources.vault.records import SnapshotRecord
 from resources.vault.vault import SnapshotVault
@@ -209,7 +209,7 @@ def _shipped(world: World, stream: str, asked: Asked) -> SnapshotRecord:
 
 
 def _newest(world: World, stream: str, asked: Asked, *, up_to: int) -> Manifest | None:
-    vault, restores = vault_of(world, stream, asked), world.store.histories.of(stream)
+    vault, restores = vault_of(world, stream, asked), world.store.restores.of(stream)
     for record in vault.list():
         if record.epoch <= up_to and not _is_superseded(record, restores):
             manifest = _whole(vault, record)
@@ -223,7 +223,7 @@ def _newest(world: World, stream: str, asked: Asked, *, up_to: int) -> Manifest 
     return None
 
 
-def _is_superseded(record: SnapshotRecord, restores: list[History]) -> bool:
+def _is_superseded(record: SnapshotRecord, restores: list[RestoreRow]) -> bool:
     """Whether the control store knows better than a copy of the object store."""
     return any(
         one.begun and one.history > record.history and one.epoch < record.epoch for one in restores

@@ -22,7 +22,7 @@ from ft_policies.tiers import OFF, Switch
 from ft_policies.transitions import Turn
 from orchestration.playbooks.leaving import await_leave
 from orchestration.playbooks.watching import NOT_DUE, Watch
-from resources.control_store.records import ReplicaState, Slot
+from resources.control_store.records import EndedBy, ReplicaState, Slot
 from resources.control_store.store import ControlStore
 from streaming.launching import launch_secondary
 from streaming.observing import StreamSeen
@@ -40,7 +40,11 @@ def launch(watch: Watch) -> Mapping[str, Any]:
 def end(watch: Watch, step: EndSecondary) -> Mapping[str, Any]:
     """Note the end of a secondary that counts as failed; it leaves as soon as it reads so."""
     watch.world.store.replicas.end(
-        step.secondary, ReplicaState.FENCED, step.reason, slot=Slot.SECONDARY
+        step.secondary,
+        ReplicaState.FENCED,
+        step.reason,
+        by=EndedBy.PLAYBOOK,
+        slot=Slot.SECONDARY,
     )
     return {}
 
@@ -87,7 +91,9 @@ def await_takeover(watch: Watch, step: AwaitTakeover) -> Mapping[str, Any]:
         return {"primary": None if primary is None else primary.id}
     reason = f"did not take over in {patience:.0f} s"
     replicas = watch.world.store.replicas
-    replicas.end(step.secondary, ReplicaState.FAILED, reason, slot=Slot.SECONDARY)
+    replicas.end(
+        step.secondary, ReplicaState.FAILED, reason, by=EndedBy.PLAYBOOK, slot=Slot.SECONDARY
+    )
     return {"failed": reason}
 
 

@@ -1,4 +1,4 @@
-"""One database, SQLite or PostgreSQL, behind three verbs: fetch, execute, write.
+"""One database, SQLite or PostgreSQL: its transactions, its clock, its column types, its errors.
 
 SQLite: the driver is in autocommit mode and we say BEGIN ourselves, so a read takes no lock and a
 write takes the write lock at once (BEGIN IMMEDIATE): a transaction that reads and then writes waits
@@ -6,6 +6,9 @@ for its turn and never fails half-way. Commits are synchronous=FULL, because wit
 a power cut may undo the last ones, and a decided epoch whose output is out must stay decided. Only
 heartbeats and samples (`durable=False`) go without: the next durable commit takes them along.
 PostgreSQL: a single statement is its own transaction, one round trip.
+
+All processes of a stream judge leases by one clock, the database's (`store_now`), so hosts whose own
+clocks are minutes apart still agree on who is late.
 """
 
 import json
@@ -16,7 +19,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import psycopg
 import sqlalchemy as sa
@@ -44,6 +47,9 @@ _POSTGRESQL_QUERY = {
     # a process stopped inside a transaction must not hold the others up for ever
     "options": "-c lock_timeout=5000 -c idle_in_transaction_session_timeout=15000",
 }
+
+
+Record = TypeVar("Record")
 
 
 class Database:
@@ -80,6 +86,26 @@ class Database:
         """The rows of one reading statement."""
         with translated(str(self)), self._reads.connect() as connection:
             return connection.execute(statement, values).mappings().all()
+
+    def find(
+        self, record: type[Record], statement: Executable, values: Mapping[str, Any] | None = None
+    ) -> Record | None:
+        """The first row of one reading statement, as a record."""
+        rows = self.fetch(statement, values)
+        return record(**rows[0]) if rows else None
+
+    def find_all(
+        self, record: type[Record], statement: Executable, values: Mapping[str, Any] | None = None
+    ) -> list[Record]:
+        """The rows of one reading statement, as records."""
+        return [record(**row) for row in self.fetch(statement, values)]
+
+    def change(
+        self, record: type[Record], statement: Executable, values: Mapping[str, Any] | None = None
+    ) -> Record | None:
+        """The row that one writing statement has changed, as a record; `None` if it changed none."""
+        rows = self.execute(statement, values)
+        return record(**rows[0]) if rows else None
 
     def execute(
         self,
@@ -170,9 +196,6 @@ def _begin_sqlite(connection: sa.Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-# ---- from errors
-# """From what a database driver says to whether it is worth trying again."""
-#
 _SQLITE_HINTS = {
     "SQLITE_BUSY": "another process holds the write lock; a process stopped in a transaction keeps it",
     "SQLITE_LOCKED": "another process holds the write lock; a process stopped in a transaction keeps it",
@@ -246,13 +269,6 @@ def _of_postgresql(store: str, cause: BaseException | None) -> HoldfastError:
     )
 
 
-# ---- from sql
-# """SQL that both engines share: the store's clock, and columns that hold domain values.
-#
-# All processes of a stream judge leases by one clock, the database's, so hosts whose own clocks are
-# minutes apart still agree on who is late.
-# """
-#
 class StoreNow(FunctionElement[float]):
     """Unix seconds on the database's clock, at the moment the statement runs."""
 
@@ -294,6 +310,19 @@ class EnumText(sa.types.TypeDecorator[StrEnum]):
     def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:
         """Read the member back."""
         return None if value is None else self.enum(value)
+
+
+class JsonByEpoch(sa.types.TypeDecorator[dict[int, Any]]):
+    """A mapping by epoch; JSON has no numbers as keys."""
+
+    impl = sa.JSON
+    cache_ok = True
+
+    def process_result_value(
+        self, value: dict[str, Any] | None, dialect: Dialect
+    ) -> dict[int, Any]:
+        """Read the epochs back as numbers."""
+        return {int(epoch): found for epoch, found in (value or {}).items()}
 
 
 class SwitchesJson(sa.types.TypeDecorator[Switches]):

@@ -1,6 +1,7 @@
 """What the control store holds: one frozen record per row, one enum per state.
 
-A field `*_at` that defaults to 0.0 is filled in by the store, by its own clock.
+`schema` makes the tables from these records: a field is a column of the same name, and one that may be
+`None` may be NULL. A field `*_at` that defaults to 0.0 is filled in by the store, by its own clock.
 """
 
 from dataclasses import dataclass, field
@@ -8,13 +9,14 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from ft_policies.migration import Protocol
-from ft_policies.tiers import Switches, Tier
+from ft_policies.tiers import Mode, Switches, Tier
 
 JsonObject: TypeAlias = dict[str, Any]
+RowsByFile: TypeAlias = dict[str, int]
 
 
 class DesiredState(StrEnum):
-    """Whether people want a stream to run."""
+    """Whether a stream is asked to run."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -57,6 +59,16 @@ _ENDED = frozenset(
 )
 
 
+class EndedBy(StrEnum):
+    """What noted the end of a replica."""
+
+    REPLICA = "replica"
+    LAUNCHER = "launcher"
+    TAKEOVER = "takeover"
+    PLAYBOOK = "playbook"
+    REPAIR = "repair"
+
+
 class SnapshotState(StrEnum):
     """Whether a snapshot may be restored."""
 
@@ -66,10 +78,19 @@ class SnapshotState(StrEnum):
 
 
 class IncidentState(StrEnum):
-    """Whether somebody still has to act on an incident."""
+    """Whether an incident still calls for an act."""
 
     OPEN = "open"
     CLOSED = "closed"
+
+
+class IncidentSubject(StrEnum):
+    """Which replica an incident is about, in the eyes of a recovery."""
+
+    PRIMARY = "primary"
+    SECONDARY = "secondary"
+    ORPHAN = "orphan"
+    """A replica that lives though the stream was stopped, and was not told to leave."""
 
 
 class Phase(StrEnum):
@@ -82,7 +103,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRow:
-    """A declared stream and what people want of it; an interval that nobody chose is as declared."""
+    """A declared stream and what is asked of it; an interval that is `None` is as declared."""
 
     name: str
     declaration: JsonObject
@@ -125,7 +146,7 @@ class Intervals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierChange:
-    """That people, or a policy, wanted another tier, and when the replicas had it."""
+    """A request for another tier, and when the replicas had it."""
 
     id: int
     stream: str
@@ -160,6 +181,7 @@ class ReplicaRow:
     registered_at: float
     heartbeat_at: float | None
     ended_at: float | None
+    ended_by: EndedBy | None
     reason: str
     rollout: int = 0
 
@@ -176,7 +198,7 @@ class Lease:
     expires_at: float
 
     def expired(self, now: float) -> bool:
-        """Whether nobody holds it at this time of the store's clock."""
+        """Whether it is free at this time of the store's clock."""
         return self.holder is None or now >= self.expires_at
 
 
@@ -195,17 +217,9 @@ class EpochProposal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Epoch:
+class Epoch(EpochProposal):
     """A slice of the input, decided once and for all."""
 
-    stream: str
-    epoch: int
-    start: JsonObject
-    end: JsonObject
-    input: JsonObject
-    rows: int
-    token: int
-    proposer: str
     decided_at: float
 
 
@@ -220,7 +234,7 @@ class Gap:
     gap: int
     first_epoch: int
     last_entered: int
-    files: dict[int, dict[str, int]]
+    files: dict[int, RowsByFile]
     run: str
     opened_at: float = 0.0
 
@@ -275,8 +289,8 @@ class LedgerAudit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
-    """A restore in place: from `epoch` on the stream goes another way than it went before.
+class RestoreRow:
+    """A restore in place: it ends one history of the stream at `epoch` and begins the next.
 
     It is asked for, then begun (what was made of later epochs counts no more), then finished.
     """
@@ -307,7 +321,7 @@ class History:
         """Whether the stream is neither what it was nor what it should be."""
         return self.begun and not self.finished
 
-    def is_to_the_point_of(self, wish: "History") -> bool:
+    def is_to_the_point_of(self, wish: "RestoreRow") -> bool:
         """Whether this is that restore still: one that has not begun gives way to another point."""
         this, that = (
             (self.history, self.epoch, self.snapshot),
@@ -357,12 +371,14 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """One failure, however many saw it, and who is dealing with it."""
+    """One failure, however many observers report it, and which run deals with it."""
 
     id: str
     stream: str
     key: str
     kind: str
+    subject: IncidentSubject | None
+    replica: str | None
     state: IncidentState
     opened_at: float
     closed_at: float | None
@@ -387,3 +403,29 @@ class JournalLine:
     at: float
     seconds: float | None
     detail: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRow:
+    """What the controller decided about a stream at some time; `record` is all that it knew."""
+
+    id: int = 0
+    stream: str
+    at: float = 0.0
+    mode: Mode
+    chosen: Tier
+    snapshot_every: float | None = None
+    sync_every: float | None = None
+    reason: str
+    record: JsonObject
+    run: str = ""
+
+    @property
+    def why(self) -> str:
+        """What settled it, in a word; empty if the record was written by another version."""
+        return str(self.record.get("why", ""))
+
+    @property
+    def acted(self) -> bool:
+        """Whether it was carried out, or asked for."""
+        return bool(self.record.get("acts"))

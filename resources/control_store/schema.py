@@ -1,300 +1,159 @@
-"""The tables as queries see them.
+"""The tables, made from the records: a column for each field, plus keys and indexes.
 
-The migrations are the single truth for DDL; a test holds this module to them on both engines.
+This is the only description of the schema: a new control store is made from it. A change of it is a new
+`HEAD` with a script in `versions/` that brings the stores of the last release there.
 """
 
-from typing import Any
+from enum import StrEnum
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 import sqlalchemy as sa
 
-from ft_policies.migration import Protocol
-from ft_policies.tiers import Mode, Tier
-from resources.control_store.database import EnumText, SwitchesJson
+from ft_policies.tiers import Switches
+from resources.control_store.database import EnumText, JsonByEpoch, SwitchesJson
 from resources.control_store.records import (
-    DesiredState,
-    IncidentState,
-    Phase,
-    ReplicaState,
-    Slot,
-    SnapshotState,
+    DecisionRow,
+    Epoch,
+    Gap,
+    Incident,
+    JournalLine,
+    JsonObject,
+    Lease,
+    LedgerEntry,
+    ReplicaRow,
+    RestoreRow,
+    Rollout,
+    RowsByFile,
+    Sample,
+    SnapshotRow,
+    StreamRow,
+    TierChange,
 )
 
-HEAD = "0007"
-"""The revision this code is written for: the newest migration."""
+HEAD = "0001"
+"""The version of this schema: the newest script in `versions/`."""
 
 metadata = sa.MetaData()
-_AutoId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite counts only INTEGER keys
+
+_KINDS: dict[Any, sa.types.TypeEngine[Any]] = {
+    str: sa.Text(),
+    int: sa.BigInteger(),
+    float: sa.Double(),
+    bool: sa.Boolean(),
+    JsonObject: sa.JSON(),
+    Switches: SwitchesJson(),
+    dict[int, RowsByFile]: JsonByEpoch(),
+}
+_COUNTER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite counts only INTEGER keys
 
 
-def _needed(name: str, kind: sa.types.TypeEngine[Any] | type) -> sa.Column[Any]:
-    return sa.Column(name, kind, nullable=False)
+def _table(
+    name: str, record: type, *more: sa.Column[Any] | sa.Index | sa.Constraint, key: tuple[str, ...]
+) -> sa.Table:
+    fields = get_type_hints(record).items()
+    columns = [_column(field, kind, in_key=field in key) for field, kind in fields]
+    return sa.Table(name, metadata, *columns, *more)
 
 
-streams = sa.Table(
-    "streams",
-    metadata,
-    sa.Column("name", sa.Text, primary_key=True),
-    _needed("declaration", sa.JSON),
-    _needed("declared_tier", EnumText(Tier)),
-    _needed("tier", EnumText(Tier)),
-    _needed("desired", EnumText(DesiredState)),
-    _needed("declared_at", sa.Double),
-    _needed("changed_at", sa.Double),
-    sa.Column("snapshot_every", sa.Double),
-    sa.Column("sync_every", sa.Double),
-    sa.Column("rollout", sa.BigInteger, nullable=False, server_default=sa.text("0")),
-)
+def _column(name: str, annotation: Any, *, in_key: bool) -> sa.Column[Any]:
+    """A column for a field; the store counts an `id` that is a number."""
+    if in_key and name == "id" and annotation is int:
+        return sa.Column(name, _COUNTER, primary_key=True)
+    kinds = get_args(annotation) if NoneType in get_args(annotation) else (annotation,)
+    kind = kinds[0]
+    is_enum = isinstance(kind, type) and issubclass(kind, StrEnum)
+    return sa.Column(
+        name,
+        EnumText(kind) if is_enum else _KINDS[kind],
+        primary_key=in_key,
+        autoincrement=False,
+        nullable=NoneType in kinds,
+    )
 
-rollouts = sa.Table(
-    "rollouts",
-    metadata,
-    sa.Column("stream", sa.Text, primary_key=True),
-    sa.Column("rollout", sa.BigInteger, primary_key=True, autoincrement=False),
-    _needed("target", sa.JSON),
-    _needed("target_tier", EnumText(Tier)),
-    _needed("protocol", EnumText(Protocol)),
-    _needed("may_differ", sa.Boolean),
-    _needed("begun_at", sa.Double),
-    _needed("deadline_at", sa.Double),
-    _needed("why", sa.Text),
-    _needed("run", sa.Text),
-    sa.Column("ended_at", sa.Double),
-    sa.Column("done", sa.Boolean),
-    _needed("outcome", sa.Text),
-)
-sa.Index(
-    "one_open_rollout_per_stream",
-    rollouts.c.stream,
-    unique=True,
-    sqlite_where=rollouts.c.ended_at.is_(None),
-    postgresql_where=rollouts.c.ended_at.is_(None),
-)
 
-tier_changes = sa.Table(
+def _one_without_end(name: str, *columns: str) -> sa.Index:
+    """A unique index over the rows that have not ended."""
+    live = sa.text("ended_at IS NULL")
+    return sa.Index(name, *columns, unique=True, sqlite_where=live, postgresql_where=live)
+
+
+streams = _table("streams", StreamRow, key=("name",))
+
+tier_changes = _table(
     "tier_changes",
-    metadata,
-    sa.Column("id", _AutoId, primary_key=True),
-    _needed("stream", sa.Text),
-    _needed("at", sa.Double),
-    sa.Column("tier_from", EnumText(Tier)),
-    _needed("tier_to", EnumText(Tier)),
-    _needed("why", sa.Text),
-    _needed("run", sa.Text),
-    sa.Column("reached_at", sa.Double),
+    TierChange,
     sa.Index("tier_changes_of_stream", "stream", "id"),
+    key=("id",),
 )
 
-decisions = sa.Table(
-    "decisions",
-    metadata,
-    sa.Column("id", _AutoId, primary_key=True),
-    _needed("stream", sa.Text),
-    _needed("at", sa.Double),
-    _needed("mode", EnumText(Mode)),
-    _needed("chosen", EnumText(Tier)),
-    sa.Column("snapshot_every", sa.Double),
-    sa.Column("sync_every", sa.Double),
-    _needed("reason", sa.Text),
-    _needed("record", sa.JSON),
-    _needed("run", sa.Text),
-    sa.Index("decisions_of_stream", "stream", "id"),
+rollouts = _table(
+    "rollouts",
+    Rollout,
+    _one_without_end("one_open_rollout_per_stream", "stream"),
+    key=("stream", "rollout"),
 )
 
-replicas = sa.Table(
+decisions = _table(
+    "decisions", DecisionRow, sa.Index("decisions_of_stream", "stream", "id"), key=("id",)
+)
+
+replicas = _table(
     "replicas",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    _needed("stream", sa.Text),
-    _needed("slot", EnumText(Slot)),
-    _needed("state", EnumText(ReplicaState)),
-    _needed("desired", SwitchesJson),
-    _needed("observed", SwitchesJson),
-    _needed("generation", sa.BigInteger),
-    _needed("observed_generation", sa.BigInteger),
-    _needed("snapshot_requested", sa.BigInteger),
-    _needed("snapshot_served", sa.BigInteger),
-    _needed("host", sa.Text),
-    sa.Column("pid", sa.BigInteger),
-    sa.Column("pid_started_at", sa.Double),
-    _needed("folder", sa.Text),
-    sa.Column("epoch", sa.BigInteger),
-    sa.Column("progressed_at", sa.Double),
-    _needed("registered_at", sa.Double),
-    sa.Column("heartbeat_at", sa.Double),
-    sa.Column("ended_at", sa.Double),
-    _needed("reason", sa.Text),
-    sa.Column("rollout", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    ReplicaRow,
     sa.Index("replicas_of_stream", "stream", "registered_at"),
-)
-sa.Index(
-    "one_live_replica_per_slot",
-    replicas.c.stream,
-    replicas.c.slot,
-    unique=True,
-    sqlite_where=replicas.c.ended_at.is_(None),
-    postgresql_where=replicas.c.ended_at.is_(None),
+    _one_without_end("one_live_replica_per_slot", "stream", "slot"),
+    key=("id",),
 )
 
-leases = sa.Table(
-    "leases",
-    metadata,
-    sa.Column("stream", sa.Text, primary_key=True),
-    sa.Column("holder", sa.Text),
-    _needed("token", sa.BigInteger),
-    _needed("taken_at", sa.Double),
-    _needed("renewed_at", sa.Double),
-    _needed("expires_at", sa.Double),
-)
+leases = _table("leases", Lease, key=("stream",))
 
-epochs = sa.Table(
-    "epochs",
-    metadata,
-    sa.Column("stream", sa.Text, primary_key=True),
-    sa.Column("epoch", sa.BigInteger, primary_key=True, autoincrement=False),
-    _needed("start", sa.JSON),
-    _needed("end", sa.JSON),
-    _needed("input", sa.JSON),
-    _needed("rows", sa.BigInteger),
-    _needed("token", sa.BigInteger),
-    _needed("proposer", sa.Text),
-    _needed("decided_at", sa.Double),
-)
+epochs = _table("epochs", Epoch, key=("stream", "epoch"))
 
-ledger = sa.Table(
-    "ledger",
-    metadata,
-    sa.Column("stream", sa.Text, primary_key=True),
-    sa.Column("epoch", sa.BigInteger, primary_key=True, autoincrement=False),
-    _needed("replica", sa.Text),
-    _needed("token", sa.BigInteger),
-    _needed("rows", sa.BigInteger),
-    _needed("digest", sa.Text),
-    _needed("committed_at", sa.Double),
-)
+gaps = _table("gaps", Gap, key=("stream", "gap"))
 
-ledger_copies = sa.Table(
+ledger = _table("ledger", LedgerEntry, key=("stream", "epoch"))
+
+ledger_copies = _table(
     "ledger_copies",
-    metadata,
-    sa.Column("stream", sa.Text, primary_key=True),
-    sa.Column("epoch", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("replica", sa.Text, primary_key=True),
-    _needed("rows", sa.BigInteger),
-    _needed("digest", sa.Text),
-    _needed("token", sa.BigInteger),
-    _needed("seen_at", sa.Double),
+    LedgerEntry,
     sa.ForeignKeyConstraint(["stream", "epoch"], ["ledger.stream", "ledger.epoch"]),
+    key=("stream", "epoch", "replica"),
 )
 
-histories = sa.Table(
-    "histories",
-    metadata,
-    sa.Column("stream", sa.Text, primary_key=True),
-    sa.Column("history", sa.BigInteger, primary_key=True, autoincrement=False),
-    _needed("epoch", sa.BigInteger),
-    sa.Column("snapshot", sa.Text),
-    _needed("why", sa.Text),
-    _needed("run", sa.Text),
-    _needed("was_running", sa.Boolean),
-    _needed("asked_at", sa.Double),
-    sa.Column("begun_at", sa.Double),
-    sa.Column("finished_at", sa.Double),
-)
-
-gaps = sa.Table(
-    "gaps",
-    metadata,
-    sa.Column("stream", sa.Text, primary_key=True),
-    sa.Column("gap", sa.BigInteger, primary_key=True, autoincrement=False),
-    _needed("first_epoch", sa.BigInteger),
-    _needed("last_entered", sa.BigInteger),
-    _needed("files", sa.JSON),
-    _needed("run", sa.Text),
-    _needed("opened_at", sa.Double),
-)
-
-ledger_superseded = sa.Table(
+ledger_superseded = _table(
     "ledger_superseded",
-    metadata,
-    sa.Column("stream", sa.Text, primary_key=True),
+    LedgerEntry,
     sa.Column("history", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("epoch", sa.BigInteger, primary_key=True, autoincrement=False),
-    _needed("replica", sa.Text),
-    _needed("token", sa.BigInteger),
-    _needed("rows", sa.BigInteger),
-    _needed("digest", sa.Text),
-    _needed("committed_at", sa.Double),
+    key=("stream", "epoch"),
 )
 
-snapshots = sa.Table(
+restores = _table("restores", RestoreRow, key=("stream", "history"))
+
+snapshots = _table(
     "snapshots",
-    metadata,
-    sa.Column("stream", sa.Text, primary_key=True),
-    sa.Column("id", sa.Text, primary_key=True),
-    _needed("epoch", sa.BigInteger),
-    _needed("token", sa.BigInteger),
-    _needed("replica", sa.Text),
-    sa.Column("parent", sa.Text),
-    _needed("manifest_key", sa.Text),
-    _needed("files", sa.BigInteger),
-    _needed("total_bytes", sa.BigInteger),
-    _needed("new_bytes", sa.BigInteger),
-    _needed("requests", sa.BigInteger),
-    _needed("seconds", sa.Double),
-    _needed("state", EnumText(SnapshotState)),
-    _needed("reason", sa.Text),
-    _needed("created_at", sa.Double),
-    sa.Column("verified_at", sa.Double),
-    sa.Column("proven_at", sa.Double),
-    sa.Column("proven_seconds", sa.Double),
-    _needed("history", sa.BigInteger),
+    SnapshotRow,
     sa.Index("snapshots_by_epoch", "stream", "epoch"),
+    key=("stream", "id"),
 )
 
-samples = sa.Table(
+samples = _table(
     "samples",
-    metadata,
-    sa.Column("id", _AutoId, primary_key=True),
-    _needed("stream", sa.Text),
-    _needed("replica", sa.Text),
-    _needed("at", sa.Double),
-    _needed("name", sa.Text),
-    _needed("value", sa.Double),
-    sa.Column("epoch", sa.BigInteger),
+    Sample,
+    sa.Column("id", _COUNTER, primary_key=True),
     sa.Index("samples_by_name", "stream", "name", "at", "id"),
     sa.Index("samples_by_age", "at"),
+    key=(),
 )
 
-incidents = sa.Table(
+incidents = _table(
     "incidents",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    _needed("stream", sa.Text),
-    _needed("key", sa.Text),
-    _needed("kind", sa.Text),
-    _needed("state", EnumText(IncidentState)),
-    _needed("opened_at", sa.Double),
-    sa.Column("closed_at", sa.Double),
-    _needed("detail", sa.JSON),
-    _needed("outcome", sa.Text),
-    sa.Column("claimed_by", sa.Text),
-    sa.Column("claim_expires_at", sa.Double),
-    _needed("attempts", sa.BigInteger),
+    Incident,
     sa.Index("one_incident_per_key", "key", unique=True),
     sa.Index("incidents_of_stream", "stream", "opened_at"),
+    key=("id",),
 )
 
-journal = sa.Table(
-    "journal",
-    metadata,
-    sa.Column("id", _AutoId, primary_key=True),
-    _needed("stream", sa.Text),
-    _needed("playbook", sa.Text),
-    _needed("run", sa.Text),
-    sa.Column("incident", sa.Text),
-    _needed("step", sa.Text),
-    _needed("phase", EnumText(Phase)),
-    _needed("at", sa.Double),
-    sa.Column("seconds", sa.Double),
-    _needed("detail", sa.JSON),
-    sa.Index("journal_of_stream", "stream", "run", "id"),
+journal = _table(
+    "journal", JournalLine, sa.Index("journal_of_stream", "stream", "run", "id"), key=("id",)
 )

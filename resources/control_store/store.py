@@ -12,14 +12,14 @@ from resources.control_store.tables.incidents import Incidents
 from resources.control_store.tables.journal import Journal
 from resources.control_store.tables.leases import Leases, Takeovers
 from resources.control_store.tables.ledger import Auditing, Ledger
-from resources.control_store.tables.recent import Lately
+from resources.control_store.tables.recent import RecentActivity
 from resources.control_store.tables.replicas import Replicas
-from resources.control_store.tables.restores import Forks, Histories
+from resources.control_store.tables.restores import Forks, Restores
 from resources.control_store.tables.rollouts import Rollouts
 from resources.control_store.tables.samples import Samples
 from resources.control_store.tables.snapshots import Snapshots
 from resources.control_store.tables.streams import Streams, Tiers
-from resources.control_store.upgrade import migrate
+from resources.control_store.upgrade import upgrade_schema
 
 _NOW = sa.select(store_now().label("now"))
 
@@ -44,21 +44,21 @@ class ControlStore:
         self.epochs = Epochs(database)
         self.gaps = Gaps(database)
         self.ledger = Ledger(database)
-        self.histories = Histories(database)
+        self.restores = Restores(database)
         self.forks = Forks(database)
         self.auditing = Auditing(database)
         self.snapshots = Snapshots(database)
         self.samples = Samples(database)
-        self.lately = Lately(database)
+        self.recent = RecentActivity(database)
         self.incidents = Incidents(database)
         self.journal = Journal(database)
 
     @classmethod
     def open(cls, url: str) -> Self:
-        """Open the store at this URL, making and migrating it as needed."""
+        """Open the store at this URL, creating or upgrading it as needed."""
         database = Database(url)
         try:
-            migrate(database)
+            upgrade_schema(database)
         except BaseException:
             database.close()
             raise

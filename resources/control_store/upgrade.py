@@ -1,8 +1,9 @@
 """Bring a control store up to the schema that this code is written for.
 
-Any process may be the first to open a store, and several may at once: the migration is one
-transaction under a lock (a lock file beside SQLite, an advisory lock in PostgreSQL), and whoever
-waited for it looks again before doing anything.
+A new store is made from `schema.py`; an older one is changed by the scripts in `versions/`. Any process
+may be the first to open a store, and several may at once: the upgrade is one transaction under a lock (a
+lock file beside SQLite, an advisory lock in PostgreSQL), and a process that had to wait for it looks again
+before doing anything.
 """
 
 import fcntl
@@ -16,18 +17,21 @@ import sqlalchemy as sa
 from ft_policies.errors import PermanentError, TransientError
 from resources.clock import SYSTEM_CLOCK
 from resources.control_store.database import Database, translated
-from resources.control_store.schema import HEAD
+from resources.control_store.schema import HEAD, metadata
 
 LOCK_SECONDS = 30.0
-MIGRATIONS = Path(__file__).parent / "migrations"
+VERSIONS = Path(__file__).parent / "versions"
 _ADVISORY_KEY = 0x484F_4C44  # "HOLD"
+_VERSION = sa.Table(  # as Alembic keeps it
+    "alembic_version", sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True)
+)
 
 
-def migrate(database: Database) -> None:
+def upgrade_schema(database: Database, *, versions: Path = VERSIONS, head: str = HEAD) -> None:
     """Make the schema current, or say why it cannot be."""
     with translated(str(database)):
         with database.engine.connect() as connection:
-            if _revision(connection) == HEAD:
+            if _version(connection) == head:
                 return
         lock = _locked_file(database) if database.is_sqlite else nullcontext()
         with lock:
@@ -35,36 +39,47 @@ def migrate(database: Database) -> None:
             with database.write() as connection:
                 if not database.is_sqlite:
                     _lock_postgresql(connection)
-                _upgrade(database, connection, _revision(connection))
+                version = _version(connection)
+                if version is None:
+                    _create(connection, head)
+                elif version != head:
+                    _upgrade(connection, versions, version, head, store=str(database))
 
 
-def _revision(connection: sa.Connection) -> str | None:
-    if not sa.inspect(connection).has_table("alembic_version"):
+def _version(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table(_VERSION.name):
         return None
-    return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    return connection.execute(sa.select(_VERSION.c.version_num)).scalar()
 
 
-def _upgrade(database: Database, connection: sa.Connection, revision: str | None) -> None:
-    # alembic is slow to import, and a store that is current needs none of it
-    from alembic import command
-    from alembic.config import Config
+def _create(connection: sa.Connection, head: str) -> None:
+    metadata.create_all(connection, checkfirst=False)
+    _VERSION.create(connection)
+    connection.execute(sa.insert(_VERSION).values(version_num=head))
+
+
+def _upgrade(
+    connection: sa.Connection, versions: Path, version: str, head: str, *, store: str
+) -> None:
+    # alembic is slow to import, and a store that is new or current needs none of it
+    from alembic.operations import Operations
+    from alembic.runtime.migration import MigrationContext
     from alembic.script import ScriptDirectory
 
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if revision is not None and revision not in known:
+    scripts = ScriptDirectory(versions.parent, version_locations=[versions])
+    if version not in {script.revision for script in scripts.walk_revisions()}:
         raise PermanentError(
-            f"{database} has schema {revision}, newer than this Holdfast knows ({HEAD})",
+            f"{store} has schema {version}, newer than this Holdfast knows ({head})",
             hint="run the Holdfast version that made it, or a newer one",
         )
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    with Operations.context(MigrationContext.configure(connection)):
+        for script in reversed(list(scripts.iterate_revisions(head, version))):
+            script.module.upgrade()
+    connection.execute(sa.update(_VERSION).values(version_num=head))
 
 
 def _prepare(database: Database) -> None:
-    """Switch a SQLite file to WAL, which stays with the file; only safe while no one else does."""
+    """Switch a SQLite file to WAL, which stays with the file; only safe under the lock."""
     if database.is_sqlite:
         with database.engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
@@ -83,7 +98,7 @@ def _locked_file(database: Database) -> Iterator[None]:
         while not _try_lock(file):
             if SYSTEM_CLOCK.monotonic() > deadline:
                 raise TransientError(
-                    f"{database} is being migrated by another process",
+                    f"{database} is being upgraded by another process",
                     hint=f"does the process that holds {path.name} still work?",
                 )
             SYSTEM_CLOCK.sleep(0.02)

@@ -66,6 +66,7 @@ class Ledgering:
                 stream=self.stream,
                 key=f"{self.stream}/{self.replica}/digest",
                 kind=DIGEST_DIFFERS,
+                replica=self.replica,
                 detail={
                     "reason": reason,
                     "epoch": epoch,

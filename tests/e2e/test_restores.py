@@ -140,7 +140,7 @@ def whole(stream: LiveStream) -> dict[str, Any]:
     return {
         "epochs": store.epochs.between(NAME, 0, 10_000),
         "ledger": store.ledger.between(NAME, 0, 10_000),
-        "histories": store.histories.of(NAME),
+        "histories": store.restores.of(NAME),
         "snapshots": vault.listing(),
         "manifests": [vault.manifest(one.id).encode() for one in vault.list()],
         "version": table.version(),

@@ -7,7 +7,7 @@ from ft_policies.decisions import Decision, Mode, TierVerdict
 from ft_policies.recovery_model import GOES_THROUGH, STEPS, TIERS, Load
 from ft_policies.tiers import Guarantee, Tier
 from ft_policies.what_if import WhatIf
-from resources.control_store.tables.decisions import DecisionRow
+from resources.control_store.records import DecisionRow
 from streaming.world import World
 
 SECONDS = dict(zip(TIERS, (0.0, 2.0, 6.2, 8.0, 21.0, 38.0), strict=True))

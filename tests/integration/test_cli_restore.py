@@ -36,7 +36,7 @@ def steps_of(told: dict[str, Any]) -> list[str]:
 
 def demand_untouched(world: World) -> None:
     assert output(world) == entries(world) == list(range(8))
-    assert world.store.histories.of(STREAM) == []
+    assert world.store.restores.of(STREAM) == []
 
 
 def test_a_dry_run_tells_what_is_undone_and_changes_nothing(world: World) -> None:
@@ -67,7 +67,7 @@ def test_a_restore_shows_its_steps_and_what_it_has_superseded(world: World) -> N
         (1, "not in the catalogue"),
     ]
     again = holdfast(root, "restore", STREAM, "--epoch", "5", "--yes")
-    assert (again.exit_code, len(world.store.histories.of(STREAM))) == (0, 1)
+    assert (again.exit_code, len(world.store.restores.of(STREAM))) == (0, 1)
 
 
 def test_it_asks_before_it_undoes_anything(world: World) -> None:

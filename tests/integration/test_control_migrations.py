@@ -156,12 +156,12 @@ def test_a_store_from_before_restores_is_of_the_first_history(database: Database
         )
         connection.execute(sa.text("UPDATE leases SET stream = 'words'"))
     with opened(database) as store:
-        assert store.histories.current("words") == 0
+        assert store.restores.current_history("words") == 0
         [snapshot] = store.snapshots.of("words")
         assert (snapshot.epoch, snapshot.history) == (7, 0)
         store.ledger.commit(an_entry(5), history=0)
-        wish = store.histories.want("words", epoch=5, snapshot=None, why="", run="")
-        assert store.histories.begin(wish) == 0
+        wish = store.restores.want("words", epoch=5, snapshot=None, why="", run="")
+        assert store.restores.begin(wish) == 0
         assert store.snapshots.of("words") == []
 
 

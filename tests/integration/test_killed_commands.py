@@ -30,7 +30,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 def demand_restored(world: World) -> None:
     assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
     assert snapshots(world) == [4, 1]
-    assert len(world.store.histories.of(STREAM)) == 1
+    assert len(world.store.restores.of(STREAM)) == 1
 
 
 def demand_forked(world: World) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from ft_policies.errors import PermanentError
 from ft_policies.tiers import Mode, Tier
+from resources.control_store.records import DecisionRow
 from resources.control_store.store import ControlStore
-from resources.control_store.tables.decisions import DecisionRow
 
 
 def a_decision(stream: str = "words", **changes: Any) -> DecisionRow:

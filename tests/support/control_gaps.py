@@ -111,8 +111,8 @@ class GapContract:
     ) -> None:
         decided(store, entered=4)
         store.gaps.open("words", {1: ["b"]}, run="r")
-        wish = store.histories.want("words", epoch=1, snapshot=None, why="bad", run="r")
-        assert store.histories.begin(wish) is not None
+        wish = store.restores.want("words", epoch=1, snapshot=None, why="bad", run="r")
+        assert store.restores.begin(wish) is not None
         (gap,) = store.gaps.of("words")
         assert (gap.first_epoch, gap.last_entered) == (1, 1)
         assert store.ledger.commit(an_entry(2), history=1).first

@@ -3,7 +3,7 @@
 import pytest
 
 from ft_policies.errors import PermanentError
-from resources.control_store.records import DesiredState, History, ReplicaState
+from resources.control_store.records import DesiredState, ReplicaState, RestoreRow
 from resources.control_store.store import ControlStore
 from tests.support.control_builders import a_snapshot, an_entry, decide, register
 
@@ -15,14 +15,14 @@ def committed(store: ControlStore, epochs: int) -> None:
         store.ledger.commit(an_entry(epoch))
 
 
-def wanted(store: ControlStore, epoch: int) -> History:
-    return store.histories.want("words", epoch=epoch, snapshot="s", why="bad app", run="run")
+def wanted(store: ControlStore, epoch: int) -> RestoreRow:
+    return store.restores.want("words", epoch=epoch, snapshot="s", why="bad app", run="run")
 
 
-def restored(store: ControlStore, epoch: int) -> History:
+def restored(store: ControlStore, epoch: int) -> RestoreRow:
     wish = wanted(store, epoch)
-    assert store.histories.begin(wish) is not None
-    store.histories.finish(wish)
+    assert store.restores.begin(wish) is not None
+    store.restores.finish(wish)
     return wish
 
 
@@ -38,15 +38,15 @@ def desired(store: ControlStore) -> DesiredState:
 
 class HistoryContract:
     def test_a_stream_that_was_never_restored_has_history_zero(self, store: ControlStore) -> None:
-        assert store.histories.current("words") == 0
-        assert store.histories.newest("words") is None
+        assert store.restores.current_history("words") == 0
+        assert store.restores.newest("words") is None
         assert store.ledger.commit(an_entry(0), history=0).first
 
     def test_a_wish_changes_nothing_until_it_is_begun(self, store: ControlStore) -> None:
         committed(store, 5)
         wish = wanted(store, 2)
         assert (wish.history, wish.epoch, wish.begun, wish.finished) == (1, 2, False, False)
-        assert store.histories.current("words") == 0
+        assert store.restores.current_history("words") == 0
         assert epochs_of(store) == [0, 1, 2, 3, 4]
 
     def test_what_follows_the_epoch_is_set_aside_and_the_input_stays(
@@ -54,23 +54,23 @@ class HistoryContract:
     ) -> None:
         committed(store, 5)
         store.ledger.commit(an_entry(4, replica="r2", digest="odd"))
-        assert store.histories.begin(wanted(store, 2)) == 2
+        assert store.restores.begin(wanted(store, 2)) == 2
         assert epochs_of(store) == [0, 1, 2]
         assert store.ledger.audit("words").disagreements == []
         assert len(store.epochs.between("words", 0, 99)) == 5
-        assert store.histories.current("words") == 1
+        assert store.restores.current_history("words") == 1
 
     def test_begun_twice_is_begun_once(self, store: ControlStore) -> None:
         committed(store, 5)
         wish = wanted(store, 2)
-        assert store.histories.begin(wish) == 2
+        assert store.restores.begin(wish) == 2
         assert store.ledger.commit(an_entry(3), history=1).first
-        assert store.histories.begin(wish) == 0
+        assert store.restores.begin(wish) == 0
         assert epochs_of(store) == [0, 1, 2, 3]
 
     def test_a_replica_of_an_ended_history_enters_nothing(self, store: ControlStore) -> None:
         committed(store, 5)
-        store.histories.begin(wanted(store, 2))
+        store.restores.begin(wanted(store, 2))
         with pytest.raises(PermanentError, match="history 0, which has ended"):
             store.ledger.commit(an_entry(3, replica="zombie", digest="bad"), history=0)
         store.ledger.commit(an_entry(3, digest="good"), history=1)
@@ -82,7 +82,7 @@ class HistoryContract:
     def test_other_streams_go_on(self, store: ControlStore) -> None:
         committed(store, 5)
         store.ledger.commit(an_entry(7, stream="others"))
-        store.histories.begin(wanted(store, 2))
+        store.restores.begin(wanted(store, 2))
         assert store.ledger.commit(an_entry(8, stream="others")).first
         assert epochs_of(store, "others") == [7, 8]
 
@@ -91,24 +91,24 @@ class HistoryContract:
         store.streams.desire("words", DesiredState.RUNNING)
         register(store, "r1")
         wish = wanted(store, 2)
-        assert store.histories.begin(wish) is None
-        store.histories.stop_for(wish)
-        assert store.histories.begin(wish) is None
+        assert store.restores.begin(wish) is None
+        store.restores.stop_for(wish)
+        assert store.restores.begin(wish) is None
         assert epochs_of(store) == [0, 1, 2, 3, 4]
         store.replicas.end("r1", ReplicaState.STOPPED, "told to")
-        assert store.histories.begin(wish) == 2
+        assert store.restores.begin(wish) == 2
 
     def test_it_does_not_begin_while_the_stream_is_wanted(self, store: ControlStore) -> None:
         committed(store, 5)
         store.streams.desire("words", DesiredState.RUNNING)
-        assert store.histories.begin(wanted(store, 2)) is None
+        assert store.restores.begin(wanted(store, 2)) is None
         assert epochs_of(store) == [0, 1, 2, 3, 4]
 
     def test_the_lease_is_taken_from_whoever_has_it(self, store: ControlStore) -> None:
         committed(store, 5)
         lease = store.leases.take("words", "zombie", 60.0)
         assert lease is not None
-        store.histories.begin(wanted(store, 2))
+        store.restores.begin(wanted(store, 2))
         assert store.leases.renew(lease, 60.0) is None
 
     def test_a_stream_that_ran_is_wanted_again_when_it_is_finished(
@@ -117,10 +117,10 @@ class HistoryContract:
         committed(store, 5)
         store.streams.desire("words", DesiredState.RUNNING)
         wish = wanted(store, 2)
-        store.histories.stop_for(wish)
-        store.histories.begin(wish)
-        store.histories.finish(wish)
-        newest = store.histories.newest("words")
+        store.restores.stop_for(wish)
+        store.restores.begin(wish)
+        store.restores.finish(wish)
+        newest = store.restores.newest("words")
         assert newest is not None
         assert (desired(store), newest.finished) == (DesiredState.RUNNING, True)
 
@@ -131,12 +131,12 @@ class HistoryContract:
         committed(store, 5)
         store.streams.desire("words", DesiredState.RUNNING)
         wish = wanted(store, 2)
-        store.histories.stop_for(wish)
+        store.restores.stop_for(wish)
         if begun:
-            store.histories.begin(wish)
+            store.restores.begin(wish)
         store.streams.desire("words", DesiredState.STOPPED)
-        store.histories.begin(wish)
-        store.histories.finish(wish)
+        store.restores.begin(wish)
+        store.restores.finish(wish)
         assert desired(store) is DesiredState.STOPPED
 
     def test_a_stream_that_is_started_forgets_a_restore_that_has_not_begun(
@@ -145,20 +145,20 @@ class HistoryContract:
         committed(store, 5)
         store.streams.desire("words", DesiredState.RUNNING)
         wish = wanted(store, 2)
-        store.histories.stop_for(wish)
+        store.restores.stop_for(wish)
         store.streams.desire("words", DesiredState.RUNNING)
-        assert store.histories.newest("words") is None
-        assert not store.histories.stop_for(wish)
+        assert store.restores.newest("words") is None
+        assert not store.restores.stop_for(wish)
         store.streams.desire("words", DesiredState.STOPPED)
-        assert store.histories.begin(wish) is None
+        assert store.restores.begin(wish) is None
         assert not wanted(store, 2).was_running
 
     def test_a_start_forgets_no_restore_that_has_begun(self, store: ControlStore) -> None:
         committed(store, 5)
         restored(store, 3)
-        store.histories.begin(wanted(store, 2))
+        store.restores.begin(wanted(store, 2))
         store.streams.desire("words", DesiredState.RUNNING)
-        assert [one.epoch for one in store.histories.of("words")] == [2, 3]
+        assert [one.epoch for one in store.restores.of("words")] == [2, 3]
 
     def test_who_restores_stops_the_stream_only_until_it_is_finished(
         self, store: ControlStore
@@ -166,12 +166,12 @@ class HistoryContract:
         committed(store, 5)
         store.streams.desire("words", DesiredState.RUNNING)
         wish = wanted(store, 2)
-        assert store.histories.stop_for(wish)
+        assert store.restores.stop_for(wish)
         assert desired(store) is DesiredState.STOPPED
-        store.histories.begin(wish)
-        assert store.histories.stop_for(wish)
-        store.histories.finish(wish)
-        assert not store.histories.stop_for(wish)
+        store.restores.begin(wish)
+        assert store.restores.stop_for(wish)
+        store.restores.finish(wish)
+        assert not store.restores.stop_for(wish)
         assert desired(store) is DesiredState.RUNNING
 
     def test_one_that_gave_way_to_another_point_neither_stops_nor_begins(
@@ -180,12 +180,12 @@ class HistoryContract:
         committed(store, 5)
         store.streams.desire("words", DesiredState.RUNNING)
         first, second = wanted(store, 2), wanted(store, 3)
-        assert not store.histories.stop_for(first)
+        assert not store.restores.stop_for(first)
         assert desired(store) is DesiredState.RUNNING
-        assert store.histories.stop_for(second)
-        assert store.histories.begin(first) is None
-        assert store.histories.current("words") == 0
-        assert store.histories.begin(second) == 1
+        assert store.restores.stop_for(second)
+        assert store.restores.begin(first) is None
+        assert store.restores.current_history("words") == 0
+        assert store.restores.begin(second) == 1
 
     def test_one_that_did_not_run_stays_stopped(self, store: ControlStore) -> None:
         committed(store, 5)
@@ -194,22 +194,22 @@ class HistoryContract:
 
     def test_one_that_has_not_begun_is_not_finished(self, store: ControlStore) -> None:
         committed(store, 5)
-        store.histories.finish(wanted(store, 2))
-        newest = store.histories.newest("words")
+        store.restores.finish(wanted(store, 2))
+        newest = store.restores.newest("words")
         assert newest is not None
         assert not newest.finished
 
     def test_a_wish_that_has_not_begun_gives_way_to_another(self, store: ControlStore) -> None:
         committed(store, 5)
         store.streams.desire("words", DesiredState.RUNNING)
-        store.histories.stop_for(wanted(store, 2))
+        store.restores.stop_for(wanted(store, 2))
         other = wanted(store, 3)
         assert (other.history, other.epoch, other.was_running) == (1, 3, True)
 
     def test_one_that_is_half_done_gives_way_to_none(self, store: ControlStore) -> None:
         committed(store, 5)
         wish = wanted(store, 2)
-        store.histories.begin(wish)
+        store.restores.begin(wish)
         with pytest.raises(PermanentError, match="being restored to epoch 2") as refused:
             wanted(store, 1)
         assert "--epoch 2" in refused.value.hint
@@ -243,8 +243,8 @@ class HistoryContract:
         restored(store, 3)
         store.ledger.commit(an_entry(4), history=1)
         assert restored(store, 1).history == 2
-        assert store.histories.current("words") == 2
-        assert [one.epoch for one in store.histories.of("words")] == [1, 3]
+        assert store.restores.current_history("words") == 2
+        assert [one.epoch for one in store.restores.of("words")] == [1, 3]
         with pytest.raises(PermanentError, match="history 1, which has ended"):
             store.ledger.commit(an_entry(2), history=1)
 
@@ -266,8 +266,8 @@ class HistoryContract:
     def test_what_was_set_aside_is_forgotten_after_a_while(self, store: ControlStore) -> None:
         committed(store, 5)
         restored(store, 2)
-        assert store.histories.forget_entries(before=store.now() - 60.0) == 0
-        assert store.histories.forget_entries(before=store.now() + 60.0) == 2
+        assert store.restores.forget_entries(before=store.now() - 60.0) == 0
+        assert store.restores.forget_entries(before=store.now() + 60.0) == 2
 
     def test_the_last_epoch_by_a_time_is_found(self, store: ControlStore) -> None:
         committed(store, 3)

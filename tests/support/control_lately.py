@@ -38,15 +38,15 @@ class LatelyContract:
         decide(store, 3, stream="others")
         decided_at(store, "words", 2.0)
         decided_at(store, "others", 1.0)
-        seen = store.lately.inputs(None)
+        seen = store.recent.inputs(None)
         assert seen.keys() == {"words", "others"}
         words, others = seen["words"], seen["others"]
         half = EPOCHS // 2
         assert (words.epochs, words.rows, words.rows_before) == (EPOCHS + 1, 10 * half, 10 * half)
         assert (words.seconds, words.seconds_before) == (2.0 * half, 2.0 * half)
         assert (others.rows, others.seconds, others.seconds_before) == (30, 2.0, 0.0)
-        assert store.lately.inputs("others") == {"others": others}
-        assert store.lately.inputs("unknown") == {}
+        assert store.recent.inputs("others") == {"others": others}
+        assert store.recent.inputs("unknown") == {}
 
     def test_the_newest_snapshots_are_seen_dropped_or_not(self, store: ControlStore) -> None:
         declared(store, "words", "others")
@@ -54,25 +54,25 @@ class LatelyContract:
             store.snapshots.record(a_snapshot(f"s{epoch}", epoch, created_at=float(epoch + 1)))
         store.snapshots.mark("words", "s500", SnapshotState.DROPPED, "old")
         store.snapshots.record(a_snapshot("t1", 1, stream="others"))
-        seen = store.lately.shipments(None)
+        seen = store.recent.shipments(None)
         found = [(one.epoch, one.total_bytes, one.kept) for one in seen["words"]]
         assert found == [(500, 300, False), (500 + SHIPPED_EPOCHS, 300, True)]
         assert len(seen["others"]) == 1
-        assert store.lately.shipments("words") == {"words": seen["words"]}
+        assert store.recent.shipments("words") == {"words": seen["words"]}
 
     def test_samples_of_some_names_are_seen_in_order(self, store: ControlStore) -> None:
         declared(store, "words")
         sampled(store, "lag", (2.0, 20.0), (1.0, 10.0))
         sampled(store, "speed", (1.5, 5.0))
         sampled(store, "other", (1.0, 1.0))
-        seen = store.lately.series(["lag", "speed"], None)["words"]
+        seen = store.recent.series(["lag", "speed"], None)["words"]
         assert [one.value for one in seen] == [10.0, 5.0, 20.0]
-        assert store.lately.series(["lag"], "unknown") == {}
+        assert store.recent.series(["lag"], "unknown") == {}
 
     def test_samples_are_levelled_over_a_while(self, store: ControlStore) -> None:
         declared(store, "words")
         sampled(store, "cpu_cores", (1.0, 9.0), (2.0, 1.0), (3.0, 2.0))
-        level = store.lately.levels(["cpu_cores"], "words", since_at=2.0)["words"]["cpu_cores"]
+        level = store.recent.levels(["cpu_cores"], "words", since_at=2.0)["words"]["cpu_cores"]
         assert (level.mean, level.most) == (1.5, 2.0)
 
     def test_each_tier_is_levelled_at_the_end_of_its_last_long_stay(
@@ -87,10 +87,10 @@ class LatelyContract:
         had_tier(store, Tier.ACTIVE_REPLICATION, at=2010.0 + long - 1.0, reached_at=None)
         sampled(store, "cpu_cores", (990.0, 1.0), (1000.0 - STEADY_SECONDS - 1.0, 7.0))
         sampled(store, "cpu_cores", (1990.0, 2.0), (1995.0, 4.0), (2020.0, 8.0))
-        seen = store.lately.levels_of_tiers(["cpu_cores"], None)["words"]
+        seen = store.recent.levels_of_tiers(["cpu_cores"], None)["words"]
         means = {tier: levels["cpu_cores"].mean for tier, levels in seen.items()}
         assert means == {Tier.DEPLOYED: 1.0, Tier.ACTIVE_STANDBY: 3.0}
-        assert store.lately.levels_of_tiers(["cpu_cores"], "unknown") == {}
+        assert store.recent.levels_of_tiers(["cpu_cores"], "unknown") == {}
 
     def test_the_tier_of_now_is_levelled_up_to_now(self, store: ControlStore) -> None:
         declared(store, "words")
@@ -98,7 +98,7 @@ class LatelyContract:
         now = store.now()
         had_tier(store, Tier.DEPLOYED, at=now - 500.0, reached_at=now - 400.0)
         sampled(store, "cpu_cores", (now - 5.0, 2.0), (now - 300.0, 9.0))
-        seen = store.lately.levels_of_tiers(["cpu_cores"], "words")["words"]
+        seen = store.recent.levels_of_tiers(["cpu_cores"], "words")["words"]
         assert seen[Tier.DEPLOYED]["cpu_cores"].mean == 2.0
 
     def test_primaries_are_seen_live_or_not_and_hosts_with_their_share(
@@ -109,10 +109,10 @@ class LatelyContract:
         register(store, "r2", slot=Slot.SECONDARY)
         store.replicas.end("r1", ReplicaState.FENCED, "silent")
         register(store, "r3")
-        first, second = store.lately.primaries(None, since_at=0.0)["words"]
+        first, second = store.recent.primaries(None, since_at=0.0)["words"]
         assert (first.replica, first.state) == ("r1", ReplicaState.FENCED)
         assert first.ended_at == pytest.approx(store.now(), abs=30)
         assert (second.replica, second.host, second.ended_at) == ("r3", "here", None)
-        assert store.lately.live_per_host() == {"here": 2}
-        later = store.lately.primaries("words", since_at=store.now() + 60.0)["words"]
+        assert store.recent.live_per_host() == {"here": 2}
+        later = store.recent.primaries("words", since_at=store.now() + 60.0)["words"]
         assert later == [second], "who has ended is of the past, who lives is not"

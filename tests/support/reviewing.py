@@ -7,9 +7,8 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from ft_policies.tiers import Mode, Tier
-from resources.control_store.records import Sample
+from resources.control_store.records import DecisionRow, Sample
 from resources.control_store.schema import streams
-from resources.control_store.tables.decisions import DecisionRow
 from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,

@@ -125,8 +125,8 @@ def test_people_see_that_a_stream_is_half_restored(tmp_path: Path) -> None:
         decide(world, 3)
         for epoch in range(3):
             commit(world, epoch)
-        wish = world.store.histories.want(STREAM, epoch=1, snapshot=None, why="bad app", run="r")
-        world.store.histories.begin(wish)
+        wish = world.store.restores.want(STREAM, epoch=1, snapshot=None, why="bad app", run="r")
+        world.store.restores.begin(wish)
         result = holdfast(tmp_path, "status")
         (stream,) = facts(tmp_path, "status")["streams"]
 

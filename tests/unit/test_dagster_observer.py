@@ -105,10 +105,10 @@ def test_a_stream_that_was_restored_shows_what_it_commits_again(worlds: Simulate
     cursor = tick(worlds, None).cursor
     with worlds.open() as world:
         store = world.store
-        wish = store.histories.want(CLICKS, epoch=1, snapshot=None, why="", run="")
+        wish = store.restores.want(CLICKS, epoch=1, snapshot=None, why="", run="")
         store.replicas.end("r1", ReplicaState.STOPPED, "told to")
         store.streams.desire(CLICKS, DesiredState.STOPPED)
-        assert store.histories.begin(wish) == 3
+        assert store.restores.begin(wish) == 3
         entry = LedgerEntry(stream=CLICKS, epoch=2, replica="r2", token=2, rows=4, digest="mended")
         store.ledger.commit(entry, history=1)
     result = tick(worlds, aged(cursor))

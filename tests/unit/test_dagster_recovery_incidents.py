@@ -8,7 +8,7 @@ import pytest
 
 from orchestration.incidents import run_key
 from resources.control_store.records import Incident, IncidentState, ReplicaState
-from resources.control_store.tables.incidents import OVERTAKEN, RECOVERY
+from resources.control_store.tables.incidents import RECOVERY, SUPERSEDED
 from resources.launcher import Launched
 from tests.fakes.worlds import CLICKS, a_dead_primary, a_heartbeat, a_secondary, simulated_worlds
 from tests.support.control_builders import register, waiting
@@ -75,7 +75,7 @@ def test_a_dead_primary_does_not_wait_for_the_next_try_at_its_secondary(tmp_path
     assert (new.key, new.attempts) == (f"{CLICKS}/p1/1", 0)
     assert keys == {f"{new.id}-0-0"}
     [closed] = [one for one in incidents(worlds) if one.id == old.id]
-    assert closed.outcome == OVERTAKEN
+    assert closed.outcome == SUPERSEDED
 
 
 def test_a_primary_that_came_back_does_not_wait_for_the_next_try_at_its_older_loss(
@@ -94,7 +94,7 @@ def test_a_primary_that_came_back_does_not_wait_for_the_next_try_at_its_older_lo
     assert new.key == f"{CLICKS}/p1/2"
     assert keys == {f"{new.id}-0-0"}
     [closed] = [one for one in incidents(worlds) if one.id == old.id]
-    assert closed.outcome == OVERTAKEN
+    assert closed.outcome == SUPERSEDED
 
 
 def test_a_primary_that_is_lost_and_comes_back_by_turns_has_no_incident_each_time(

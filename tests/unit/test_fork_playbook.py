@@ -42,7 +42,7 @@ def original(world: SimulatedWorld) -> dict[str, Any]:
         "epochs": store.epochs.between(CLICKS, 0, 99),
         "ledger": store.ledger.between(CLICKS, 0, 99),
         "snapshots": store.snapshots.of(CLICKS, available_only=False),
-        "histories": store.histories.of(CLICKS),
+        "histories": store.restores.of(CLICKS),
         "stream": store.streams.get(CLICKS),
         "journal": store.journal.of(CLICKS),
         "objects": {k: o for k, o in world.objects.objects.items() if k.startswith("clicks/")},

@@ -9,7 +9,7 @@ import pytest
 from ft_policies.failover import DetectedBy
 from resources.control_store.records import Incident, IncidentState, ReplicaState
 from resources.control_store.store import ControlStore
-from resources.control_store.tables.incidents import OVERTAKEN, RECOVERY
+from resources.control_store.tables.incidents import RECOVERY, SUPERSEDED
 from streaming.promotion import Fallen, Promotion
 from streaming.sampling import Sampler
 from tests.support.control_builders import waiting
@@ -115,7 +115,7 @@ def test_an_older_loss_that_waits_for_its_next_try_is_overtaken(
     assert open_keys(store) == [key]
     overtaken = store.incidents.get(old.id)
     assert overtaken is not None
-    assert overtaken.outcome == OVERTAKEN
+    assert overtaken.outcome == SUPERSEDED
 
 
 def test_one_that_waits_and_was_opened_after_the_last_renewal_is_this_one(
@@ -142,7 +142,7 @@ def test_redundancy_does_not_wait_for_the_next_try_at_an_old_trouble(store: Cont
     assert open_keys(store) == ["words/p1/1"]
     overtaken = store.incidents.get(old.id)
     assert overtaken is not None
-    assert (overtaken.state, overtaken.outcome) == (IncidentState.CLOSED, OVERTAKEN)
+    assert (overtaken.state, overtaken.outcome) == (IncidentState.CLOSED, SUPERSEDED)
 
 
 def test_a_run_that_is_at_work_goes_on(store: ControlStore) -> None:

@@ -131,7 +131,7 @@ def test_a_file_by_which_the_past_is_elsewhere_is_refused_before_anything_is_tou
             restore_plan(world, CLICKS, AT_5)
         with pytest.raises(PermanentError, match=f"cannot be forked: {field}"):
             fork(world, CLICKS, AT_5, "run", name="trial")
-        assert world.store.histories.of(CLICKS) == []
+        assert world.store.restores.of(CLICKS) == []
     with worlds.open() as world:
         assert entries(world) == list(range(8))
 

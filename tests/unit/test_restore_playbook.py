@@ -52,7 +52,7 @@ def demand_back_at_5(world: World, history: int = 1) -> None:
     assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
     assert snapshots(world) == [4, 1]
     assert (open_for(world, history - 1), open_for(world, history)) == (CLOSED, 5)
-    newest = world.store.histories.newest(CLICKS)
+    newest = world.store.restores.newest(CLICKS)
     assert newest is not None
     assert (newest.history, newest.epoch, newest.finished) == (history, 5, True)
     assert len(world.store.epochs.between(CLICKS, 0, 99)) == 8
@@ -65,7 +65,7 @@ def test_state_output_and_ledger_are_back_at_the_epoch(world: World) -> None:
 
 def test_the_newest_snapshot_up_to_the_epoch_is_noted_with_why(world: World) -> None:
     restored(world)
-    newest = world.store.histories.newest(CLICKS)
+    newest = world.store.restores.newest(CLICKS)
     assert newest is not None
     assert (newest.snapshot, newest.why) == ("000000000004-1-r1", "bad app")
 
@@ -142,7 +142,7 @@ def test_a_damaged_snapshot_is_passed_over(world: SimulatedWorld) -> None:
     (pack,) = set(manifest.packs) - set(world.vault(CLICKS).manifest("000000000001-1-r1").packs)
     world.objects.truncate(f"clicks/packs/{pack}", to=1)
     restored(world)
-    newest = world.store.histories.newest(CLICKS)
+    newest = world.store.restores.newest(CLICKS)
     assert newest is not None
     assert newest.snapshot == "000000000001-1-r1"
 
@@ -153,7 +153,7 @@ def test_a_plan_tells_what_is_undone_and_changes_nothing(world: World) -> None:
     assert plan.point is not None
     assert (plan.point.undone_epochs, plan.point.undone_rows) == (2, 2)
     assert (plan.point.first_computed, plan.point.computed_rows) == (5, 30)
-    assert world.store.histories.newest(CLICKS) is None
+    assert world.store.restores.newest(CLICKS) is None
     assert output(world) == entries(world) == list(range(8))
 
 
@@ -170,7 +170,7 @@ def test_a_point_that_is_not_there_is_told(world: World, asked: Asked, told: str
     with pytest.raises(PermanentError, match=told) as refused:
         restored(world, asked)
     assert refused.value.hint
-    assert world.store.histories.newest(CLICKS) is None
+    assert world.store.restores.newest(CLICKS) is None
 
 
 def test_a_snapshot_that_a_restore_has_superseded_is_no_point(world: World) -> None:
@@ -275,7 +275,7 @@ def test_input_that_is_gone_is_told_before_anything_is_touched(with_files: World
     (with_files.project.root / "input" / "6.jsonl").unlink()
     with pytest.raises(PermanentError, match=r"1 input files .* the first is 6.jsonl"):
         restored(with_files)
-    assert with_files.store.histories.newest(CLICKS) is None
+    assert with_files.store.restores.newest(CLICKS) is None
 
 
 def test_input_that_the_snapshot_covers_may_be_gone(with_files: World) -> None:

@@ -46,7 +46,7 @@ def is_wanted(world: World) -> bool:
 def test_the_slower_of_two_does_not_stop_what_the_faster_has_wanted_again(world: World) -> None:
     faster = restoring(world)
     until(faster, "StopStream")
-    wish = world.store.histories.newest(CLICKS)
+    wish = world.store.restores.newest(CLICKS)
     assert wish is not None
     slower = Restore(world=world, restore=wish, run="slower")
     until(faster, "EndRestore")

@@ -42,9 +42,9 @@ def commit(world: SinkWorld, *epochs: int, replica: str = "a", history: int = 0)
 def begin(world: SinkWorld, epoch: int) -> Turn:
     """Begin another history in the control store."""
     store = world.store
-    wish = store.histories.want(NAME, epoch=epoch, snapshot=None, why="", run="")
-    assert store.histories.begin(wish) is not None
-    store.histories.finish(wish)
+    wish = store.restores.want(NAME, epoch=epoch, snapshot=None, why="", run="")
+    assert store.restores.begin(wish) is not None
+    store.restores.finish(wish)
     return Turn(stream=NAME, history=wish.history, epoch=epoch)
 
 

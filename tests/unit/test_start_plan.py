@@ -120,8 +120,8 @@ def test_what_is_half_restored_is_refused_as_it_would_be(worlds: SimulatedWorlds
     with worlds.open() as world:
         declare(world.project, world.store, CLICKS)
         committed(world, 3)
-        wish = world.store.histories.want(CLICKS, epoch=1, snapshot=None, why="a test", run="run")
-        world.store.histories.begin(wish)
+        wish = world.store.restores.want(CLICKS, epoch=1, snapshot=None, why="a test", run="run")
+        world.store.restores.begin(wish)
         with pytest.raises(PermanentError, match="half done"):
             start_plan(world, CLICKS)
 

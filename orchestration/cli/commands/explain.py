@@ -14,7 +14,7 @@ from orchestration.cli.terminal import JsonOption, Stream, terminal
 
 if TYPE_CHECKING:
     from ft_policies.decisions import Decision, TierVerdict
-    from resources.control_store.tables.decisions import DecisionRow
+    from resources.control_store.records import DecisionRow
 
 SHOWN_CHANGES = 10
 

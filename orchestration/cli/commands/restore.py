@@ -178,7 +178,7 @@ class _Planned:
         raise typer.Exit(0 if told.error is None else 1)
 
     def _interrupted(self) -> str:
-        newest = self._world.store.histories.newest(self._stream)
+        newest = self._world.store.restores.newest(self._stream)
         name = escape(self._stream)
         if newest is None or not newest.begun:
             return f"interrupted before anything was undone; {name} may have been stopped"

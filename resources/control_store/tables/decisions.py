@@ -1,12 +1,11 @@
 """What the controller decided about each stream, and why: one line per change of mind."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import sqlalchemy as sa
 
-from ft_policies.tiers import Mode, Tier
 from resources.control_store.database import Database, store_now
-from resources.control_store.records import JsonObject
+from resources.control_store.records import DecisionRow
 from resources.control_store.schema import decisions, streams
 
 _OF_STREAM = decisions.c.stream == sa.bindparam("of_stream")
@@ -34,32 +33,6 @@ def _latest_of_all() -> sa.Select[tuple[object, ...]]:
 _LATEST_OF_ALL = _latest_of_all()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionRow:
-    """What the controller thought of a stream at some time; `record` is all that it knew."""
-
-    id: int = 0
-    stream: str
-    at: float = 0.0
-    mode: Mode
-    chosen: Tier
-    snapshot_every: float | None = None
-    sync_every: float | None = None
-    reason: str
-    record: JsonObject
-    run: str = ""
-
-    @property
-    def why(self) -> str:
-        """What settled it, in a word; nothing if the record was written by another version."""
-        return str(self.record.get("why", ""))
-
-    @property
-    def acted(self) -> bool:
-        """Whether it was carried out, or asked for."""
-        return bool(self.record.get("acts"))
-
-
 class Decisions:
     """The decisions of all streams, over time."""
 
@@ -76,8 +49,7 @@ class Decisions:
 
     def latest(self, stream: str) -> DecisionRow | None:
         """The newest decision about a stream."""
-        rows = self._database.fetch(_LATEST, {"of_stream": stream})
-        return DecisionRow(**rows[0]) if rows else None
+        return self._database.find(DecisionRow, _LATEST, {"of_stream": stream})
 
     def latest_of_all(self) -> dict[str, DecisionRow]:
         """The newest decision about each stream, in one query."""
@@ -87,4 +59,4 @@ class Decisions:
     def history(self, stream: str, *, since_at: float = 0.0, limit: int = 200) -> list[DecisionRow]:
         """The newest decisions about a stream, oldest first."""
         values = {"of_stream": stream, "since_at": since_at, "most": limit}
-        return [DecisionRow(**row) for row in reversed(self._database.fetch(_HISTORY, values))]
+        return self._database.find_all(DecisionRow, _HISTORY, values)[::-1]

@@ -1,11 +1,15 @@
-"""The epoch log: append only, decided once, first writer wins; only a gap changes it (`gaps.py`).
+"""The epoch log: append only, decided once, first writer wins; only a gap changes it.
 
 The primary key (stream, epoch) is the whole consensus: the loser of a race reads the winner's row.
+
+A gap is input that is lost for good, skipped so that a stream can go on, each row of it accounted for: its
+files are marked in the epoch log as skipped, and the rows of their epochs are fewer by theirs. The epochs
+that were in the ledger by then stay as they were put out; a replica that computes them again has less
+input, and is not held to their digests.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -13,7 +17,7 @@ from ft_policies.errors import PermanentError
 from resources.control_store.database import Database, store_now
 from resources.control_store.records import Epoch, EpochProposal, Gap
 from resources.control_store.schema import epochs, gaps, ledger
-from resources.control_store.tables.streams import stands_still
+from resources.control_store.tables.streams import is_stopped_locked
 
 _OF_STREAM = epochs.c.stream == sa.bindparam("of_stream")
 _GET = sa.select(epochs).where(_OF_STREAM, epochs.c.epoch == sa.bindparam("number"))
@@ -53,32 +57,28 @@ class Epochs:
 
     def propose(self, proposal: EpochProposal) -> Epoch:
         """Decide the epoch; if it was decided before, the decision stands and is returned."""
-        rows = self._database.execute(self._propose, asdict(proposal))
-        if rows:
-            return Epoch(**rows[0])
-        winner = self.get(proposal.stream, proposal.epoch)
-        if winner is None:
+        decided = self._database.change(Epoch, self._propose, asdict(proposal))
+        decided = decided or self.get(proposal.stream, proposal.epoch)
+        if decided is None:
             raise PermanentError(
                 f"epoch {proposal.epoch} of {proposal.stream} would leave a hole in the epoch log",
                 hint="propose the epoch that follows the last one; a restored control store may be "
                 "older than the checkpoint",
             )
-        return winner
+        return decided
 
     def get(self, stream: str, epoch: int) -> Epoch | None:
         """The decision on one epoch."""
-        rows = self._database.fetch(_GET, {"of_stream": stream, "number": epoch})
-        return Epoch(**rows[0]) if rows else None
+        return self._database.find(Epoch, _GET, {"of_stream": stream, "number": epoch})
 
     def last(self, stream: str) -> Epoch | None:
         """The newest decided epoch."""
-        rows = self._database.fetch(_LAST, {"of_stream": stream})
-        return Epoch(**rows[0]) if rows else None
+        return self._database.find(Epoch, _LAST, {"of_stream": stream})
 
     def between(self, stream: str, first: int, last: int) -> list[Epoch]:
         """The decided epochs from first to last, both included."""
         values = {"of_stream": stream, "first": first, "last": last}
-        return [Epoch(**row) for row in self._database.fetch(_BETWEEN, values)]
+        return self._database.find_all(Epoch, _BETWEEN, values)
 
     def rows_between(self, stream: str, first: int, last: int) -> int:
         """How many rows the epochs from first to last have, both included."""
@@ -86,14 +86,6 @@ class Epochs:
         return int(self._database.fetch(_ROWS_BETWEEN, values)[0]["rows"])
 
 
-# ---- from gaps
-# """Gaps: input that is lost for good, skipped so that a stream can go on, each row of it accounted for.
-#
-# The one change that the epoch log knows: the files of a gap are marked in it as skipped, and its rows
-# are fewer by theirs. The epochs that were in the ledger by then stay as they were put out; whoever
-# computes them again has less input, and is not held to their digests.
-# """
-#
 _GAPS_OF_STREAM = gaps.c.stream == sa.bindparam("of_stream")
 _OF = sa.select(gaps).where(_GAPS_OF_STREAM).order_by(gaps.c.gap)
 _LAST_ENTERED = sa.select(sa.func.coalesce(sa.func.max(ledger.c.epoch), -1)).where(
@@ -149,22 +141,22 @@ class Gaps:
 
     def of(self, stream: str) -> list[Gap]:
         """All gaps of a stream, the oldest first."""
-        return [_gap(dict(row)) for row in self._database.fetch(_OF, {"of_stream": stream})]
+        return self._database.find_all(Gap, _OF, {"of_stream": stream})
 
     def open(self, stream: str, lost: Mapping[int, Sequence[str]], *, run: str) -> int:
-        """Skip files of epochs from now on; how many rows that gives up. Said again, it changes nothing."""
+        """Skip files of epochs from now on; how many rows that gives up. It may be repeated."""
         with self._database.write() as connection:
-            self._demand_stillness(connection, stream)
-            turned = {
+            self._require_stopped(connection, stream)
+            marked = {
                 epoch: _mark(connection, stream, epoch, names, skipped=True)
                 for epoch, names in lost.items()
             }
-            files = {epoch: rows for epoch, rows in turned.items() if rows}
+            files = {epoch: rows for epoch, rows in marked.items() if rows}
             if not files:
                 return 0
             gap = Gap(
                 stream=stream,
-                gap=max((one.gap for one in _gaps(connection, stream)), default=0) + 1,
+                gap=max((gap.gap for gap in _gaps(connection, stream)), default=0) + 1,
                 first_epoch=min(files),
                 last_entered=_last_entered(connection, stream),
                 files=files,
@@ -176,16 +168,16 @@ class Gaps:
     def close(self, stream: str, *, run: str) -> None:
         """Read what a run has skipped again; an error if output has been made without it."""
         with self._database.write() as connection:
-            self._demand_stillness(connection, stream)
-            for gap in (one for one in _gaps(connection, stream) if one.run == run):
+            self._require_stopped(connection, stream)
+            for gap in (gap for gap in _gaps(connection, stream) if gap.run == run):
                 if _last_entered(connection, stream) > gap.last_entered:
                     raise gone_on(gap)
                 for epoch, names in gap.files.items():
                     _mark(connection, stream, epoch, list(names), skipped=False)
                 connection.execute(_CLOSE, {"of_stream": stream, "number": gap.gap})
 
-    def _demand_stillness(self, connection: sa.Connection, stream: str) -> None:
-        if not stands_still(self._database, connection, stream):
+    def _require_stopped(self, connection: sa.Connection, stream: str) -> None:
+        if not is_stopped_locked(self._database, connection, stream):
             raise PermanentError(
                 f"{stream} runs, and what it reads cannot be changed under its replicas",
                 hint=f"`holdfast stop {stream}` first",
@@ -205,7 +197,7 @@ def gone_on(gap: Gap) -> PermanentError:
 
 def _gaps(connection: sa.Connection, stream: str) -> list[Gap]:
     rows = connection.execute(_OF, {"of_stream": stream}).mappings()
-    return [_gap(dict(row)) for row in rows]
+    return [Gap(**row) for row in rows]
 
 
 def _last_entered(connection: sa.Connection, stream: str) -> int:
@@ -227,18 +219,11 @@ def _mark(
     """
     key = {"of_stream": stream, "number": epoch}
     row = connection.execute(_INPUT, key).one()
-    rows, turned = row.rows, dict[str, int]()
+    rows, marked = row.rows, dict[str, int]()
     for file in row.input["files"]:
         if file["name"] in names and file.get("skipped", False) != skipped:
-            lost = turned[file["name"]] = file.setdefault("rows", rows)
+            lost = marked[file["name"]] = file.setdefault("rows", rows)
             file["skipped"], rows = skipped, rows - lost if skipped else rows + lost
-    if turned:
+    if marked:
         connection.execute(_CHANGE, {**key, "new_input": row.input, "new_rows": rows})
-    return turned
-
-
-def _gap(row: Mapping[str, Any]) -> Gap:
-    files = {
-        int(epoch): names for epoch, names in row["files"].items()
-    }  # JSON has no numbers as keys
-    return Gap(**{**row, "files": files})
+    return marked

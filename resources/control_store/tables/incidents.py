@@ -1,14 +1,26 @@
 # ruff: noqa: A002 (an id is an id, also as an argument)
-"""Incidents: one row per failure, however many observers report it, and one owner at a time."""
+"""Incidents: one row per failure, however many observers report it, and one owner at a time.
+
+A secondary that has taken over and the recovery sensor may both see a primary fall, so the key of a
+recovery incident follows from facts in the control store. An open incident may be waiting for its next
+try, ever longer: a primary that is lost meanwhile must not wait with it.
+"""
 
 import math
+from dataclasses import dataclass
 from uuid import uuid4
 
 import sqlalchemy as sa
 
 from resources.control_store.database import Database, store_now
-from resources.control_store.records import Incident, IncidentState, JsonObject
+from resources.control_store.records import Incident, IncidentState, IncidentSubject, JsonObject
 from resources.control_store.schema import incidents
+
+RECOVERY = "recovery"
+SUPERSEDED = "superseded by the loss of the primary"
+PROMPT_ATTEMPTS = 2
+PAUSE_SECONDS = 120.0
+LONGEST_PAUSE_SECONDS = 1800.0
 
 _OWNER = sa.bindparam("owner", type_=sa.Text)
 _IS_OPEN = sa.and_(incidents.c.id == sa.bindparam("of_id"), incidents.c.state == IncidentState.OPEN)
@@ -49,13 +61,24 @@ class Incidents:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def open(self, *, stream: str, key: str, kind: str, detail: JsonObject) -> Incident:
+    def open(
+        self,
+        *,
+        stream: str,
+        key: str,
+        kind: str,
+        detail: JsonObject,
+        subject: IncidentSubject | None = None,
+        replica: str | None = None,
+    ) -> Incident:
         """Report a failure; a known key gives the incident that is there, open or closed."""
         insert = self._database.insert(incidents).values(
             id=uuid4().hex,
             stream=stream,
             key=key,
             kind=kind,
+            subject=subject,
+            replica=replica,
             state=IncidentState.OPEN,
             opened_at=store_now(),
             detail=detail,
@@ -68,7 +91,15 @@ class Incidents:
         return Incident(**rows[0])
 
     def open_next(
-        self, *, stream: str, key: str, kind: str, detail: JsonObject, since: float
+        self,
+        *,
+        stream: str,
+        key: str,
+        kind: str,
+        detail: JsonObject,
+        since: float,
+        subject: IncidentSubject | None = None,
+        replica: str | None = None,
     ) -> Incident | None:
         """Report a failure that was seen at `since`, which may not be the first of this key.
 
@@ -77,18 +108,38 @@ class Incidents:
         """
         number = 1
         while True:
-            found = self.open(stream=stream, key=f"{key}/{number}", kind=kind, detail=detail)
-            if found.state is IncidentState.OPEN:
-                return found
-            if found.closed_at is None or found.closed_at >= since:
+            incident = self.open(
+                stream=stream,
+                key=f"{key}/{number}",
+                kind=kind,
+                detail=detail,
+                subject=subject,
+                replica=replica,
+            )
+            if incident.state is IncidentState.OPEN:
+                return incident
+            if incident.closed_at is None or incident.closed_at >= since:
                 return None
             number += 1
 
+    def open_recovery(
+        self, key: "IncidentKey", *, detail: JsonObject, since: float
+    ) -> Incident | None:
+        """Report that a replica was lost or left behind, as `open_next` does."""
+        return self.open_next(
+            stream=key.stream,
+            key=str(key),
+            kind=RECOVERY,
+            detail=detail,
+            since=since,
+            subject=key.subject,
+            replica=key.replica,
+        )
+
     def claim(self, id: str, owner: str, ttl_seconds: float) -> Incident | None:
-        """Become, or stay, the one who deals with it; `None` if it is closed or another's."""
+        """Claim it for a run, or keep the claim; `None` if it is closed or claimed by another."""
         values = {"of_id": id, "owner": owner, "ttl_seconds": ttl_seconds}
-        rows = self._database.execute(_CLAIM, values)
-        return Incident(**rows[0]) if rows else None
+        return self._database.change(Incident, _CLAIM, values)
 
     def close(self, id: str, outcome: str) -> None:
         """Say how it ended; the first outcome stands."""
@@ -96,8 +147,7 @@ class Incidents:
 
     def get(self, id: str) -> Incident | None:
         """The incident of this id."""
-        rows = self._database.fetch(_GET, {"of_id": id})
-        return Incident(**rows[0]) if rows else None
+        return self._database.find(Incident, _GET, {"of_id": id})
 
     def of(self, stream: str | None, *, open_only: bool = True) -> list[Incident]:
         """The incidents of one stream or of all, newest first."""
@@ -106,39 +156,38 @@ class Incidents:
             query = query.where(incidents.c.stream == stream)
         if open_only:
             query = query.where(incidents.c.state == IncidentState.OPEN)
-        return [Incident(**row) for row in self._database.fetch(query)]
+        return self._database.find_all(Incident, query)
 
 
-RECOVERY = "recovery"
-OVERTAKEN = "overtaken by the loss of the primary"
-PROMPT_ATTEMPTS = 2
-PAUSE_SECONDS = 120.0
-LONGEST_PAUSE_SECONDS = 1800.0
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentKey:
+    """What a recovery incident is about: all observers of one failure make the same key."""
+
+    stream: str
+    subject: IncidentSubject
+    replica: str | None
+    """The last that the stream had; `None` if it never had one."""
+    primary: str | None = None
+    """Beside which primary a secondary was lost."""
+    token: int | None = None
+    """Of the lease that a secondary took when the primary's slot was empty already."""
+
+    def __str__(self) -> str:
+        match self.subject:
+            case IncidentSubject.ORPHAN:
+                return f"{self.stream}/{self.replica}/unwanted"
+            case IncidentSubject.SECONDARY:
+                beside = self.primary or "never"
+                return f"{self.stream}/{beside}/secondary-{self.replica or 'never'}"
+            case IncidentSubject.PRIMARY if self.token is not None:
+                return f"{self.stream}/token-{self.token}"
+            case IncidentSubject.PRIMARY:
+                return f"{self.stream}/{self.replica or 'never'}"
 
 
-def primary_key(stream: str, primary: str | None) -> str:
-    """What the incidents of a lost primary begin with; the last one there was may be none."""
-    return f"{stream}/{primary or 'never'}"
-
-
-def secondary_key(stream: str, primary: str | None, secondary: str | None) -> str:
-    """What the incidents of a lost secondary begin with, beside which primary it was."""
-    return f"{primary_key(stream, primary)}/secondary-{secondary or 'never'}"
-
-
-def unwanted_key(stream: str, replica: str) -> str:
-    """What the incidents of a replica begin with that nobody wants and nobody has told to leave."""
-    return f"{stream}/{replica}/unwanted"
-
-
-def has_key(incident: Incident, key: str) -> bool:
-    """Whether it is one of the numbered incidents of a key."""
-    return incident.key.rpartition("/")[0] == key
-
-
-def is_of_primary(incident: Incident) -> bool:
-    """Whether a primary was lost; otherwise the stream itself never stopped."""
-    return "/secondary-" not in incident.key and "/unwanted/" not in incident.key
+def matches(incident: Incident, key: IncidentKey) -> bool:
+    """Whether the incident is about the replica that the key names."""
+    return (incident.subject, incident.replica) == (key.subject, key.replica)
 
 
 def is_claimed(incident: Incident, *, at: float) -> bool:
@@ -165,9 +214,9 @@ def due_at(incident: Incident) -> float:
     return since + min(PAUSE_SECONDS * 2.0**doublings, LONGEST_PAUSE_SECONDS)
 
 
-def overtake(incidents: Incidents, incident: Incident) -> float:
+def supersede(incidents: Incidents, incident: Incident) -> float:
     """Close an incident in favour of a newer one; the moment since which that one is news."""
-    incidents.close(incident.id, OVERTAKEN)
+    incidents.close(incident.id, SUPERSEDED)
     closed = incidents.get(incident.id)
     closed_at = None if closed is None else closed.closed_at
     return math.nextafter(closed_at or incident.opened_at, math.inf)

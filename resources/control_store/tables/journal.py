@@ -58,10 +58,10 @@ class Journal:
     def of(self, stream: str, *, run: str | None = None, limit: int = 200) -> list[JournalLine]:
         """The newest lines of a stream, or of one run, oldest first."""
         query = _OF if run is None else _OF.where(journal.c.run == run)
-        rows = self._database.fetch(query, {"of_stream": stream, "most": limit})
-        return [JournalLine(**row) for row in reversed(rows)]
+        values = {"of_stream": stream, "most": limit}
+        return self._database.find_all(JournalLine, query, values)[::-1]
 
     def since(self, stream: str, playbook: str, *, at: float) -> list[JournalLine]:
         """All lines of one playbook from a time on, oldest first."""
         values = {"of_stream": stream, "of_playbook": playbook, "since": at}
-        return [JournalLine(**row) for row in self._database.fetch(_SINCE, values)]
+        return self._database.find_all(JournalLine, _SINCE, values)

@@ -1,7 +1,13 @@
-"""Leases: a row per stream that says who is primary, with a token that only grows.
+"""Leases: a row per stream that says which replica is primary, with a token that only grows.
 
-Each verb is one compare-and-set statement, judged by the store's clock. Whoever cannot read the
+Each verb is one compare-and-set statement, judged by the store's clock. A replica that cannot read the
 lease must behave as if it were lost.
+
+In a takeover the secondary becomes primary, in one transaction or not at all. It says what it saw (the
+lease, the live primary) and gets the lease only if all of it still holds. No clock decides: a primary that
+renewed since has another `renewed_at`, a rival that was first has another token, a stream stopped since is
+not to run. The stream's row is locked first, so takeovers of one stream queue; conditional updates catch
+all other writers, and the unique index on the slot catches a primary that was registered in between.
 """
 
 from typing import Any
@@ -10,7 +16,7 @@ import sqlalchemy as sa
 
 from ft_policies.tiers import PRIMARY
 from resources.control_store.database import Database, store_now
-from resources.control_store.records import DesiredState, Lease, ReplicaState, Slot
+from resources.control_store.records import DesiredState, EndedBy, Lease, ReplicaState, Slot
 from resources.control_store.schema import leases, replicas, streams
 
 _NEW_HOLDER = sa.bindparam("new_holder", type_=sa.Text)
@@ -74,43 +80,29 @@ class Leases:
     def take(self, stream: str, holder: str, ttl_seconds: float) -> Lease | None:
         """Take the lease if it is free, run out or mine already; `None` if another holds it."""
         values = {"of_stream": stream, "new_holder": holder, "ttl_seconds": ttl_seconds}
-        rows = self._database.execute(self._take, values)
-        return Lease(**rows[0]) if rows else None
+        return self._database.change(Lease, self._take, values)
 
     def renew(self, lease: Lease, ttl_seconds: float) -> Lease | None:
-        """Hold it for longer, also late if nobody took it since; `None` means lost for good."""
-        rows = self._database.execute(_RENEW, {**_mine(lease), "ttl_seconds": ttl_seconds})
-        return Lease(**rows[0]) if rows else None
+        """Hold it for longer, also late if it was not taken since; `None` means lost for good."""
+        return self._database.change(Lease, _RENEW, {**_mine(lease), "ttl_seconds": ttl_seconds})
 
     def release(self, lease: Lease) -> bool:
         """Free the lease; false if it was lost before."""
         return bool(self._database.execute(_RELEASE, _mine(lease)))
 
     def fence(self, stream: str, *, token: int) -> bool:
-        """Take the lease from whoever holds it under this token; false if the token moved on."""
+        """Take the lease from its holder under this token; false if the token moved on."""
         return bool(self._database.execute(_FENCE, {"of_stream": stream, "seen": token}))
 
     def get(self, stream: str) -> Lease | None:
         """The lease as it stands; `None` if it was never taken."""
-        rows = self._database.fetch(_GET, {"of_stream": stream})
-        return Lease(**rows[0]) if rows else None
+        return self._database.find(Lease, _GET, {"of_stream": stream})
 
 
 def _mine(lease: Lease) -> dict[str, str | int | None]:
     return {"of_stream": lease.stream, "old_holder": lease.holder, "old_token": lease.token}
 
 
-# ---- from takeovers
-# """A takeover: the secondary becomes primary, in one transaction or not at all.
-#
-# Whoever takes over says what it saw (the lease, the live primary) and gets the lease only if all of
-# it still holds. No clock decides: a primary that renewed since has another `renewed_at`, a rival
-# that was first has another token, a stream stopped since is not wanted. The stream's row is locked
-# first, so takeovers of one stream queue; conditional updates catch everybody else, and the unique
-# index on the slot catches a primary that was registered in between.
-# """
-#
-_TAKEOVERS_TTL_SECONDS = sa.bindparam("ttl_seconds", type_=sa.Double)
 _IS_LIVE = replicas.c.ended_at.is_(None)
 _OF_STREAM = replicas.c.stream == sa.bindparam("of_stream")
 _WANTED = (
@@ -122,7 +114,7 @@ _LEASE = {
     "holder": sa.bindparam("secondary", type_=sa.Text),
     "taken_at": store_now(),
     "renewed_at": store_now(),
-    "expires_at": store_now() + _TAKEOVERS_TTL_SECONDS,
+    "expires_at": store_now() + _TTL_SECONDS,
 }
 _TAKE = (
     sa.update(leases)
@@ -135,10 +127,15 @@ _TAKE = (
     .values(**_LEASE, token=leases.c.token + 1)
     .returning(*leases.c)
 )
-_TAKEOVERS_FENCE = (
+_FENCE_PRIMARY = (
     sa.update(replicas)
     .where(_OF_STREAM, replicas.c.slot == Slot.PRIMARY, _IS_LIVE)
-    .values(state=ReplicaState.FENCED, reason=sa.bindparam("new_reason"), ended_at=store_now())
+    .values(
+        state=ReplicaState.FENCED,
+        reason=sa.bindparam("new_reason"),
+        ended_at=store_now(),
+        ended_by=EndedBy.TAKEOVER,
+    )
     .returning(replicas.c.id)
 )
 _PROMOTE = (
@@ -212,7 +209,7 @@ class Takeovers:
 
 def _fence(connection: sa.Connection, stream: str, primary: str | None, reason: str) -> None:
     fenced = connection.execute(
-        _TAKEOVERS_FENCE, {"of_stream": stream, "new_reason": reason}
+        _FENCE_PRIMARY, {"of_stream": stream, "new_reason": reason}
     ).scalars()
     if any(replica != primary for replica in fenced):
         raise _NotAsSeenError
@@ -221,7 +218,7 @@ def _fence(connection: sa.Connection, stream: str, primary: str | None, reason: 
 def _promote(connection: sa.Connection, stream: str, secondary: str) -> None:
     try:
         _one(connection.execute(_PROMOTE, {"of_stream": stream, "secondary": secondary}))
-    except sa.exc.IntegrityError as error:  # somebody registered a primary just now
+    except sa.exc.IntegrityError as error:  # a primary was registered just now
         raise _NotAsSeenError from error
 
 

@@ -4,7 +4,7 @@ The first commit of an epoch stands. Every replica's own rows and digest are kep
 that ever differed stays on record, because it means a job that is not deterministic or a broken
 machine.
 
-Only replicas of the stream's current history enter anything: see `histories`.
+Only replicas of the stream's current history enter anything: see `restores`.
 """
 
 from dataclasses import asdict
@@ -108,14 +108,14 @@ class Ledger:
             .from_select([*named, "committed_at"], entry)
             .on_conflict_do_nothing()
         )
-        copy = database.insert(ledger_copies).values(**named, seen_at=store_now())
+        copy = database.insert(ledger_copies).values(**named, committed_at=store_now())
         self._copy = copy.on_conflict_do_update(
             index_elements=list(ledger_copies.primary_key),
             set_={
                 "rows": copy.excluded.rows,
                 "digest": copy.excluded.digest,
                 "token": copy.excluded.token,
-                "seen_at": store_now(),
+                "committed_at": store_now(),
             },
             where=ledger_copies.c.digest == sa.bindparam("first_digest"),
         )
@@ -123,7 +123,7 @@ class Ledger:
     def commit(self, entry: LedgerEntry, *, history: int = 0) -> Committed:
         """Enter an epoch's output; the first entry stands, and says whether this one agrees.
 
-        `history` is the one that the replica belongs to: one that has ended enters nothing. Whoever
+        `history` is the one that the replica belongs to: one that has ended enters nothing. A replica that
         computes an epoch of before a gap again, with less input, need not agree.
         """
         values = asdict(entry)
@@ -146,31 +146,28 @@ class Ledger:
 
     def get(self, stream: str, epoch: int) -> LedgerEntry | None:
         """The entry that counts for an epoch."""
-        rows = self._database.fetch(_GET, {"of_stream": stream, "number": epoch})
-        return LedgerEntry(**rows[0]) if rows else None
+        return self._database.find(LedgerEntry, _GET, {"of_stream": stream, "number": epoch})
 
     def last(self, stream: str) -> LedgerEntry | None:
         """The entry of the newest committed epoch."""
-        rows = self._database.fetch(_LAST, {"of_stream": stream})
-        return LedgerEntry(**rows[0]) if rows else None
+        return self._database.find(LedgerEntry, _LAST, {"of_stream": stream})
 
     def last_up_to(self, stream: str, moment: float) -> LedgerEntry | None:
         """The entry of the newest epoch that was committed up to a time of the store's clock."""
-        rows = self._database.fetch(_UP_TO, {"of_stream": stream, "moment": moment})
-        return LedgerEntry(**rows[0]) if rows else None
+        return self._database.find(LedgerEntry, _UP_TO, {"of_stream": stream, "moment": moment})
 
     def between(self, stream: str, first: int, last: int) -> list[LedgerEntry]:
         """The entries from first to last, both included."""
         values = {"of_stream": stream, "first": first, "last": last}
-        return [LedgerEntry(**row) for row in self._database.fetch(_BETWEEN, values)]
+        return self._database.find_all(LedgerEntry, _BETWEEN, values)
 
     def since(self, stream: str, *, at: float) -> list[LedgerEntry]:
         """The entries that were committed from a time on, and the one before them."""
         values = {"of_stream": stream, "since": at}
-        return [LedgerEntry(**row) for row in self._database.fetch(_SINCE, values)]
+        return self._database.find_all(LedgerEntry, _SINCE, values)
 
     def has_copy(self, stream: str, replica: str, *, first: int) -> bool:
-        """Whether a replica has computed an epoch from the first on that was committed, by whomever."""
+        """Whether a replica has computed a committed epoch from the first on."""
         values = {"of_stream": stream, "of_replica": replica, "first": first}
         return bool(self._database.fetch(_HAS_COPY, values)[0]["has_copy"])
 
@@ -200,9 +197,6 @@ def _demand_current(current: int, history: int, entry: LedgerEntry) -> None:
         )
 
 
-# ---- from auditing
-# """What only an audit asks of epoch log and ledger, and the one thing that a repair may take back."""
-#
 _before = epochs.alias("before")
 _AFTER_HOLES = (
     sa.select(epochs.c.epoch)

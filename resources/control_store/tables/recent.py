@@ -233,7 +233,7 @@ _LIVE_PER_HOST = (
 )
 
 
-class Lately:
+class RecentActivity:
     """Looks at the recent past; `stream` is the only one to look at, or `None` for all."""
 
     def __init__(self, database: Database) -> None:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from ft_policies.errors import PermanentError
 from ft_policies.tiers import OFF, Switches
 from resources.control_store.database import Database, store_now
-from resources.control_store.records import ReplicaRow, ReplicaState, Slot
+from resources.control_store.records import EndedBy, ReplicaRow, ReplicaState, Slot
 from resources.control_store.schema import replicas
 
 _IS_ID = replicas.c.id == sa.bindparam("replica")
@@ -71,7 +71,10 @@ _END = (
     sa.update(replicas)
     .where(_IS_ID, _IS_LIVE)
     .values(
-        state=sa.bindparam("new_state"), reason=sa.bindparam("new_reason"), ended_at=store_now()
+        state=sa.bindparam("new_state"),
+        reason=sa.bindparam("new_reason"),
+        ended_at=store_now(),
+        ended_by=sa.bindparam("new_ended_by"),
     )
 )
 
@@ -111,23 +114,22 @@ class Replicas:
             reason="",
             rollout=rollout,
         )
-        rows = self._database.execute(insert.on_conflict_do_nothing().returning(*replicas.c))
-        return ReplicaRow(**rows[0]) if rows else None
+        return self._database.change(
+            ReplicaRow, insert.on_conflict_do_nothing().returning(*replicas.c)
+        )
 
     def get(self, id: str) -> ReplicaRow | None:
         """The replica of this id, live or ended."""
-        rows = self._database.fetch(_GET, {"replica": id})
-        return ReplicaRow(**rows[0]) if rows else None
+        return self._database.find(ReplicaRow, _GET, {"replica": id})
 
     def of(self, stream: str, *, live: bool = True) -> list[ReplicaRow]:
         """The live replicas of a stream, or all there ever were; newest first."""
         query = _OF.where(_IS_LIVE) if live else _OF
-        return [ReplicaRow(**row) for row in self._database.fetch(query, {"stream": stream})]
+        return self._database.find_all(ReplicaRow, query, {"stream": stream})
 
     def live(self, stream: str, slot: Slot) -> ReplicaRow | None:
         """The live replica that has the slot."""
-        rows = self._database.fetch(_IN_SLOT, {"of_stream": stream, "of_slot": slot})
-        return ReplicaRow(**rows[0]) if rows else None
+        return self._database.find(ReplicaRow, _IN_SLOT, {"of_stream": stream, "of_slot": slot})
 
     def live_since(self, slot: Slot) -> dict[str, float]:
         """The streams that have a live replica in the slot, and since when; in one query."""
@@ -184,11 +186,19 @@ class Replicas:
         rows = rows or self._database.fetch(_GET, {"replica": id})
         return ReplicaRow(**_known(rows, id))
 
-    def end(self, id: str, state: ReplicaState, reason: str, *, slot: Slot | None = None) -> None:
+    def end(
+        self,
+        id: str,
+        state: ReplicaState,
+        reason: str,
+        *,
+        by: EndedBy = EndedBy.REPLICA,
+        slot: Slot | None = None,
+    ) -> None:
         """Note the end of a replica; the first end counts. With `slot`, only if it has that slot."""
         if not state.ended:
             raise PermanentError(f"{state} is no end", hint="use `heartbeat`")
-        values = {"replica": id, "new_state": state, "new_reason": reason}
+        values = {"replica": id, "new_state": state, "new_reason": reason, "new_ended_by": by}
         if slot is None:
             self._database.execute(_END, values)
         else:

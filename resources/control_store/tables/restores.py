@@ -1,8 +1,9 @@
-"""The histories of streams: each restore in place ends one after an epoch and begins the next.
+"""Restores in place and forks.
 
-The row is the wish, written before anything is touched, so that whoever comes next finishes what a
-dead run has left. From the moment that it is begun, no replica of an older history can enter anything
-into the ledger.
+Each restore ends one history of a stream after an epoch and begins the next. Its row is the wish, written
+before anything is touched, so that the next run finishes what a dead one has left. From the moment that it
+is begun, no replica of an older history can enter anything into the ledger. A fork is a new stream that
+begins with the epochs of another, as they were decided and committed.
 """
 
 from typing import Any
@@ -12,25 +13,25 @@ from sqlalchemy.sql.base import Executable
 
 from ft_policies.errors import PermanentError
 from resources.control_store.database import Database, store_now
-from resources.control_store.records import DesiredState, History
+from resources.control_store.records import DesiredState, RestoreRow
 from resources.control_store.schema import (
     epochs,
-    histories,
     leases,
     ledger,
     ledger_copies,
     ledger_superseded,
+    restores,
     streams,
 )
 from resources.control_store.tables.epochs import copy_gaps, shorten_gaps
-from resources.control_store.tables.streams import desired_of, stands_still
+from resources.control_store.tables.streams import is_stopped_locked, lock_desired
 
-_OF_STREAM = histories.c.stream == sa.bindparam("of_stream")
-_IS_IT = sa.and_(_OF_STREAM, histories.c.history == sa.bindparam("number"))
-_OF = sa.select(histories).where(_OF_STREAM).order_by(histories.c.history.desc())
+_OF_STREAM = restores.c.stream == sa.bindparam("of_stream")
+_IS_IT = sa.and_(_OF_STREAM, restores.c.history == sa.bindparam("number"))
+_OF = sa.select(restores).where(_OF_STREAM).order_by(restores.c.history.desc())
 _NEWEST = _OF.limit(1)
 _WANT_INSTEAD = (
-    sa.update(histories)
+    sa.update(restores)
     .where(_IS_IT)
     .values(
         epoch=sa.bindparam("new_epoch"),
@@ -41,12 +42,12 @@ _WANT_INSTEAD = (
         asked_at=store_now(),
     )
 )
-_BEGIN = sa.update(histories).where(_IS_IT).values(begun_at=store_now())
+_BEGIN = sa.update(restores).where(_IS_IT).values(begun_at=store_now())
 _FINISH = (
-    sa.update(histories)
-    .where(_IS_IT, histories.c.begun_at.is_not(None), histories.c.finished_at.is_(None))
+    sa.update(restores)
+    .where(_IS_IT, restores.c.begun_at.is_not(None), restores.c.finished_at.is_(None))
     .values(finished_at=store_now())
-    .returning(histories.c.was_running)
+    .returning(restores.c.was_running)
 )
 _DESIRE = (
     sa.update(streams)
@@ -71,9 +72,9 @@ _KEEP = sa.insert(ledger_superseded).from_select(
 )
 _FORGET = sa.delete(ledger_superseded).where(
     sa.exists().where(
-        histories.c.stream == ledger_superseded.c.stream,
-        histories.c.history == ledger_superseded.c.history,
-        histories.c.finished_at < sa.bindparam("before"),
+        restores.c.stream == ledger_superseded.c.stream,
+        restores.c.history == ledger_superseded.c.history,
+        restores.c.finished_at < sa.bindparam("before"),
     )
 )
 
@@ -89,40 +90,41 @@ _DROP_COPIES, _DROP_ENTRIES = _later_in(ledger_copies), _later_in(ledger)
 
 def current_history(stream: sa.ColumnElement[str]) -> sa.ScalarSelect[int]:
     """The newest history that has begun; 0 if the stream was never restored in place."""
-    newest = sa.func.coalesce(sa.func.max(histories.c.history), 0)
-    begun = sa.and_(histories.c.stream == stream, histories.c.begun_at.is_not(None))
+    newest = sa.func.coalesce(sa.func.max(restores.c.history), 0)
+    begun = sa.and_(restores.c.stream == stream, restores.c.begun_at.is_not(None))
     return sa.select(newest).where(begun).scalar_subquery()
 
 
 _CURRENT = sa.select(current_history(sa.bindparam("of_stream", type_=sa.Text)).label("current"))
 
 
-class Histories:
+class Restores:
     """The table of restores in place of all streams."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def current(self, stream: str) -> int:
+    def current_history(self, stream: str) -> int:
         """The history that a replica that starts now belongs to."""
         return int(self._database.fetch(_CURRENT, {"of_stream": stream})[0]["current"])
 
-    def of(self, stream: str) -> list[History]:
+    def of(self, stream: str) -> list[RestoreRow]:
         """All restores of a stream, newest first."""
-        return [History(**row) for row in self._database.fetch(_OF, {"of_stream": stream})]
+        return self._database.find_all(RestoreRow, _OF, {"of_stream": stream})
 
-    def newest(self, stream: str) -> History | None:
+    def newest(self, stream: str) -> RestoreRow | None:
         """The last restore that was asked for."""
-        rows = self._database.fetch(_NEWEST, {"of_stream": stream})
-        return History(**rows[0]) if rows else None
+        return self._database.find(RestoreRow, _NEWEST, {"of_stream": stream})
 
-    def want(self, stream: str, *, epoch: int, snapshot: str | None, why: str, run: str) -> History:
+    def want(
+        self, stream: str, *, epoch: int, snapshot: str | None, why: str, run: str
+    ) -> RestoreRow:
         """Write the wish down, in place of one that has not begun; one that has is finished first."""
         with self._database.write() as connection:
-            desired = desired_of(connection, stream)
+            desired = lock_desired(connection, stream)
             known = _newest(connection, stream)
             if known is not None and known.half_done:
-                return _the_same(known, epoch)
+                return _resumed(known, epoch)
             facts = {"epoch": epoch, "snapshot": snapshot, "why": why, "run": run}
             running = desired is DesiredState.RUNNING
             if known is not None and not known.begun:
@@ -130,36 +132,36 @@ class Histories:
             else:
                 number = 1 if known is None else known.history + 1
                 values = {**facts, "stream": stream, "history": number, "was_running": running}
-                insert = sa.insert(histories).values(**values, asked_at=store_now())
+                insert = sa.insert(restores).values(**values, asked_at=store_now())
                 connection.execute(insert)
             wanted = _newest(connection, stream)
         assert wanted is not None, "it was written just now"  # noqa: S101
         return wanted
 
-    def stop_for(self, wanted: History) -> bool:
-        """Want the stream not to run, unless the restore has finished or given way to another.
+    def stop_for(self, wanted: RestoreRow) -> bool:
+        """Stop the stream, unless the restore has finished or given way to another.
 
-        Two may perform it: the slower must not stop what the faster has started again.
+        Two runs may perform it: the slower must not stop what the faster has started again.
         """
         with self._database.write() as connection:
-            desired_of(connection, wanted.stream)  # who finishes it waits, or has finished
+            lock_desired(connection, wanted.stream)  # a run that finishes it waits, or has finished
             known = _newest(connection, wanted.stream)
             if known is None or known.finished or not known.is_to_the_point_of(wanted):
                 return False
             _desire(connection, wanted.stream, DesiredState.STOPPED)
         return True
 
-    def begin(self, wanted: History) -> int | None:
+    def begin(self, wanted: RestoreRow) -> int | None:
         """End the older history: its later entries count no more, nor do those it may still bring.
 
-        The value is how many entries that were; `None` if a replica lives or is wanted, or another
-        point is wanted by now, and so nothing was changed.
+        The value is how many entries that were; `None` if a replica lives or is asked for, or another
+        point is asked for by now, and so nothing was changed.
         """
         key = {"of_stream": wanted.stream, "number": wanted.history}
         with self._database.write() as connection:
-            still = stands_still(self._database, connection, wanted.stream)
+            stopped = is_stopped_locked(self._database, connection, wanted.stream)
             known = _newest(connection, wanted.stream)
-            if not still or known is None:
+            if not stopped or known is None:
                 return None
             if known.begun or known.history != wanted.history:
                 return 0
@@ -174,11 +176,11 @@ class Histories:
             connection.execute(_BEGIN, key)
         return moved
 
-    def finish(self, begun: History) -> None:
-        """Note that state and output are back, and want the stream to run if it ran before."""
+    def finish(self, begun: RestoreRow) -> None:
+        """Note that state and output are back, and start the stream if it ran before."""
         key = {"of_stream": begun.stream, "number": begun.history}
         with self._database.write() as connection:
-            desired_of(connection, begun.stream)  # the stream's row first, as others do
+            lock_desired(connection, begun.stream)  # the stream's row first, as others do
             was_running = connection.execute(_FINISH, key).scalar()
             if was_running:
                 _desire(connection, begun.stream, DesiredState.RUNNING)
@@ -189,16 +191,16 @@ class Histories:
             return connection.execute(_FORGET, {"before": before}).rowcount
 
 
-def _newest(connection: sa.Connection, stream: str) -> History | None:
+def _newest(connection: sa.Connection, stream: str) -> RestoreRow | None:
     row = connection.execute(_NEWEST, {"of_stream": stream}).mappings().first()
-    return None if row is None else History(**row)
+    return None if row is None else RestoreRow(**row)
 
 
 def _desire(connection: sa.Connection, stream: str, desired: DesiredState) -> None:
     connection.execute(_DESIRE, {"of_stream": stream, "new_desired": desired})
 
 
-def _the_same(known: History, epoch: int) -> History:
+def _resumed(known: RestoreRow, epoch: int) -> RestoreRow:
     if known.epoch == epoch:
         return known
     raise PermanentError(
@@ -208,18 +210,15 @@ def _the_same(known: History, epoch: int) -> History:
 
 
 def _want_instead(
-    connection: sa.Connection, known: History, *, running: bool, facts: dict[str, Any]
+    connection: sa.Connection, known: RestoreRow, *, running: bool, facts: dict[str, Any]
 ) -> None:
     values = {f"new_{name}": value for name, value in facts.items()}
-    # Whoever wrote the first wish may have stopped the stream for it already.
+    # The run that wrote the first wish may have stopped the stream for it already.
     was_running = known.was_running or running
     key = {"of_stream": known.stream, "number": known.history}
     connection.execute(_WANT_INSTEAD, {**key, **values, "new_was_running": was_running})
 
 
-# ---- from forks
-# """Forks: a new stream that begins with the epochs of another, as they were decided and committed."""
-#
 class Forks:
     """Copies within the epoch log (with its gaps) and the ledger; what is copied from is only read."""
 

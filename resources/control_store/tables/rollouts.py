@@ -1,7 +1,7 @@
 """Rollouts: a declaration on its way to the replicas of a running stream, one at a time.
 
-The row is the wish. Whoever sees it does the same steps towards it, and one transaction at the end makes
-the declaration the stream's.
+The row is the wish. Every run that reads it takes the same steps towards it, and one transaction at the end
+makes the declaration the stream's.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from resources.control_store.database import Database, store_now
 from resources.control_store.records import JsonObject, Rollout, StreamRow
 from resources.control_store.schema import replicas, rollouts, streams
-from resources.control_store.tables.streams import declared_again
+from resources.control_store.tables.streams import redeclare
 
 _OF_STREAM = rollouts.c.stream == sa.bindparam("of_stream")
 _IS_OPEN = rollouts.c.ended_at.is_(None)
@@ -81,13 +81,11 @@ class Rollouts:
             "outcome": "",
         }
         insert = self._database.insert(rollouts).values(**values).on_conflict_do_nothing()
-        rows = self._database.execute(insert.returning(*rollouts.c), {"of_stream": stream})
-        return Rollout(**rows[0]) if rows else None
+        return self._database.change(Rollout, insert.returning(*rollouts.c), {"of_stream": stream})
 
     def open(self, stream: str) -> Rollout | None:
         """The one that is under way."""
-        rows = self._database.fetch(_OPEN, {"of_stream": stream})
-        return Rollout(**rows[0]) if rows else None
+        return self._database.find(Rollout, _OPEN, {"of_stream": stream})
 
     def finish(self, stream: str, rollout: int, outcome: str) -> None:
         """Make its declaration the stream's, in one transaction with its end."""
@@ -96,8 +94,8 @@ class Rollouts:
             known = connection.execute(_LOCK, {"of_stream": stream}).mappings().one()
             row = connection.execute(_END, ended).mappings().one_or_none()
             if row is None:
-                return  # somebody else has ended it
-            declared_again(connection, StreamRow(**known), row["target"], row["target_tier"])
+                return  # another run has ended it
+            redeclare(connection, StreamRow(**known), row["target"], row["target_tier"])
             connection.execute(_RUN, {"of_stream": stream, "number": rollout})
 
     def abandon(self, stream: str, rollout: int, outcome: str) -> None:
@@ -106,7 +104,7 @@ class Rollouts:
         self._database.execute(_END, ended)
 
     def rolled_back(self, stream: str, *, beside: int | None = None) -> dict[str, float]:
-        """The replicas of rollouts that were given up, and since when: nobody may go on from their state.
+        """The replicas of rollouts that were given up, and since when: their state is not to be used.
 
         For a replica that runs the rollout `beside`, those of another that is under way are among them.
         """
@@ -115,4 +113,4 @@ class Rollouts:
 
     def history(self, stream: str) -> list[Rollout]:
         """All there were, oldest first."""
-        return [Rollout(**row) for row in self._database.fetch(_HISTORY, {"of_stream": stream})]
+        return self._database.find_all(Rollout, _HISTORY, {"of_stream": stream})

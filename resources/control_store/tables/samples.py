@@ -84,7 +84,7 @@ class Samples:
             return
         names = {"stream": "of_stream", "replica": "of_replica", "name": "of_name"}
         names |= {"value": "new_value", "epoch": "of_epoch", "at": "given_at"}
-        rows = [{names[key]: value for key, value in asdict(one).items()} for one in batch]
+        rows = [{names[key]: value for key, value in asdict(sample).items()} for sample in batch]
         with self._database.write(durable=False) as connection:
             connection.execute(_WRITE, rows)
 
@@ -93,16 +93,16 @@ class Samples:
     ) -> list[Sample]:
         """The newest samples of one name, oldest first."""
         values = {"of_stream": stream, "of_name": name, "since_at": since_at, "most": limit}
-        return [Sample(**row) for row in reversed(self._database.fetch(_SERIES, values))]
+        return self._database.find_all(Sample, _SERIES, values)[::-1]
 
     def latest(self, stream: str, *, replica: str | None = None) -> dict[str, Sample]:
-        """The newest sample of each name, by whomever or by one replica."""
+        """The newest sample of each name, of all replicas or of one."""
         query = _LATEST if replica is None else _LATEST_OF_REPLICA
         rows = self._database.fetch(query, {"of_stream": stream, "of_replica": replica})
         return {row["name"]: Sample(**row) for row in rows}
 
     def prune(self, before_at: float) -> int:
-        """Delete samples older than this, in portions so that nobody waits long for the lock."""
+        """Delete samples older than this, in portions so that no other writer waits long for the lock."""
         pruned = 0
         while True:
             portion = len(self._database.execute(_PRUNE, {"before_at": before_at}, durable=False))

@@ -1,5 +1,5 @@
 # ruff: noqa: A002 (an id is an id, also as an argument)
-"""The catalogue of snapshots: an index for people and playbooks.
+"""The catalogue of snapshots: an index for operators and playbooks.
 
 The manifest in the object store is the commit; a row here only says where it is and how it fares. What
 an older history has shipped beyond its end, or a replica that was rolled back at all, is not available, whenever it
@@ -13,7 +13,8 @@ import sqlalchemy as sa
 
 from resources.control_store.database import Database, store_now
 from resources.control_store.records import SnapshotRow, SnapshotState
-from resources.control_store.schema import histories, replicas, rollouts, snapshots
+from resources.control_store.schema import replicas, restores, rollouts, snapshots
+from resources.vault.manifest import Manifest
 
 _KEY = (snapshots.c.stream, snapshots.c.id)
 _IS_IT = sa.and_(
@@ -27,10 +28,10 @@ _OF = (
 _GET = sa.select(snapshots).where(_IS_IT)
 _FORGET = sa.delete(snapshots).where(_IS_IT)
 _IS_RESTORED_AWAY = sa.exists().where(
-    histories.c.stream == snapshots.c.stream,
-    histories.c.history > snapshots.c.history,
-    histories.c.epoch < snapshots.c.epoch,
-    histories.c.begun_at.is_not(None),
+    restores.c.stream == snapshots.c.stream,
+    restores.c.history > snapshots.c.history,
+    restores.c.epoch < snapshots.c.epoch,
+    restores.c.begun_at.is_not(None),
 )
 _IS_ROLLED_BACK = sa.exists().where(
     replicas.c.id == snapshots.c.replica,
@@ -61,6 +62,34 @@ _PROVEN = (
 _FOUND_LATER = ("verified_at", "proven_at", "proven_seconds")
 
 
+def snapshot_row(
+    stream: str,
+    manifest: Manifest,
+    manifest_key: str,
+    *,
+    new_bytes: int = 0,
+    requests: int = 0,
+    seconds: float = 0.0,
+) -> SnapshotRow:
+    """The catalogue's row of a snapshot; what shipping it took is not in its manifest."""
+    return SnapshotRow(
+        stream=stream,
+        id=manifest.id,
+        epoch=manifest.epoch,
+        token=manifest.token,
+        replica=manifest.replica,
+        parent=manifest.parent,
+        manifest_key=manifest_key,
+        files=len(manifest.files),
+        total_bytes=manifest.state_bytes,
+        new_bytes=new_bytes,
+        requests=requests,
+        seconds=seconds,
+        created_at=manifest.created_at,
+        history=manifest.history,
+    )
+
+
 class Snapshots:
     """The catalogue of snapshots of all streams."""
 
@@ -86,22 +115,19 @@ class Snapshots:
     def of(self, stream: str, *, available_only: bool = True) -> list[SnapshotRow]:
         """The snapshots of a stream, newest epoch first."""
         query = _AVAILABLE if available_only else _OF
-        return [SnapshotRow(**row) for row in self._database.fetch(query, {"of_stream": stream})]
+        return self._database.find_all(SnapshotRow, query, {"of_stream": stream})
 
     def get(self, stream: str, id: str) -> SnapshotRow | None:
         """What the catalogue knows of one snapshot."""
-        rows = self._database.fetch(_GET, {"of_stream": stream, "of_id": id})
-        return SnapshotRow(**rows[0]) if rows else None
+        return self._database.find(SnapshotRow, _GET, {"of_stream": stream, "of_id": id})
 
     def newest(self, stream: str) -> SnapshotRow | None:
         """The available snapshot of the newest epoch."""
-        rows = self._database.fetch(_NEWEST, {"of_stream": stream})
-        return SnapshotRow(**rows[0]) if rows else None
+        return self._database.find(SnapshotRow, _NEWEST, {"of_stream": stream})
 
     def last_proven(self, stream: str) -> SnapshotRow | None:
         """The snapshot that was proven last, also if it is no longer there."""
-        rows = self._database.fetch(_LAST_PROVEN, {"of_stream": stream})
-        return SnapshotRow(**rows[0]) if rows else None
+        return self._database.find(SnapshotRow, _LAST_PROVEN, {"of_stream": stream})
 
     def mark(self, stream: str, id: str, state: SnapshotState, reason: str) -> None:
         """Say whether a snapshot may still be restored, and why not."""

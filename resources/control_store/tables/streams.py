@@ -1,4 +1,8 @@
-"""Declared streams, and whether people want them to run."""
+"""Declared streams: whether they should run, and on which tier.
+
+The row in `streams` is what counts; the changes of tier are written in the same transaction, so the newest
+of them is always the tier that the stream should have.
+"""
 
 from typing import Any
 
@@ -13,7 +17,7 @@ from resources.control_store.records import (
     StreamRow,
     TierChange,
 )
-from resources.control_store.schema import histories, replicas, streams, tier_changes
+from resources.control_store.schema import replicas, restores, streams, tier_changes
 
 _IS_NAME = streams.c.name == sa.bindparam("of_name")
 _GET = sa.select(streams).where(_IS_NAME)
@@ -40,11 +44,11 @@ _DESIRE = (
 )
 
 _UNFINISHED = sa.and_(
-    histories.c.stream == sa.bindparam("of_name"), histories.c.finished_at.is_(None)
+    restores.c.stream == sa.bindparam("of_name"), restores.c.finished_at.is_(None)
 )
 _HEEDED_BY_RESTORES = {
-    DesiredState.RUNNING: sa.delete(histories).where(_UNFINISHED, histories.c.begun_at.is_(None)),
-    DesiredState.STOPPED: sa.update(histories).where(_UNFINISHED).values(was_running=False),
+    DesiredState.RUNNING: sa.delete(restores).where(_UNFINISHED, restores.c.begun_at.is_(None)),
+    DesiredState.STOPPED: sa.update(restores).where(_UNFINISHED).values(was_running=False),
 }
 _INTERVALS = sa.select(streams.c.snapshot_every, streams.c.sync_every).where(_IS_NAME)
 _PACE = (
@@ -68,16 +72,16 @@ class Streams:
         """Make the declaration known; a new stream is stopped, a known one stays as desired.
 
         A declaration that names another tier than before changes the tier; one that names the same
-        leaves it, because somebody may have switched since. One that differs at all brings back its
-        own intervals.
+        leaves it, because it may have been switched since. One that differs at all brings back its own
+        intervals.
         """
         with self._database.write() as connection:
             if self._declared_first(connection, name, declaration, tier):
-                noted(connection, stream=name, tier_to=tier, why="declared", run="")
+                record_tier_change(connection, stream=name, tier_to=tier, why="declared", run="")
             known = connection.execute(_LOCK, {"of_name": name}).mappings().one()
             if known["declaration"] == declaration and known["declared_tier"] == tier:
                 return StreamRow(**known)
-            return declared_again(connection, StreamRow(**known), declaration, tier)
+            return redeclare(connection, StreamRow(**known), declaration, tier)
 
     def _declared_first(
         self, connection: sa.Connection, name: str, declaration: JsonObject, tier: str
@@ -90,18 +94,18 @@ class Streams:
             desired=DesiredState.STOPPED,
             declared_at=store_now(),
             changed_at=store_now(),
+            rollout=0,
         )
         returning = insert.on_conflict_do_nothing().returning(streams.c.name)
         return connection.execute(returning).first() is not None
 
     def get(self, name: str) -> StreamRow | None:
         """The stream of this name."""
-        rows = self._database.fetch(_GET, {"of_name": name})
-        return StreamRow(**rows[0]) if rows else None
+        return self._database.find(StreamRow, _GET, {"of_name": name})
 
     def all(self) -> list[StreamRow]:
         """All streams, by name."""
-        return [StreamRow(**row) for row in self._database.fetch(_ALL)]
+        return self._database.find_all(StreamRow, _ALL)
 
     def desire(self, name: str, desired: DesiredState) -> None:
         """Say whether the stream should run.
@@ -122,9 +126,8 @@ class Streams:
             raise PermanentError(f"no stream {name!r}", hint="declare it first")
 
     def intervals(self, name: str) -> Intervals:
-        """How often snapshots should be shipped and synced, if somebody has said it."""
-        rows = self._database.fetch(_INTERVALS, {"of_name": name})
-        return Intervals(**rows[0]) if rows else Intervals()
+        """How often snapshots should be shipped and synced, where it is not as declared."""
+        return self._database.find(Intervals, _INTERVALS, {"of_name": name}) or Intervals()
 
 
 def tier_wanted(known: StreamRow, declared: str) -> str:
@@ -132,14 +135,14 @@ def tier_wanted(known: StreamRow, declared: str) -> str:
     return known.tier if known.declared_tier == declared else declared
 
 
-def declared_again(
+def redeclare(
     connection: sa.Connection, known: StreamRow, declaration: JsonObject, tier: str
 ) -> StreamRow:
     """Give a known stream another declaration; one that names another tier changes the tier."""
     wanted = tier_wanted(known, tier)
     if wanted != known.tier:
         change = {"tier_from": known.tier, "tier_to": wanted}
-        noted(connection, stream=known.name, **change, why="declared", run="")
+        record_tier_change(connection, stream=known.name, **change, why="declared", run="")
     values = {
         "of_name": known.name,
         "new_declaration": declaration,
@@ -149,13 +152,6 @@ def declared_again(
     return StreamRow(**connection.execute(_DECLARE_AGAIN, values).mappings().one())
 
 
-# ---- from tiers
-# """The tier that people want of a stream now, and how it came to be wanted.
-#
-# The row in `streams` is what counts; the history is written in the same transaction, so its newest
-# line is always the tier that the stream should have.
-# """
-#
 _OF_STREAM = tier_changes.c.stream == sa.bindparam("of_stream")
 _TIERS_LOCK = (
     sa.select(streams.c.tier).where(streams.c.name == sa.bindparam("of_stream")).with_for_update()
@@ -199,7 +195,7 @@ class Tiers:
             if before == tier:
                 return None
             connection.execute(_SET, {"of_stream": stream, "tier_to": tier})
-            return noted(
+            return record_tier_change(
                 connection, stream=stream, tier_from=before, tier_to=tier, why=why, run=run
             )
 
@@ -212,19 +208,16 @@ class Tiers:
 
     def history(self, stream: str, *, limit: int = 200) -> list[TierChange]:
         """The newest changes of a stream, oldest first."""
-        rows = self._database.fetch(_HISTORY, {"of_stream": stream, "most": limit})
-        return [TierChange(**row) for row in reversed(rows)]
+        values = {"of_stream": stream, "most": limit}
+        return self._database.find_all(TierChange, _HISTORY, values)[::-1]
 
 
-def noted(connection: sa.Connection, **change: Any) -> TierChange:
+def record_tier_change(connection: sa.Connection, **change: Any) -> TierChange:
     """Write one line of history, in the transaction that changes the stream's row."""
     line = sa.insert(tier_changes).values(**change, at=store_now()).returning(*tier_changes.c)
     return TierChange(**connection.execute(line).mappings().one())
 
 
-# ---- from standing
-# """Whether a stream stands still: a restore and a gap change what its replicas rely on."""
-#
 _LOCKED_DESIRED = (
     sa.select(streams.c.desired)
     .where(streams.c.name == sa.bindparam("of_stream"))
@@ -235,17 +228,18 @@ _LIVE = sa.select(replicas.c.id).where(
 )
 
 
-def desired_of(connection: sa.Connection, stream: str) -> DesiredState | None:
-    """What people want of a stream; nobody changes that before the transaction ends."""
-    desired: DesiredState | None = connection.execute(
-        _LOCKED_DESIRED, {"of_stream": stream}
-    ).scalar()
-    return desired
+def lock_desired(connection: sa.Connection, stream: str) -> DesiredState | None:
+    """Whether a stream should run; it stays so until the transaction ends."""
+    row = connection.execute(_LOCKED_DESIRED, {"of_stream": stream}).first()
+    return None if row is None else DesiredState(row.desired)
 
 
-def stands_still(database: Database, connection: sa.Connection, stream: str) -> bool:
-    """Whether no replica lives or is wanted; nothing can be entered or started before the transaction ends."""
-    desired = desired_of(connection, stream)  # the stream's row first, as takeovers do
+def is_stopped_locked(database: Database, connection: sa.Connection, stream: str) -> bool:
+    """Whether no replica lives or is asked for; it stays so until the transaction ends.
+
+    Neither can anything be entered into the ledger until then.
+    """
+    desired = lock_desired(connection, stream)  # the stream's row first, as takeovers do
     if not database.is_sqlite:  # whose transactions wait for each other anyway
         # An entry that is on its way was allowed by what is about to change: wait for it.
         connection.exec_driver_sql("LOCK TABLE ledger, replicas IN SHARE ROW EXCLUSIVE MODE")
