@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestration.playbooks.repair import row_of
 from streaming.world import World
 from tests.fakes.checkpoints import SyntheticCheckpoint
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import REPLICA, STREAM, a_world, commit, decide
+from tests.support.control_builders import recorded
 
 pytestmark = pytest.mark.integration
 EPOCHS = (4, 9)
@@ -49,7 +49,7 @@ def _ship(world: World, folder: Path) -> None:
             scratch=folder / "scratch",
         )
         parent = shipped.manifest
-        world.store.snapshots.record(row_of(vault, STREAM, parent.id))
+        recorded(world.store, vault, STREAM, parent.id)
 
 
 def packs(world: World) -> list[str]:

@@ -11,7 +11,7 @@ from assets.reports import costs, decisions, model, what_if
 from ft_policies.tiers import Tier
 from tests.fakes.decisions import a_decision, a_decision_row, simulated_what_if
 from tests.fakes.worlds import CLICKS, SimulatedWorlds, simulated_worlds
-from tests.support.control_registers import wait_for_the_clock
+from tests.support.control_builders import wait_for_the_clock
 from tests.support.reports import a_stream_that_runs, taken_over
 
 pytestmark = pytest.mark.integration

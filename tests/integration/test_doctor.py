@@ -17,8 +17,9 @@ from assets.examination.snapshots import packs_of
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severity
 from ft_policies.errors import PermanentError
 from orchestration.playbooks.aside import Aside
-from orchestration.playbooks.repair import Repairing, row_of
+from orchestration.playbooks.repair import Repairing
 from resources.control_store.schema import ledger, ledger_copies
+from tests.support.control_builders import recorded
 from tests.support.queries import NAME
 from tests.support.spark_damages import IN_LOGS, ON_CHANGELOGS, ON_HDFS, ON_ROCKSDB, the_same
 from tests.support.spark_patients import CHANGELOGS, HDFS, ROCKSDB, SparkPatient, a_spark_patient
@@ -276,7 +277,7 @@ def test_catalogue_and_object_store_are_brought_together(patient: SparkPatient) 
     assert found(patient) == []
     objects.put(key, manifest)
     Aside(patient.world, NAME, RUN).undo()
-    store.snapshots.record(row_of(patient.vault, NAME, newest.id))
+    recorded(store, patient.vault, NAME, newest.id)
     assert found(patient) == []
 
 

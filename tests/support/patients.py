@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from assets.examination.examining import diagnosed
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend
-from orchestration.playbooks.repair import Repairing, row_of
+from orchestration.playbooks.repair import Repairing
 from resources.control_store.records import ReplicaRow
 from resources.control_store.store import ControlStore
 from streaming.launching import declare
@@ -22,6 +22,7 @@ from tests.fakes.worlds import (
     committed,
     simulated_worlds,
 )
+from tests.support.control_builders import recorded
 from tests.support.delta_tables import a_commit, a_table, words
 
 RUN = "cli-00000001"
@@ -67,7 +68,7 @@ def ship(world: World, checkpoint: SyntheticCheckpoint, replica: str = REPLICA) 
         created_at=world.store.now(),
         scratch=world.project.home / "scratch",
     ).manifest
-    world.store.snapshots.record(row_of(vault, CLICKS, manifest.id))
+    recorded(world.store, vault, CLICKS, manifest.id)
 
 
 def a_live_patient(

@@ -16,7 +16,6 @@ from configs.deployment import Deployment
 from configs.project import Project
 from configs.sinks import DeltaSink
 from ft_policies.tiers import PRIMARY
-from orchestration.playbooks.repair import row_of
 from resources.control_store.records import ReplicaState, Slot
 from resources.control_store.store import ControlStore
 from resources.launcher import Launched
@@ -26,6 +25,7 @@ from streaming.binding import PROVIDER
 from streaming.checkpoint import last_committed
 from streaming.processes import HOST
 from streaming.spec import ReplicaSpec
+from tests.support.control_builders import recorded
 from tests.support.queries import NAME, World, checkpoint_of
 
 FILES, ROWS = 7, 50
@@ -89,7 +89,7 @@ class SparkPatient:
             created_at=self.runner.store.now(),
             scratch=self.runner.home / "scratch",
         ).manifest
-        self.runner.store.snapshots.record(row_of(self.vault, NAME, manifest.id))
+        recorded(self.runner.store, self.vault, NAME, manifest.id)
         return manifest
 
     def one_more_file(self) -> None:

@@ -30,7 +30,7 @@ from tests.fakes.worlds import (
     simulated_worlds,
     worlds_with_a_paused_secondary,
 )
-from tests.support.control_builders import a_snapshot
+from tests.support.control_builders import a_recovery, a_snapshot, lost_primary, lost_secondary
 
 
 @pytest.fixture
@@ -56,9 +56,8 @@ def recovered(worlds: SimulatedWorlds, incident: str | None = None) -> dg.Execut
 def an_incident(worlds: SimulatedWorlds, *, detect_seconds: float = 2.0) -> Incident:
     """As the sensor opens it."""
     with worlds.open() as world:
-        return world.store.incidents.open(
-            stream=CLICKS, key="k", kind="recovery", detail={"t_detect_seconds": detect_seconds}
-        )
+        key = lost_primary("p1", stream=CLICKS)
+        return a_recovery(world.store, key, t_detect_seconds=detect_seconds)
 
 
 def as_it_is(worlds: SimulatedWorlds, incident: Incident) -> Incident:
@@ -206,8 +205,7 @@ def test_the_recovery_of_a_stuck_primary_counts_from_its_last_progress(tmp_path:
 def test_a_secondary_that_is_back_and_paused_is_not_said_to_hold_the_tier(tmp_path: Path) -> None:
     worlds = worlds_with_a_paused_secondary(tmp_path, "s2")
     with worlds.open() as world:
-        key = f"{CLICKS}/p1/secondary-s1/1"
-        incident = world.store.incidents.open(stream=CLICKS, key=key, kind="recovery", detail={})
+        incident = a_recovery(world.store, lost_secondary("s1", stream=CLICKS))
     assert recovered(worlds, incident.id).success
     outcome = as_it_is(worlds, incident).outcome
     assert "paused, good for passive_standby_cold" in outcome
@@ -222,12 +220,8 @@ def test_a_failover_that_is_reported_once_it_is_level_counts_from_the_failure(
         a_wanted_stream(world)
         a_primary(world, "s1")
         a_secondary(world, "s2", observed=Switches(deploy=True))
-        incident = world.store.incidents.open(
-            stream=CLICKS,
-            key=f"{CLICKS}/p1/1",
-            kind="recovery",
-            detail={"t_detect_seconds": 0.1, "recovery_seconds": 8.0},
-        )
+        measured = {"t_detect_seconds": 0.1, "recovery_seconds": 8.0}
+        incident = a_recovery(world.store, lost_primary("p1", stream=CLICKS), **measured)
     metadata = output_of(recovered(worlds, incident.id))
     assert metadata["recovery_seconds"].value == 8.0
     assert metadata["redundancy_seconds"].value >= 8.0
@@ -239,8 +233,7 @@ def test_a_lost_secondary_is_no_recovery_of_the_stream(tmp_path: Path) -> None:
         a_wanted_stream(world)
         a_primary(world, "p1")
         a_secondary(world, "s2", observed=Switches(deploy=True))
-        key = f"{CLICKS}/p1/secondary-s1/1"
-        incident = world.store.incidents.open(stream=CLICKS, key=key, kind="recovery", detail={})
+        incident = a_recovery(world.store, lost_secondary("s1", stream=CLICKS))
     metadata = output_of(recovered(worlds, incident.id))
     assert "recovery_seconds" not in metadata
     assert metadata["redundancy_seconds"].value >= 0.0
@@ -254,8 +247,7 @@ def test_a_secondary_that_always_fails_leaves_stream_and_incident_as_they_are(
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "p1")
-        key = f"{CLICKS}/p1/secondary-never/1"
-        incident = world.store.incidents.open(stream=CLICKS, key=key, kind="recovery", detail={})
+        incident = a_recovery(world.store, lost_secondary(None, stream=CLICKS))
     started: list[str] = []
 
     def fails_at_once(project: object, store: ControlStore, name: str) -> None:

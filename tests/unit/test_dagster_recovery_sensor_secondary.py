@@ -8,8 +8,8 @@ from ft_policies.recovery import LaunchSecondary
 from ft_policies.tiers import OFF, Switches, Tier
 from orchestration.incidents import calls_for_recovery
 from orchestration.playbooks.performing import Journaled, perform
-from resources.control_store.records import IncidentState, Phase, ReplicaState
-from resources.control_store.tables.incidents import RECOVERY, is_of_primary
+from resources.control_store.records import IncidentState, IncidentSubject, Phase, ReplicaState
+from resources.control_store.tables.incidents import RECOVERY
 from streaming.observing import observe
 from tests.fakes.worlds import (
     CLICKS,
@@ -18,7 +18,7 @@ from tests.fakes.worlds import (
     a_secondary,
     worlds_with_a_paused_secondary,
 )
-from tests.support.control_builders import waiting
+from tests.support.control_builders import a_recovery, lost_primary, lost_secondary, waiting
 from tests.support.recovery_sensor import incidents, requested, standby_worlds, tick
 
 
@@ -29,7 +29,7 @@ def test_a_missing_secondary_is_an_incident_of_the_same_kind(tmp_path: Path) -> 
     assert keys == {f"{incident.id}-0-0"}
     assert incident.kind == RECOVERY
     assert incident.key == f"{CLICKS}/p1/secondary-never/1"
-    assert not is_of_primary(incident)
+    assert (incident.subject, incident.replica) == (IncidentSubject.SECONDARY, None)
     [request] = tick(worlds).run_requests or []
     assert request.tags["holdfast/cause"] == "secondary_missing"
     with worlds.open() as world:
@@ -65,9 +65,7 @@ def test_after_a_failover_the_incident_is_open_until_redundancy_is_restored(
             CLICKS, "s1", primary="p1", seen=None, ttl_seconds=3.0, reason="gone"
         )
         a_heartbeat(world, "s1", epoch=2)
-        incident = world.store.incidents.open(
-            stream=CLICKS, key=f"{CLICKS}/p1/1", kind=RECOVERY, detail={"health": "dead"}
-        )
+        incident = a_recovery(world.store, lost_primary("p1", stream=CLICKS), health="dead")
     assert requested(worlds) == [f"{incident.id}-0-0"]
     with worlds.open() as world:
         a_secondary(world, "s2")
@@ -141,7 +139,7 @@ def test_a_change_whose_performer_is_gone_is_gone_on_with_at_once(tmp_path: Path
 def test_a_tier_is_reached_when_the_paused_secondary_goes_on(tmp_path: Path) -> None:
     worlds = worlds_with_a_paused_secondary(tmp_path, "s1")
     with worlds.open() as world:
-        waiting(world.store, f"{CLICKS}/p1/secondary-s0/1")
+        waiting(world.store, lost_secondary("s0", stream=CLICKS))
     assert requested(worlds) == []
     [incident] = incidents(worlds)
     assert "s1 has paused: the host is loaded, good for passive_standby_cold" in incident.outcome

@@ -20,7 +20,7 @@ from orchestration.reports import daily_costs
 from streaming.measuring import measure
 from tests.fakes.decisions import REASON, a_decision, a_decision_row
 from tests.fakes.worlds import CLICKS, SimulatedWorlds, simulated_worlds
-from tests.support.control_registers import wait_for_the_clock
+from tests.support.control_builders import wait_for_the_clock
 from tests.support.reports import a_cost_row, a_stream_that_runs, taken_over
 
 

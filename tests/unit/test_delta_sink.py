@@ -13,7 +13,7 @@ from ft_policies.errors import TransientError
 from resources.control_store.store import ControlStore
 from streaming.sinks.delta import DeltaSink
 from streaming.sinks.sending import Sender
-from tests.support.control_registers import wait_for_the_clock
+from tests.support.control_builders import wait_for_the_clock
 from tests.support.delta_sinks import NAME, SCHEMA, PlainDeltaSink, Rows, SinkWorld as World
 
 

@@ -20,7 +20,7 @@ from resources.control_store.schema import epochs, ledger, ledger_copies
 from tests.fakes.checkpoints import SyntheticCheckpoint
 from tests.fakes.declared import written
 from tests.fakes.worlds import CLICKS, SimulatedWorld, a_heartbeat, a_primary
-from tests.support.control_registers import wait_for_the_clock
+from tests.support.control_builders import wait_for_the_clock
 from tests.support.delta_tables import a_commit, a_table, words
 from tests.support.patients import (
     EPOCHS,

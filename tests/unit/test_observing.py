@@ -18,7 +18,7 @@ from tests.fakes.worlds import (
     a_wanted_stream,
     simulated_worlds,
 )
-from tests.support.control_registers import wait_for_the_clock
+from tests.support.control_builders import wait_for_the_clock
 
 
 def a_failed_primary(world: World, number: int, *, epoch: int | None) -> None:

@@ -227,7 +227,11 @@ def test_after_a_rollback_nobody_goes_on_from_what_the_target_has_shipped(
             differing = {"reason": "epoch 1 differs"}
             key = f"{CLICKS}/{target.id}/digest"
             world.store.incidents.open(
-                stream=CLICKS, key=key, kind=DIGEST_DIFFERS, detail=differing
+                stream=CLICKS,
+                key=key,
+                kind=DIGEST_DIFFERS,
+                replica=target.id,
+                detail=differing,
             )
             with pytest.raises(PermanentError, match="computes something else: epoch 1 differs"):
                 list(steps)

@@ -7,24 +7,25 @@ from pathlib import Path
 import pytest
 
 from ft_policies.failover import DetectedBy
-from resources.control_store.records import Incident, IncidentState, ReplicaState
+from resources.control_store.records import IncidentState, ReplicaState
 from resources.control_store.store import ControlStore
-from resources.control_store.tables.incidents import RECOVERY, SUPERSEDED
+from resources.control_store.tables.incidents import SUPERSEDED
 from streaming.promotion import Fallen, Promotion
 from streaming.sampling import Sampler
-from tests.support.control_builders import waiting
+from tests.support.control_builders import (
+    a_recovery,
+    lost_primary,
+    lost_secondary,
+    wait_for_the_clock,
+    waiting,
+)
 from tests.support.control_failovers import Look, a_failover, held, take_over
-from tests.support.control_registers import wait_for_the_clock
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[ControlStore]:
     with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as opened:
         yield opened
-
-
-def an_incident(store: ControlStore, key: str) -> Incident:
-    return store.incidents.open(stream="words", key=key, kind=RECOVERY, detail={})
 
 
 def renewed(store: ControlStore, look: Look) -> Look:
@@ -86,21 +87,21 @@ def test_a_stream_whose_secondary_sent_all_along_was_never_away(
 
 def test_an_incident_that_was_closed_before_is_not_this_one(store: ControlStore) -> None:
     look = a_failover(store)
-    store.incidents.close(an_incident(store, "words/p1/1").id, "came back by itself")
+    store.incidents.close(a_recovery(store, lost_primary("p1")).id, "came back by itself")
     promoted(store, look)
     assert open_keys(store) == ["words/p1/2"]
 
 
 def test_one_that_the_sensor_opened_will_do(store: ControlStore) -> None:
     look = a_failover(store)
-    an_incident(store, "words/p1/1")
+    a_recovery(store, lost_primary("p1"))
     promoted(store, look)
     assert open_keys(store) == ["words/p1/1"]
 
 
 def test_a_primary_that_was_fenced_before_has_its_incident_already(store: ControlStore) -> None:
     look = a_failover(store)
-    an_incident(store, "words/p1/1")
+    a_recovery(store, lost_primary("p1"))
     promoted(store, look, primary=None)
     assert open_keys(store) == ["words/p1/1"]
 
@@ -110,7 +111,7 @@ def test_an_older_loss_that_waits_for_its_next_try_is_overtaken(
     store: ControlStore, primary: str | None, key: str
 ) -> None:
     look = a_failover(store)
-    old = waiting(store, "words/p1/1")
+    old = waiting(store, lost_primary("p1"))
     promoted(store, renewed(store, look), primary=primary)
     assert open_keys(store) == [key]
     overtaken = store.incidents.get(old.id)
@@ -123,21 +124,21 @@ def test_one_that_waits_and_was_opened_after_the_last_renewal_is_this_one(
 ) -> None:
     look = a_failover(store)
     wait_for_the_clock(store)
-    waiting(store, "words/p1/1")
+    waiting(store, lost_primary("p1"))
     promoted(store, look)
     assert open_keys(store) == ["words/p1/1"]
 
 
 def test_an_older_one_that_is_about_to_be_tried_will_do(store: ControlStore) -> None:
     look = a_failover(store)
-    an_incident(store, "words/p1/1")
+    a_recovery(store, lost_primary("p1"))
     promoted(store, renewed(store, look))
     assert open_keys(store) == ["words/p1/1"]
 
 
 def test_redundancy_does_not_wait_for_the_next_try_at_an_old_trouble(store: ControlStore) -> None:
     look = a_failover(store)
-    old = an_incident(store, "words/p1/secondary-s0/1")
+    old = a_recovery(store, lost_secondary("s0"))
     promoted(store, look)
     assert open_keys(store) == ["words/p1/1"]
     overtaken = store.incidents.get(old.id)
@@ -147,6 +148,6 @@ def test_redundancy_does_not_wait_for_the_next_try_at_an_old_trouble(store: Cont
 
 def test_a_run_that_is_at_work_goes_on(store: ControlStore) -> None:
     look = a_failover(store)
-    store.incidents.claim(an_incident(store, "words/p1/secondary-s0/1").id, "run", 60.0)
+    store.incidents.claim(a_recovery(store, lost_secondary("s0")).id, "run", 60.0)
     promoted(store, look)
     assert open_keys(store) == ["words/p1/secondary-s0/1"]

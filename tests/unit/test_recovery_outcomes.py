@@ -9,7 +9,7 @@ from ft_policies.recovery import Fence, LaunchSecondary, Step, TurnSwitch
 from ft_policies.tiers import SECONDARY, Switch, Tier
 from orchestration.outcomes import outcome_of
 from orchestration.playbooks.performing import Journaled
-from resources.control_store.records import Incident, Phase, Sample
+from resources.control_store.records import Phase, Sample
 from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,
@@ -19,8 +19,10 @@ from tests.fakes.worlds import (
     a_wanted_stream,
     simulated_worlds,
 )
+from tests.support.control_builders import a_recovery, lost_primary, lost_secondary
 
 RECOVERY_SECONDS = 1.5
+LOST_P1 = lost_primary("p1", stream=CLICKS)
 
 
 @pytest.fixture
@@ -32,12 +34,6 @@ def world(tmp_path: Path) -> Iterator[World]:
         a_primary(world, "s1")
         a_secondary(world, "s2", observed=SECONDARY[Tier.PASSIVE_STANDBY_COLD])
         yield world
-
-
-def an_incident(world: World, key: str, **detail: float) -> Incident:
-    return world.store.incidents.open(
-        stream=CLICKS, key=f"{CLICKS}/{key}", kind="recovery", detail=detail
-    )
 
 
 def done(world: World, run: str, step: Step, *, incident: str | None) -> None:
@@ -54,7 +50,9 @@ def measured(world: World, name: str, value: float, *, at: float) -> None:
 
 
 def test_detection_the_replica_s_own_steps_and_those_of_all_runs_are_told(world: World) -> None:
-    incident = an_incident(world, "p1/1", t_detect_seconds=0.25, recovery_seconds=RECOVERY_SECONDS)
+    incident = a_recovery(
+        world.store, LOST_P1, t_detect_seconds=0.25, recovery_seconds=RECOVERY_SECONDS
+    )
     lost_at = incident.opened_at - RECOVERY_SECONDS
     measured(world, "t_deploy_seconds", 9.0, at=lost_at - 60.0)  # as a secondary, long before
     measured(world, "t_wire_receive_seconds", 0.5, at=lost_at + 0.75)
@@ -71,7 +69,7 @@ def test_detection_the_replica_s_own_steps_and_those_of_all_runs_are_told(world:
 
 
 def test_what_is_not_known_is_not_told(world: World) -> None:
-    incident = an_incident(world, "s1/secondary-never/1")
+    incident = a_recovery(world.store, lost_secondary(None, primary="s1", stream=CLICKS))
     outcome = outcome_of(world, incident)
     assert outcome.detect_seconds is None
     assert outcome.timeline == "nothing to do"
@@ -80,13 +78,13 @@ def test_what_is_not_known_is_not_told(world: World) -> None:
 def test_a_stream_that_was_never_away_lacked_redundancy_since_the_last_sign_of_life(
     world: World,
 ) -> None:
-    reported = an_incident(world, "p1/1", t_detect_seconds=2.0, recovery_seconds=0.0)
+    reported = a_recovery(world.store, LOST_P1, t_detect_seconds=2.0, recovery_seconds=0.0)
     outcome = outcome_of(world, reported)
     assert outcome.recovery_seconds == 0.0
     assert outcome.redundancy_seconds >= 2.0
 
 
 def test_a_sensor_that_saw_the_loss_does_not_make_the_stream_have_been_away(world: World) -> None:
-    seen = an_incident(world, "p1/1", t_detect_seconds=2.0)
+    seen = a_recovery(world.store, LOST_P1, t_detect_seconds=2.0)
     measured(world, "recovery_seconds", 0.0, at=seen.opened_at - 1.0)
     assert outcome_of(world, seen).recovery_seconds == 0.0

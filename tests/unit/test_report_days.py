@@ -26,7 +26,7 @@ from tests.fakes.worlds import (
     a_wanted_stream,
     simulated_worlds,
 )
-from tests.support.control_registers import wait_for_the_clock
+from tests.support.control_builders import wait_for_the_clock
 from tests.support.reports import a_cost_row
 
 GB = 2.0**30

@@ -19,8 +19,8 @@ from streaming.promotion import Fallen, promote
 from streaming.pulse import Pulse
 from streaming.watching import PrimaryWatch, Silence
 from tests.fakes.clocks import SteppedClock
+from tests.support.control_builders import wait_for_the_clock
 from tests.support.control_failovers import Look, a_failover, held
-from tests.support.control_registers import wait_for_the_clock
 
 LEASE_SECONDS = 3.0
 BEAT_SECONDS = 0.5

@@ -1,15 +1,68 @@
-"""The contract of gaps: each row is accounted for, and nobody is held to what cannot be computed again."""
+"""The epoch log, and the gaps in what it reads."""
 
 from dataclasses import replace
 
 import pytest
 
 from ft_policies.errors import PermanentError
-from resources.control_store.records import DesiredState, EpochProposal, ReplicaState
+from resources.control_store.records import (
+    DesiredState,
+    EpochProposal,
+    ReplicaState,
+)
 from resources.control_store.store import ControlStore
-from tests.support.control_builders import a_proposal, an_entry, register
+from tests.support.control_builders import a_proposal, an_entry, decide, register
+
+
+class TestEpochs:
+    def test_the_rows_of_a_slice_are_summed(self, store: ControlStore) -> None:
+        decide(store, 5)
+        assert store.epochs.rows_between("words", 1, 3) == 30
+        assert store.epochs.rows_between("words", 4, 9) == 10
+        assert store.epochs.rows_between("words", 7, 9) == 0
+        assert store.epochs.rows_between("unknown", 0, 9) == 0
+
+    def test_the_first_proposal_is_the_decision(self, store: ControlStore) -> None:
+        first = store.epochs.propose(a_proposal(0, proposer="a"))
+        second = store.epochs.propose(a_proposal(0, proposer="b"))
+        assert first == second == store.epochs.get("words", 0)
+        assert first.proposer == "a"
+        assert first.start == {"offset": 0}
+        assert first.end == {"offset": 10, "by": "a"}
+        assert first.input == {"files": ["0.parquet", "ü"]}
+        assert first.decided_at == pytest.approx(store.now(), abs=30)
+
+    def test_a_proposal_that_leaves_a_hole_is_refused(self, store: ControlStore) -> None:
+        decide(store, 2)
+        with pytest.raises(PermanentError, match="hole") as refused:
+            store.epochs.propose(a_proposal(3))
+        assert refused.value.hint
+        assert store.epochs.get("words", 3) is None
+
+    @pytest.mark.parametrize("epoch", [1, -1])
+    def test_a_log_begins_with_epoch_zero(self, store: ControlStore, epoch: int) -> None:
+        decide(store, 3, stream="others")
+        with pytest.raises(PermanentError, match="hole"):
+            store.epochs.propose(a_proposal(epoch))
+
+    def test_last_and_between_read_one_stream(self, store: ControlStore) -> None:
+        assert store.epochs.last("words") is None
+        decide(store, 12)
+        decide(store, 20, stream="others")
+        last = store.epochs.last("words")
+        assert last is not None
+        assert last.epoch == 11
+        assert [e.epoch for e in store.epochs.between("words", 9, 15)] == [9, 10, 11]
+
+    def test_a_value_that_is_not_json_is_refused(self, store: ControlStore) -> None:
+        with pytest.raises(PermanentError) as refused:
+            store.streams.declare("words", {"rate": float("nan")}, "deployed")
+        assert "JSON" in refused.value.hint
+        assert store.streams.get("words") is None
+
 
 LOST = {1: ["b", "c"], 2: ["d"]}
+
 ROWS = {1: {"b": 10, "c": 10}, 2: {"d": 10}}
 
 
@@ -38,7 +91,7 @@ def read_of(store: ControlStore, epoch: int) -> tuple[list[str], int]:
     return [file["name"] for file in found.input["files"] if not file.get("skipped")], found.rows
 
 
-class GapContract:
+class TestGaps:
     def test_what_is_skipped_is_not_read_and_is_counted(self, store: ControlStore) -> None:
         decided(store, entered=2)
         assert store.gaps.open("words", LOST, run="r") == 30

@@ -1,11 +1,44 @@
-"""The contract of tiers: what is declared, what is wanted now, and the history of it."""
+"""Declared streams: what they declare, their tier, and how often they ship."""
 
 import pytest
 
 from ft_policies.errors import PermanentError
 from ft_policies.tiers import Tier
-from resources.control_store.records import DesiredState
+from resources.control_store.records import (
+    DesiredState,
+)
 from resources.control_store.store import ControlStore
+
+
+class TestStreams:
+    def test_a_new_stream_is_stopped_until_somebody_wants_it(self, store: ControlStore) -> None:
+        row = store.streams.declare("words", {"name": "words", "rate": 1.5}, "deployed")
+        assert row.desired is DesiredState.STOPPED
+        assert row.declaration == {"name": "words", "rate": 1.5}
+        assert store.streams.get("words") == row
+
+    def test_a_changed_declaration_keeps_what_is_desired(self, store: ControlStore) -> None:
+        first = store.streams.declare("words", {"rate": 1}, "deployed")
+        store.streams.desire("words", DesiredState.RUNNING)
+        second = store.streams.declare("words", {"rate": 2}, "active_standby")
+        assert (second.desired, second.tier) == (DesiredState.RUNNING, "active_standby")
+        assert second.declaration == {"rate": 2}
+        assert second.declared_at == first.declared_at
+        assert second.changed_at >= first.changed_at
+
+    def test_declaring_the_same_again_changes_nothing(self, store: ControlStore) -> None:
+        first = store.streams.declare("words", {"rate": 1}, "deployed")
+        assert store.streams.declare("words", {"rate": 1}, "deployed") == first
+
+    def test_all_streams_come_by_name(self, store: ControlStore) -> None:
+        for name in ("b", "a"):
+            store.streams.declare(name, {}, "deployed")
+        assert [row.name for row in store.streams.all()] == ["a", "b"]
+
+    def test_an_undeclared_stream_cannot_be_desired(self, store: ControlStore) -> None:
+        assert store.streams.get("words") is None
+        with pytest.raises(PermanentError, match="no stream"):
+            store.streams.desire("words", DesiredState.RUNNING)
 
 
 def switched(store: ControlStore, tier: str) -> None:
@@ -22,7 +55,7 @@ def tiers(store: ControlStore) -> tuple[Tier, Tier]:
     return row.declared_tier, row.tier
 
 
-class TierContract:
+class TestTiers:
     def test_a_history_begins_with_the_declaration(self, store: ControlStore) -> None:
         row = store.streams.declare("words", {}, Tier.DEPLOYED)
         [first] = store.tiers.history("words")
@@ -119,3 +152,42 @@ class TierContract:
             store.streams.declare("words", {}, "hottest")
         assert store.streams.get("words") == row
         assert len(store.tiers.history("words")) == 1
+
+
+def intervals(store: ControlStore, stream: str = "words") -> tuple[float | None, float | None]:
+    found = store.streams.intervals(stream)
+    return found.snapshot_every, found.sync_every
+
+
+class TestPace:
+    def test_intervals_are_as_declared_until_somebody_says_otherwise(
+        self, store: ControlStore
+    ) -> None:
+        row = store.streams.declare("words", {}, "deployed")
+        assert (row.snapshot_every, row.sync_every) == intervals(store) == (None, None)
+        assert intervals(store, "unknown") == (None, None)
+        store.streams.pace("words", snapshot_every=7.5, sync_every=2.0)
+        assert intervals(store) == (7.5, 2.0)
+        again = store.streams.get("words")
+        assert again is not None
+        assert (again.snapshot_every, again.changed_at) == (7.5, row.changed_at)
+        store.streams.pace("words", snapshot_every=None, sync_every=3.0)
+        assert intervals(store) == (None, 3.0)
+
+    def test_a_new_declaration_brings_its_own_intervals(self, store: ControlStore) -> None:
+        store.streams.declare("words", {"every": 10}, "deployed")
+        store.streams.pace("words", snapshot_every=7.5, sync_every=None)
+        store.streams.declare("words", {"every": 10}, "deployed")
+        assert intervals(store) == (7.5, None)
+        store.streams.declare("words", {"every": 20}, "deployed")
+        assert intervals(store) == (None, None)
+
+    def test_a_switch_leaves_the_intervals(self, store: ControlStore) -> None:
+        store.streams.declare("words", {}, "deployed")
+        store.streams.pace("words", snapshot_every=7.5, sync_every=None)
+        store.tiers.desire("words", "active_standby", why="asked", run="r")
+        assert intervals(store) == (7.5, None)
+
+    def test_what_is_no_stream_has_no_pace(self, store: ControlStore) -> None:
+        with pytest.raises(PermanentError, match="no stream"):
+            store.streams.pace("words", snapshot_every=7.5, sync_every=None)

@@ -1,4 +1,4 @@
-"""The contract of looking at the recent past: of one stream or of all, in one query each."""
+"""What streams have done of late."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def had_tier(store: ControlStore, tier: Tier, *, at: float, reached_at: float | 
     store._database.execute(tier_changes.insert().values(**line, reached_at=reached_at))
 
 
-class LatelyContract:
+class TestRecentActivity:
     def test_the_last_epochs_are_seen_in_two_halves(self, store: ControlStore) -> None:
         declared(store, "words", "others", "new")
         decide(store, 3 * EPOCHS)

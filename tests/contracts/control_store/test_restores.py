@@ -1,4 +1,4 @@
-"""The contract of histories and forks: what a restore sets aside, and who may still write."""
+"""Restores in place, and forks."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def desired(store: ControlStore) -> DesiredState:
     return row.desired
 
 
-class HistoryContract:
+class TestRestores:
     def test_a_stream_that_was_never_restored_has_history_zero(self, store: ControlStore) -> None:
         assert store.restores.current_history("words") == 0
         assert store.restores.newest("words") is None
@@ -277,7 +277,7 @@ class HistoryContract:
         assert store.ledger.last_up_to("words", found.committed_at - 3600.0) is None
 
 
-class ForkContract:
+class TestForks:
     def test_a_fork_has_the_epochs_up_to_one_and_the_original_stays(
         self, store: ControlStore
     ) -> None:

@@ -1,4 +1,4 @@
-"""The contract of decisions about tiers, and of the intervals that they want."""
+"""What the controller decided."""
 
 from typing import Any
 
@@ -21,12 +21,7 @@ def a_decision(stream: str = "words", **changes: Any) -> DecisionRow:
     return DecisionRow(**{**facts, **changes})
 
 
-def intervals(store: ControlStore, stream: str = "words") -> tuple[float | None, float | None]:
-    found = store.streams.intervals(stream)
-    return found.snapshot_every, found.sync_every
-
-
-class DecisionContract:
+class TestDecisions:
     def test_a_decision_is_kept_with_its_record(self, store: ControlStore) -> None:
         given = a_decision(snapshot_every=7.5, sync_every=2.0, run="run-7")
         kept = store.decisions.write(given)
@@ -62,37 +57,3 @@ class DecisionContract:
         with pytest.raises(PermanentError, match="hottest"):
             store.decisions.write(a_decision(chosen="hottest"))
         assert store.decisions.history("words") == []
-
-
-class PaceContract:
-    def test_intervals_are_as_declared_until_somebody_says_otherwise(
-        self, store: ControlStore
-    ) -> None:
-        row = store.streams.declare("words", {}, "deployed")
-        assert (row.snapshot_every, row.sync_every) == intervals(store) == (None, None)
-        assert intervals(store, "unknown") == (None, None)
-        store.streams.pace("words", snapshot_every=7.5, sync_every=2.0)
-        assert intervals(store) == (7.5, 2.0)
-        again = store.streams.get("words")
-        assert again is not None
-        assert (again.snapshot_every, again.changed_at) == (7.5, row.changed_at)
-        store.streams.pace("words", snapshot_every=None, sync_every=3.0)
-        assert intervals(store) == (None, 3.0)
-
-    def test_a_new_declaration_brings_its_own_intervals(self, store: ControlStore) -> None:
-        store.streams.declare("words", {"every": 10}, "deployed")
-        store.streams.pace("words", snapshot_every=7.5, sync_every=None)
-        store.streams.declare("words", {"every": 10}, "deployed")
-        assert intervals(store) == (7.5, None)
-        store.streams.declare("words", {"every": 20}, "deployed")
-        assert intervals(store) == (None, None)
-
-    def test_a_switch_leaves_the_intervals(self, store: ControlStore) -> None:
-        store.streams.declare("words", {}, "deployed")
-        store.streams.pace("words", snapshot_every=7.5, sync_every=None)
-        store.tiers.desire("words", "active_standby", why="asked", run="r")
-        assert intervals(store) == (7.5, None)
-
-    def test_what_is_no_stream_has_no_pace(self, store: ControlStore) -> None:
-        with pytest.raises(PermanentError, match="no stream"):
-            store.streams.pace("words", snapshot_every=7.5, sync_every=None)

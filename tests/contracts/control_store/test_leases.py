@@ -1,14 +1,131 @@
-"""The contract of takeovers: all as seen and the secondary is primary, or nothing has changed."""
+"""Leases and takeovers: at most one primary, and a token that only grows."""
 
 from collections.abc import Callable
 
 import pytest
 
 from ft_policies.tiers import OFF, PRIMARY
-from resources.control_store.records import DesiredState, ReplicaState, Slot
+from resources.control_store.records import DesiredState, Lease, ReplicaState, Slot
 from resources.control_store.store import ControlStore
 from tests.support.control_builders import register
 from tests.support.control_failovers import TTL_SECONDS, Look, a_failover, held, take_over
+
+RUN_OUT = -1.0
+
+
+def taken(store: ControlStore, holder: str, ttl_seconds: float = 60.0) -> Lease:
+    lease = store.leases.take("words", holder, ttl_seconds)
+    assert lease is not None
+    return lease
+
+
+class TestLeases:
+    def test_a_lease_never_taken_is_not_there(self, store: ControlStore) -> None:
+        assert store.leases.get("words") is None
+
+    def test_the_first_token_is_one_and_the_times_are_the_stores(self, store: ControlStore) -> None:
+        before = store.now()
+        lease = taken(store, "a")
+        after = store.now()
+        assert (lease.holder, lease.token) == ("a", 1)
+        assert before <= lease.taken_at <= lease.renewed_at <= after
+        assert lease.expires_at == pytest.approx(lease.renewed_at + 60.0, abs=0.1)
+        assert not lease.expired(after)
+        assert lease.expired(lease.expires_at)
+        assert store.leases.get("words") == lease
+
+    def test_a_held_lease_cannot_be_taken_by_another(self, store: ControlStore) -> None:
+        lease = taken(store, "a")
+        assert store.leases.take("words", "b", 60.0) is None
+        assert store.leases.get("words") == lease
+
+    def test_taking_it_again_keeps_the_token(self, store: ControlStore) -> None:
+        first, second = taken(store, "a"), taken(store, "a", 90.0)
+        assert (second.token, second.taken_at) == (first.token, first.taken_at)
+        assert second.expires_at > first.expires_at
+
+    def test_a_lease_that_ran_out_goes_to_another_with_a_higher_token(
+        self, store: ControlStore
+    ) -> None:
+        old = taken(store, "a", RUN_OUT)
+        assert old.expired(store.now())
+        assert taken(store, "b").token == old.token + 1
+        assert store.leases.renew(old, 60.0) is None
+        assert not store.leases.release(old)
+
+    def test_retaking_ones_own_lease_after_it_ran_out_raises_the_token(
+        self, store: ControlStore
+    ) -> None:
+        old = taken(store, "a", RUN_OUT)
+        assert taken(store, "a").token == old.token + 1
+        assert store.leases.renew(old, 60.0) is None
+
+    def test_a_late_renewal_counts_if_nobody_took_it(self, store: ControlStore) -> None:
+        renewed = store.leases.renew(taken(store, "a", RUN_OUT), 60.0)
+        assert renewed is not None
+        assert renewed.token == 1
+        assert not renewed.expired(store.now())
+
+    def test_a_released_lease_is_free_and_keeps_its_token(self, store: ControlStore) -> None:
+        lease = taken(store, "a")
+        assert store.leases.release(lease)
+        assert not store.leases.release(lease)
+        free = store.leases.get("words")
+        assert free is not None
+        assert (free.holder, free.token) == (None, 1)
+        assert free.expired(free.taken_at)
+        assert store.leases.renew(lease, 60.0) is None
+        assert taken(store, "a").token == 2
+
+    def test_a_fenced_holder_has_lost_for_good(self, store: ControlStore) -> None:
+        lease = taken(store, "a")
+        assert store.leases.fence("words", token=lease.token)
+        assert store.leases.renew(lease, 60.0) is None
+        fenced = store.leases.get("words")
+        assert fenced is not None
+        assert (fenced.holder, fenced.token) == (None, 2)
+        assert taken(store, "b").token == 3
+
+    def test_fencing_by_an_old_token_does_nothing(self, store: ControlStore) -> None:
+        old = taken(store, "a", RUN_OUT)
+        new = taken(store, "b")
+        assert not store.leases.fence("words", token=old.token)
+        assert not store.leases.fence("unknown", token=1)
+        assert store.leases.get("words") == new
+
+    def test_leases_of_streams_are_apart(self, store: ControlStore) -> None:
+        taken(store, "a")
+        other = store.leases.take("others", "b", 60.0)
+        assert other is not None
+        assert other.token == 1
+
+
+class TestSlots:
+    def test_a_slot_is_looked_up_by_stream_and_name(self, store: ControlStore) -> None:
+        a_failover(store)
+        secondary = store.replicas.live("words", Slot.SECONDARY)
+        assert secondary == store.replicas.get("s1")
+        store.replicas.end("s1", ReplicaState.DEAD, "killed")
+        assert store.replicas.live("words", Slot.SECONDARY) is None
+        assert store.replicas.live("others", Slot.PRIMARY) is None
+        primary = store.replicas.live("words", Slot.PRIMARY)
+        assert primary is not None
+        assert primary.id == "p1"
+
+    def test_a_paused_replica_lives_and_keeps_its_slot(self, store: ControlStore) -> None:
+        look = a_failover(store)
+        paused = store.replicas.heartbeat(
+            "s1",
+            state=ReplicaState.PAUSED,
+            observed=OFF,
+            observed_generation=1,
+            snapshot_served=0,
+            epoch=None,
+        )
+        assert paused.state is ReplicaState.PAUSED
+        assert not paused.state.ended
+        assert store.replicas.live("words", Slot.SECONDARY) == paused
+        assert take_over(store, look) is not None
 
 
 def everything(store: ControlStore) -> list[object]:
@@ -111,7 +228,7 @@ SINCE = [
 ]
 
 
-class TakeoverContract:
+class TestTakeovers:
     def test_the_secondary_becomes_primary(self, store: ControlStore) -> None:
         look = a_failover(store)
         before = store.now()
@@ -196,31 +313,3 @@ class TakeoverContract:
         others = store.leases.get("others"), store.replicas.of("others")
         assert take_over(store, look) is not None
         assert (store.leases.get("others"), store.replicas.of("others")) == others
-
-
-class SlotContract:
-    def test_a_slot_is_looked_up_by_stream_and_name(self, store: ControlStore) -> None:
-        a_failover(store)
-        secondary = store.replicas.live("words", Slot.SECONDARY)
-        assert secondary == store.replicas.get("s1")
-        store.replicas.end("s1", ReplicaState.DEAD, "killed")
-        assert store.replicas.live("words", Slot.SECONDARY) is None
-        assert store.replicas.live("others", Slot.PRIMARY) is None
-        primary = store.replicas.live("words", Slot.PRIMARY)
-        assert primary is not None
-        assert primary.id == "p1"
-
-    def test_a_paused_replica_lives_and_keeps_its_slot(self, store: ControlStore) -> None:
-        look = a_failover(store)
-        paused = store.replicas.heartbeat(
-            "s1",
-            state=ReplicaState.PAUSED,
-            observed=OFF,
-            observed_generation=1,
-            snapshot_served=0,
-            epoch=None,
-        )
-        assert paused.state is ReplicaState.PAUSED
-        assert not paused.state.ended
-        assert store.replicas.live("words", Slot.SECONDARY) == paused
-        assert take_over(store, look) is not None
