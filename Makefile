@@ -37,17 +37,17 @@ lint: venv ## format and rules (ruff), layers (import-linter), types (mypy)
 	$(BIN)/mypy
 
 unit: venv ## the tests that take seconds
-	$(PYTEST) tests/unit $(TWO_AT_ONCE) --timeout=20
+	$(PYTEST) tests/unit tests/contracts -m "not integration" $(TWO_AT_ONCE) --timeout=20
 
 integration: venv java ## the tests with a real S3 endpoint, real databases and Spark, the slow ones, too
-	$(WITH_JAVA) $(PYTEST) tests/integration $(TWO_AT_ONCE) --timeout=300
+	$(WITH_JAVA) $(PYTEST) tests/integration tests/contracts -m integration $(TWO_AT_ONCE) --timeout=300
 
 e2e: venv java ## the tests that kill and hang real drivers, the slow ones, too
 	$(WITH_JAVA) $(PYTEST) tests/e2e -m "not crowded" $(TWO_AT_ONCE) --timeout=900
 	$(WITH_JAVA) $(PYTEST) tests/e2e -m crowded --timeout=900
 
 test: lint java ## lint and all tests but the slow ones, the cheapest first
-	$(WITH_JAVA) $(PYTEST) tests/unit tests/integration -m "not slow" $(TWO_AT_ONCE) --timeout=300
+	$(WITH_JAVA) $(PYTEST) tests/unit tests/contracts tests/integration -m "not slow" $(TWO_AT_ONCE) --timeout=300
 	$(WITH_JAVA) $(PYTEST) tests/e2e -m "not slow and not crowded" $(TWO_AT_ONCE) --timeout=900
 	$(WITH_JAVA) $(PYTEST) tests/e2e -m "not slow and crowded" --timeout=900
 

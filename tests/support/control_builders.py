@@ -96,7 +96,7 @@ def decided_at(store: ControlStore, stream: str, seconds: float) -> None:
     store._database.execute(statement)
 
 
-def lost_primary(primary: str, *, stream: str = "words") -> IncidentKey:
+def lost_primary(primary: str | None, *, stream: str = "words") -> IncidentKey:
     return IncidentKey(stream=stream, subject=IncidentSubject.PRIMARY, replica=primary)
 
 
@@ -105,6 +105,10 @@ def lost_secondary(
 ) -> IncidentKey:
     subject = IncidentSubject.SECONDARY
     return IncidentKey(stream=stream, subject=subject, replica=secondary, primary=primary)
+
+
+def orphaned(replica: str, *, stream: str = "words") -> IncidentKey:
+    return IncidentKey(stream=stream, subject=IncidentSubject.ORPHAN, replica=replica)
 
 
 def a_recovery(store: ControlStore, key: IncidentKey, **detail: Any) -> Incident:

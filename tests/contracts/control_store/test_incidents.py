@@ -1,11 +1,19 @@
 """Incidents: one per failure, one owner at a time."""
 
-from resources.control_store.records import (
-    Incident,
-    IncidentState,
-)
+from dataclasses import replace
+
+import pytest
+
+from resources.control_store.records import Incident, IncidentState
 from resources.control_store.store import ControlStore
-from tests.support.control_builders import wait_for_the_clock
+from resources.control_store.tables.incidents import RECOVERY, IncidentKey, matches
+from tests.support.control_builders import (
+    a_recovery,
+    lost_primary,
+    lost_secondary,
+    orphaned,
+    wait_for_the_clock,
+)
 
 RUN_OUT = -1.0
 
@@ -39,6 +47,37 @@ class TestIncidents:
         assert second is not None
         assert (first.key, second.key) == ("words/r1/1", "words/r1/2")
         assert second.state is IncidentState.OPEN
+
+    @pytest.mark.parametrize(
+        ("key", "text"),
+        [
+            (lost_primary("p1"), "words/p1/1"),
+            (lost_primary(None), "words/never/1"),
+            (replace(lost_primary(None), token=7), "words/token-7/1"),
+            (lost_secondary("s1"), "words/p1/secondary-s1/1"),
+            (lost_secondary(None), "words/p1/secondary-never/1"),
+            (orphaned("r1"), "words/r1/unwanted/1"),
+        ],
+    )
+    def test_a_recovery_says_which_replica_it_is_about(
+        self, store: ControlStore, key: IncidentKey, text: str
+    ) -> None:
+        incident = a_recovery(store, key, reason="gone")
+        assert (incident.key, incident.kind) == (text, RECOVERY)
+        assert (incident.subject, incident.replica) == (key.subject, key.replica)
+        assert store.incidents.get(incident.id) == incident
+        assert matches(incident, key)
+
+    def test_another_replica_or_place_is_another_failure(self, store: ControlStore) -> None:
+        incident = a_recovery(store, lost_primary("p1"))
+        assert not matches(incident, lost_primary("p2"))
+        assert not matches(incident, lost_secondary("p1"))
+        assert not matches(incident, orphaned("p1"))
+
+    def test_an_incident_of_another_kind_may_be_about_no_replica(self, store: ControlStore) -> None:
+        incident = store.incidents.get(self.open(store))
+        assert incident is not None
+        assert (incident.subject, incident.replica) == (None, None)
 
     def test_a_claim_has_one_owner_until_it_runs_out(self, store: ControlStore) -> None:
         incident = self.open(store)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from ft_policies.tiers import OFF, PRIMARY
-from resources.control_store.records import DesiredState, Lease, ReplicaState, Slot
+from resources.control_store.records import DesiredState, EndedBy, Lease, ReplicaState, Slot
 from resources.control_store.store import ControlStore
 from tests.support.control_builders import register
 from tests.support.control_failovers import TTL_SECONDS, Look, a_failover, held, take_over
@@ -249,6 +249,7 @@ class TestTakeovers:
         old = store.replicas.get("p1")
         assert old is not None
         assert (old.state, old.reason) == (ReplicaState.FENCED, "seen dead")
+        assert old.ended_by is EndedBy.TAKEOVER
         assert old.ended_at is not None
         assert store.leases.renew(held(look), TTL_SECONDS) is None
         assert not store.leases.release(held(look))

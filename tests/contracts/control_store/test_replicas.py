@@ -5,6 +5,7 @@ import pytest
 from ft_policies.errors import PermanentError
 from ft_policies.tiers import OFF, PRIMARY
 from resources.control_store.records import (
+    EndedBy,
     ReplicaState,
     Slot,
 )
@@ -76,6 +77,23 @@ class TestReplicas:
         assert ended is not None
         assert (ended.state, ended.reason) == (ReplicaState.DEAD, "first")
         assert ended.ended_at is not None
+
+    @pytest.mark.parametrize("by", EndedBy)
+    def test_an_end_says_what_noted_it(self, store: ControlStore, by: EndedBy) -> None:
+        live = register(store, "r1")
+        assert live is not None
+        assert live.ended_by is None
+        store.replicas.end("r1", ReplicaState.DEAD, "gone", by=by)
+        ended = store.replicas.get("r1")
+        assert ended is not None
+        assert ended.ended_by is by
+
+    def test_a_replica_that_says_no_more_has_ended_by_itself(self, store: ControlStore) -> None:
+        register(store, "r1")
+        store.replicas.end("r1", ReplicaState.STOPPED, "told to stop")
+        ended = store.replicas.get("r1")
+        assert ended is not None
+        assert ended.ended_by is EndedBy.REPLICA
 
     def test_ends_and_heartbeats_are_not_mixed_up(self, store: ControlStore) -> None:
         register(store, "r1")
