@@ -21,10 +21,9 @@ from resources.control_store.schema import (
     ledger_copies,
     ledger_superseded,
     restores,
-    streams,
 )
 from resources.control_store.tables.epochs import copy_gaps, shorten_gaps
-from resources.control_store.tables.streams import is_stopped_locked, lock_desired
+from resources.control_store.tables.streams import is_stopped_locked, lock_stream, set_desired
 
 _OF_STREAM = restores.c.stream == sa.bindparam("of_stream")
 _IS_IT = sa.and_(_OF_STREAM, restores.c.history == sa.bindparam("number"))
@@ -48,11 +47,6 @@ _FINISH = (
     .where(_IS_IT, restores.c.begun_at.is_not(None), restores.c.finished_at.is_(None))
     .values(finished_at=store_now())
     .returning(restores.c.was_running)
-)
-_DESIRE = (
-    sa.update(streams)
-    .where(streams.c.name == sa.bindparam("of_stream"))
-    .values(desired=sa.bindparam("new_desired"), changed_at=store_now())
 )
 _FENCE = (
     sa.update(leases)
@@ -121,12 +115,12 @@ class Restores:
     ) -> RestoreRow:
         """Write the wish down, in place of one that has not begun; one that has is finished first."""
         with self._database.write() as connection:
-            desired = lock_desired(connection, stream)
+            row = lock_stream(connection, stream)
             known = _newest(connection, stream)
             if known is not None and known.half_done:
                 return _resumed(known, epoch)
             facts = {"epoch": epoch, "snapshot": snapshot, "why": why, "run": run}
-            running = desired is DesiredState.RUNNING
+            running = row is not None and row.desired is DesiredState.RUNNING
             if known is not None and not known.begun:
                 _want_instead(connection, known, running=running, facts=facts)
             else:
@@ -144,11 +138,11 @@ class Restores:
         Two runs may perform it: the slower must not stop what the faster has started again.
         """
         with self._database.write() as connection:
-            lock_desired(connection, wanted.stream)  # a run that finishes it waits, or has finished
+            lock_stream(connection, wanted.stream)  # a run that finishes it waits, or has finished
             known = _newest(connection, wanted.stream)
             if known is None or known.finished or not known.is_to_the_point_of(wanted):
                 return False
-            _desire(connection, wanted.stream, DesiredState.STOPPED)
+            set_desired(connection, wanted.stream, DesiredState.STOPPED)
         return True
 
     def begin(self, wanted: RestoreRow) -> int | None:
@@ -180,10 +174,10 @@ class Restores:
         """Note that state and output are back, and start the stream if it ran before."""
         key = {"of_stream": begun.stream, "number": begun.history}
         with self._database.write() as connection:
-            lock_desired(connection, begun.stream)  # the stream's row first, as others do
+            lock_stream(connection, begun.stream)  # the stream's row first, as others do
             was_running = connection.execute(_FINISH, key).scalar()
             if was_running:
-                _desire(connection, begun.stream, DesiredState.RUNNING)
+                set_desired(connection, begun.stream, DesiredState.RUNNING)
 
     def forget_entries(self, *, before: float) -> int:
         """Delete the entries that were superseded by restores finished before this time."""
@@ -194,10 +188,6 @@ class Restores:
 def _newest(connection: sa.Connection, stream: str) -> RestoreRow | None:
     row = connection.execute(_NEWEST, {"of_stream": stream}).mappings().first()
     return None if row is None else RestoreRow(**row)
-
-
-def _desire(connection: sa.Connection, stream: str, desired: DesiredState) -> None:
-    connection.execute(_DESIRE, {"of_stream": stream, "new_desired": desired})
 
 
 def _resumed(known: RestoreRow, epoch: int) -> RestoreRow:

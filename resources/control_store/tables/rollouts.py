@@ -9,9 +9,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from resources.control_store.database import Database, store_now
-from resources.control_store.records import JsonObject, Rollout, StreamRow
+from resources.control_store.records import JsonObject, Rollout
 from resources.control_store.schema import replicas, rollouts, streams
-from resources.control_store.tables.streams import redeclare
+from resources.control_store.tables.streams import lock_stream, redeclare
 
 _OF_STREAM = rollouts.c.stream == sa.bindparam("of_stream")
 _IS_OPEN = rollouts.c.ended_at.is_(None)
@@ -37,7 +37,6 @@ _ROLLED_BACK = sa.select(replicas.c.id, _SINCE.label("at")).where(
         sa.and_(_IS_OPEN, rollouts.c.rollout != sa.bindparam("beside", type_=sa.BigInteger)),
     ),
 )
-_LOCK = sa.select(streams).where(streams.c.name == sa.bindparam("of_stream")).with_for_update()
 _RUN = (
     sa.update(streams)
     .where(streams.c.name == sa.bindparam("of_stream"))
@@ -91,11 +90,11 @@ class Rollouts:
         """Make its declaration the stream's, in one transaction with its end."""
         ended = {"of_stream": stream, "number": rollout, "is_done": True, "new_outcome": outcome}
         with self._database.write() as connection:
-            known = connection.execute(_LOCK, {"of_stream": stream}).mappings().one()
+            known = lock_stream(connection, stream)
             row = connection.execute(_END, ended).mappings().one_or_none()
-            if row is None:
+            if known is None or row is None:
                 return  # another run has ended it
-            redeclare(connection, StreamRow(**known), row["target"], row["target_tier"])
+            redeclare(connection, known, row["target"], row["target_tier"])
             connection.execute(_RUN, {"of_stream": stream, "number": rollout})
 
     def abandon(self, stream: str, rollout: int, outcome: str) -> None:

@@ -40,9 +40,7 @@ _DESIRE = (
     sa.update(streams)
     .where(_IS_NAME)
     .values(desired=sa.bindparam("new_desired"), changed_at=store_now())
-    .returning(streams.c.name)
 )
-
 _UNFINISHED = sa.and_(
     restores.c.stream == sa.bindparam("of_name"), restores.c.finished_at.is_(None)
 )
@@ -78,10 +76,10 @@ class Streams:
         with self._database.write() as connection:
             if self._declared_first(connection, name, declaration, tier):
                 record_tier_change(connection, stream=name, tier_to=tier, why="declared", run="")
-            known = connection.execute(_LOCK, {"of_name": name}).mappings().one()
-            if known["declaration"] == declaration and known["declared_tier"] == tier:
-                return StreamRow(**known)
-            return redeclare(connection, StreamRow(**known), declaration, tier)
+            known = _require(lock_stream(connection, name), name)
+            if (known.declaration, known.declared_tier) == (declaration, tier):
+                return known
+            return redeclare(connection, known, declaration, tier)
 
     def _declared_first(
         self, connection: sa.Connection, name: str, declaration: JsonObject, tier: str
@@ -114,9 +112,8 @@ class Streams:
         leaves a stream stopped that was stopped meanwhile; it stops the stream for itself by `stop_for`.
         """
         with self._database.write() as connection:
-            values = {"of_name": name, "new_desired": desired}
-            if connection.execute(_DESIRE, values).first() is None:
-                raise PermanentError(f"no stream {name!r}", hint="declare it first")
+            _require(lock_stream(connection, name), name)
+            set_desired(connection, name, desired)
             connection.execute(_HEEDED_BY_RESTORES[desired], {"of_name": name})
 
     def pace(self, name: str, *, snapshot_every: float | None, sync_every: float | None) -> None:
@@ -153,13 +150,8 @@ def redeclare(
 
 
 _OF_STREAM = tier_changes.c.stream == sa.bindparam("of_stream")
-_TIERS_LOCK = (
-    sa.select(streams.c.tier).where(streams.c.name == sa.bindparam("of_stream")).with_for_update()
-)
 _SET = (
-    sa.update(streams)
-    .where(streams.c.name == sa.bindparam("of_stream"))
-    .values(tier=sa.bindparam("tier_to"), changed_at=store_now())
+    sa.update(streams).where(_IS_NAME).values(tier=sa.bindparam("tier_to"), changed_at=store_now())
 )
 _NEWEST = sa.select(sa.func.max(tier_changes.c.id)).where(_OF_STREAM).scalar_subquery()
 _REACHED = (
@@ -189,12 +181,10 @@ class Tiers:
     def desire(self, stream: str, tier: str, *, why: str, run: str) -> TierChange | None:
         """Say which tier the stream should have from now on; `None` if it was so before."""
         with self._database.write() as connection:
-            before = connection.execute(_TIERS_LOCK, {"of_stream": stream}).scalar_one_or_none()
-            if before is None:
-                raise PermanentError(f"no stream {stream!r}", hint="declare it first")
+            before = _require(lock_stream(connection, stream), stream).tier
             if before == tier:
                 return None
-            connection.execute(_SET, {"of_stream": stream, "tier_to": tier})
+            connection.execute(_SET, {"of_name": stream, "tier_to": tier})
             return record_tier_change(
                 connection, stream=stream, tier_from=before, tier_to=tier, why=why, run=run
             )
@@ -218,20 +208,20 @@ def record_tier_change(connection: sa.Connection, **change: Any) -> TierChange:
     return TierChange(**connection.execute(line).mappings().one())
 
 
-_LOCKED_DESIRED = (
-    sa.select(streams.c.desired)
-    .where(streams.c.name == sa.bindparam("of_stream"))
-    .with_for_update()
-)
 _LIVE = sa.select(replicas.c.id).where(
     replicas.c.stream == sa.bindparam("of_stream"), replicas.c.ended_at.is_(None)
 )
 
 
-def lock_desired(connection: sa.Connection, stream: str) -> DesiredState | None:
-    """Whether a stream should run; it stays so until the transaction ends."""
-    row = connection.execute(_LOCKED_DESIRED, {"of_stream": stream}).first()
-    return None if row is None else DesiredState(row.desired)
+def lock_stream(connection: sa.Connection, name: str) -> StreamRow | None:
+    """The stream's row, which stays as it is until the transaction ends."""
+    row = connection.execute(_LOCK, {"of_name": name}).mappings().one_or_none()
+    return None if row is None else StreamRow(**row)
+
+
+def set_desired(connection: sa.Connection, name: str, desired: DesiredState) -> None:
+    """Say whether the stream should run, in the transaction that has locked its row."""
+    connection.execute(_DESIRE, {"of_name": name, "new_desired": desired})
 
 
 def is_stopped_locked(database: Database, connection: sa.Connection, stream: str) -> bool:
@@ -239,9 +229,15 @@ def is_stopped_locked(database: Database, connection: sa.Connection, stream: str
 
     Neither can anything be entered into the ledger until then.
     """
-    desired = lock_desired(connection, stream)  # the stream's row first, as takeovers do
+    row = lock_stream(connection, stream)  # the stream's row first, as takeovers do
     if not database.is_sqlite:  # whose transactions wait for each other anyway
         # An entry that is on its way was allowed by what is about to change: wait for it.
         connection.exec_driver_sql("LOCK TABLE ledger, replicas IN SHARE ROW EXCLUSIVE MODE")
     lives = connection.execute(_LIVE, {"of_stream": stream}).first() is not None
-    return not lives and desired is not DesiredState.RUNNING
+    return not lives and (row is None or row.desired is not DesiredState.RUNNING)
+
+
+def _require(row: StreamRow | None, name: str) -> StreamRow:
+    if row is None:
+        raise PermanentError(f"no stream {name!r}", hint="declare it first")
+    return row
