@@ -66,6 +66,7 @@ def test_a_primary_registered_but_not_committed_is_in_the_way(store: ControlStor
         "folder": "",
         "reason": "",
         "ended_at": None,
+        "ended_by": None,
     }
     with taking_over_during(store, sa.insert(replicas).values(row), look) as taking:
         pass
