@@ -8,8 +8,8 @@ from assets.tables import newest_rows, table_at
 from assets.worlds import Worlds
 from configs.sources import FilesSource
 from configs.stream import StreamDeclaration
+from resources.project import Project
 from streaming.sources.files import records_aside
-from streaming.world import World
 
 CHECKED_EPOCHS = 1_000
 SHOWN_ROWS = 10_000
@@ -36,7 +36,7 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
     return [dead_letters]
 
 
-def judge(world: World, stream: str, most: float) -> dg.AssetCheckResult:
+def judge(world: Project, stream: str, most: float) -> dg.AssetCheckResult:
     """Hold the share of records that were set aside against what is allowed."""
     last = world.store.epochs.last(stream)
     through = -1 if last is None else last.epoch
@@ -52,15 +52,15 @@ def judge(world: World, stream: str, most: float) -> dg.AssetCheckResult:
             "dead_letters": aside,
             "records": records,
             "share": share,
-            "table": world.project.dead_letters_path(stream) or "",
+            "table": world.config.dead_letters_path(stream) or "",
             "reasons": dg.MetadataValue.json(_reasons(world, stream)),
         },
     )
 
 
-def _reasons(world: World, stream: str) -> dict[str, int]:
+def _reasons(world: Project, stream: str) -> dict[str, int]:
     """The commonest reasons among the newest dead letters, without what differs from line to line."""
-    table = table_at(world, world.project.dead_letters_path(stream) or "")
+    table = table_at(world, world.config.dead_letters_path(stream) or "")
     if table is None:
         return {}
     reasons = newest_rows(table, at_least=SHOWN_ROWS).frame["reason"]

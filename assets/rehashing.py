@@ -16,8 +16,8 @@ from pyspark.sql.types import StructType
 
 from assets.tables import open_table
 from ft_policies.errors import PermanentError
+from resources.project import Project
 from streaming.sinks.staging import digest_of, row_hash
-from streaming.world import World
 
 SPARK_CONF = {
     "spark.master": "local[1]",
@@ -47,7 +47,7 @@ def bounded_spark() -> Iterator[SparkSession]:
             session.stop()
 
 
-def rehash(world: World, stream: str, spark: SparkSession, *, newest: int) -> Rehashed:
+def rehash(world: Project, stream: str, spark: SparkSession, *, newest: int) -> Rehashed:
     """Hash the newest epochs that put out rows, and hold them against the ledger."""
     path = Path(_local(world, stream))
     table = open_table(world, stream)
@@ -67,8 +67,8 @@ def rehash(world: World, stream: str, spark: SparkSession, *, newest: int) -> Re
     )
 
 
-def _local(world: World, stream: str) -> str:
-    path = world.project.table_path(stream)
+def _local(world: Project, stream: str) -> str:
+    path = world.config.table_path(stream)
     if "://" in path:
         raise PermanentError(
             f"the table {path} is not on a disk that Spark reads without more jars",

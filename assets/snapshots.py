@@ -2,14 +2,14 @@
 
 import dagster as dg
 
-from assets import catalogue
 from assets.failures import explained
 from assets.keys import snapshots_key, stream_key
 from assets.worlds import Worlds
 from configs.stream import StreamDeclaration
 from resources.control.records import SnapshotRow
+from resources.project import Project
+from resources.vault import catalogue
 from streaming.observing import StreamSeen, observe
-from streaming.world import World
 
 LATE_FACTOR = 3.0
 PROVEN_WITHIN_DAYS = 7.0
@@ -47,7 +47,7 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
         with explained(), worlds.open() as world:
             seen = observe(world, name)
             newest = world.store.snapshots.newest(name)
-            return judge_age(world.project.stream(name), seen, newest)
+            return judge_age(world.config.stream(name), seen, newest)
 
     @dg.asset_check(
         asset=snapshots_key(name),
@@ -159,7 +159,7 @@ def _since(seen: StreamSeen, newest: SnapshotRow | None) -> float | None:
     return max(times, default=None)
 
 
-def verify_newest(world: World, stream: str) -> dg.AssetCheckResult:
+def verify_newest(world: Project, stream: str) -> dg.AssetCheckResult:
     """Read the newest snapshot in full, and enter in the catalogue what was found."""
     listed = world.vault(stream).list()
     if not listed:

@@ -10,9 +10,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from ft_policies.errors import TransientError
-from streaming.connections import connector, delta_options
+from resources.object_store.resolve import connector, delta_options
+from resources.project import Project
 from streaming.sinks.lineage import epoch_commits
-from streaming.world import World
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,14 +49,14 @@ class NewestRows:
     files_in_all: int
 
 
-def open_table(world: World, stream: str) -> DeltaTable | None:
+def open_table(world: Project, stream: str) -> DeltaTable | None:
     """The stream's table as it is now; `None` before its first epoch."""
-    return table_at(world, world.project.table_path(stream))
+    return table_at(world, world.config.table_path(stream))
 
 
-def table_at(world: World, path: str) -> DeltaTable | None:
+def table_at(world: Project, path: str) -> DeltaTable | None:
     """A Delta table as it is now; `None` if there is none."""
-    connect = connector(world.project.deployment.object_store, world.project.home)
+    connect = connector(world.config.deployment.object_store, world.config.home)
     try:
         with reachable(path):
             return DeltaTable(path, storage_options=delta_options(path, connect))

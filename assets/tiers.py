@@ -5,16 +5,16 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from assets.changes import Change, recent_changes
 from assets.failures import explained
 from assets.holding import Holding, holding
 from assets.keys import stream_key, tiers_key
 from assets.worlds import Worlds
 from configs.stream import StreamDeclaration
 from ft_policies.tiers import Switch
+from observation.playbook_runs import Change, recent_changes
 from resources.control.records import ReplicaRow, TierChange
+from resources.project import Project
 from streaming.observing import StreamSeen, observe
-from streaming.world import World
 
 TIER_IS_HELD = "tier_is_held"
 SHOWN_CHANGES = 20
@@ -70,7 +70,7 @@ def holding_metadata(found: Holding) -> dict[str, str | int]:
     }
 
 
-def tier_metadata(world: World, seen: StreamSeen) -> dict[str, str | int | dg.TableMetadataValue]:
+def tier_metadata(world: Project, seen: StreamSeen) -> dict[str, str | int | dg.TableMetadataValue]:
     """All that the asset shows: tier now, its history, the switches, what the changes took."""
     store = world.store
     replicas = [row for row in (seen.primary, seen.secondary) if row is not None]

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from streaming.world import World, open_world
+from resources.project import Project, open_project
 
 
 class Worlds(Protocol):
     """Opens a project's world; tests bring one of their own."""
 
-    def open(self) -> AbstractContextManager[World]:
+    def open(self) -> AbstractContextManager[Project]:
         """Open it for the length of a `with` block."""
         ...
 
@@ -26,6 +26,6 @@ class ProjectWorlds:
 
     root: Path
 
-    def open(self) -> AbstractContextManager[World]:
+    def open(self) -> AbstractContextManager[Project]:
         """Read the declarations and open the control store."""
-        return open_world(self.root)
+        return open_project(self.root)

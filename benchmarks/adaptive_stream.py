@@ -18,9 +18,9 @@ from ft_policies.tiers import SECONDARY, Tier
 from orchestration.incidents import open_recovery
 from orchestration.playbooks.recover import start
 from orchestration.reviewing import decide_now
-from orchestration.services.dagster_server import DagsterServer
+from orchestration.services.dagster import DagsterServer
+from resources.project import Project
 from streaming.observing import observe
-from streaming.world import World
 
 NAME = "adaptive"
 OBJECTIVE_SECONDS = 60.0
@@ -128,7 +128,7 @@ def run_pass(contender: str, folder: Path, step: Callable[[str], None]) -> Passe
     """Run the stream to the end of its load, and hold all that it put out against a batch."""
     with live_project(folder, declaration(contender)) as world:
         step(f"{contender}: start")
-        DagsterServer(world.project).ensure()
+        DagsterServer(world.config).ensure()
         for _ in start(world, NAME, RUN):
             pass
         await_that(world, NAME, lambda: world.store.ledger.last(NAME) is not None, "first epoch")
@@ -148,7 +148,7 @@ def run_pass(contender: str, folder: Path, step: Callable[[str], None]) -> Passe
         return Passed(contender, watch.moments, kills, _rows_that_differ(world))
 
 
-def _kill(world: World, watch: Watch) -> Kill:
+def _kill(world: Project, watch: Watch) -> Kill:
     at, tier = watch.now(), observe(world, NAME).tier
     killed = kill_primary(world, NAME, tier)
     return Kill(
@@ -160,7 +160,7 @@ def _kill(world: World, watch: Watch) -> Kill:
     )
 
 
-def _is_settled(world: World) -> bool:
+def _is_settled(world: Project) -> bool:
     """Well, covered as its tier covers, level, and nobody about to change anything."""
     seen = observe(world, NAME)
     well = seen.verdict.health is Health.HEALTHY and seen.needs_nothing
@@ -173,7 +173,7 @@ def _is_settled(world: World) -> bool:
     return seen.committed.epoch - (seen.secondary.epoch or 0) <= MAY_BE_BEHIND
 
 
-def _rows_that_differ(world: World) -> int:
+def _rows_that_differ(world: Project) -> int:
     """Every row that came must have been put out, seen once, and none twice."""
     table, last = open_table(world, NAME), world.store.ledger.last(NAME)
     assert table is not None

@@ -11,8 +11,8 @@ import psutil
 from ft_policies.tier_spans import TierSpan
 from ft_policies.tiers import Tier
 from resources.control.records import Slot
+from resources.project import Project
 from streaming.observing import observe
-from streaming.world import World
 
 LOOK_SECONDS = 1.0
 
@@ -57,7 +57,7 @@ class Watch:
     """Looks at a stream whose load began at a time; what was spent before the watch does not count."""
 
     def __init__(
-        self, world: World, stream: str, began_at: float, rate_at: Callable[[float], float]
+        self, world: Project, stream: str, began_at: float, rate_at: Callable[[float], float]
     ) -> None:
         self._world = world
         self._stream = stream

@@ -24,6 +24,7 @@ from apps.plain_reading import PlainFile
 from assets.tables import table_at
 from orchestration.proof import Proof, prove
 from resources.control.records import Slot
+from resources.project import Project, open_project
 from streaming.binding import PROVIDER
 from streaming.epoch_source import EpochSource
 from streaming.gate import Gate, GateState
@@ -33,7 +34,6 @@ from streaming.sinks.ledgering import Ledgering
 from streaming.sources.base import Json, Split
 from streaming.spec import ReplicaSpec
 from streaming.worker_python import start_workers_with, worker_python
-from streaming.world import World, open_world
 
 HDFS_BACKED = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 DATA = "data"
@@ -65,11 +65,11 @@ class AppRun:
 
     query: Query
     folder: Path
-    world: World
+    world: Project
 
     def replica(self, name: str) -> ReplicaSpec:
         """A new replica of its stream, with a folder of its own."""
-        project, stream = self.world.project, self.query.stream
+        project, stream = self.world.config, self.query.stream
         folder = project.home / "replicas" / name
         folder.mkdir(parents=True)
         spec = spec_of(project, project.stream(stream), Slot.PRIMARY, name, folder)
@@ -115,7 +115,7 @@ class AppRun:
 
     def dead_letters(self) -> set[tuple[str, int]]:
         """File and line of all that was set aside."""
-        path = self.world.project.dead_letters_path(self.query.stream)
+        path = self.world.config.dead_letters_path(self.query.stream)
         table = None if path is None else table_at(self.world, path)
         if table is None:
             return set()
@@ -161,7 +161,7 @@ def generated_run(
 @contextmanager
 def app_run(query: Query, root: Path, folder: Path) -> Iterator[AppRun]:
     """The declared query in its world."""
-    with open_world(root) as world:
+    with open_project(root) as world:
         yield AppRun(query, folder, world)
 
 

@@ -15,9 +15,9 @@ from ft_policies.recovery_model import TIERS, Load, RecoveryStep
 from ft_policies.thesis_model import ThesisModel
 from ft_policies.tiers import Tier
 from orchestration.reviewed import gather
+from resources.project import Project
 from streaming.measuring import measure
 from streaming.observing import observe
-from streaming.world import World
 
 Steps: TypeAlias = Mapping[RecoveryStep, Sequence[Observation]]
 
@@ -37,7 +37,7 @@ class Known:
     writes: Sequence[tuple[float, float]]
 
     @classmethod
-    def of(cls, world: World, stream: str) -> "Known":
+    def of(cls, world: Project, stream: str) -> "Known":
         """Ages are in epochs that were decided since: what has to be replayed."""
         row = world.store.streams.get(stream)
         assert row is not None
@@ -81,14 +81,14 @@ class Known:
         return {name: float(one.seconds[TIERS.index(tier)]) for name, one in found.items()}
 
 
-def measured_steps(world: World, stream: str) -> Steps:
+def measured_steps(world: Project, stream: str) -> Steps:
     """What the steps of a stream's recoveries took until now."""
-    return measure(world.store, [world.project.stream(stream)])[stream].histories.steps
+    return measure(world.store, [world.config.stream(stream)])[stream].histories.steps
 
 
-def recovered_in(world: World, stream: str, *, since_at: float) -> float:
+def recovered_in(world: Project, stream: str, *, since_at: float) -> float:
     """Seconds from the last sign of life until the stream was level, as it was measured itself."""
-    measured = measure(world.store, [world.project.stream(stream)])[stream]
+    measured = measure(world.store, [world.config.stream(stream)])[stream]
     return next((one.seconds for one in measured.recoveries if one.at >= since_at), nan)
 
 

@@ -7,13 +7,13 @@ import pandas as pd
 
 from assets.tables import open_table
 from benchmarks.failover_trial import State
-from streaming.world import World
+from resources.project import Project
 
 COLUMNS = ["entry", "events", "total"]
 AMOUNTS = 1000
 
 
-def rows_that_differ(world: World, stream: str, state: State) -> int:
+def rows_that_differ(world: Project, stream: str, state: State) -> int:
     """How many rows of the table are missing, wrong or there twice; every one ever put out counts."""
     table = open_table(world, stream)
     assert table is not None
@@ -22,7 +22,7 @@ def rows_that_differ(world: World, stream: str, state: State) -> int:
     return int(found.sub(expected, fill_value=0).abs().sum())
 
 
-def _expected(world: World, stream: str, keys: int) -> Iterator[pd.DataFrame]:
+def _expected(world: Project, stream: str, keys: int) -> Iterator[pd.DataFrame]:
     """Epoch by epoch, the entries that its rows change, as they are after it: see `stateful_state`."""
     last = world.store.ledger.last(stream)
     assert last is not None

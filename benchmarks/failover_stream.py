@@ -18,10 +18,10 @@ from ft_policies.tiers import SECONDARY, Tier
 from orchestration.incidents import open_recovery
 from orchestration.playbooks.recover import Recovery, start
 from orchestration.playbooks.switch import switch
-from orchestration.services.dagster_server import DagsterServer
+from orchestration.services.dagster import DagsterServer
 from resources.control.records import LedgerEntry, ReplicaRow
+from resources.project import Project
 from streaming.observing import observe
-from streaming.world import World
 
 NAME = "failover"
 PARTS_OF_A_TAKEOVER = {
@@ -67,11 +67,11 @@ def declaration(state: State) -> dict[str, Any]:
 class SupervisedStream:
     """One stream, its tier, and what the benchmark does to it."""
 
-    def __init__(self, world: World, state: State) -> None:
+    def __init__(self, world: Project, state: State) -> None:
         self._world = world
         self._state = state
         self._tier = Tier.PASSIVE_REPLICATION
-        self._dagster = DagsterServer(world.project)
+        self._dagster = DagsterServer(world.config)
 
     def start(self) -> None:
         """Start it, and wait until its state is full."""

@@ -11,8 +11,8 @@ from benchmarks.live_project import story
 from ft_policies.health import Health
 from ft_policies.tiers import Tier
 from resources.control.records import ReplicaRow
+from resources.project import Project
 from streaming.observing import observe
-from streaming.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Killed:
     successor: ReplicaRow
 
 
-def kill_primary(world: World, stream: str, tier: Tier) -> Killed:
+def kill_primary(world: Project, stream: str, tier: Tier) -> Killed:
     """Kill the primary's driver, and wait until another one is level."""
     store, killed = world.store, observe(world, stream).primary
     assert killed is not None
@@ -62,6 +62,6 @@ def kill_primary(world: World, stream: str, tier: Tier) -> Killed:
     )
 
 
-def await_that(world: World, stream: str, condition: Condition, what: str) -> None:
+def await_that(world: Project, stream: str, condition: Condition, what: str) -> None:
     """Wait for something of a stream; one that waits in vain is told what the stream does."""
     wait(condition, what, lambda: story(world, stream))

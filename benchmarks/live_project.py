@@ -9,34 +9,34 @@ from typing import Any
 import yaml
 
 from orchestration.playbooks.stop import stop
-from orchestration.services.dagster_server import DagsterServer
-from resources.ports import free_port
+from orchestration.services.dagster import DagsterServer
+from resources.process import process_of
+from resources.project import Project, open_project
+from resources.service import free_port
 from streaming.observing import observe
-from streaming.processes import process_of
-from streaming.world import World, open_world
 
 REPO = Path(__file__).parent.parent
 RUN = "benchmark"
 
 
 @contextmanager
-def live_project(folder: Path, declaration: Mapping[str, Any]) -> Iterator[World]:
+def live_project(folder: Path, declaration: Mapping[str, Any]) -> Iterator[Project]:
     """A world in which one stream is declared and not yet started."""
     streams = folder / "configs" / "streams"
     streams.mkdir(parents=True)
     shutil.copytree(REPO / "configs" / "prices", folder / "configs" / "prices")
     (folder / "configs" / "holdfast.yaml").write_text(f"dagster:\n  port: {free_port()}\n")
     (streams / f"{declaration['name']}.yaml").write_text(yaml.safe_dump(dict(declaration)))
-    with open_world(folder) as world:
+    with open_project(folder) as world:
         try:
             yield world
         finally:
             end(world, declaration["name"])
 
 
-def end(world: World, stream: str) -> None:
+def end(world: Project, stream: str) -> None:
     """Stop the stream and everything that came with it; stopping twice is harmless."""
-    DagsterServer(world.project).stop()
+    DagsterServer(world.config).stop()
     for _ in stop(world, stream, RUN):
         pass
     for row in world.store.replicas.of(stream, live=False):
@@ -48,10 +48,10 @@ def end(world: World, stream: str) -> None:
         embedded.stop()
 
 
-def story(world: World, stream: str) -> str:
+def story(world: Project, stream: str) -> str:
     """What a person needs to see when a benchmark waits in vain."""
     logs = sorted(
-        world.project.home.glob("replicas/*/replica.log"), key=lambda log: log.stat().st_mtime
+        world.config.home.glob("replicas/*/replica.log"), key=lambda log: log.stat().st_mtime
     )
     tails = [f"{log.parent.name}:\n{log.read_text()[-3000:]}" for log in logs[-2:]]
     return "\n".join([str(observe(world, stream)), *tails])

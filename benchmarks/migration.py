@@ -26,12 +26,12 @@ from benchmarks.failover_trial import STATES, State
 from benchmarks.harness import Benchmark, median
 from benchmarks.killing import await_that
 from benchmarks.live_project import RUN, end, live_project
-from configs.project import Project
+from configs.project import ProjectConfig
 from ft_policies.migration import Protocol
 from orchestration.playbooks.migrate import Wish, migrate
 from orchestration.playbooks.recover import start
+from resources.project import Project
 from streaming.observing import observe
-from streaming.world import World
 
 PLAIN = "plain"
 RESULT_OF = {"small": "migration", "large": "migration_large"}
@@ -59,7 +59,7 @@ class Found:
 class MigratedStream:
     """A stream in a project of its own whose file is changed while it runs."""
 
-    def __init__(self, world: World, state: State) -> None:
+    def __init__(self, world: Project, state: State) -> None:
         self._world = world
         self._state = state
         self._changes = 0
@@ -89,11 +89,11 @@ class MigratedStream:
         return rows_that_differ(self._world, NAME, self._state)
 
     def _declare(self, memory: str) -> None:
-        file = self._world.project.root / "configs" / "streams" / f"{NAME}.yaml"
+        file = self._world.config.root / "configs" / "streams" / f"{NAME}.yaml"
         written = yaml.safe_load(file.read_text())
         written["resources"]["driver_memory"] = memory
         file.write_text(yaml.safe_dump(written))
-        self._world = World(Project.load(self._world.project.root), self._world.store)
+        self._world = Project(ProjectConfig.load(self._world.config.root), self._world.store)
 
     def _settle(self) -> None:
         """Level, with a snapshot of its own, and nothing left to do."""

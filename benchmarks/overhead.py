@@ -24,8 +24,8 @@ import yaml
 from benchmarks.harness import Benchmark, median
 from orchestration.playbooks.recover import start
 from orchestration.playbooks.stop import stop
+from resources.project import open_project
 from streaming.observing import observe
-from streaming.world import open_world
 
 HERE = Path(__file__).parent
 ROUNDS = 3
@@ -77,7 +77,7 @@ def supervised(folder: Path) -> Measured:
     """The query as a stream: epochs, ledger, Delta table, heartbeats, samples, snapshots."""
     (folder / "configs" / "streams").mkdir(parents=True)
     (folder / "configs" / "streams" / "bench.yaml").write_text(yaml.safe_dump(DECLARATION))
-    with open_world(folder) as world:
+    with open_project(folder) as world:
         try:
             steps = start(world, "bench", "benchmark")
             next(steps)

@@ -16,9 +16,9 @@ import boto3
 
 from benchmarks.harness import Benchmark, median
 from benchmarks.snapshot_contenders import Vault
-from resources.embedded_s3 import EmbeddedS3
-from resources.object_store import S3ObjectStore
-from resources.s3_connection import S3Connection
+from resources.object_store.connection import S3Connection
+from resources.object_store.embedded import EmbeddedS3
+from resources.object_store.s3 import S3ObjectStore
 from resources.vault.vault import SnapshotVault
 from tests.fakes.checkpoints import SyntheticCheckpoint
 

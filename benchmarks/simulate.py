@@ -10,7 +10,7 @@ import sys
 import time
 
 from benchmarks.harness import Benchmark
-from configs.project import Project
+from configs.project import ProjectConfig
 from ft_policies.simulator.presets import MEASURED
 from ft_policies.simulator.running import Scenario, simulate
 from ft_policies.simulator.traces import DAY_SECONDS, Generated, Shape
@@ -36,7 +36,7 @@ NOTES = (
 
 def scenario(streams: int, shape: Shape, days: float) -> Scenario:
     """A fleet under a generated load."""
-    prices = Project.load(Project.find_root()).prices["on_demand"].prices()
+    prices = ProjectConfig.load(ProjectConfig.find_root()).prices["on_demand"].prices()
     return Scenario(
         system=MEASURED,
         trace=Generated(

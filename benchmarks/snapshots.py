@@ -14,9 +14,9 @@ from pathlib import Path
 
 from benchmarks.harness import Benchmark, median
 from benchmarks.snapshot_contenders import Contender, FileByFile, Measured, RcloneSync, Vault
-from resources.embedded_s3 import EmbeddedS3
-from resources.object_store import S3ObjectStore
-from resources.vault.cut import cut
+from resources.object_store.embedded import EmbeddedS3
+from resources.object_store.s3 import S3ObjectStore
+from resources.vault.checkpoint_files import cut
 from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint
 
 PARTITIONS = 400

@@ -23,7 +23,7 @@ PROJECT_VARIABLE = "HOLDFAST_PROJECT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
+class ProjectConfig:
     """Everything that people declared, checked."""
 
     root: Path
@@ -33,7 +33,7 @@ class Project:
     prices: Mapping[str, PriceList]
 
     @staticmethod
-    def load(root: Path) -> "Project":
+    def load(root: Path) -> "ProjectConfig":
         """Read all files of the project; any mistake in them raises `InvalidConfig`."""
         gathered = gather(root)
         if gathered.problems:
@@ -119,9 +119,9 @@ def check(root: Path) -> list[Problem]:
     return sorted(gathered.problems + missing, key=lambda found: (found.file, found.line))
 
 
-def _project_of(root: Path, gathered: Gathered) -> Project:
+def _project_of(root: Path, gathered: Gathered) -> ProjectConfig:
     deployment = gathered.deployment
-    return Project(
+    return ProjectConfig(
         root=root,
         home=(root / Path(deployment.home).expanduser()).resolve(),
         deployment=deployment,

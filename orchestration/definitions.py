@@ -6,9 +6,9 @@ Loading reads the project's YAML and opens nothing: no database, no socket, no S
 import dagster as dg
 
 from assets import outputs, snapshots, streams, tiers
-from assets.reports import costs, decisions, drills, incidents, journal, model, what_if
+from assets.reports import activity, cost_report, decisions, model, what_if
 from assets.worlds import ProjectWorlds, Worlds
-from configs.project import Project
+from configs.project import ProjectConfig
 from orchestration.alerts import alerts
 from orchestration.drills import drill_stream, failure_drills, prove_snapshot, restore_drills
 from orchestration.housekeeping import prune_snapshots
@@ -31,7 +31,7 @@ from orchestration.schedules import AUDIT, audits, durable_snapshots, retention
 from orchestration.sensors import object_store_sensor, recovery_sensor, tier_review_sensor
 
 
-def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
+def definitions_of(project: ProjectConfig, worlds: Worlds) -> dg.Definitions:
     """All that Dagster shows and does for a project."""
     declared = [project.streams[name] for name in sorted(project.streams)]
     kinds = (streams, tiers, snapshots, outputs)
@@ -79,16 +79,16 @@ def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
 def _reports(names: list[str]) -> list[dg.AssetsDefinition]:
     """One of each kind for the project."""
     return [
-        costs.definition(names),
+        cost_report.definition(names),
         decisions.definition(names),
         model.definition(names),
         what_if.definition(names, ask_what_if),
-        *(one.definition(names) for one in (drills, incidents, journal)),
+        *activity.definitions(names),
     ]
 
 
 @dg.definitions
 def defs() -> dg.Definitions:
     """The definitions of the project that HOLDFAST_PROJECT names or this folder belongs to."""
-    project = Project.load(Project.find_root())
+    project = ProjectConfig.load(ProjectConfig.find_root())
     return definitions_of(project, ProjectWorlds(project.root))

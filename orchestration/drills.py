@@ -25,7 +25,7 @@ from orchestration.reporting import (
     show_plan,
     timeline_table,
 )
-from streaming.world import World
+from resources.project import Project
 
 
 class ProveConfig(PlannedConfig):
@@ -96,7 +96,7 @@ def strike(
             cut_off_seconds=config.cut_off_seconds,
             beyond_budget=config.beyond_budget,
         )
-        world.project.stream(config.stream)
+        world.config.stream(config.stream)
         if config.dry_run:
             context.add_output_metadata({"plan": show_plan(context, drill.plan())})
             return
@@ -135,7 +135,7 @@ def failure_drills(
     """Ask for one drill a stream that may be struck."""
     try:
         with worlds.open() as world:
-            streams = world.project.streams
+            streams = world.config.streams
             objections = {name: _objection(world, name) for name in sorted(streams)}
     except TransientError as error:
         return dg.SkipReason(f"{error} ({error.hint})")
@@ -151,7 +151,7 @@ def failure_drills(
     ] or dg.SkipReason("; ".join(spared) or "no stream is declared")
 
 
-def _objection(world: World, stream: str) -> str | None:
+def _objection(world: Project, stream: str) -> str | None:
     if world.store.streams.get(stream) is None:
         return "it was never started"
     return objection(Drill(world=world, stream=stream, run="").observed())
@@ -171,7 +171,7 @@ def restore_drills(
     """Ask for one proof a stream that has something to prove."""
     try:
         with worlds.open() as world:
-            rows = {name: world.store.snapshots.of(name) for name in sorted(world.project.streams)}
+            rows = {name: world.store.snapshots.of(name) for name in sorted(world.config.streams)}
             names = [name for name, known in rows.items() if newest_provable(world, name, known)]
     except TransientError as error:
         return dg.SkipReason(f"{error} ({error.hint})")

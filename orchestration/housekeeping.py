@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import dagster as dg
 from pydantic import Field
 
-from assets import catalogue
 from assets.failures import explained
 from assets.keys import snapshots_key
 from assets.tables import drop_orphans, table_at
@@ -13,9 +12,10 @@ from assets.worlds import Worlds
 from configs.sinks import DeltaSink
 from ft_policies.retention import Verdict
 from orchestration.reporting import playbook_tags
-from resources.vault.pruning import SUPERSEDED_SECONDS
+from resources.project import Project
+from resources.vault import catalogue
+from resources.vault.prune import SUPERSEDED_SECONDS
 from resources.vault.records import Pruned
-from streaming.world import World
 
 
 class PruneConfig(dg.Config):
@@ -35,12 +35,12 @@ def prune(
 ) -> None:
     """Apply the retention of each stream."""
     with explained(), worlds.open() as world:
-        names = [world.project.stream(name).name for name in config.streams]
-        for name in names or sorted(world.project.streams):
+        names = [world.config.stream(name).name for name in config.streams]
+        for name in names or sorted(world.config.streams):
             pruned = catalogue.prune(world, name, dry_run=config.dry_run)
             orphans = prune_orphans_of(world, name, dry_run=config.dry_run)
             _report(context, name, pruned, orphans)
-        keep = world.project.deployment.samples.keep
+        keep = world.config.deployment.samples.keep
         now = world.store.now()
         samples = 0 if config.dry_run else world.store.samples.prune(now - keep)
         if not config.dry_run:
@@ -60,9 +60,9 @@ def prune_snapshots() -> None:
     prune()
 
 
-def prune_orphans_of(world: World, stream: str, *, dry_run: bool) -> list[str]:
+def prune_orphans_of(world: Project, stream: str, *, dry_run: bool) -> list[str]:
     """Drop what was staged for the stream's tables and never committed."""
-    project, dead_letters = world.project, world.project.dead_letters_path(stream)
+    project, dead_letters = world.config, world.config.dead_letters_path(stream)
     is_table = isinstance(project.stream(stream).sink, DeltaSink)
     paths = [project.table_path(stream)] if is_table else []
     tables = [table_at(world, path) for path in (*paths, dead_letters) if path is not None]

@@ -18,6 +18,7 @@ from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import patience_seconds
 from orchestration.sightings import as_it_is, detail_of, detection_seconds, key_of, left_over
 from resources.control.records import Incident, Phase, ReplicaState, Sample
+from resources.project import Project
 from streaming.observing import StreamSeen, observe
 from streaming.recovery_incidents import (
     RECOVERY,
@@ -28,7 +29,6 @@ from streaming.recovery_incidents import (
     is_waiting,
     overtake,
 )
-from streaming.world import World
 
 BUCKET_SECONDS = 60.0
 BETWEEN_STEPS_SECONDS = 5.0
@@ -43,10 +43,10 @@ class DueRecovery:
     run_key: str
 
 
-def due_recoveries(world: World) -> list[DueRecovery]:
+def due_recoveries(world: Project) -> list[DueRecovery]:
     """Look at every declared stream and say which recoveries have to be run."""
     found = []
-    for name in sorted(world.project.streams):
+    for name in sorted(world.config.streams):
         known = open_recovery(world, name)  # read first: see `_incident`
         seen = observe(world, name)
         note_reached(world.store, seen)
@@ -57,7 +57,7 @@ def due_recoveries(world: World) -> list[DueRecovery]:
     return found
 
 
-def open_recovery(world: World, stream: str) -> Incident | None:
+def open_recovery(world: Project, stream: str) -> Incident | None:
     """The recovery incident of a stream that is not closed yet."""
     open_ones = world.store.incidents.of(stream)
     return next((one for one in open_ones if one.kind == RECOVERY), None)
@@ -74,7 +74,7 @@ def run_key(incident: Incident, *, at: float) -> str | None:
     return f"{incident.id}-{incident.attempts}-{int(max(waited, 0.0) // BUCKET_SECONDS)}"
 
 
-def _incident(world: World, seen: StreamSeen, known: Incident | None) -> Incident | None:
+def _incident(world: Project, seen: StreamSeen, known: Incident | None) -> Incident | None:
     """The incident that the stream's state calls for.
 
     One that is open covers whatever the stream goes through until its tier is held again: fenced and
@@ -110,7 +110,7 @@ def _is_overtaken(known: Incident, seen: StreamSeen) -> bool:
     return not is_of_primary(known) or worked_at is not None
 
 
-def calls_for_recovery(world: World, seen: StreamSeen) -> bool:
+def calls_for_recovery(world: Project, seen: StreamSeen) -> bool:
     """Whether the stream, or the tier that people want of it, is lost and nobody is at it.
 
     Or whether a replica is left over: whoever wanted the stream to stop died before he told it.
@@ -129,7 +129,7 @@ def _has_lost_its_tier(seen: StreamSeen) -> bool:
     return seen.verdict.health is Health.HEALTHY and not starting and not seen.needs_nothing
 
 
-def _is_being_changed(world: World, seen: StreamSeen) -> bool:
+def _is_being_changed(world: Project, seen: StreamSeen) -> bool:
     """Whether a start or a switch, which people ask for and no incident, is under way."""
     if _is_worked_on(world, seen, step_seconds=patience_seconds(world, seen.name)):
         return True
@@ -138,13 +138,13 @@ def _is_being_changed(world: World, seen: StreamSeen) -> bool:
     return any(seen.at - at < BETWEEN_STEPS_SECONDS for at in unreached)
 
 
-def _is_being_stopped(world: World, seen: StreamSeen) -> bool:
+def _is_being_stopped(world: Project, seen: StreamSeen) -> bool:
     """Whether a stop is under way: it tells one replica after the other."""
     just_asked = seen.at - _changed_at(world, seen.name) < BETWEEN_STEPS_SECONDS
     return just_asked or _is_worked_on(world, seen, step_seconds=LEAVE_SECONDS)
 
 
-def _is_worked_on(world: World, seen: StreamSeen, *, step_seconds: float) -> bool:
+def _is_worked_on(world: Project, seen: StreamSeen, *, step_seconds: float) -> bool:
     """Whether a playbook is at work that people asked for.
 
     A step that has begun ends by itself when its patience does. A performer who was killed is seen to be
@@ -157,7 +157,7 @@ def _is_worked_on(world: World, seen: StreamSeen, *, step_seconds: float) -> boo
     return False
 
 
-def _is_being_started(world: World, seen: StreamSeen) -> bool:
+def _is_being_started(world: Project, seen: StreamSeen) -> bool:
     """Whether somebody has just asked for the stream, and so is about to launch it.
 
     Not if its primary ended by itself since: then it was there, and has failed.
@@ -179,7 +179,7 @@ def _is_being_handed_over(seen: StreamSeen) -> bool:
     return let_go and seen.at - (last.ended_at or 0.0) < HAND_OVER_SECONDS
 
 
-def _open(world: World, seen: StreamSeen, *, since: float) -> Incident | None:
+def _open(world: Project, seen: StreamSeen, *, since: float) -> Incident | None:
     """Open the incident of this failure; one that was closed before `since` is not it."""
     sighting = uuid4().hex
     incident = world.store.incidents.open_next(
@@ -195,12 +195,12 @@ def _open(world: World, seen: StreamSeen, *, since: float) -> Incident | None:
     return incident
 
 
-def _changed_at(world: World, stream: str) -> float:
+def _changed_at(world: Project, stream: str) -> float:
     row = world.store.streams.get(stream)
     return 0.0 if row is None else row.changed_at
 
 
-def _sample(world: World, seen: StreamSeen, value: float | None) -> None:
+def _sample(world: Project, seen: StreamSeen, value: float | None) -> None:
     if value is None:
         return
     replica = "" if seen.last_primary is None else seen.last_primary.id

@@ -11,7 +11,7 @@ from orchestration.reviewing import Opinion, review
 from resources.control.decisions import DecisionRow
 from resources.control.records import Intervals
 from resources.control.store import ControlStore
-from streaming.world import World
+from resources.project import Project
 
 BUCKET_SECONDS = 60.0
 UNSETTLED = frozenset({Why.TOO_LITTLE_DATA, Why.CANNOT_HOLD})
@@ -28,7 +28,7 @@ class DueSwitch:
     run_key: str
 
 
-def due_switches(world: World) -> list[DueSwitch]:
+def due_switches(world: Project) -> list[DueSwitch]:
     """Review all streams, keep what is new, move intervals, and say which tiers have to be switched."""
     found = []
     for one in review(world):

@@ -20,8 +20,8 @@ from assets.worlds import Worlds
 from ft_policies.errors import TransientError
 from orchestration.sensors import TICK_SECONDS
 from resources.control.records import History, SnapshotRow, TierChange
+from resources.project import Project
 from streaming.observing import StreamSeen, observe
-from streaming.world import World
 
 REPORT_SECONDS = 15.0
 SUMMED_EPOCHS = 1_000
@@ -69,7 +69,7 @@ class Marks(BaseModel):
 class _Look:
     """What is new about one stream."""
 
-    world: World
+    world: Project
     seen: StreamSeen
     newest: SnapshotRow | None
     holding: Holding
@@ -185,7 +185,7 @@ def stream_observer(
     marks = Marks.parse(context.cursor)
     try:
         with worlds.open() as world:
-            looks = [_look(world, name, marks) for name in sorted(world.project.streams)]
+            looks = [_look(world, name, marks) for name in sorted(world.config.streams)]
             events = [event for look in looks for event in look.events()]
     except TransientError as error:
         return dg.SensorResult(skip_reason=f"{error} ({error.hint})")
@@ -196,7 +196,7 @@ def stream_observer(
     )
 
 
-def _look(world: World, name: str, marks: Marks) -> _Look:
+def _look(world: Project, name: str, marks: Marks) -> _Look:
     seen = observe(world, name)
     newest = world.store.snapshots.newest(name)
     history = world.store.tiers.history(name, limit=1)

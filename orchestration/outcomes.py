@@ -10,10 +10,10 @@ from ft_policies.recovery import AwaitLevel
 from ft_policies.tiers import Tier
 from orchestration.reporting import step_told
 from resources.control.records import Incident, JournalLine, Phase, ReplicaRow, Sample
+from resources.project import Project
 from streaming.observing import observe
 from streaming.recovery_incidents import is_of_primary
 from streaming.step_history import STEPS
-from streaming.world import World
 
 RECOVERY_SAMPLE = "recovery_seconds"
 REPORT_SECONDS = 5.0  # a sensor may open the incident a moment after the replica has measured
@@ -64,7 +64,7 @@ class RecoveryOutcome:
         return recovered if self.tier is Tier.PASSIVE_REPLICATION else f"{recovered}, {held}"
 
 
-def outcome_of(world: World, incident: Incident) -> RecoveryOutcome:
+def outcome_of(world: Project, incident: Incident) -> RecoveryOutcome:
     """The outcome of an incident whose stream has just become well."""
     detect = incident.detail.get("t_detect_seconds")
     lost_at = _lost_at(incident, detect or 0.0)
@@ -98,7 +98,7 @@ def _lost_at(incident: Incident, detect_seconds: float) -> float:
     return incident.opened_at - max(detect_seconds, reported)
 
 
-def _measured(world: World, incident: Incident, lost_at: float) -> float | None:
+def _measured(world: Project, incident: Incident, lost_at: float) -> float | None:
     """What a replica that took over measured, on account of this incident or in the midst of it.
 
     It counts from the last renewal of the lease. A primary that was stuck renewed it to the end, so
@@ -115,7 +115,7 @@ def _measured(world: World, incident: Incident, lost_at: float) -> float | None:
     return sample.at - lost_at if seen_by_sensor and sample.value > 0.0 else sample.value
 
 
-def _last_takeover(world: World, incident: Incident, lost_at: float) -> Sample | None:
+def _last_takeover(world: Project, incident: Incident, lost_at: float) -> Sample | None:
     """The last measurement of a takeover since the loss."""
     since_at = _since(incident, lost_at)
     samples = world.store.samples.series(incident.stream, RECOVERY_SAMPLE, since_at=since_at)
@@ -130,7 +130,9 @@ def _since(incident: Incident, lost_at: float) -> float:
     return lost_at if is_of_primary(incident) else lost_at - REPORT_SECONDS
 
 
-def _primary_steps(world: World, primary: ReplicaRow | None, *, since_at: float) -> tuple[str, ...]:
+def _primary_steps(
+    world: Project, primary: ReplicaRow | None, *, since_at: float
+) -> tuple[str, ...]:
     """What the primary measured of its own way here; one that was there before has nothing."""
     if primary is None:
         return ()
@@ -142,7 +144,7 @@ def _primary_steps(world: World, primary: ReplicaRow | None, *, since_at: float)
     )
 
 
-def _done(world: World, incident: Incident) -> list[JournalLine]:
+def _done(world: Project, incident: Incident) -> list[JournalLine]:
     """The steps that were carried out on account of the incident, by all of its runs."""
     return [
         line

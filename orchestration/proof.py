@@ -17,9 +17,9 @@ from assets.tables import open_table, table_epochs
 from configs.sources import RateSource as RateDeclaration
 from ft_policies.errors import PermanentError
 from resources.control.records import Epoch, LedgerEntry
+from resources.project import Project
 from streaming.sources.base import Readable
 from streaming.sources.rate import RateSource
-from streaming.world import World
 
 
 class Oracle(Protocol):
@@ -72,9 +72,9 @@ class Proof:
         return found
 
 
-def prove(world: World, stream: str, oracle: Oracle, *, source: Readable | None = None) -> Proof:
+def prove(world: Project, stream: str, oracle: Oracle, *, source: Readable | None = None) -> Proof:
     """Hold the output table of a stream, which should not be running, against the oracle."""
-    declared = world.project.stream(stream)
+    declared = world.config.stream(stream)
     last = world.store.ledger.last(stream)
     last_epoch = -1 if last is None else last.epoch
     log = world.store.epochs.between(stream, 0, last_epoch)
@@ -128,8 +128,8 @@ def digest(frame: pd.DataFrame) -> str:
     return hashlib.sha256(hashes.to_numpy().tobytes()).hexdigest()[:16]
 
 
-def _source(world: World, stream: str) -> Readable:
-    declared = world.project.stream(stream).source
+def _source(world: Project, stream: str) -> Readable:
+    declared = world.config.stream(stream).source
     if isinstance(declared, RateDeclaration):
         return RateSource(declared)
     raise PermanentError(

@@ -20,7 +20,7 @@ from orchestration.reporting import (
     timeline_table,
 )
 from resources.control.records import DesiredState, Incident
-from streaming.world import World
+from resources.project import Project
 
 
 class RecoverConfig(PlannedConfig):
@@ -78,7 +78,7 @@ class _Claimed:
     """A recovery on account of an incident that this run has claimed."""
 
     context: dg.OpExecutionContext
-    world: World
+    world: Project
     claim: Claim
     incident: Incident
 
@@ -104,7 +104,7 @@ class _Claimed:
         self.world.store.incidents.close(
             self.incident.id, f"{outcome.sentence} ({outcome.timeline})"
         )
-        objective = self.world.project.stream(self.incident.stream).objective.recovery_time
+        objective = self.world.config.stream(self.incident.stream).objective.recovery_time
         metadata: dict[str, float | str | bool] = {
             "incident": self.incident.id,
             "redundancy_seconds": outcome.redundancy_seconds,

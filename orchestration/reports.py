@@ -5,12 +5,14 @@ from datetime import timedelta
 import dagster as dg
 
 from assets.keys import report_key
-from assets.reports import days, decisions, drills, incidents, journal, model, what_if
+from assets.reports import activity, decisions, model, what_if
+from observation.reports import costs
 from orchestration.reporting import CAUSE_TAG, by_the_clock, checking_job
 
-COST_REPORT = report_key(days.REPORT)
+COST_REPORT = report_key(costs.REPORT)
 REPORTS_OF_NOW = [
-    report_key(one.REPORT) for one in (decisions, model, what_if, drills, incidents, journal)
+    report_key(report)
+    for report in (decisions.REPORT, model.REPORT, what_if.REPORT, *activity.REPORTS)
 ]
 REPORT_KEYS = [COST_REPORT, *REPORTS_OF_NOW]
 
@@ -18,14 +20,14 @@ REPORT_COSTS = checking_job(
     "report_costs",
     dg.AssetSelection.assets(COST_REPORT),
     playbook="report",
-    description="Counts what fault tolerance cost in a day that is over, and checks the table.",
+    description="Counts what fault tolerance cost in a day that is over.",
 )
 REPORT_NOW = checking_job(
     "report_now",
     dg.AssetSelection.assets(*REPORTS_OF_NOW),
     playbook="report",
     description="Reports decisions, predictions beside observations, what other objectives would cost, "
-    "drills, incidents and what playbooks did, and checks the tables.",
+    "drills, incidents and what playbooks did.",
 )
 
 

@@ -21,7 +21,7 @@ from orchestration.reporting import (
     timeline_table,
 )
 from orchestration.restore_plans import does, fork_facts, point_facts
-from streaming.world import World
+from resources.project import Project
 
 
 class RestoreConfig(PlannedConfig):
@@ -81,7 +81,7 @@ def restore_stream() -> None:
     restore_op()
 
 
-def _plan(world: World, config: RestoreConfig) -> tuple[dict[str, Any], list[Any]]:
+def _plan(world: Project, config: RestoreConfig) -> tuple[dict[str, Any], list[Any]]:
     """The steps to come, and what they mean in numbers."""
     asked = config.asked()
     if config.fork:
@@ -92,7 +92,7 @@ def _plan(world: World, config: RestoreConfig) -> tuple[dict[str, Any], list[Any
     return {} if plan.point is None else point_facts(plan.point), list(plan.steps)
 
 
-def _steps(world: World, config: RestoreConfig, run: str) -> Iterator[Performed[Any]]:
+def _steps(world: Project, config: RestoreConfig, run: str) -> Iterator[Performed[Any]]:
     asked = config.asked()
     if config.fork:
         output = config.output or None

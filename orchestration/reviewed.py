@@ -13,8 +13,8 @@ from ft_policies.recovery_model import RecoveryStep
 from ft_policies.thesis_model import ThesisModel
 from resources.control.decisions import DecisionRow
 from resources.control.records import Slot, StreamRow
+from resources.project import Project
 from streaming.measuring import Measured, measure
-from streaming.world import World
 
 AHEAD_SECONDS = 60.0  # a new secondary is launched, rehearses and has its state by then
 MISSES_COUNT_SECONDS = 24 * 3600.0
@@ -49,11 +49,11 @@ class Reviewed:
         return self.fit if self.by_thesis is None else self.by_thesis
 
 
-def gather(world: World, rows: Sequence[StreamRow]) -> list[Reviewed]:
+def gather(world: Project, rows: Sequence[StreamRow]) -> list[Reviewed]:
     """Read what the store knows of these streams, in the same few queries for any number."""
     if not rows:
         return []
-    declared = {row.name: world.project.stream(row.name) for row in rows}
+    declared = {row.name: world.config.stream(row.name) for row in rows}
     measured = measure(world.store, list(declared.values()))
     minds = world.store.decisions.latest_of_all()
     offers = {one.prices: one for one in declared.values()}.values()

@@ -23,7 +23,7 @@ from ft_policies.tiers import Mode, Tier
 from ft_policies.what_if import WhatIf
 from orchestration.reviewed import Reviewed, gather
 from resources.control.records import DesiredState
-from streaming.world import World
+from resources.project import Project
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +107,12 @@ class Together:
         return decision(index, self.situation, self.choice, self.policy, facts, at=at)
 
 
-def review(world: World) -> list[Opinion]:
+def review(world: Project) -> list[Opinion]:
     """What each stream that should run ought to have; those that are pinned are judged all the same."""
     rows = [
         row
         for row in world.store.streams.all()
-        if row.desired is DesiredState.RUNNING and row.name in world.project.streams
+        if row.desired is DesiredState.RUNNING and row.name in world.config.streams
     ]
     groups: dict[object, list[Reviewed]] = {}
     for one in gather(world, rows):
@@ -124,7 +124,7 @@ def review(world: World) -> list[Opinion]:
     return sorted(found, key=lambda one: one.of.row.name)
 
 
-def decide_now(world: World, stream: str) -> Decision:
+def decide_now(world: Project, stream: str) -> Decision:
     """What one stream ought to have now, whether it should run or not."""
     one = _one(world, stream)
     return decide([one], world.prices(one.declared)).decision(0)
@@ -149,7 +149,7 @@ def decide(streams: Sequence[Reviewed], prices: Prices) -> Together:
     )
 
 
-def what_if(world: World, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
+def what_if(world: Project, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
     """What one stream would come down to from its fastest tier with these objectives, in time."""
     one = _one(world, stream)
     prices, section = world.prices(one.declared), one.declared.controller
@@ -178,8 +178,8 @@ def what_if(world: World, stream: str, objectives: Sequence[float]) -> list[What
     return found
 
 
-def _one(world: World, stream: str) -> Reviewed:
-    world.project.stream(stream)  # tells about a name that nobody declared
+def _one(world: Project, stream: str) -> Reviewed:
+    world.config.stream(stream)  # tells about a name that nobody declared
     row = world.store.streams.get(stream)
     if row is None:
         raise PermanentError(

@@ -32,7 +32,7 @@ def durable_snapshots(
     """Ask for one snapshot a running stream; stopped ones are skipped."""
     try:
         with worlds.open() as world:
-            seen = [observe(world, name) for name in sorted(world.project.streams)]
+            seen = [observe(world, name) for name in sorted(world.config.streams)]
     except TransientError as error:
         return dg.SkipReason(f"{error} ({error.hint})")
     idle = [f"{one.name} is {one.verdict.health}" for one in seen if not _can_ship(one)]

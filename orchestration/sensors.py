@@ -18,7 +18,7 @@ from orchestration.minding import DueSwitch, due_switches
 from orchestration.recovering import RecoverConfig, recover_stream
 from orchestration.reporting import CAUSE_TAG, INCIDENT_TAG, STREAM_TAG
 from resources.control.records import DesiredState, JsonObject
-from streaming.world import World
+from resources.project import Project
 
 # Dagster's daemon looks every 5 s, at the sensors in any order. A sensor that asks for 5 s itself is
 # passed over whenever its turn comes a moment earlier in the round than it did before.
@@ -68,7 +68,7 @@ def tier_review_sensor(worlds: dg.ResourceParam[Worlds]) -> dg.SensorResult:
 
 
 def _asked(
-    worlds: Worlds, requests: Callable[[World], list[dg.RunRequest]], *, otherwise: str
+    worlds: Worlds, requests: Callable[[Project], list[dg.RunRequest]], *, otherwise: str
 ) -> dg.SensorResult:
     """The runs that are due, or why there are none; a control store that is away is a skipped tick."""
     try:
@@ -79,7 +79,7 @@ def _asked(
     return dg.SensorResult(run_requests=found, skip_reason=None if found else otherwise)
 
 
-def _recoveries(world: World) -> list[dg.RunRequest]:
+def _recoveries(world: Project) -> list[dg.RunRequest]:
     return [_recovery(due) for due in due_recoveries(world)]
 
 
@@ -102,20 +102,20 @@ def _cause(detail: JsonObject) -> str:
     return str(detail.get("cause") or detail.get("health") or "unknown")
 
 
-def _object_store(world: World) -> list[dg.RunRequest]:
+def _object_store(world: Project) -> list[dg.RunRequest]:
     if not _is_down(world):
         return []
     bucket = int(world.store.now() // OBJECT_STORE_BUCKET_SECONDS)
     return [dg.RunRequest(run_key=f"object-store-{bucket}", tags={CAUSE_TAG: "object_store_down"})]
 
 
-def _is_down(world: World) -> bool:
+def _is_down(world: Project) -> bool:
     embedded = world.embedded_s3()
     wanted = any(row.desired is DesiredState.RUNNING for row in world.store.streams.all())
     return embedded is not None and wanted and not embedded.alive()
 
 
-def _switches(world: World) -> list[dg.RunRequest]:
+def _switches(world: Project) -> list[dg.RunRequest]:
     return [_switch(due) for due in due_switches(world)]
 
 

@@ -4,7 +4,7 @@ So another value would change nothing, and nobody would be told. It is kept with
 can be judged. RocksDB's changelogs are not among it: Spark goes from and to them by itself.
 """
 
-from resources.vault.soundness import CODEC, LZ4
+from resources.vault.integrity import CODEC, LZ4
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK
 from resources.control.store import ControlStore
-from resources.patience import patiently
+from resources.retry import retry_transient
 from streaming.running import RunningQuery
 from streaming.sampling import Sampler
 
@@ -54,7 +54,7 @@ class CatchUp:
 
 def last_decided(store: ControlStore, stream: str, give_up: Callable[[], bool]) -> int:
     """The newest epoch of the log, -1 if there is none; a store that is away is waited for."""
-    last = patiently(
+    last = retry_transient(
         lambda: store.epochs.last(stream), what="reading the epoch log", give_up=give_up
     )
     return -1 if last is None else last.epoch

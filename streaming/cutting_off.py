@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK
-from resources.object_store import ObjectStore, StoredObject
+from resources.object_store.s3 import ObjectStore, StoredObject
 
 FILE = "cut_off_until"
 

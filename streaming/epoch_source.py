@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from ft_policies.epochs import Close
 from ft_policies.errors import PermanentError, TransientError
 from resources.control.records import Epoch, EpochProposal, Sample
-from resources.patience import patiently
+from resources.retry import retry_transient
 from streaming.gate import Gate
 from streaming.inbox import Inbox
 from streaming.sources.base import Source, Split
@@ -98,7 +98,7 @@ class EpochReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Look up what the epochs after `start` up to `end` consist of."""
         first, last = start["epoch"] + 1, end["epoch"]
-        epochs = patiently(
+        epochs = retry_transient(
             lambda: self._store.epochs.between(self._spec.stream.name, first, last),
             what=f"reading epoch {last} from the epoch log",
         )

@@ -15,9 +15,9 @@ from pathlib import Path
 from resources.clock import SYSTEM_CLOCK, Clock
 from resources.control.records import Slot, SnapshotRow
 from resources.control.store import ControlStore
-from resources.vault.linking import Base
 from resources.vault.manifest import Manifest, UnusableSnapshotError
 from resources.vault.records import Restored
+from resources.vault.restore import Base
 from resources.vault.vault import SnapshotVault
 from streaming.pacing import WantedIntervals
 from streaming.restoring import report_damaged

@@ -5,7 +5,7 @@ import secrets
 import sys
 from pathlib import Path
 
-from configs.project import Project
+from configs.project import ProjectConfig
 from configs.sinks import DeltaSink
 from configs.sources import FilesSource
 from configs.stream import StreamDeclaration
@@ -21,34 +21,33 @@ from resources.control.records import (
     Slot,
 )
 from resources.control.store import ControlStore
-from resources.launcher import Launched, launch
-from streaming.priority import GIVING_WAY
-from streaming.processes import HOST
+from resources.priority import GIVING_WAY
+from resources.process import HOST, ProcessHandle, launch
 from streaming.spec import ReplicaSpec
 from streaming.sweeping import sweep
 
 
-def declare(project: Project, store: ControlStore, name: str) -> StreamDeclaration:
+def declare(project: ProjectConfig, store: ControlStore, name: str) -> StreamDeclaration:
     """Write what is declared of a stream into the control store, for all hosts to read."""
     stream = located(project, project.stream(name))
     store.streams.declare(name, written(stream), stream.tier)
     return stream
 
 
-def launch_primary(project: Project, store: ControlStore, name: str) -> ReplicaRow | None:
+def launch_primary(project: ProjectConfig, store: ControlStore, name: str) -> ReplicaRow | None:
     """Start a primary, unless there is one: the row arbitrates, so no second is ever started.
 
     It runs what was declared when the stream was started, and not what people may be writing just now;
     the target of a rollout whose protocol stops the primary first runs that.
     """
-    demand_whole(store, name)
+    require_whole(store, name)
     under_way = store.rollouts.open(name)
     legacy = under_way is not None and under_way.protocol is Protocol.LEGACY
     declared = _declared(store, name, under_way if legacy else None)
     return None if declared is None else _launched(project, store, Slot.PRIMARY, PRIMARY, *declared)
 
 
-def launch_secondary(project: Project, store: ControlStore, name: str) -> ReplicaRow | None:
+def launch_secondary(project: ProjectConfig, store: ControlStore, name: str) -> ReplicaRow | None:
     """Start a secondary with nothing on but `deploy`, unless there is one.
 
     It runs what the primary does, since two replicas of one stream must compute the same; or it is the
@@ -74,7 +73,7 @@ def _declared(
 
 
 def _launched(
-    project: Project,
+    project: ProjectConfig,
     store: ControlStore,
     slot: Slot,
     desired: Switches,
@@ -87,7 +86,7 @@ def _launched(
     return row
 
 
-def demand_whole(store: ControlStore, name: str) -> None:
+def require_whole(store: ControlStore, name: str) -> None:
     """Refuse a stream that is half restored: its state and its output do not agree yet."""
     restore = store.histories.newest(name)
     if restore is not None and restore.half_done:
@@ -98,7 +97,7 @@ def demand_whole(store: ControlStore, name: str) -> None:
 
 
 def _registered(
-    project: Project,
+    project: ProjectConfig,
     store: ControlStore,
     stream: StreamDeclaration,
     slot: Slot,
@@ -126,7 +125,7 @@ def _registered(
 
 
 def _start(
-    project: Project, store: ControlStore, stream: StreamDeclaration, row: ReplicaRow
+    project: ProjectConfig, store: ControlStore, stream: StreamDeclaration, row: ReplicaRow
 ) -> None:
     folder = Path(row.folder)
     try:
@@ -147,7 +146,7 @@ def _start(
     store.replicas.launched(row.id, pid=started.pid, pid_started_at=started.started_at)
 
 
-def _started(project: Project, stream: StreamDeclaration, folder: Path) -> Launched:
+def _started(project: ProjectConfig, stream: StreamDeclaration, folder: Path) -> ProcessHandle:
     return launch(
         [sys.executable, "-m", "streaming.replica", "--folder", str(folder)],
         folder=project.root,
@@ -156,14 +155,14 @@ def _started(project: Project, stream: StreamDeclaration, folder: Path) -> Launc
     )
 
 
-def driver_environment(project: Project, stream: StreamDeclaration) -> dict[str, str]:
+def driver_environment(project: ProjectConfig, stream: StreamDeclaration) -> dict[str, str]:
     """What a driver of the stream finds: its own code first, then the project's."""
     own = [] if stream.code is None else [project.locate(stream.code)]
     inherited = filter(None, [os.environ.get("PYTHONPATH")])
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*own, str(project.root), *inherited])}
 
 
-def located(project: Project, stream: StreamDeclaration) -> StreamDeclaration:
+def located(project: ProjectConfig, stream: StreamDeclaration) -> StreamDeclaration:
     """The declaration with paths that mean the same from any folder."""
     if not isinstance(stream.source, FilesSource):
         return stream
@@ -177,7 +176,7 @@ def written(stream: StreamDeclaration) -> JsonObject:
 
 
 def spec_of(
-    project: Project,
+    project: ProjectConfig,
     stream: StreamDeclaration,
     slot: Slot,
     replica: str,
@@ -226,13 +225,13 @@ def _had_target(store: ControlStore, rollout: Rollout) -> bool:
     return any(row.rollout == rollout.rollout and row.state.ended for row in rows)
 
 
-def replicas_folder(project: Project, stream: StreamDeclaration) -> Path:
+def replicas_folder(project: ProjectConfig, stream: StreamDeclaration) -> Path:
     """Where a stream's replicas have their folders: on another disk, if it is declared so."""
     declared = stream.resources.folder
     return project.home / "replicas" if declared is None else Path(project.locate(declared))
 
 
-def demand_folder(project: Project, stream: StreamDeclaration) -> None:
+def demand_folder(project: ProjectConfig, stream: StreamDeclaration) -> None:
     """Refuse a folder in which no replica could be made; nothing is made yet."""
     folder = replicas_folder(project, stream)
     there = next(one for one in (folder, *folder.parents) if os.path.lexists(one))

@@ -13,16 +13,15 @@ from pyspark.sql import SparkSession
 from ft_policies.errors import HoldfastError, PermanentError, TransientError
 from ft_policies.failover import FailoverPolicy
 from ft_policies.query_failures import FailureKind
-from resources import session_priority
+from resources import priority
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState, Slot
 from resources.control.store import ControlStore
-from resources.launcher import Launched
-from resources.object_store import S3ObjectStore
-from resources.patience import patiently
+from resources.object_store.s3 import S3ObjectStore
+from resources.process import ProcessHandle
+from resources.retry import retry_transient
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
-from streaming import priority
 from streaming.catching_up import last_decided
 from streaming.class_archive import ClassArchive
 from streaming.cutting_off import CuttableStore
@@ -70,7 +69,7 @@ class Life:
                 f"replica {self.spec.replica} is not in the control store",
                 hint="replicas are started by `holdfast start`, not by hand",
             )
-        this = Launched.this()
+        this = ProcessHandle.this()
         self.store.replicas.launched(row.id, pid=this.pid, pid_started_at=this.started_at)
         supervision = self.spec.stream.supervision
         gate = Gate(self.spec.folder)
@@ -191,9 +190,9 @@ class Life:
 
     def _leave(self, pulse: Pulse, state: ReplicaState, reason: str) -> None:
         pulse.stop()
-        patiently(pulse.beat, what="telling how far it came")
-        patiently(pulse.release_lease, what="giving the lease back")
-        patiently(
+        retry_transient(pulse.beat, what="telling how far it came")
+        retry_transient(pulse.release_lease, what="giving the lease back")
+        retry_transient(
             lambda: self.store.replicas.end(self.spec.replica, state, reason),
             what="saying good-bye",
         )
@@ -209,7 +208,7 @@ def _compare(spark: SparkSession, manifest: Manifest) -> None:
 def _make_room(gate: Gate) -> None:
     """Send nothing more, and leave the host to whoever has the place now."""
     gate.set(GateState(open=False, token=0))
-    session_priority.lower(priority.LOWEST)
+    priority.lower_session(priority.LOWEST)
 
 
 def _told(error: Exception) -> str:

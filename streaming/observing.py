@@ -19,9 +19,9 @@ from resources.control.records import (
     StreamRow,
 )
 from resources.control.store import ControlStore
+from resources.process import process_state
+from resources.project import Project
 from streaming.migrating import migrating
-from streaming.processes import process_state
-from streaming.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +96,13 @@ class StreamSeen:
 
 
 def observe(
-    world: World, name: str, *, secondaries_since: float = 0.0, as_wanted: bool = False
+    world: Project, name: str, *, secondaries_since: float = 0.0, as_wanted: bool = False
 ) -> StreamSeen:
     """Look at a stream now; older failures of secondaries than `secondaries_since` are forgiven.
 
     With `as_wanted` it is judged as if somebody wanted it to run, whatever is desired.
     """
-    policy = world.project.stream(name).supervision.policy()
+    policy = world.config.stream(name).supervision.policy()
     store = world.store
     row = store.streams.get(name)
     replicas = store.replicas.of(name, live=False)
@@ -170,8 +170,8 @@ def _live(rows: list[ReplicaRow]) -> ReplicaRow | None:
     return next((row for row in rows if not row.state.ended), None)
 
 
-def _tier(world: World, name: str, row: StreamRow | None) -> Tier:
-    return world.project.stream(name).tier if row is None else row.tier
+def _tier(world: Project, name: str, row: StreamRow | None) -> Tier:
+    return world.config.stream(name).tier if row is None else row.tier
 
 
 def _covered(secondary: ReplicaRow | None, verdict: Verdict | None) -> Tier:

@@ -7,7 +7,7 @@ from ft_policies.failover import DetectedBy
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import Incident, Lease, ReplicaState, Slot
 from resources.control.store import ControlStore
-from resources.patience import patiently
+from resources.retry import retry_transient
 from streaming.pulse import Pulse
 from streaming.recovery_incidents import (
     RECOVERY,
@@ -49,7 +49,7 @@ class Promotion:
 
         A place that was handed over in a migration is no failure, and the migration sees to the rest.
         """
-        if patiently(
+        if retry_transient(
             lambda: self._was_handed_over(store), what="asking who was the primary before"
         ):
             return
@@ -57,7 +57,7 @@ class Promotion:
         seconds = 0.0 if self.goes_on else away_seconds
         sampler.once("t_detect_seconds", self.detect_seconds)
         sampler.once("recovery_seconds", seconds)
-        patiently(lambda: self._open_incident(store, seconds), what="reporting the failover")
+        retry_transient(lambda: self._open_incident(store, seconds), what="reporting the failover")
 
     def _was_handed_over(self, store: ControlStore) -> bool:
         rows = store.replicas.of(self.stream, live=False)

@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 
 from configs.sinks import DeltaSink
 from ft_policies.errors import HoldfastError, PermanentError, TransientError
+from resources import priority
 from resources.clock import SYSTEM_CLOCK
-from streaming import priority
 from streaming.query import start_query
 from streaming.session import end_session, start_session
 from streaming.sinks.delta import demand_output_fits

@@ -9,9 +9,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from configs.project import Project
+from configs.project import ProjectConfig
 from ft_policies.errors import PermanentError, TransientError
-from resources.launcher import last_words
+from resources.process import log_tail
 from streaming.launching import driver_environment
 from streaming.spec import ReplicaSpec
 
@@ -28,7 +28,7 @@ class Recomputed:
 
 
 def recompute(
-    project: Project,
+    project: ProjectConfig,
     spec: ReplicaSpec,
     checkpoint: Path,
     epoch: int,
@@ -50,7 +50,7 @@ def recompute(
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # so that it can give way, see `session_priority`
+                start_new_session=True,  # so that it can give way, see `resources.priority`
                 timeout=patience_seconds + START_SECONDS,
                 check=False,
             )
@@ -67,7 +67,7 @@ def _read(folder: Path) -> Recomputed:
     result = folder / "recomputed.json"
     if not result.exists():
         raise PermanentError(
-            f"the driver ended without a result: {last_words(folder / 'driver.out')}",
+            f"the driver ended without a result: {log_tail(folder / 'driver.out')}",
             hint="is there memory for one more driver, as large as the stream's?",
         )
     told = json.loads(result.read_text())

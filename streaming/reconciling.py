@@ -13,11 +13,11 @@ from enum import StrEnum
 
 from ft_policies.errors import TransientError
 from ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
+from resources import priority
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState, Slot
 from resources.control.store import ControlStore
-from resources.patience import patiently
-from streaming import priority
+from resources.retry import retry_transient
 from streaming.catching_up import CatchUp, last_decided
 from streaming.gate import Gate, GateState
 from streaming.output import Output
@@ -128,7 +128,9 @@ class Reconciler:
 
     def _become_primary(self) -> bool:
         while not self.is_over():
-            if patiently(self.pulse.take_lease, what="taking the lease", give_up=self.is_over):
+            if retry_transient(
+                self.pulse.take_lease, what="taking the lease", give_up=self.is_over
+            ):
                 log.info("primary with token %s", self.pulse.token())
                 return True
             self.stop_requested.wait(HURRY_SECONDS)

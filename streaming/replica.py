@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from resources import priority
 from resources.control.records import Slot
-from streaming import priority
 from streaming.session import start_session
 from streaming.spec import ReplicaSpec
 

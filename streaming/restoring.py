@@ -8,7 +8,7 @@ from pathlib import Path
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import SnapshotState
 from resources.control.store import ControlStore
-from resources.patience import patiently
+from resources.retry import retry_transient
 from resources.vault.manifest import Manifest, UnusableSnapshotError
 from resources.vault.vault import SnapshotVault
 from streaming.sampling import Sampler
@@ -48,7 +48,7 @@ def restore(
     began = SYSTEM_CLOCK.monotonic()
     checkpoint = spec.new_checkpoint()
     try:
-        found = patiently(
+        found = retry_transient(
             lambda: vault.restore_newest(checkpoint, durable=False),
             what="restoring the newest snapshot",
             give_up=give_up,
@@ -83,4 +83,4 @@ def report_damaged(spec: ReplicaSpec, store: ControlStore, snapshot: str, reason
         )
         store.incidents.close(incident.id, "passed over: more epochs are replayed, none is lost")
 
-    patiently(write, what=f"reporting the damaged snapshot {snapshot}")
+    retry_transient(write, what=f"reporting the damaged snapshot {snapshot}")

@@ -14,7 +14,7 @@ from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK, Clock
 from resources.control.records import SnapshotRow, SnapshotState
 from resources.control.store import ControlStore
-from resources.vault.cut import cut
+from resources.vault.checkpoint_files import cut
 from resources.vault.manifest import Manifest
 from resources.vault.records import Shipped
 from resources.vault.vault import SnapshotVault

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from configs.deployment import ObjectStore
 from configs.stream import StreamDeclaration
 from resources.control.records import Slot
-from resources.s3_connection import S3Connection
-from streaming.connections import connector
+from resources.object_store.connection import S3Connection
+from resources.object_store.resolve import connector
 
 FILE = "replica.json"
 

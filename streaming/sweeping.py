@@ -8,12 +8,11 @@ import os
 from pathlib import Path
 
 from resources.control.store import ControlStore
-from resources.launcher import Launched, launch
-from streaming.priority import LOWEST
-from streaming.processes import is_over
+from resources.priority import LOWEST
+from resources.process import ProcessHandle, is_over, launch
 
 
-def sweep(store: ControlStore, stream: str) -> Launched | None:
+def sweep(store: ControlStore, stream: str) -> ProcessHandle | None:
     """Begin to drop what the replicas of a stream have left on this host; `None` if there is nothing."""
     folders = [
         str(entry)

@@ -17,7 +17,7 @@ from ft_policies.health import Process
 from resources.clock import SYSTEM_CLOCK, Clock
 from resources.control.records import Lease, ReplicaRow, Slot
 from resources.control.store import ControlStore
-from streaming.processes import process_state
+from resources.process import process_state
 from streaming.promotion import Fallen, Promotion
 
 POLL_SECONDS = 0.05

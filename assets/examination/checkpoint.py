@@ -5,11 +5,11 @@ from pathlib import Path
 
 from ft_policies.doctor.facts import CheckpointFacts, Fault
 from resources.control.records import ReplicaRow
-from resources.vault.cut import numbers
+from resources.process import HOST
+from resources.vault.checkpoint_files import numbers
+from resources.vault.integrity import state_faults, unlike
 from resources.vault.manifest import Manifest
-from resources.vault.state_checks import state_faults, unlike
 from streaming.observing import StreamSeen
-from streaming.processes import HOST
 
 
 def examine_checkpoint(

@@ -14,10 +14,10 @@ from ft_policies.doctor.findings import Finding, confirmed
 from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaRow, ReplicaState
+from resources.project import Project
 from streaming.launching import located
 from streaming.measuring import CAPACITY_SAMPLE
 from streaming.observing import StreamSeen, observe
-from streaming.world import World
 
 AGAIN_SECONDS = 1.0
 ENDED = "ended by the doctor"  # how the reason of a primary begins that a repair has ended
@@ -31,7 +31,7 @@ class Diagnosis:
     findings: list[Finding]
 
 
-def diagnosed(world: World, stream: str, *, deep: bool = False) -> Diagnosis:
+def diagnosed(world: Project, stream: str, *, deep: bool = False) -> Diagnosis:
     """Look at a stream; what seems wrong with a live one is looked at again before it is claimed."""
     seen = examine(world, stream, deep=deep)
     findings = diagnose(seen)
@@ -42,7 +42,7 @@ def diagnosed(world: World, stream: str, *, deep: bool = False) -> Diagnosis:
     return Diagnosis(seen, findings)
 
 
-def examine(world: World, stream: str, *, deep: bool = False) -> Examined:
+def examine(world: Project, stream: str, *, deep: bool = False) -> Examined:
     """One look at a stream; `deep` reads all bytes of its snapshots."""
     declared = running_declaration(world, stream)
     seen = observe(world, stream)
@@ -77,18 +77,18 @@ def examine(world: World, stream: str, *, deep: bool = False) -> Examined:
     )
 
 
-def running_declaration(world: World, stream: str) -> StreamDeclaration:
+def running_declaration(world: Project, stream: str) -> StreamDeclaration:
     """What it runs by, which may differ from its file; what is written, if it never ran."""
-    row, now = world.store.streams.get(stream), world.project.stream(stream)
+    row, now = world.store.streams.get(stream), world.config.stream(stream)
     return (
-        located(world.project, now)
+        located(world.config, now)
         if row is None
         else StreamDeclaration.model_validate(row.declaration)
     )
 
 
 def _source(
-    world: World, declared: StreamDeclaration, *, first: int, last: int
+    world: Project, declared: StreamDeclaration, *, first: int, last: int
 ) -> tuple[tuple[LostInput, ...], str]:
     """What is lost; or why that is not known, which hides nothing else that is wrong."""
     try:
@@ -97,12 +97,12 @@ def _source(
         return (), f"{error}; {error.hint}"
 
 
-def _restoring_to(world: World, stream: str) -> int | None:
+def _restoring_to(world: Project, stream: str) -> int | None:
     restore = world.store.histories.newest(stream)
     return restore.epoch if restore is not None and restore.half_done else None
 
 
-def _skipped(world: World, stream: str) -> tuple[Skipped, ...]:
+def _skipped(world: Project, stream: str) -> tuple[Skipped, ...]:
     return tuple(
         Skipped(
             gap=gap.gap,
@@ -130,7 +130,7 @@ def _ended_by_doctor(seen: StreamSeen) -> bool:
     return last is not None and last.state is ReplicaState.FENCED and last.reason.startswith(ENDED)
 
 
-def _capacity(world: World, stream: str) -> float | None:
+def _capacity(world: Project, stream: str) -> float | None:
     """The most rows a second that the stream was seen to process."""
     samples = world.store.samples.series(stream, CAPACITY_SAMPLE, limit=1000)
     return max((sample.value for sample in samples), default=0.0) or None

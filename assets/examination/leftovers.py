@@ -13,10 +13,10 @@ from configs.stream import StreamDeclaration
 from ft_policies.doctor.facts import Leftover
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaRow
-from streaming.connections import connector, filesystem
+from resources.object_store.resolve import connector, filesystem
+from resources.process import is_over
+from resources.project import Project
 from streaming.launching import replicas_folder
-from streaming.processes import is_over
-from streaming.world import World
 
 DRILL_SECONDS = 3600.0  # no drill takes longer
 SWEEP_SECONDS = 60.0  # a start begins to sweep, and does not wait for the end of it
@@ -24,7 +24,7 @@ _STAGED = re.compile(r"(\d{12})-(.+)-[0-9a-f]{8}")
 _RUN = r"(cli-[0-9a-f]{8}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 
 
-def examine_leftovers(world: World, declared: StreamDeclaration) -> tuple[Leftover, ...]:
+def examine_leftovers(world: Project, declared: StreamDeclaration) -> tuple[Leftover, ...]:
     """All of them."""
     stream = declared.name
     rows = {row.id: row for row in world.store.replicas.of(stream, live=False)}
@@ -36,7 +36,7 @@ def examine_leftovers(world: World, declared: StreamDeclaration) -> tuple[Leftov
 
 
 def _staged(
-    world: World, declared: StreamDeclaration, rows: dict[str, ReplicaRow]
+    world: Project, declared: StreamDeclaration, rows: dict[str, ReplicaRow]
 ) -> Iterator[Leftover]:
     """Folders under `data/` that no commit names, of replicas that have ended.
 
@@ -45,7 +45,7 @@ def _staged(
     """
     if not isinstance(declared.sink, DeltaSink):
         return
-    folders = _data_folders(world, world.project.table_path(declared))
+    folders = _data_folders(world, world.config.table_path(declared))
     written = examine_table(world, declared) if folders else None
     if written is None:
         return
@@ -64,9 +64,9 @@ def _staged(
             yield Leftover(path=path, of=f"epoch {epoch} of {row.id}", staging=True)
 
 
-def _data_folders(world: World, table: str) -> dict[str, str]:
+def _data_folders(world: Project, table: str) -> dict[str, str]:
     """The folders under `data/` by name, each with its path as the table's is written."""
-    connect = connector(world.project.deployment.object_store, world.project.home)
+    connect = connector(world.config.deployment.object_store, world.config.home)
     files, root = filesystem(table, connect)
     chosen = fs.FileSelector(f"{root}/data", recursive=False, allow_not_found=True)
     with reachable(table):
@@ -79,14 +79,14 @@ def _data_folders(world: World, table: str) -> dict[str, str]:
 
 
 def _replicas(
-    world: World, declared: StreamDeclaration, rows: dict[str, ReplicaRow]
+    world: Project, declared: StreamDeclaration, rows: dict[str, ReplicaRow]
 ) -> Iterator[Leftover]:
     """What the last start should have swept away, and folders that no replica ever had."""
     swept_at = world.store.now() - SWEEP_SECONDS
     starts = (row.registered_at for row in rows.values() if row.registered_at <= swept_at)
     started_at = max(starts, default=0.0)
-    home, name = world.project.home / "replicas", rf"{re.escape(declared.name)}-[0-9a-f]{{8}}"
-    roots = dict.fromkeys((home, replicas_folder(world.project, declared)))  # often they are one
+    home, name = world.config.home / "replicas", rf"{re.escape(declared.name)}-[0-9a-f]{{8}}"
+    roots = dict.fromkeys((home, replicas_folder(world.config, declared)))  # often they are one
     for folder in (folder for root in roots for folder in _named(root, name)):
         row = rows.get(folder.name)
         if row is None and folder.parent == home:  # elsewhere it may be another project's
@@ -101,8 +101,8 @@ def _replicas(
                 yield Leftover(path=str(entry), of=f"{row.id}, which is {row.state}")
 
 
-def _drills(world: World, stream: str) -> Iterator[Leftover]:
-    for folder in _named(world.project.home / "drills", rf"{re.escape(stream)}-{_RUN}"):
+def _drills(world: Project, stream: str) -> Iterator[Leftover]:
+    for folder in _named(world.config.home / "drills", rf"{re.escape(stream)}-{_RUN}"):
         if _age_seconds(folder) > DRILL_SECONDS:
             yield Leftover(path=str(folder), of="a drill that was cut short")
 

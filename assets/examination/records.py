@@ -11,10 +11,10 @@ from assets.tables import AUDITED_EPOCHS
 from configs.stream import StreamDeclaration
 from ft_policies.doctor.facts import NOTHING, RecordFacts
 from resources.control.records import Epoch, LedgerEntry
-from streaming.world import World
+from resources.project import Project
 
 
-def examine_records(world: World, declared: StreamDeclaration) -> RecordFacts:
+def examine_records(world: Project, declared: StreamDeclaration) -> RecordFacts:
     """Hold epoch log, ledger and table against each other, as far back as audits do."""
     store, stream = world.store, declared.name
     last = _number(store.ledger.last(stream))

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ft_policies.doctor.facts import CheckpointFacts, Fault, SnapshotFacts
-from resources.object_store import ObjectStore
+from resources.object_store.s3 import ObjectStore
+from resources.project import Project
+from resources.vault.integrity import digest_of
 from resources.vault.manifest import Manifest, PackedFile, SnapshotName, UnusableSnapshotError
-from resources.vault.restoring import wrong_digests
-from resources.vault.state_checks import digest_of
-from streaming.world import World
+from resources.vault.restore import wrong_digests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ def packs_of(stream: str) -> str:
     return f"{stream}/packs/"
 
 
-def examine_snapshots(world: World, stream: str, *, last_decided: int, deep: bool) -> Vaulted:
+def examine_snapshots(world: Project, stream: str, *, last_decided: int, deep: bool) -> Vaulted:
     """Read every manifest and list every pack; `deep` reads the packs, too."""
     objects, packs, vault = world.object_store(), packs_of(stream), world.vault(stream)
     manifests: dict[str, Manifest] = {}

@@ -7,13 +7,13 @@ from configs.sources import FilesSource as FilesDeclaration
 from configs.stream import StreamDeclaration
 from ft_policies.doctor.facts import LostInput
 from ft_policies.errors import TransientError
-from streaming.connections import connector, filesystem
+from resources.object_store.resolve import connector, filesystem
+from resources.project import Project
 from streaming.sources.files import FilesSource, files_read
-from streaming.world import World
 
 
 def examine_source(
-    world: World, declared: StreamDeclaration, *, first: int, last: int
+    world: Project, declared: StreamDeclaration, *, first: int, last: int
 ) -> tuple[LostInput, ...]:
     """The files of these epochs that are gone or changed; a source that computes has everything.
 
@@ -22,7 +22,7 @@ def examine_source(
     source = declared.source
     if not isinstance(source, FilesDeclaration) or first > last:
         return ()
-    connect = connector(world.project.deployment.object_store, world.project.home)
+    connect = connector(world.config.deployment.object_store, world.config.home)
     files, root = filesystem(source.path, connect)
     local = isinstance(files, fs.LocalFileSystem)
     if local and files.get_file_info(root).type is fs.FileType.NotFound:

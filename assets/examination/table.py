@@ -11,8 +11,8 @@ from assets.tables import AUDITED_EPOCHS, reachable, table_at
 from configs.sinks import DeltaSink
 from configs.stream import StreamDeclaration
 from ft_policies.doctor.facts import NOTHING, TableCommit
+from resources.project import Project
 from streaming.sinks.lineage import EPOCH, STREAM, epoch_commits, writer
-from streaming.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +30,12 @@ class Written:
     undone: frozenset[tuple[int, str]] = frozenset()
 
 
-def examine_table(world: World, declared: StreamDeclaration) -> Written | None:
+def examine_table(world: Project, declared: StreamDeclaration) -> Written | None:
     """What is written; `None` if the stream's sink is no table."""
     if not isinstance(declared.sink, DeltaSink):
         return None
     stream = declared.name
-    table = table_at(world, world.project.table_path(declared))
+    table = table_at(world, world.config.table_path(declared))
     if table is None:
         return Written(commits={})
     with reachable(table.table_uri):

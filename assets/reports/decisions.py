@@ -6,14 +6,13 @@ from contextlib import suppress
 import dagster as dg
 
 from assets.keys import tiers_key
-from assets.reports import suites
-from assets.reports.listing import Rows, listing
-from assets.reports.rows import finite
+from assets.reports.table_report import table_report
 from ft_policies.cost_report import Cell
 from ft_policies.decisions import Decision
 from ft_policies.errors import PermanentError
+from observation.reports.files import Rows, finite
 from resources.control.decisions import DecisionRow
-from streaming.world import World
+from resources.project import Project
 
 REPORT = "tier_decisions"
 LINES_A_STREAM = 100
@@ -21,18 +20,16 @@ LINES_A_STREAM = 100
 
 def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
     """The report over these streams."""
-    return listing(
+    return table_report(
         REPORT,
         lambda world: decision_rows(world, streams),
-        suites.decisions,
         deps=[tiers_key(name) for name in streams],
         description="What the controller decided about each stream and why, newest first: the tier "
         "that it had and the one that it should have, predicted recovery, money, and one sentence.",
-        expects="Every decision has a reason, a known tier and figures that are not negative.",
     )
 
 
-def decision_rows(world: World, streams: Sequence[str]) -> Rows:
+def decision_rows(world: Project, streams: Sequence[str]) -> Rows:
     """The changes of mind about these streams, newest first; without those that cannot be read."""
     lines = [
         line

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from assets.reports.recoveries import Compared
 from ft_policies.cost_report import CostRow
 from ft_policies.tiers import Tier
 from ft_policies.what_if import WhatIf
+from observation.reports.recoveries import Compared
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

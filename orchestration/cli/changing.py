@@ -2,10 +2,10 @@
 
 from dataclasses import asdict, dataclass, replace
 
-from assets.changes import Change, about, recent_changes, under_way
 from ft_policies.foresight import foreseen
+from observation.playbook_runs import Change, about, recent_changes, under_way
+from resources.project import Project
 from streaming.observing import StreamSeen
-from streaming.world import World
 
 PLANNED = "planned"
 
@@ -30,7 +30,7 @@ class ChangeFacts:
     steps: list[StepFacts]
 
 
-def change_of(world: World, seen: StreamSeen) -> ChangeFacts | None:
+def change_of(world: Project, seen: StreamSeen) -> ChangeFacts | None:
     """The change that is under way; a stream that lacks nothing has none, whatever was left open."""
     change = under_way(recent_changes(world.store, seen.name), at=seen.at)
     if change is None or seen.needs_nothing:

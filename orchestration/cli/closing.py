@@ -2,14 +2,14 @@
 
 from ft_policies.errors import PermanentError
 from resources.control.records import Incident, IncidentState
+from resources.project import Project
 from streaming.sinks.ledgering import DIGEST_DIFFERS
-from streaming.world import World
 
 BY_HAND = frozenset({DIGEST_DIFFERS})
 LISTED = "`holdfast incidents` lists them"
 
 
-def close(world: World, stream: str | None, id_begins: str, *, why: str) -> Incident:
+def close(world: Project, stream: str | None, id_begins: str, *, why: str) -> Incident:
     """Close the incident whose id begins so, and give it as it is then."""
     incident = _named(world.store.incidents.of(stream, open_only=False), id_begins)
     if incident.state is IncidentState.CLOSED:

@@ -6,9 +6,9 @@ from assets.holding import holding
 from ft_policies.tiers import Switches
 from orchestration.cli.changing import ChangeFacts, change_of
 from resources.control.records import History, Incident, ReplicaRow, Slot, TierChange
+from resources.project import Project
 from streaming.launching import located, written
 from streaming.observing import StreamSeen, observe
-from streaming.world import World
 
 FRESH_SECONDS = 60.0
 RATE_EPOCHS = 10
@@ -75,10 +75,10 @@ class StreamFacts:
     incidents: list[Incident]
 
 
-def look(world: World, name: str) -> StreamFacts:
+def look(world: Project, name: str) -> StreamFacts:
     """Look at one stream now."""
     seen = observe(world, name)
-    declared = world.project.stream(name)
+    declared = world.config.stream(name)
     held = holding(seen)
     samples = _fresh(world, seen)
     committed = None if seen.committed is None else seen.committed.epoch
@@ -112,11 +112,11 @@ def look(world: World, name: str) -> StreamFacts:
     )
 
 
-def _not_rolled_out(world: World, seen: StreamSeen) -> list[str]:
+def _not_rolled_out(world: Project, seen: StreamSeen) -> list[str]:
     row = world.store.streams.get(seen.name)
     if row is None or not seen.wanted:
         return []
-    now = written(located(world.project, world.project.stream(seen.name)))
+    now = written(located(world.config, world.config.stream(seen.name)))
     return sorted(key for key in now if now[key] != row.declaration.get(key))
 
 
@@ -149,7 +149,7 @@ def _names(switches: Switches) -> list[str]:
     return [name for name, is_on in asdict(switches).items() if is_on]
 
 
-def _fresh(world: World, seen: StreamSeen) -> dict[str, float]:
+def _fresh(world: Project, seen: StreamSeen) -> dict[str, float]:
     """What the live primary measured lately: an old figure would be taken for a present one."""
     if seen.primary is None:
         return {}
@@ -161,7 +161,7 @@ def _fresh(world: World, seen: StreamSeen) -> dict[str, float]:
     }
 
 
-def _rate(world: World, seen: StreamSeen) -> float | None:
+def _rate(world: Project, seen: StreamSeen) -> float | None:
     """Rows a second that the last few epochs took in, while somebody takes them in.
 
     Spark's own figure counts from trigger to trigger, and jumps with each look for input.
@@ -176,7 +176,7 @@ def _rate(world: World, seen: StreamSeen) -> float | None:
     return sum(epoch.rows for epoch in epochs[1:]) / elapsed
 
 
-def _lag_rows(world: World, seen: StreamSeen, waiting: float | None) -> int | None:
+def _lag_rows(world: Project, seen: StreamSeen, waiting: float | None) -> int | None:
     """Rows that are decided and not committed, and those that no epoch has yet, if that is known."""
     if seen.epoch is None or waiting is None:
         return None
@@ -185,7 +185,7 @@ def _lag_rows(world: World, seen: StreamSeen, waiting: float | None) -> int | No
     return sum(epoch.rows for epoch in decided) + int(waiting)
 
 
-def _snapshot(world: World, name: str, now: float) -> SnapshotAge | None:
+def _snapshot(world: Project, name: str, now: float) -> SnapshotAge | None:
     newest = world.store.snapshots.newest(name)
     if newest is None:
         return None

@@ -21,10 +21,10 @@ from ft_policies.tiers import Guarantee, Tier
 from orchestration.cli import reading
 
 if TYPE_CHECKING:
-    from configs.project import Project
+    from configs.project import ProjectConfig
     from configs.stream import StreamDeclaration
     from resources.control.records import StreamRow
-    from streaming.world import World
+    from resources.project import Project
 
 COLUMNS = ("seconds", "rows_per_second", "state_bytes")
 PLOTS = (".png", ".svg", ".pdf")
@@ -101,7 +101,7 @@ class Asked:
             weights=self.weights or (declared.prices if by == "money" else by),
         )
 
-    def scenario(self, system: System, project: "Project | None") -> Scenario:
+    def scenario(self, system: System, project: "ProjectConfig | None") -> Scenario:
         """What is to be simulated."""
         if self.intervals is not None:
             every = reading.seconds(self.intervals, "--intervals", least=0.1)
@@ -146,7 +146,7 @@ class Asked:
         return trace.span_seconds if isinstance(trace, Recorded) else self.usual().seconds
 
 
-def _ranking(weights: str, project: "Project | None") -> Ranking:
+def _ranking(weights: str, project: "ProjectConfig | None") -> Ranking:
     """Weights, or the price list of this name."""
     if weights in WEIGHTS:
         return WEIGHTS[weights]
@@ -168,11 +168,11 @@ class Fitted:
     allowed: tuple[Tier, ...]
 
 
-def fitted(world: "World", stream: str) -> Fitted:
+def fitted(world: "Project", stream: str) -> Fitted:
     """What the live review knows of a stream, with the intervals that it has or may have, and its controller."""
     from orchestration.reviewed import gather
 
-    declared = world.project.stream(stream)
+    declared = world.config.stream(stream)
     [one] = gather(world, [world.store.streams.get(stream) or _unstarted(declared)])
     section = declared.controller
     system = measured(one.subject, count_detection=section.count_detection)
@@ -188,9 +188,9 @@ def fitted(world: "World", stream: str) -> Fitted:
     )
 
 
-def only_started(world: "World") -> str | None:
+def only_started(world: "Project") -> str | None:
     """The stream that was started in this project, if there is exactly one."""
-    started = [row.name for row in world.store.streams.all() if row.name in world.project.streams]
+    started = [row.name for row in world.store.streams.all() if row.name in world.config.streams]
     return started[0] if len(started) == 1 else None
 
 

@@ -20,7 +20,7 @@ from orchestration.cli.terminal import DONE, FAILED
 if TYPE_CHECKING:
     from orchestration.plans import AnyStep
     from orchestration.playbooks.performing import Performed
-    from streaming.world import World
+    from resources.project import Project
 
 AT_ONCE = 4
 STEP_WORDS = {
@@ -31,7 +31,7 @@ STEP_WORDS = {
     "t_replay_seconds": "replay",
 }
 
-Playbook: TypeAlias = "Callable[[World, str, str], Iterator[Performed[Any]]]"
+Playbook: TypeAlias = "Callable[[Project, str, str], Iterator[Performed[Any]]]"
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Told:
 
 
 def carry_out(
-    world: "World",
+    world: "Project",
     streams: Sequence[str],
     playbook: Playbook,
     console: Console | None,
@@ -137,7 +137,7 @@ def _ending(one: Told, nothing_to_do: str) -> str:
 
 
 @contextmanager
-def _watching(world: "World", told: list[Told], console: Console | None) -> Iterator[None]:
+def _watching(world: "Project", told: list[Told], console: Console | None) -> Iterator[None]:
     """Show the step that each playbook is at, from the intents in the journal."""
     if console is None or not console.is_terminal:
         yield
@@ -156,7 +156,7 @@ def _watching(world: "World", told: list[Told], console: Console | None) -> Iter
         yield
 
 
-def _intent(world: "World", one: Told) -> str:
+def _intent(world: "Project", one: Told) -> str:
     from resources.control.records import Phase
 
     try:

@@ -24,13 +24,12 @@ from orchestration.playbooks.moving import (
 )
 from resources.control.gaps import gone_on
 from resources.control.records import SnapshotState
-from resources.object_store import ObjectStore
-from resources.s3_connection import S3Connection
-from resources.s3_errors import MissingObjectError
+from resources.object_store.connection import S3Connection
+from resources.object_store.resolve import connector
+from resources.object_store.s3 import MissingObjectError, ObjectStore
+from resources.project import Project
 from resources.vault.listing import aside_of
-from streaming.connections import connector
 from streaming.launching import replicas_folder
-from streaming.world import World
 
 RECORD = "record.json"
 
@@ -53,7 +52,7 @@ class Record:
 class Aside:
     """What one run has set aside of one stream."""
 
-    world: World
+    world: Project
     stream: str
     run: str
     _objects: ObjectStore = field(init=False)
@@ -185,7 +184,7 @@ class Aside:
 
     def _roots(self) -> dict[str, str]:
         """Where folders go: beside the table what was staged for it, so that no disk is crossed."""
-        project, roots = self.world.project, dict[str, str]()
+        project, roots = self.world.config, dict[str, str]()
         declared = running_declaration(self.world, self.stream)
         if isinstance(declared.sink, DeltaSink):
             table = project.table_path(declared)
@@ -197,7 +196,7 @@ class Aside:
 
     @property
     def _connect(self) -> Callable[[], S3Connection]:
-        project = self.world.project
+        project = self.world.config
         return connector(project.deployment.object_store, project.home)
 
     def _kept(self, key: str) -> str:
@@ -212,7 +211,7 @@ class Aside:
         return self._prefix + RECORD
 
 
-def runs_aside(world: World, stream: str) -> list[str]:
+def runs_aside(world: Project, stream: str) -> list[str]:
     """The runs whose repairs nobody has confirmed or undone."""
     listed = world.object_store().list(aside_of(stream))
     return sorted({one.key.removeprefix(aside_of(stream)).split("/")[0] for one in listed})

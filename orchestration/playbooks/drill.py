@@ -7,7 +7,6 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from assets.reports.drills import reports_of
 from ft_policies.drill import (
     CUT_OFF_SECONDS,
     PLAYBOOK,
@@ -27,6 +26,7 @@ from ft_policies.drill import (
 )
 from ft_policies.errors import PermanentError, TransientError
 from ft_policies.health import Health
+from observation.reports.drills import reports_of
 from orchestration.incidents import open_recovery
 from orchestration.playbooks.drill_journal import (
     Begun,
@@ -41,10 +41,10 @@ from orchestration.playbooks.recover import Recovery
 from orchestration.playbooks.watching import Watch
 from orchestration.reviewing import decide_now
 from resources.control.records import ReplicaRow
+from resources.process import process_of
+from resources.project import Project
 from streaming.cutting_off import cut_off
 from streaming.observing import StreamSeen
-from streaming.processes import process_of
-from streaming.world import World
 
 BY_ITSELF_SECONDS = 30.0  # a sensor's tick and the start of a run, if there is no secondary
 HEALED_SECONDS = 120.0  # from the end of a cut until a snapshot is in the object store again
@@ -54,7 +54,7 @@ HEALED_SECONDS = 120.0  # from the end of a cut until a snapshot is in the objec
 class Drill:
     """One drill on one stream; one that somebody else left half done is finished first."""
 
-    world: World
+    world: Project
     stream: str
     run: str
     blow: Blow = Blow.KILL
@@ -136,7 +136,7 @@ class Drill:
         drill = self._drill()
         if drill.blow is Blow.CUT_OFF:
             return self._await_healed(drill)
-        lease = self.world.project.stream(self.stream).supervision.lease
+        lease = self.world.config.stream(self.stream).supervision.lease
         patience = BY_ITSELF_SECONDS + 2 * lease
         back = self._watch.until(
             lambda seen: not seen.wanted or self._is_back(seen, drill),
@@ -198,7 +198,7 @@ class Drill:
         return Predicted(seconds=tier.seconds if isfinite(tier.seconds) else None, steps=steps)
 
     def _overdrawn(self, at: float) -> str | None:
-        budget = self.world.project.stream(self.stream).drills.budget()
+        budget = self.world.config.stream(self.stream).drills.budget()
         since = at - budget.period_seconds
         ages = [at - one for one in disturbed_at(self.world, self.stream, since_at=since)]
         return budget.objection(ages)

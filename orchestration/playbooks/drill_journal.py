@@ -7,9 +7,9 @@ from typing import Any
 from ft_policies.drill import PLAYBOOK, AwaitBack, Blow, Report, Strike
 from ft_policies.tiers import Tier
 from resources.control.records import JournalLine, Phase
+from resources.project import Project
 from streaming.recovery_incidents import RECOVERY, is_of_primary
 from streaming.step_history import LONGEST_LOSS_SECONDS
-from streaming.world import World
 
 FORGOTTEN_SECONDS = 3600.0  # a drill that nobody finished in that time is none any more
 
@@ -69,7 +69,7 @@ def begun(lines: Sequence[JournalLine]) -> Begun | None:
     return Begun(current) if current else None
 
 
-def unfinished(world: World, stream: str, *, at: float) -> Begun | None:
+def unfinished(world: Project, stream: str, *, at: float) -> Begun | None:
     """The drill of a stream that somebody has to finish."""
     since = at - FORGOTTEN_SECONDS
     return begun(world.store.journal.since(stream, PLAYBOOK, at=since))
@@ -80,7 +80,7 @@ def waited(drill: Begun) -> bool:
     return drill.found(AwaitBack) is not None
 
 
-def disturbed_at(world: World, stream: str, *, since_at: float) -> list[float]:
+def disturbed_at(world: Project, stream: str, *, since_at: float) -> list[float]:
     """When a stream was disturbed, by drills and by failures that were none."""
     lines = world.store.journal.since(stream, PLAYBOOK, at=since_at)
     drills = list(_strikes(lines))

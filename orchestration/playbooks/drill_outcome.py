@@ -10,10 +10,10 @@ from ft_policies.tiers import Tier
 from orchestration.incidents import open_recovery
 from orchestration.playbooks.drill_journal import Begun
 from orchestration.playbooks.watching import Watch
+from resources.project import Project
 from streaming.measuring import measure
 from streaming.recovery_incidents import is_claimed
 from streaming.step_history import Recovery
-from streaming.world import World
 
 MEASURED_SECONDS = 20.0  # until what a replica has measured is in the control store
 
@@ -64,7 +64,7 @@ def outcome_of(watch: Watch, drill: Begun, *, cut_until: float) -> DrillOutcome:
         blow=drill.blow,
         primary=drill.primary,
         tier=drill.tier,
-        objective_seconds=watch.world.project.stream(watch.stream).objective.recovery_time,
+        objective_seconds=watch.world.config.stream(watch.stream).objective.recovery_time,
         predicted_seconds=drill.predicted_seconds,
         observed_seconds=None,
     )
@@ -77,7 +77,7 @@ def outcome_of(watch: Watch, drill: Begun, *, cut_until: float) -> DrillOutcome:
     return replace(told, observed_seconds=recovery.seconds, detect_seconds=detect)
 
 
-def close_incident(world: World, stream: str, told: DrillOutcome, *, since_at: float) -> None:
+def close_incident(world: Project, stream: str, told: DrillOutcome, *, since_at: float) -> None:
     """Close what the drill had opened, unless a run deals with it: that closes it in the end."""
     incident = open_recovery(world, stream)
     if incident is None or incident.opened_at < since_at:
@@ -91,7 +91,7 @@ def _measured(watch: Watch, *, since_at: float) -> Recovery:
     found: list[Recovery] = []
 
     def is_told() -> bool:
-        measured = measure(watch.world.store, [watch.world.project.stream(watch.stream)])
+        measured = measure(watch.world.store, [watch.world.config.stream(watch.stream)])
         found[:] = [one for one in measured[watch.stream].recoveries if one.at >= since_at]
         return bool(found)
 
@@ -104,7 +104,7 @@ def _measured(watch: Watch, *, since_at: float) -> Recovery:
 
 
 def _after_a_cut(
-    world: World, stream: str, drill: Begun, told: DrillOutcome, cut_until: float
+    world: Project, stream: str, drill: Begun, told: DrillOutcome, cut_until: float
 ) -> DrillOutcome:
     """The stream should not have noticed: what counts is the longest time without a commit."""
     last, newest = world.store.ledger.last(stream), world.store.snapshots.newest(stream)

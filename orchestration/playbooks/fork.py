@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from assets import catalogue
 from configs.forking import ForkedDeclaration, forked
 from ft_policies.errors import PermanentError
 from ft_policies.fork import (
@@ -27,12 +26,13 @@ from orchestration.playbooks.restore_point import (
     vault_of,
 )
 from orchestration.playbooks.restore_tables import tables_of
+from resources.object_store.resolve import connector
+from resources.project import Project
+from resources.vault import catalogue
 from resources.vault.manifest import SnapshotName
 from resources.vault.vault import SnapshotVault
-from streaming.connections import connector
 from streaming.sinks.copying import TableCopy
 from streaming.sinks.lineage import dead_letter_writer, writer
-from streaming.world import World
 
 PLAYBOOK = "fork"
 
@@ -41,7 +41,7 @@ PLAYBOOK = "fork"
 class Fork:
     """One fork on its way: from a point of a stream to a declaration of its own."""
 
-    world: World
+    world: Project
     point: Point
     declaration: ForkedDeclaration
     snapshots: SnapshotVault
@@ -68,7 +68,7 @@ class Fork:
         return Observed(
             epoch=self.point.epoch,
             snapshot=self.point.snapshot_id,
-            file=str(self.declaration.file.relative_to(self.world.project.root)),
+            file=str(self.declaration.file.relative_to(self.world.config.root)),
             has_snapshot=self._has_snapshot(),
             has_output=self._has_output(),
             has_epochs=self._has_epochs(),
@@ -147,7 +147,7 @@ class Fork:
 
     @property
     def _table(self) -> TableCopy:
-        project = self.world.project
+        project = self.world.config
         source, target = (
             project.table_path(self.point.stream),
             project.table_path(self.declaration.model),
@@ -156,7 +156,7 @@ class Fork:
 
     @property
     def _dead_letters(self) -> TableCopy | None:
-        project = self.world.project
+        project = self.world.config
         source = project.dead_letters_path(self.point.stream)
         target = project.dead_letters_path(self.declaration.model)
         if source is None or target is None:
@@ -169,7 +169,7 @@ class Fork:
                 f"the fork would write to {source}, as the original does",
                 hint="name another place for its output",
             )
-        project = self.world.project
+        project = self.world.config
         return TableCopy(
             source=source,
             target=target,
@@ -181,7 +181,7 @@ class Fork:
 
     def demand_possible(self) -> None:
         """Refuse what cannot be forked, before anything is written."""
-        project, point = self.world.project, self.point
+        project, point = self.world.config, self.point
         if self.name in project.streams or self.declaration.is_written():
             raise PermanentError(
                 f"there is a stream {self.name} already", hint="fork under another name"
@@ -195,14 +195,14 @@ class Fork:
 
 
 def fork(
-    world: World, stream: str, asked: Asked, run: str, *, name: str, output: str | None = None
+    world: Project, stream: str, asked: Asked, run: str, *, name: str, output: str | None = None
 ) -> Iterator[Performed[Step]]:
     """Fork a stream at a point; the original is only read, and the fork is not started."""
     return prepared(world, stream, asked, run, name=name, output=output).steps()
 
 
 def fork_plan(
-    world: World, stream: str, asked: Asked, *, name: str, output: str | None = None
+    world: Project, stream: str, asked: Asked, *, name: str, output: str | None = None
 ) -> tuple[Point, list[Step]]:
     """What `fork` would do, as far as one look can tell; an error says why it would not."""
     prepared_fork = prepared(world, stream, asked, "", name=name, output=output)
@@ -210,12 +210,12 @@ def fork_plan(
 
 
 def prepared(
-    world: World, stream: str, asked: Asked, run: str, *, name: str, output: str | None
+    world: Project, stream: str, asked: Asked, run: str, *, name: str, output: str | None
 ) -> Fork:
     """A fork that nothing stands in the way of."""
     world.ensure_object_store()
     demand_same_past(world, stream, done="forked")
-    declaration = forked(world.project.root, stream, name=name, output=output)
+    declaration = forked(world.config.root, stream, name=name, output=output)
     found = Fork(
         world=world,
         point=find_point(world, stream, asked),

@@ -5,9 +5,8 @@ from typing import Any
 
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import ReplicaState, Slot
-from resources.launcher import Launched
-from streaming.processes import process_of
-from streaming.world import World
+from resources.process import ProcessHandle, process_of
+from resources.project import Project
 
 LOOK_SECONDS = 0.25
 DEFAULT_PATIENCE_SECONDS = 90.0
@@ -16,7 +15,7 @@ LEAVE_SECONDS = DEFAULT_PATIENCE_SECONDS + EXIT_SECONDS
 
 
 def await_leave(
-    world: World,
+    world: Project,
     replica: str,
     *,
     patience_seconds: float = DEFAULT_PATIENCE_SECONDS,
@@ -45,7 +44,7 @@ def await_leave(
     return {} if row is None else {"ended": row.state, "reason": row.reason, "epoch": row.epoch}
 
 
-def _see_out(process: Launched, beat: Callable[[], None]) -> None:
+def _see_out(process: ProcessHandle, beat: Callable[[], None]) -> None:
     """Wait for the process of a replica that has ended; one that lingers is killed."""
     deadline = SYSTEM_CLOCK.monotonic() + EXIT_SECONDS
     gone = process.terminate(wait_seconds=0.0, kill=False)

@@ -18,9 +18,9 @@ from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.recover import Recovery
 from orchestration.playbooks.trial import demand_fit
 from resources.control.records import DesiredState, Rollout, StreamRow
+from resources.project import Project
 from streaming.launching import demand_folder, located, written
 from streaming.observing import observe
-from streaming.world import World
 
 WITHIN_SECONDS = 300.0
 UNCHANGED = "nothing was changed; the stream goes on as it is"
@@ -40,7 +40,7 @@ class Wish:
 
 
 def migrate(
-    world: World,
+    world: Project,
     stream: str,
     run: str,
     wish: Wish,
@@ -62,7 +62,7 @@ def migrate(
     _demand_done(world, rollout)
 
 
-def migration_plan(world: World, stream: str, run: str, wish: Wish) -> list[Step]:
+def migration_plan(world: Project, stream: str, run: str, wish: Wish) -> list[Step]:
     """What `migrate` would do, as far as one look can tell; refused where it would be.
 
     The target is tried, too, unless the stream had to be asked for a snapshot first.
@@ -82,7 +82,7 @@ def migration_plan(world: World, stream: str, run: str, wish: Wish) -> list[Step
 
 
 def _begun(
-    world: World, known: StreamRow, target: StreamDeclaration, run: str, wish: Wish
+    world: Project, known: StreamRow, target: StreamDeclaration, run: str, wish: Wish
 ) -> Rollout:
     """The wish, written down after a preflight, or another's that was first."""
     _preflight(world, known, target, run, wish, may_ask=True)
@@ -114,15 +114,15 @@ def _demand_same(rollout: Rollout, target: StreamDeclaration, wish: Wish) -> Non
         )
 
 
-def _declarations(world: World, stream: str) -> tuple[StreamRow, StreamDeclaration]:
+def _declarations(world: Project, stream: str) -> tuple[StreamRow, StreamDeclaration]:
     """What the stream runs by, and what is written now."""
-    target, known = world.project.stream(stream), world.store.streams.get(stream)
+    target, known = world.config.stream(stream), world.store.streams.get(stream)
     if known is None or known.desired is not DesiredState.RUNNING:
         raise PermanentError(
             f"{stream} does not run, so there is nothing to migrate",
             hint=f"`holdfast start {stream}` starts it by what is declared now",
         )
-    return known, located(world.project, target)
+    return known, located(world.config, target)
 
 
 def _runs_by(known: StreamRow, target: StreamDeclaration) -> bool:
@@ -130,7 +130,7 @@ def _runs_by(known: StreamRow, target: StreamDeclaration) -> bool:
 
 
 def _preflight(
-    world: World,
+    world: Project,
     known: StreamRow,
     target: StreamDeclaration,
     run: str,
@@ -140,12 +140,12 @@ def _preflight(
 ) -> None:
     """Refuse what the stream would not survive, before anything of it is touched."""
     demand_survivable(known, target, done="migrated", hint=UNCHANGED)
-    demand_folder(world.project, target)
+    demand_folder(world.config, target)
     if wish.again or needs_trial(known.declaration, written(target)):
         demand_fit(world, target, run, may_differ=wish.may_differ, may_ask=may_ask)
 
 
-def _demand_done(world: World, rollout: Rollout) -> None:
+def _demand_done(world: Project, rollout: Rollout) -> None:
     for one in world.store.rollouts.history(rollout.stream):
         if one.rollout == rollout.rollout and not one.done:
             raise PermanentError(

@@ -110,7 +110,7 @@ def _await_boundary(watch: Watch, target: str, *, replays: bool) -> int | None:
 
 def _most_seconds(watch: Watch) -> float:
     """Until some epochs have been committed; not so long that the migration would be rolled back meanwhile."""
-    epoch = watch.world.project.stream(watch.stream).epoch
+    epoch = watch.world.config.stream(watch.stream).epoch
     seconds = epoch.silence + BOUNDARY_EPOCHS * (epoch.seconds or 0.0) + SLACK_SECONDS
     return min(seconds, watch.migration_seconds_left / 2)
 
@@ -123,7 +123,7 @@ def _is_near(watch: Watch, target: str, last: LedgerEntry) -> bool:
 
 def _is_fresh(watch: Watch, last: LedgerEntry) -> bool:
     """Whether an epoch was committed a moment ago: nobody has got far with the next."""
-    pace = watch.world.project.stream(watch.stream).epoch.seconds or float("inf")
+    pace = watch.world.config.stream(watch.stream).epoch.seconds or float("inf")
     return watch.world.store.now() - last.committed_at <= FRESH_SHARE * pace
 
 

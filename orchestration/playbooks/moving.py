@@ -8,10 +8,9 @@ from pathlib import Path
 
 from pyarrow import fs
 
-from resources.object_store import ObjectStore
-from resources.s3_connection import S3Connection
-from resources.s3_errors import MissingObjectError
-from streaming.connections import filesystem
+from resources.object_store.connection import S3Connection
+from resources.object_store.resolve import filesystem
+from resources.object_store.s3 import MissingObjectError, ObjectStore
 
 
 def has_object(objects: ObjectStore, key: str) -> bool:

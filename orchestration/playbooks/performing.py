@@ -8,8 +8,7 @@ from ft_policies.errors import HoldfastError, PermanentError
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import JournalLine, Phase
 from resources.control.store import ControlStore
-from resources.launcher import Launched
-from streaming.processes import HOST
+from resources.process import HOST, ProcessHandle
 
 S = TypeVar("S")
 
@@ -60,7 +59,7 @@ def was_left(line: JournalLine) -> bool:
     performer = line.detail.get("performer") if line.phase is Phase.INTENT else None
     if performer is None or performer["host"] != HOST:
         return False
-    return not Launched(performer["pid"], performer["started_at"]).is_alive()
+    return not ProcessHandle(performer["pid"], performer["started_at"]).is_alive()
 
 
 def perform(
@@ -73,7 +72,7 @@ def perform(
         step = decide()
         if step is None:
             return
-        journal.write(step, Phase.INTENT, performer={"host": HOST, **asdict(Launched.this())})
+        journal.write(step, Phase.INTENT, performer={"host": HOST, **asdict(ProcessHandle.this())})
         began = SYSTEM_CLOCK.monotonic()
         try:
             found = act(step)

@@ -34,9 +34,9 @@ from orchestration.playbooks.reaching import note_reached
 from orchestration.playbooks.watching import NOT_DUE, Watch
 from resources.control.records import DesiredState, ReplicaState
 from resources.control.streams import tier_wanted
-from streaming.launching import demand_whole, launch_primary
+from resources.project import Project
+from streaming.launching import launch_primary, require_whole
 from streaming.observing import StreamSeen, observe
-from streaming.world import World
 
 STEP_SAMPLES = (
     "t_deploy_seconds",
@@ -52,7 +52,7 @@ STEP_SAMPLES = (
 class Recovery:
     """One recovery of one stream."""
 
-    world: World
+    world: Project
     stream: str
     run: str
     incident: str | None = None
@@ -112,7 +112,7 @@ class Recovery:
 
     def _launch(self) -> Mapping[str, Any]:
         self.world.ensure_object_store()
-        row = launch_primary(self.world.project, self.world.store, self.stream)
+        row = launch_primary(self.world.config, self.world.store, self.stream)
         return {"replica": None if row is None else row.id}
 
     def _await_end(self, watch: Watch, step: AwaitEnd) -> Mapping[str, Any]:
@@ -202,27 +202,27 @@ def _act_on_migration(
             return migration_steps.roll_back(watch, step)
 
 
-def start(world: World, stream: str, run: str) -> Iterator[Performed[Step]]:
+def start(world: Project, stream: str, run: str) -> Iterator[Performed[Step]]:
     """Declare a stream, want it to run, and bring it up."""
-    demand_whole(world.store, stream)
+    require_whole(world.store, stream)
     world.ensure_object_store()
     declare_now(world, stream)
     world.store.streams.desire(stream, DesiredState.RUNNING)
     return Recovery(world=world, stream=stream, run=run).steps()
 
 
-def recover_plan(world: World, stream: str) -> list[Step]:
+def recover_plan(world: Project, stream: str) -> list[Step]:
     """What a recovery would do, as far as one look can tell."""
     return foreseen(observe(world, stream).observed())
 
 
-def start_plan(world: World, stream: str) -> list[Step]:
+def start_plan(world: Project, stream: str) -> list[Step]:
     """What `start` would do, as far as one look can tell; refused where it would be."""
-    demand_whole(world.store, stream)
+    require_whole(world.store, stream)
     seen = observe(world, stream, as_wanted=True).observed()
     seen = replace(seen, failures_in_a_row=0, secondary_failures_in_a_row=0)
     if not world.store.replicas.of(stream):
-        known, declared = world.store.streams.get(stream), world.project.stream(stream).tier
+        known, declared = world.store.streams.get(stream), world.config.stream(stream).tier
         tier = declared if known is None else Tier(tier_wanted(known, declared))
         rollout = 0 if known is None else known.rollout
         # Declared anew: a migration that was under way is over, and the new primary runs what is.

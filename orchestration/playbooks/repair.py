@@ -37,9 +37,9 @@ from resources.control.records import (
     SnapshotRow,
     SnapshotState,
 )
+from resources.project import Project
 from resources.vault.manifest import UnusableSnapshotError
 from resources.vault.vault import SnapshotVault
-from streaming.world import World
 
 PLAYBOOK = "repair"
 
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 class Repairing:
     """One repair of one stream; without a choice each finding gets the best that is offered."""
 
-    world: World
+    world: Project
     stream: str
     run: str
     chosen: RepairKind | None

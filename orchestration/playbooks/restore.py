@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assets import catalogue
 from ft_policies.errors import PermanentError
 from ft_policies.restore import (
     BeginHistory,
@@ -36,9 +35,10 @@ from orchestration.playbooks.restore_point import (
 from orchestration.playbooks.restore_tables import Tables, tables_of
 from orchestration.playbooks.stop import see_off
 from resources.control.records import DesiredState, History
+from resources.project import Project
+from resources.vault import catalogue
 from streaming.observing import observe
 from streaming.sinks.rolling import Turn
-from streaming.world import World
 
 PLAYBOOK = "restore"
 
@@ -47,7 +47,7 @@ PLAYBOOK = "restore"
 class Restore:
     """One restore of one stream; `fetch` is brought from elsewhere first."""
 
-    world: World
+    world: Project
     restore: History
     run: str
     fetch: Fetch | None = None
@@ -166,7 +166,7 @@ class Restore:
 
 
 def restore(
-    world: World,
+    world: Project,
     stream: str,
     asked: Asked,
     run: str,
@@ -204,7 +204,7 @@ class Plan:
     steps: list[Step]
 
 
-def restore_plan(world: World, stream: str, asked: Asked, *, keep_output: bool = False) -> Plan:
+def restore_plan(world: Project, stream: str, asked: Asked, *, keep_output: bool = False) -> Plan:
     """What `restore` would do, as far as one look can tell; an error says why it would not."""
     world.ensure_object_store()
     demand_same_past(world, stream, done="restored")
@@ -230,7 +230,7 @@ def restore_plan(world: World, stream: str, asked: Asked, *, keep_output: bool =
     return Plan(epoch=point.epoch, point=point, steps=foreseen(seen))
 
 
-def left_over(world: World, stream: str, asked: Asked) -> History | None:
+def left_over(world: Project, stream: str, asked: Asked) -> History | None:
     """The restore to this point that is not done, or just done; nothing was committed since.
 
     Without a point it is the one that is half done. Half done and to another point is an error. One
@@ -247,7 +247,7 @@ def left_over(world: World, stream: str, asked: Asked) -> History | None:
     return newest if to_fetch(world, stream, asked, epoch) is None else None
 
 
-def _to_be_finished(world: World, half_done: History, asked: Asked) -> History:
+def _to_be_finished(world: Project, half_done: History, asked: Asked) -> History:
     """The restore that is half done, unless another point is named: later ones are not committed now."""
     stream, epoch = half_done.stream, half_done.epoch
     try:
@@ -262,7 +262,7 @@ def _to_be_finished(world: World, half_done: History, asked: Asked) -> History:
     )
 
 
-def preflight(world: World, stream: str, asked: Asked, *, keep_output: bool) -> Point:
+def preflight(world: Project, stream: str, asked: Asked, *, keep_output: bool) -> Point:
     """The point, if nothing stands in the way; an error says what does, before anything is touched."""
     point = find_point(world, stream, asked)
     demand_source(world, stream, point.first_computed, point.last_decided)

@@ -20,9 +20,9 @@ from ft_policies.restore_drill import (
 from orchestration.playbooks.performing import Journaled, Performed, perform
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import Slot, SnapshotRow
+from resources.project import Project
 from streaming.launching import spec_of
 from streaming.recomputing import recompute
-from streaming.world import World
 
 PLAYBOOK = "restore_drill"
 
@@ -31,7 +31,7 @@ PLAYBOOK = "restore_drill"
 class RestoreDrill:
     """One snapshot of one stream on its way to a proof; its scratch folder goes when it ends."""
 
-    world: World
+    world: Project
     stream: str
     run: str
     snapshot: SnapshotRow
@@ -79,8 +79,8 @@ class RestoreDrill:
         assert declared is not None, "a stream with snapshots was declared"  # noqa: S101
         assert entry is not None, "the snapshot was chosen so"  # noqa: S101
         stream = StreamDeclaration.model_validate(declared.declaration)
-        spec = spec_of(self.world.project, stream, Slot.SECONDARY, self._folder.name, self._folder)
-        found = recompute(self.world.project, spec, self._checkpoint, epoch)
+        spec = spec_of(self.world.config, stream, Slot.SECONDARY, self._folder.name, self._folder)
+        found = recompute(self.world.config, spec, self._checkpoint, epoch)
         if found.digest != entry.digest:
             raise PermanentError(
                 f"going on from {self.snapshot.id}, epoch {epoch} came out as {found.digest} "
@@ -93,7 +93,7 @@ class RestoreDrill:
 
     @property
     def _folder(self) -> Path:
-        return self.world.project.home / "drills" / f"{self.stream}-{self.run}"
+        return self.world.config.home / "drills" / f"{self.stream}-{self.run}"
 
     @property
     def _checkpoint(self) -> Path:
@@ -101,21 +101,21 @@ class RestoreDrill:
 
 
 def restore_drill(
-    world: World, stream: str, run: str, *, snapshot: str | None = None
+    world: Project, stream: str, run: str, *, snapshot: str | None = None
 ) -> Iterator[Performed[Step]]:
     """Prove a snapshot; without an id the newest one after which an epoch was committed."""
-    world.project.stream(stream)
+    world.config.stream(stream)
     return RestoreDrill(world, stream, run, provable(world, stream, snapshot)).steps()
 
 
-def restore_drill_plan(world: World, stream: str, *, snapshot: str | None = None) -> list[Step]:
+def restore_drill_plan(world: Project, stream: str, *, snapshot: str | None = None) -> list[Step]:
     """What `restore_drill` would do; refused where it would be."""
-    world.project.stream(stream)
+    world.config.stream(stream)
     row = provable(world, stream, snapshot)
     return foreseen(Observed(snapshot=row.id, epoch=row.epoch))
 
 
-def provable(world: World, stream: str, snapshot: str | None = None) -> SnapshotRow:
+def provable(world: Project, stream: str, snapshot: str | None = None) -> SnapshotRow:
     """The snapshot to prove; an error says why there is none."""
     known = [row for row in world.store.snapshots.of(stream) if snapshot in (None, row.id)]
     if not known:
@@ -132,7 +132,9 @@ def provable(world: World, stream: str, snapshot: str | None = None) -> Snapshot
     return newest
 
 
-def newest_provable(world: World, stream: str, known: Sequence[SnapshotRow]) -> SnapshotRow | None:
+def newest_provable(
+    world: Project, stream: str, known: Sequence[SnapshotRow]
+) -> SnapshotRow | None:
     """The first of these after which an epoch was committed, to compare with, from the input there is."""
     last, gaps = world.store.ledger.last(stream), world.store.gaps.of(stream)
     if last is None:

@@ -12,12 +12,12 @@ import pyarrow as pa
 from configs.sources import FilesSource as FilesDeclaration
 from ft_policies.errors import PermanentError
 from resources.control.records import History, LedgerEntry
+from resources.object_store.resolve import connector, filesystem
+from resources.project import Project
 from resources.vault.manifest import Manifest, UnusableSnapshotError
 from resources.vault.records import SnapshotRecord
 from resources.vault.vault import SnapshotVault
-from streaming.connections import connector, filesystem
 from streaming.sources.files import FilesSource
-from streaming.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,14 +85,14 @@ def moment(text: str) -> float:
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
-def vault_of(world: World, stream: str, asked: Asked) -> SnapshotVault:
+def vault_of(world: Project, stream: str, asked: Asked) -> SnapshotVault:
     """Where the snapshots are to come from."""
     return (
         world.vault(stream) if asked.place is None else world.vault_elsewhere(asked.place, stream)
     )
 
 
-def epoch_of(world: World, stream: str, asked: Asked) -> int:
+def epoch_of(world: Project, stream: str, asked: Asked) -> int:
     """The committed epoch that is meant; an error if there is none."""
     last = world.store.ledger.last(stream)
     if last is None:
@@ -120,7 +120,7 @@ def epoch_of(world: World, stream: str, asked: Asked) -> int:
     return epoch
 
 
-def find_point(world: World, stream: str, asked: Asked) -> Point:
+def find_point(world: Project, stream: str, asked: Asked) -> Point:
     """The point that is meant, with the newest snapshot up to it that is whole."""
     store, epoch = world.store, epoch_of(world, stream, asked)
     last, decided = store.ledger.last(stream), store.epochs.last(stream)
@@ -149,7 +149,7 @@ class Fetch:
     source: SnapshotVault
 
 
-def to_fetch(world: World, stream: str, asked: Asked, epoch: int) -> Fetch | None:
+def to_fetch(world: Project, stream: str, asked: Asked, epoch: int) -> Fetch | None:
     """The newest snapshot elsewhere up to an epoch, if it is to come from there and is not here yet."""
     if asked.place is None:
         return None
@@ -159,20 +159,20 @@ def to_fetch(world: World, stream: str, asked: Asked, epoch: int) -> Fetch | Non
     return Fetch(manifest.id, vault_of(world, stream, asked))
 
 
-def is_here(world: World, stream: str, snapshot: str) -> bool:
+def is_here(world: Project, stream: str, snapshot: str) -> bool:
     """Whether a snapshot is among the stream's own, and all of it as far as a listing tells."""
     vault = world.vault(stream)
     listed = (record for record in vault.list() if record.id == snapshot)
     return any(_whole(vault, record) is not None for record in listed)
 
 
-def demand_source(world: World, stream: str, first: int, last: int) -> None:
+def demand_source(world: Project, stream: str, first: int, last: int) -> None:
     """Refuse if input is gone that these epochs have to be computed from again."""
-    declared = world.project.stream(stream).source
+    declared = world.config.stream(stream).source
     if not isinstance(declared, FilesDeclaration):
         return
-    connect = connector(world.project.deployment.object_store, world.project.home)
-    files, root = filesystem(world.project.locate(declared.path), connect)
+    connect = connector(world.config.deployment.object_store, world.config.home)
+    files, root = filesystem(world.config.locate(declared.path), connect)
     source = FilesSource(declared, pa.schema([]), files, root, set)
     lacking = source.lacking(one.input for one in world.store.epochs.between(stream, first, last))
     if lacking:
@@ -183,7 +183,7 @@ def demand_source(world: World, stream: str, first: int, last: int) -> None:
         )
 
 
-def _committed_by(world: World, stream: str, at: float) -> LedgerEntry:
+def _committed_by(world: Project, stream: str, at: float) -> LedgerEntry:
     entry = world.store.ledger.last_up_to(stream, at)
     if entry is None:
         told = datetime.fromtimestamp(at, UTC).isoformat()
@@ -193,7 +193,7 @@ def _committed_by(world: World, stream: str, at: float) -> LedgerEntry:
     return entry
 
 
-def _shipped(world: World, stream: str, asked: Asked) -> SnapshotRecord:
+def _shipped(world: Project, stream: str, asked: Asked) -> SnapshotRecord:
     listing = vault_of(world, stream, asked).listing()
     for record in listing.snapshots:
         if record.id == asked.snapshot:
@@ -208,7 +208,7 @@ def _shipped(world: World, stream: str, asked: Asked) -> SnapshotRecord:
     )
 
 
-def _newest(world: World, stream: str, asked: Asked, *, up_to: int) -> Manifest | None:
+def _newest(world: Project, stream: str, asked: Asked, *, up_to: int) -> Manifest | None:
     vault, restores = vault_of(world, stream, asked), world.store.histories.of(stream)
     for record in vault.list():
         if record.epoch <= up_to and not _is_superseded(record, restores):
@@ -239,7 +239,7 @@ def _whole(vault: SnapshotVault, record: SnapshotRecord) -> Manifest | None:
 
 
 def _demand_epochs(
-    world: World, stream: str, first: int, last: int, snapshot: Manifest | None
+    world: Project, stream: str, first: int, last: int, snapshot: Manifest | None
 ) -> None:
     """Refuse if the epoch log does not have all that is to be computed again."""
     there = {one.epoch for one in world.store.epochs.between(stream, first, last)}

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from configs.sinks import DeltaSink
-from streaming.connections import connector
+from resources.object_store.resolve import connector
+from resources.project import Project
 from streaming.sinks.lineage import dead_letter_writer, writer
 from streaming.sinks.rolling import Rolling, Turn
-from streaming.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +36,9 @@ class Tables:
         return found
 
 
-def tables_of(world: World, stream: str) -> Tables:
+def tables_of(world: Project, stream: str) -> Tables:
     """The tables of a stream as it is declared."""
-    project, declared = world.project, world.project.stream(stream)
+    project, declared = world.config, world.config.stream(stream)
     connect = connector(project.deployment.object_store, project.home)
     is_table = isinstance(declared.sink, DeltaSink)
     aside = project.dead_letters_path(declared)

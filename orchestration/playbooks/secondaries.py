@@ -33,7 +33,7 @@ TAKEOVER_SECONDS = 10.0
 def launch(watch: Watch) -> Mapping[str, Any]:
     """Start a secondary, unless there is one."""
     watch.world.ensure_object_store()
-    row = launch_secondary(watch.world.project, watch.world.store, watch.stream)
+    row = launch_secondary(watch.world.config, watch.world.store, watch.stream)
     return {"replica": None if row is None else row.id}
 
 
@@ -77,7 +77,7 @@ def see_off(watch: Watch, step: AwaitSecondaryEnd) -> Mapping[str, Any]:
 
 def await_takeover(watch: Watch, step: AwaitTakeover) -> Mapping[str, Any]:
     """Wait for the secondary to take over; one that does not makes room for a new primary."""
-    supervision = watch.world.project.stream(watch.stream).supervision
+    supervision = watch.world.config.stream(watch.stream).supervision
     look = watch.look().secondary_look()
     starting = look is not None and look.health is Health.STARTING
     patience = TAKEOVER_SECONDS + 2 * supervision.lease

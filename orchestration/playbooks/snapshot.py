@@ -3,14 +3,14 @@
 from ft_policies.errors import PermanentError, TransientError
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import SnapshotRow
+from resources.project import Project
 from streaming.observing import observe
-from streaming.world import World
 
 LOOK_SECONDS = 0.2
 
 
 def snapshot_now(
-    world: World, stream: str, *, patience_seconds: float = 120.0
+    world: Project, stream: str, *, patience_seconds: float = 120.0
 ) -> SnapshotRow | None:
     """The newest snapshot once it covers every epoch committed before the request."""
     seen = observe(world, stream)

@@ -8,21 +8,21 @@ from ft_policies.tiers import OFF
 from orchestration.playbooks.leaving import DEFAULT_PATIENCE_SECONDS, await_leave
 from orchestration.playbooks.performing import Journaled, Performed, perform
 from resources.control.records import DesiredState, Slot
-from streaming.world import World
+from resources.project import Project
 
 
 def stop(
-    world: World, stream: str, run: str, *, patience_seconds: float = DEFAULT_PATIENCE_SECONDS
+    world: Project, stream: str, run: str, *, patience_seconds: float = DEFAULT_PATIENCE_SECONDS
 ) -> Iterator[Performed[Step]]:
     """Want a stream not to run, and see it off, unless somebody wants it again meanwhile."""
-    world.project.stream(stream)
+    world.config.stream(stream)
     if world.store.streams.get(stream) is not None:
         world.store.streams.desire(stream, DesiredState.STOPPED)
     return see_off(world, stream, run, patience_seconds=patience_seconds)
 
 
 def see_off(
-    world: World, stream: str, run: str, *, patience_seconds: float = DEFAULT_PATIENCE_SECONDS
+    world: Project, stream: str, run: str, *, patience_seconds: float = DEFAULT_PATIENCE_SECONDS
 ) -> Iterator[Performed[Step]]:
     """Let the replicas of a stream leave for as long as nobody wants it."""
     store = world.store
@@ -41,13 +41,13 @@ def see_off(
     return perform(decide, act, journal)
 
 
-def stop_plan(world: World, stream: str) -> list[Step]:
+def stop_plan(world: Project, stream: str) -> list[Step]:
     """What `stop` would do, as far as one look can tell."""
-    world.project.stream(stream)
+    world.config.stream(stream)
     return foreseen(_observed(world, stream))
 
 
-def _observed(world: World, stream: str) -> Observed:
+def _observed(world: Project, stream: str) -> Observed:
     live = world.store.replicas.of(stream)
     # Read last: who starts the stream says so before he launches a replica.
     row = world.store.streams.get(stream)

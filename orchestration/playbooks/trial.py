@@ -11,17 +11,17 @@ from orchestration.playbooks.restore_drill import newest_provable
 from orchestration.playbooks.snapshot import snapshot_now
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import Slot, SnapshotRow
+from resources.project import Project
 from streaming.launching import spec_of
 from streaming.observing import observe
 from streaming.recomputing import Recomputed, recompute
-from streaming.world import World
 
 LOOK_SECONDS = 0.2
 SLACK_SECONDS = 60.0
 
 
 def demand_fit(
-    world: World, target: StreamDeclaration, run: str, *, may_differ: bool, may_ask: bool
+    world: Project, target: StreamDeclaration, run: str, *, may_differ: bool, may_ask: bool
 ) -> None:
     """Refuse a target that cannot go on from the stream's state, or puts out something else.
 
@@ -41,7 +41,7 @@ def demand_fit(
         )
 
 
-def _tried_on(world: World, target: StreamDeclaration, *, may_ask: bool) -> SnapshotRow | None:
+def _tried_on(world: Project, target: StreamDeclaration, *, may_ask: bool) -> SnapshotRow | None:
     """The newest snapshot after which an epoch was committed."""
     row = _newest(world, target.name)
     has_state = world.store.ledger.last(target.name) is not None
@@ -53,7 +53,7 @@ def _tried_on(world: World, target: StreamDeclaration, *, may_ask: bool) -> Snap
     return _awaited(world, target)
 
 
-def _awaited(world: World, target: StreamDeclaration) -> SnapshotRow:
+def _awaited(world: Project, target: StreamDeclaration) -> SnapshotRow:
     patience = SLACK_SECONDS + 2 * max(target.epoch.seconds or 0.0, target.epoch.silence)
     deadline = SYSTEM_CLOCK.monotonic() + patience
     while (row := _newest(world, target.name)) is None:
@@ -66,17 +66,19 @@ def _awaited(world: World, target: StreamDeclaration) -> SnapshotRow:
     return row
 
 
-def _newest(world: World, stream: str) -> SnapshotRow | None:
+def _newest(world: Project, stream: str) -> SnapshotRow | None:
     return newest_provable(world, stream, world.store.snapshots.of(stream))
 
 
-def _recomputed(world: World, target: StreamDeclaration, run: str, row: SnapshotRow) -> Recomputed:
+def _recomputed(
+    world: Project, target: StreamDeclaration, run: str, row: SnapshotRow
+) -> Recomputed:
     """What the target's query makes of the epoch after a snapshot."""
-    folder = world.project.home / "drills" / f"{target.name}-{run}"
+    folder = world.config.home / "drills" / f"{target.name}-{run}"
     checkpoint, vault = folder / "checkpoint", world.vault(target.name)
     try:
         vault.restore(vault.manifest(row.id), checkpoint, durable=False)
-        spec = spec_of(world.project, target, Slot.SECONDARY, folder.name, folder)
-        return recompute(world.project, spec, checkpoint, row.epoch + 1)
+        spec = spec_of(world.config, target, Slot.SECONDARY, folder.name, folder)
+        return recompute(world.config, spec, checkpoint, row.epoch + 1)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from ft_policies.recovery import Step, next_step
 from resources.clock import SYSTEM_CLOCK
+from resources.project import Project
 from streaming.observing import StreamSeen, observe
-from streaming.world import World
 
 LOOK_SECONDS = 0.25
 SLACK_SECONDS = 5.0
@@ -20,7 +20,7 @@ class Watch:
     Failures of secondaries from before the run are forgiven: it is there to try again.
     """
 
-    world: World
+    world: Project
     stream: str
     began_at: float
     beat: Callable[[], None]
@@ -78,7 +78,7 @@ class Watch:
         return patience_seconds(self.world, self.stream)
 
 
-def patience_seconds(world: World, stream: str) -> float:
+def patience_seconds(world: Project, stream: str) -> float:
     """How long a step waits for a replica of the stream that does nothing new."""
-    supervision = world.project.stream(stream).supervision
+    supervision = world.config.stream(stream).supervision
     return supervision.start_within + supervision.stuck_after

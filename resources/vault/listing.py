@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from resources.object_store import ObjectStore
+from resources.object_store.s3 import ObjectStore
 from resources.vault.manifest import SnapshotName
 from resources.vault.records import SnapshotRecord
 

@@ -14,11 +14,10 @@ from typing import TypeAlias
 from ft_policies.errors import PermanentError, TransientError
 from ft_policies.retention import RetentionPolicy
 from resources.clock import SYSTEM_CLOCK
-from resources.object_store import ObjectStore
-from resources.s3_errors import MissingObjectError
-from resources.vault.copying import copied
-from resources.vault.cut import cut
-from resources.vault.linking import Base
+from resources.object_store.s3 import MissingObjectError, ObjectStore
+from resources.vault.checkpoint_files import cut
+from resources.vault.copy import copied
+from resources.vault.integrity import require_whole
 from resources.vault.listing import SUFFIX, Listing, Mark, read_listing
 from resources.vault.manifest import (
     Manifest,
@@ -27,7 +26,7 @@ from resources.vault.manifest import (
     UnusableSnapshotError,
     decode,
 )
-from resources.vault.packing import (
+from resources.vault.pack import (
     PACK_LIMIT_BYTES,
     LocalPack,
     OutdatedCutError,
@@ -37,7 +36,7 @@ from resources.vault.packing import (
     packs_in_use,
     reusable,
 )
-from resources.vault.pruning import garbage, judge, named_packs, packs_aside
+from resources.vault.prune import garbage, judge, named_packs, packs_aside
 from resources.vault.records import (
     Pruned,
     Refused,
@@ -46,8 +45,7 @@ from resources.vault.records import (
     Shipped,
     SnapshotRecord,
 )
-from resources.vault.restoring import restore_files, wrong_digests, wrong_packs
-from resources.vault.soundness import demand_whole
+from resources.vault.restore import Base, restore_files, wrong_digests, wrong_packs
 
 _CUT_ATTEMPTS = 3
 Progress: TypeAlias = Callable[[int, int], None]
@@ -278,7 +276,7 @@ class SnapshotVault:
                 reused = reusable(files, parent)
                 fresh = [file for file in files if file.path not in reused]
                 state = (file.path for file in fresh if file.path.startswith("state/"))
-                demand_whole(checkpoint, state)
+                require_whole(checkpoint, state)
                 limit = self._pack_limit_bytes
                 packs = pack(checkpoint, fresh, scratch, stem=name.id, limit_bytes=limit)
                 return list(reused.values()), packs

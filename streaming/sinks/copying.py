@@ -16,8 +16,8 @@ from deltalake.transaction import AddAction
 from pyarrow import fs
 
 from ft_policies.errors import PermanentError
-from resources.s3_connection import S3Connection
-from streaming.connections import delta_options, filesystem
+from resources.object_store.connection import S3Connection
+from resources.object_store.resolve import delta_options, filesystem
 from streaming.sinks.delta_table import (
     commit_nothing,
     find_table,

@@ -15,8 +15,8 @@ from deltalake.exceptions import CommitFailedError
 from ft_policies.errors import TransientError
 from resources.control.records import Sample
 from resources.control.store import ControlStore
-from resources.patience import patiently
-from streaming.connections import delta_options
+from resources.object_store.resolve import delta_options
+from resources.retry import retry_transient
 from streaming.sinks.delta_table import DEAD_LETTERS, make_dead_letters, translated
 from streaming.sinks.lineage import dead_letter_writer
 from streaming.sources.files import FilesSource, records_aside
@@ -42,7 +42,7 @@ class DeadLetterTable:
     def send(self, epoch: int) -> None:
         """Read the bad records of an epoch again, and add them in one transaction."""
         name = self.spec.stream.name
-        decided = patiently(
+        decided = retry_transient(
             lambda: self.store.epochs.get(name, epoch),
             what=f"reading epoch {epoch} from the epoch log",
         )

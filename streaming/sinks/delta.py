@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from configs.sinks import DeltaSink as DeltaDeclaration
 from ft_policies.errors import PermanentError, TransientError
 from resources.clock import SYSTEM_CLOCK
-from streaming.connections import delta_options, filesystem
+from resources.object_store.resolve import delta_options, filesystem
 from streaming.sinks.delta_table import (
     WITHOUT_CLEANUP,
     committer,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from resources.control.records import JsonObject, LedgerEntry
 from resources.control.store import ControlStore
-from resources.patience import patiently
+from resources.retry import retry_transient
 
 DIGEST_DIFFERS = "digest_differs"
 
@@ -29,14 +29,14 @@ class Ledgering:
 
     def entry(self, epoch: int) -> LedgerEntry | None:
         """What was committed for an epoch, by whomever."""
-        return patiently(
+        return retry_transient(
             lambda: self.store.ledger.get(self.stream, epoch),
             what=f"looking epoch {epoch} up in the ledger",
         )
 
     def write(self, epoch: int, *, rows: int, digest: str) -> None:
         """Record what this replica computed; waits for as long as the control store is away."""
-        committed = patiently(
+        committed = retry_transient(
             lambda: self.store.ledger.commit(
                 LedgerEntry(
                     stream=self.stream,
@@ -61,7 +61,7 @@ class Ledgering:
             f"{first.replica} had committed {first.digest}"
         )
         log.error("%s", reason)
-        patiently(
+        retry_transient(
             lambda: self.store.incidents.open_next(
                 stream=self.stream,
                 key=f"{self.stream}/{self.replica}/digest",

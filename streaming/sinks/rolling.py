@@ -14,8 +14,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from pyarrow import fs
 
 from ft_policies.errors import PermanentError, TransientError
-from resources.s3_connection import S3Connection
-from streaming.connections import delta_options, filesystem
+from resources.object_store.connection import S3Connection
+from resources.object_store.resolve import delta_options, filesystem
 from streaming.sinks.delta_table import (
     WITHOUT_CLEANUP,
     commit_nothing,

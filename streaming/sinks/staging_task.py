@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyarrow import dataset, fs
 from pyspark import TaskContext
 
-from resources.s3_connection import S3Connection
-from streaming.connections import filesystem
+from resources.object_store.connection import S3Connection
+from resources.object_store.resolve import filesystem
 from streaming.worker_memory import leave_imports_out
 
 HASH = "__holdfast_hash"

@@ -11,7 +11,7 @@ from configs.sources import (
     RateSource as RateDeclaration,
     Source as Declaration,
 )
-from streaming.connections import filesystem
+from resources.object_store.resolve import filesystem
 from streaming.references import load
 from streaming.sources.base import Source
 from streaming.sources.files import FilesSource

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from ft_policies.errors import HoldfastError
 from ft_policies.tiers import SECONDARY, Tier
 from resources.control.records import JournalLine, Phase, ReplicaRow
-from streaming.processes import process_of
+from resources.process import process_of
 from tests.support.faults import POINTS, arm
 from tests.support.live_stream import NAME, LiveStream
 

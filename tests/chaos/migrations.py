@@ -131,7 +131,7 @@ def in_tier(run: ChaosRun, tier: Tier, protocols: Sequence[Protocol], victims: s
         stream.declare(resources=resources)
 
     def body(stream: LiveStream) -> None:
-        with a_live_dagster(stream.world.project) as dagster:
+        with a_live_dagster(stream.world.config) as dagster:
             # Dagster comes last: it is started for those who are killed with it.
             for whom, protocol in product(filter(victims.__contains__, VICTIMS), protocols):
                 another_declaration(stream)

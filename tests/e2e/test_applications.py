@@ -68,7 +68,7 @@ def again(runs: dict[str, AppRun]) -> dict[str, AppRun]:
     """The same, after a third driver has computed everything anew and sent it, as a second active replica does."""
     for run in runs.values():
         run.replica("three")
-    root = next(iter(runs.values())).world.project.root.parent
+    root = next(iter(runs.values())).world.config.root.parent
     with driver(root, "three", "--again") as third:
         until(lambda: third.poll() is not None, None)
         assert third.returncode == 0

@@ -46,4 +46,4 @@ def demand_proof_of_a_snapshot(stream: LiveStream) -> None:
     proven = next(row for row in store.snapshots.of(NAME) if row.id == older.id)
     assert proven.proven_at is not None
     assert proven.proven_seconds is not None
-    assert not any((stream.world.project.home / "drills").iterdir())
+    assert not any((stream.world.config.home / "drills").iterdir())

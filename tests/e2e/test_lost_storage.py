@@ -27,7 +27,7 @@ def test_a_stream_comes_back_from_the_object_store_alone_past_a_damaged_snapshot
         stream.wait(lambda: not stream.left(), "end of its Java, which writes until then", 30)
         shutil.rmtree(lost.folder)
         newest, second = vault.list()[:2]
-        packs = stream.world.project.home / "objects" / "holdfast" / NAME / "packs"
+        packs = stream.world.config.home / "objects" / "holdfast" / NAME / "packs"
         (pack,) = packs.glob(f"{newest.id}*.pack")
         pack.write_bytes(pack.read_bytes()[:-7])
 

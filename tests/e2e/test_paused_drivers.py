@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from resources.control.records import DesiredState, ReplicaState
-from streaming.processes import process_of
+from resources.process import process_of
 from tests.support.live_stream import NAME, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]

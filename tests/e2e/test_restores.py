@@ -24,9 +24,9 @@ from orchestration.playbooks.stop import stop
 from orchestration.proof import prove
 from resources.control.records import ReplicaRow
 from resources.control.schema import replicas
-from streaming.processes import process_of
+from resources.process import process_of
+from resources.project import Project, open_project
 from streaming.sinks.lineage import EPOCH, HISTORY, RESTORED_TO
-from streaming.world import World, open_world
 from tests.support.evidence import demand_exact_output
 from tests.support.live_stream import NAME, ON_ROCKSDB, TIERED, LiveStream, a_live_stream
 
@@ -112,7 +112,7 @@ def demand_fork(stream: LiveStream) -> None:
     assert told.returncode == 0, told.stderr
     steps = [step["step"] for step in json.loads(told.stdout)["steps"]]
     assert steps == ["CopySnapshot", "CopyOutput", "CopyEpochs", "WriteDeclaration"]
-    with open_world(stream.root) as world:
+    with open_project(stream.root) as world:
         list(start(world, FORK, "test"))
         stream.wait(lambda: committed(world) >= point + 4, "epochs of the fork", 60)
         list(stop(world, FORK, "test"))
@@ -126,7 +126,7 @@ def demand_fork(stream: LiveStream) -> None:
     stream.wait(lambda: not stream.left(), "end of all processes", 30)
 
 
-def committed(world: World) -> int:
+def committed(world: Project) -> int:
     last = world.store.ledger.last(FORK)
     return -1 if last is None else last.epoch
 

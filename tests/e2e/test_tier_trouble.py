@@ -10,9 +10,9 @@ import pytest
 from ft_policies.drill import Blow
 from ft_policies.tiers import Tier
 from orchestration.playbooks.drill import Drill
+from resources import priority
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import Incident, ReplicaState
-from streaming import priority
 from tests.chaos.blows import alive
 from tests.support.disturbances import calm, disturb, load_host
 from tests.support.evidence import demand_exact_output

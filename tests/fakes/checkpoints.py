@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from resources.vault.lz4_blocks import CHECKSUM_BITS, MAGIC, SEED, STORED, xxh32
-from resources.vault.soundness import CODEC, LZ4
+from resources.vault.integrity import CODEC, LZ4
+from resources.vault.lz4 import CHECKSUM_BITS, MAGIC, SEED, STORED, xxh32
 
 _HEADER = struct.Struct("<8sBiii")
 

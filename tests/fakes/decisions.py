@@ -8,7 +8,7 @@ from ft_policies.recovery_model import GOES_THROUGH, STEPS, TIERS, Load
 from ft_policies.tiers import Guarantee, Tier
 from ft_policies.what_if import WhatIf
 from resources.control.decisions import DecisionRow
-from streaming.world import World
+from resources.project import Project
 
 SECONDS = dict(zip(TIERS, (0.0, 2.0, 6.2, 8.0, 21.0, 38.0), strict=True))
 MONEY = dict(zip(TIERS, (0.2, 0.15, 0.11, 0.1, 0.099, 0.001), strict=True))
@@ -63,9 +63,9 @@ def a_decision_row(decided: Decision, *, run: str = "run-1") -> DecisionRow:
     )
 
 
-def simulated_what_if(world: World, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
+def simulated_what_if(world: Project, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
     """The cheapest of the tiers above; nobody but active replication is there at once."""
-    world.project.stream(stream)
+    world.config.stream(stream)
     found = []
     for objective in objectives:
         tier = min((one for one in TIERS if SECONDS[one] <= objective), key=lambda one: MONEY[one])

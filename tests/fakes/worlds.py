@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from configs.project import Project
+from configs.project import ProjectConfig
 from ft_policies.errors import HoldfastError
 from ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
 from resources.control.records import (
@@ -18,12 +18,11 @@ from resources.control.records import (
     Slot,
 )
 from resources.control.store import ControlStore
-from resources.embedded_s3 import EmbeddedS3
-from resources.launcher import Launched
+from resources.object_store.embedded import EmbeddedS3
+from resources.process import HOST, ProcessHandle
+from resources.project import Project
 from resources.vault.vault import SnapshotVault
 from streaming.launching import declare
-from streaming.processes import HOST
-from streaming.world import World
 from tests.fakes.declared import a_project, written
 from tests.fakes.object_store import InMemoryObjectStore
 
@@ -33,7 +32,7 @@ STANDS_BY = SECONDARY[Tier.ACTIVE_STANDBY]
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatedWorld(World):
+class SimulatedWorld(Project):
     """A world with its object store in memory."""
 
     objects: InMemoryObjectStore
@@ -48,7 +47,7 @@ class SimulatedWorld(World):
 
     def embedded_s3(self) -> EmbeddedS3 | None:
         """None, as with an S3 endpoint elsewhere, or one that was never started."""
-        return None if self.object_store_serves else EmbeddedS3(self.project.home)
+        return None if self.object_store_serves else EmbeddedS3(self.config.home)
 
     def ensure_object_store(self) -> None:
         self.objects.calls.append("ensure")
@@ -67,7 +66,7 @@ class SimulatedWorlds:
     def open(self) -> Iterator[SimulatedWorld]:
         if self.failures:
             raise self.failures.pop(0)
-        project = Project.load(self.root)
+        project = ProjectConfig.load(self.root)
         with ControlStore.open(project.control_url) as store:
             yield SimulatedWorld(project, store, self.objects, self.object_store_serves)
 
@@ -78,14 +77,14 @@ def simulated_worlds(root: Path, *names: str, **changes: object) -> SimulatedWor
     return SimulatedWorlds(a_project(root, **files))
 
 
-def a_wanted_stream(world: World, name: str = CLICKS) -> None:
+def a_wanted_stream(world: Project, name: str = CLICKS) -> None:
     """Declared, and people want it to run."""
-    declare(world.project, world.store, name)
+    declare(world.config, world.store, name)
     world.store.streams.desire(name, DesiredState.RUNNING)
 
 
 def a_primary(
-    world: World,
+    world: Project,
     replica: str,
     name: str = CLICKS,
     *,
@@ -100,16 +99,16 @@ def a_primary(
         slot=Slot.PRIMARY,
         desired=PRIMARY,
         host=HOST,
-        folder=str(folder or world.project.home / "replicas" / replica),
+        folder=str(folder or world.config.home / "replicas" / replica),
     )
     assert registered is not None, "the slot is taken"
-    born = Launched.this().started_at if alive else 1.0
+    born = ProcessHandle.this().started_at if alive else 1.0
     store.replicas.launched(replica, pid=os.getpid(), pid_started_at=born)
     return a_heartbeat(world, replica, epoch=0)
 
 
 def a_secondary(
-    world: World,
+    world: Project,
     replica: str = "s1",
     name: str = CLICKS,
     *,
@@ -130,7 +129,7 @@ def a_secondary(
         slot=Slot.SECONDARY,
         desired=observed if desired is None else desired,
         host="elsewhere" if alive else HOST,
-        folder=str(world.project.home / "replicas" / replica),
+        folder=str(world.config.home / "replicas" / replica),
     )
     assert registered is not None, "the slot is taken"
     store.replicas.launched(replica, pid=os.getpid(), pid_started_at=1.0)
@@ -149,7 +148,7 @@ def worlds_with_a_paused_secondary(root: Path, replica: str) -> SimulatedWorlds:
 
 
 def a_heartbeat(
-    world: World,
+    world: Project,
     replica: str,
     *,
     epoch: int | None,
@@ -168,13 +167,13 @@ def a_heartbeat(
     )
 
 
-def a_dead_primary(world: World, replica: str = "r1", name: str = CLICKS) -> None:
+def a_dead_primary(world: Project, replica: str = "r1", name: str = CLICKS) -> None:
     """A stream that should run and whose driver is gone."""
     a_wanted_stream(world, name)
     a_primary(world, replica, name, alive=False)
 
 
-def committed(world: World, epochs: int, *, name: str = CLICKS, rows: int = 10) -> None:
+def committed(world: Project, epochs: int, *, name: str = CLICKS, rows: int = 10) -> None:
     """Epochs that were decided and committed, from the first one on."""
     for epoch in range(epochs):
         decided(world, epoch, name=name)
@@ -185,7 +184,7 @@ def committed(world: World, epochs: int, *, name: str = CLICKS, rows: int = 10) 
         )
 
 
-def decided(world: World, epoch: int, *, name: str = CLICKS) -> None:
+def decided(world: Project, epoch: int, *, name: str = CLICKS) -> None:
     """An epoch that is in the epoch log."""
     world.store.epochs.propose(
         EpochProposal(

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from configs.stream import FIXED_SPARK_CONF
-from resources.embedded_s3 import EmbeddedS3
-from resources.object_store import S3ObjectStore
+from resources.object_store.embedded import EmbeddedS3
+from resources.object_store.s3 import S3ObjectStore
 from streaming.session import DEFAULTS
 from streaming.worker_python import start_workers_with, worker_python
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from orchestration.services.dagster_health import ask
-from resources.ports import free_port
+from resources.service import free_port
 from tests.fakes.declared import a_project, written
 
 pytestmark = pytest.mark.integration

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from resources.control.records import DesiredState, ReplicaState
-from streaming.world import open_world
+from resources.project import open_project
 from tests.fakes.declared import a_project, written
 from tests.fakes.worlds import CLICKS, a_dead_primary
 
@@ -62,14 +62,14 @@ def test_the_workspace_file_loads(environment: dict[str, str]) -> None:
 
 def a_dead_stream(environment: dict[str, str], desired: DesiredState) -> Path:
     root = Path(environment["HOLDFAST_PROJECT"])
-    with open_world(root) as world:
+    with open_project(root) as world:
         a_dead_primary(world)
         world.store.streams.desire(CLICKS, desired)
     return root
 
 
 def state_of(root: Path) -> ReplicaState:
-    with open_world(root) as world:
+    with open_project(root) as world:
         [row] = world.store.replicas.of(CLICKS, live=False)
     return row.state
 

@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from configs.sources import FilesSource as FilesDeclaration
-from resources.object_store import S3ObjectStore
-from resources.vault import state_files
-from resources.vault.linking import Base
+from resources.object_store.s3 import S3ObjectStore
+from resources.vault import checkpoint_files
 from resources.vault.manifest import Manifest
 from resources.vault.records import Restored, Shipped
+from resources.vault.restore import Base
 from resources.vault.vault import SnapshotVault
 from streaming.sources.opening import arrow_columns
 
@@ -203,7 +203,7 @@ def test_a_large_state_that_changes_little_is_shipped_once_and_goes_on(
 ) -> None:
     """Though Spark writes all of it again and again."""
     configured("hdfs")
-    monkeypatch.setattr(state_files, "LEAST_WHOLE_BYTES", 0)
+    monkeypatch.setattr(checkpoint_files, "LEAST_WHOLE_BYTES", 0)
     spark.conf.set("spark.sql.streaming.minBatchesToRetain", "100")
     vault, first = SnapshotVault(s3_store, words.home.name), words.home / "first"
     words.keys = 20_000

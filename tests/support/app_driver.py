@@ -33,7 +33,7 @@ def main() -> int:
             if not project.is_dir():
                 continue  # not under test
             run = opened.enter_context(app_run(query, project, given.root / DATA / query.app))
-            spec = ReplicaSpec.load(run.world.project.home / "replicas" / given.replica)
+            spec = ReplicaSpec.load(run.world.config.home / "replicas" / given.replica)
             started = run.start(spark, spec)
             if given.again:
                 _compute_again(run, started)

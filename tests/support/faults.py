@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from apps.word_count.stream import build as build_word_count
-from resources.object_store import S3ObjectStore
+from resources.object_store.s3 import S3ObjectStore
 from streaming.sinks.delta import DeltaSink
 from streaming.sinks.ledgering import Ledgering
 

@@ -15,7 +15,7 @@ import psutil
 
 from apps.folding import ROCKSDB
 from apps.word_count.oracle import expected
-from configs.project import Project
+from configs.project import ProjectConfig
 from ft_policies.recovery import Step
 from ft_policies.tiers import Tier
 from orchestration.playbooks.migrate import Wish, migrate
@@ -26,10 +26,10 @@ from orchestration.playbooks.stop import stop
 from orchestration.playbooks.switch import switch
 from orchestration.proof import Proof, prove
 from resources.control.records import Phase, ReplicaRow
-from resources.launcher import Launched
+from resources.process import ProcessHandle
+from resources.project import Project, open_project
 from streaming.binding import PROVIDER
 from streaming.observing import StreamSeen, observe
-from streaming.world import World, open_world
 
 REPO = Path(__file__).parents[2]
 Seen = TypeVar("Seen")
@@ -73,10 +73,10 @@ TIERED: dict[str, Any] = {
 class LiveStream:
     """One word-count stream and what a test does to it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Project) -> None:
         self.world = world
-        self.root = world.project.root
-        self._ever_started: list[Launched] = []
+        self.root = world.config.root
+        self._ever_started: list[ProcessHandle] = []
 
     def start(self) -> None:
         list(start(self.world, NAME, "test"))
@@ -108,7 +108,7 @@ class LiveStream:
         """Change the stream's file, as people do while it runs."""
         file = self.root / "configs" / "streams" / f"{NAME}.yaml"
         file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
-        self.world = World(Project.load(self.root), self.world.store)
+        self.world = Project(ProjectConfig.load(self.root), self.world.store)
 
     def stop(self) -> None:
         list(stop(self.world, NAME, "test"))
@@ -221,7 +221,7 @@ class LiveStream:
 
     def story(self) -> str:
         """What a person needs to see when a test has failed."""
-        logs = self.world.project.home.glob("replicas/*/replica.log")
+        logs = self.world.config.home.glob("replicas/*/replica.log")
         tails = [f"{log}:\n{log.read_text()[-3000:]}" for log in sorted(logs, key=_age)[-3:]]
         return "\n".join([str(self.look()), *tails])
 
@@ -249,7 +249,7 @@ class LiveStream:
     def _note(self) -> None:
         for row in self.world.store.replicas.of(NAME, live=False):
             if row.pid is not None and row.pid_started_at is not None:
-                self._ever_started.append(Launched(row.pid, row.pid_started_at))
+                self._ever_started.append(ProcessHandle(row.pid, row.pid_started_at))
 
 
 def _age(log: Path) -> float:
@@ -263,7 +263,7 @@ def a_live_stream(root: Path, **changes: Any) -> Iterator[LiveStream]:
     streams.mkdir(parents=True)
     shutil.copytree(REPO / "configs" / "prices", root / "configs" / "prices")
     (streams / f"{NAME}.yaml").write_text(json.dumps({**DECLARATION, **changes}))
-    with open_world(root) as world:
+    with open_project(root) as world:
         stream = LiveStream(world)
         try:
             yield stream

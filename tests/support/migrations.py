@@ -8,8 +8,8 @@ import pytest
 
 from orchestration.playbooks import migration_steps
 from resources.control.records import ReplicaRow
+from resources.project import Project
 from streaming.observing import observe
-from streaming.world import World
 from tests.fakes.declared import written
 from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
 from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorlds, a_wanted_stream, simulated_worlds
@@ -26,7 +26,7 @@ DECLARED = {
 @contextmanager
 def a_live_world(
     root: Path, patch: pytest.MonkeyPatch, **changes: object
-) -> Iterator[tuple[SimulatedWorlds, World, SimulatedDrivers]]:
+) -> Iterator[tuple[SimulatedWorlds, Project, SimulatedDrivers]]:
     patch.setattr(migration_steps, "SLACK_SECONDS", 0.1)  # there are no epochs to wait for
     worlds = simulated_worlds(root, **{**DECLARED, **changes})
     with worlds.open() as world, simulated_drivers(world, patch) as drivers:
@@ -36,7 +36,7 @@ def a_live_world(
 
 
 @contextmanager
-def written_anew(worlds: SimulatedWorlds, **changes: object) -> Iterator[World]:
+def written_anew(worlds: SimulatedWorlds, **changes: object) -> Iterator[Project]:
     """The world after people have changed the stream's file."""
     file = worlds.root / "configs" / "streams" / f"{CLICKS}.yaml"
     file.write_text(written(name=CLICKS, **{**DECLARED, **changes}), encoding="utf-8")
@@ -44,13 +44,13 @@ def written_anew(worlds: SimulatedWorlds, **changes: object) -> Iterator[World]:
         yield world
 
 
-def primary_of(world: World) -> ReplicaRow:
+def primary_of(world: Project) -> ReplicaRow:
     row = observe(world, CLICKS).primary
     assert row is not None
     return row
 
 
-def memory_of(world: World) -> str:
+def memory_of(world: Project) -> str:
     row = world.store.streams.get(CLICKS)
     assert row is not None
     return str(row.declaration["resources"]["driver_memory"])

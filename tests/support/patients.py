@@ -9,8 +9,8 @@ from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend
 from orchestration.playbooks.repair import Repairing, row_of
 from resources.control.records import ReplicaRow
 from resources.control.store import ControlStore
+from resources.project import Project
 from streaming.launching import declare
-from streaming.world import World
 from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint
 from tests.fakes.worlds import (
     CLICKS,
@@ -39,9 +39,9 @@ def a_patient(
     world: SimulatedWorld, folder: Path, *, kind: StateKind = StateKind.HDFS
 ) -> SyntheticCheckpoint:
     """Epochs 0 to 5 in epoch log, ledger and table, snapshots after 1 and 3; its checkpoint."""
-    declare(world.project, world.store, CLICKS)
+    declare(world.config, world.store, CLICKS)
     committed(world, EPOCHS)
-    table = world.project.table_path(CLICKS)
+    table = world.config.table_path(CLICKS)
     a_table(table)
     for epoch in range(EPOCHS):
         a_commit(table, epoch, words(10))
@@ -53,7 +53,7 @@ def a_patient(
     return checkpoint
 
 
-def ship(world: World, checkpoint: SyntheticCheckpoint, replica: str = REPLICA) -> None:
+def ship(world: Project, checkpoint: SyntheticCheckpoint, replica: str = REPLICA) -> None:
     """Ship what it has committed last, on what was shipped before."""
     vault = world.vault(CLICKS)
     before = vault.list()
@@ -65,7 +65,7 @@ def ship(world: World, checkpoint: SyntheticCheckpoint, replica: str = REPLICA) 
         parent=vault.manifest(before[0].id) if before else None,
         conf={},
         created_at=world.store.now(),
-        scratch=world.project.home / "scratch",
+        scratch=world.config.home / "scratch",
     ).manifest
     world.store.snapshots.record(row_of(vault, CLICKS, manifest.id))
 
@@ -74,7 +74,7 @@ def a_live_patient(
     world: SimulatedWorld, *, kind: StateKind = StateKind.HDFS, replicas: Path | None = None
 ) -> SyntheticCheckpoint:
     """The same with a primary that lives, in this process, and that nobody wants any more."""
-    folder = (replicas or world.project.home / "replicas") / REPLICA
+    folder = (replicas or world.config.home / "replicas") / REPLICA
     checkpoint = a_patient(world, folder / "checkpoints" / "aaaa0001", kind=kind)
     a_primary(world, REPLICA, folder=folder)
     a_heartbeat(world, REPLICA, epoch=EPOCHS - 1)
@@ -132,7 +132,7 @@ def shorten(file: Path) -> None:
 
 def everything(world: SimulatedWorld) -> dict[str, object]:
     """All that a repair may change."""
-    home = world.project.home
+    home = world.config.home
     return {
         "objects": {key: body for key, (body, _) in world.objects.objects.items()},
         "rows": world.store.snapshots.of(CLICKS, available_only=False),

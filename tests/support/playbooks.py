@@ -11,8 +11,8 @@ from orchestration.playbooks.performing import Performed
 from orchestration.playbooks.recover import Recovery
 from orchestration.playbooks.watching import Watch
 from resources.control.records import ReplicaRow
+from resources.project import Project
 from streaming.observing import observe
-from streaming.world import World
 from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
 from tests.fakes.worlds import (
     CLICKS,
@@ -45,7 +45,7 @@ def a_driven_world(
         yield world, drivers
 
 
-def recovery(world: World, beat: Callable[[], None] = lambda: None) -> Iterator[Performed[Step]]:
+def recovery(world: Project, beat: Callable[[], None] = lambda: None) -> Iterator[Performed[Step]]:
     return Recovery(world=world, stream=CLICKS, run="run", beat=beat).steps()
 
 
@@ -53,11 +53,11 @@ def recovered(drivers: SimulatedDrivers) -> list[str]:
     return [one.name for one in recovery(drivers.world, drivers.act)]
 
 
-def a_watch(world: World, beat: Callable[[], None] = lambda: None) -> Watch:
+def a_watch(world: Project, beat: Callable[[], None] = lambda: None) -> Watch:
     return Watch(world=world, stream=CLICKS, began_at=0.0, beat=beat)
 
 
-def take_over(world: World, secondary: str, *, primary: str | None = None) -> None:
+def take_over(world: Project, secondary: str, *, primary: str | None = None) -> None:
     """The secondary becomes the primary; `primary` is whom it takes over from, if it lives."""
     taken = world.store.takeovers.take(
         CLICKS, secondary, primary=primary, seen=None, ttl_seconds=3.0, reason="gone"
@@ -65,13 +65,13 @@ def take_over(world: World, secondary: str, *, primary: str | None = None) -> No
     assert taken is not None
 
 
-def secondary_of(world: World) -> ReplicaRow:
+def secondary_of(world: Project) -> ReplicaRow:
     row = observe(world, CLICKS).secondary
     assert row is not None
     return row
 
 
-def replica_of(world: World, replica: str) -> ReplicaRow:
+def replica_of(world: Project, replica: str) -> ReplicaRow:
     row = world.store.replicas.get(replica)
     assert row is not None
     return row

@@ -16,7 +16,7 @@ from configs.deployment import EmbeddedObjectStore, ObjectStore
 from configs.stream import StreamDeclaration
 from resources.control.records import LedgerEntry
 from resources.control.store import ControlStore
-from streaming.connections import delta_options
+from resources.object_store.resolve import delta_options
 from streaming.epoch_source import EpochSource
 from streaming.gate import Gate, GateState
 from streaming.query import open_sender, start_query

@@ -1,12 +1,12 @@
 """Rows of reports, and streams with a past that reports are made of."""
 
-from assets.reports.recoveries import Compared, Recovered
 from ft_policies.cost_report import CostRow
 from ft_policies.estimators import Observation
 from ft_policies.recovery_model import RecoveryStep
 from ft_policies.tiers import Tier
+from observation.reports.recoveries import Compared, Recovered
 from resources.control.records import Sample
-from streaming.world import World
+from resources.project import Project
 from tests.fakes.worlds import CLICKS, a_primary, a_wanted_stream
 
 
@@ -57,7 +57,7 @@ def a_recovery(seconds: float, *, predicted: float = 6.0) -> Compared:
     )
 
 
-def a_stream_that_runs(world: World) -> None:
+def a_stream_that_runs(world: Project) -> None:
     """Its primary has measured what it takes."""
     a_wanted_stream(world)
     a_primary(world, "r1")
@@ -70,7 +70,7 @@ def a_stream_that_runs(world: World) -> None:
 
 
 def taken_over(
-    world: World, seconds: float, *, by: str = "r2", rows: float = 0.0, at: float = 0.0
+    world: Project, seconds: float, *, by: str = "r2", rows: float = 0.0, at: float = 0.0
 ) -> None:
     """What a secondary writes that has become the primary and is level; detection is 1 s of it."""
     told = {

@@ -10,7 +10,7 @@ from ft_policies.tiers import Mode, Tier
 from resources.control.decisions import DecisionRow
 from resources.control.records import Sample
 from resources.control.schema import streams
-from streaming.world import World
+from resources.project import Project
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,
@@ -46,7 +46,7 @@ def a_world(root: Path, *, objective: str, **changes: object) -> Iterator[Simula
 
 
 def measured(
-    world: World, stream: str = CLICKS, *, by: str = "p", samples: dict[str, float] | None = None
+    world: Project, stream: str = CLICKS, *, by: str = "p", samples: dict[str, float] | None = None
 ) -> None:
     """Each step once, in a driver that was launched for it; or what is given."""
     at = world.store.now() - 1.0
@@ -58,13 +58,13 @@ def measured(
     )
 
 
-def unchanged_for_long(world: World) -> None:
+def unchanged_for_long(world: Project) -> None:
     """All streams have been as they are since the beginning of time."""
     with world.store._database.write() as connection:
         connection.execute(sa.update(streams).values(changed_at=0.0))
 
 
-def decided_by_hand(world: World, tier: Tier) -> None:
+def decided_by_hand(world: Project, tier: Tier) -> None:
     """A decision with a record that nobody can read."""
     world.store.decisions.write(
         DecisionRow(stream=CLICKS, mode=Mode.AUTO, chosen=tier, reason="by hand", record={})

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ft_policies.doctor.findings import FindingKind as Kind
-from resources.vault.cut import numbers
-from resources.vault.state_files import shared_sizes
+from resources.vault.checkpoint_files import numbers, shared_sizes
 from streaming.checkpoint import last_committed
 from tests.support.spark_patients import HDFS, SparkPatient
 

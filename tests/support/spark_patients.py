@@ -11,20 +11,19 @@ import pyarrow as pa
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-import streaming.world
+import resources.project
 from configs.deployment import Deployment
-from configs.project import Project
+from configs.project import ProjectConfig
 from configs.sinks import DeltaSink
 from ft_policies.tiers import PRIMARY
 from orchestration.playbooks.repair import row_of
 from resources.control.records import ReplicaState, Slot
 from resources.control.store import ControlStore
-from resources.launcher import Launched
+from resources.process import HOST, ProcessHandle
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
 from streaming.binding import PROVIDER
 from streaming.checkpoint import last_committed
-from streaming.processes import HOST
 from streaming.spec import ReplicaSpec
 from tests.support.queries import NAME, World, checkpoint_of
 
@@ -49,17 +48,17 @@ class SparkPatient:
     copies: int = 0
 
     @property
-    def world(self) -> streaming.world.World:
+    def world(self) -> resources.project.Project:
         home, stream = self.runner.home, self.first.stream
         sink = DeltaSink(path=self.first.table)
-        project = Project(
+        project = ProjectConfig(
             root=home,
             home=home,
             deployment=Deployment(),
             streams={NAME: stream.model_copy(update={"sink": sink})},
             prices={},
         )
-        return streaming.world.World(project, self.runner.store)
+        return resources.project.Project(project, self.runner.store)
 
     @property
     def vault(self) -> SnapshotVault:
@@ -113,7 +112,7 @@ class SparkPatient:
             folder=str(folder),
         )
         assert row is not None, "another copy is live"
-        this = Launched.this()
+        this = ProcessHandle.this()
         store.replicas.launched(replica, pid=this.pid, pid_started_at=this.started_at)
         try:
             yield Path(checkpoint)

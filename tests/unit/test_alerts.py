@@ -16,7 +16,7 @@ from configs.notifying import Function, Log, Webhook
 from ft_policies.errors import PermanentError, TransientError
 from orchestration.alerts import alert_of, tell
 from orchestration.reporting import STREAM_TAG
-from resources.notifying import TRIES, Alert, WebhookNotifier
+from resources.notifiers import TRIES, Alert, WebhookNotifier
 from tests.fakes.clocks import SteppedClock
 
 ALERT = Alert(job="recover_stream", run="r1", stream="clicks", error="no room", hint="make some")

@@ -35,7 +35,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedWorld]:
         opened.store.snapshots.forget(CLICKS, snapshot_id(1))
         for table in (ledger_copies, ledger):
             delete_epoch(opened.store, table, 2)
-        unknown = opened.project.home / "replicas" / "clicks-0000000c"
+        unknown = opened.config.home / "replicas" / "clicks-0000000c"
         unknown.mkdir(parents=True)
         (unknown / "replica.log").write_text("left")
         yield opened

@@ -11,7 +11,7 @@ import pytest
 from ft_policies.decisions import Decision
 from ft_policies.tiers import Tier
 from orchestration.cli import words
-from streaming.world import World
+from resources.project import Project
 from tests.fakes.decisions import REASON, a_decision, a_decision_row, simulated_what_if
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import STREAM, a_running_stream, a_world
@@ -23,7 +23,7 @@ def decisions(monkeypatch: pytest.MonkeyPatch) -> list[Decision]:
     found = [a_decision(STREAM)]
     reviewing = ModuleType("orchestration.reviewing")
 
-    def decide_now(world: World, stream: str) -> Decision:
+    def decide_now(world: Project, stream: str) -> Decision:
         return found[0]
 
     vars(reviewing).update(decide_now=decide_now, what_if=simulated_what_if)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ft_policies.tiers import Tier
+from resources.project import Project
 from streaming.observing import observe
-from streaming.world import World
 from tests.fakes.declared import a_project, written
 from tests.fakes.worlds import a_secondary
 from tests.support.cli import facts, holdfast
@@ -15,7 +15,7 @@ from tests.support.cli_world import REPLICA, STREAM, a_running_stream, a_snapsho
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[Project]:
     """A declared stream whose object store Holdfast would have to start itself."""
     with a_world(a_project(tmp_path, clicks=written(tier="deployed"))) as world:
         yield world
@@ -25,13 +25,13 @@ def steps(told: dict[str, list[dict[str, str]]]) -> list[str]:
     return [step["step"] for step in told["steps"]]
 
 
-def object_store_runs(world: World) -> bool:
+def object_store_runs(world: Project) -> bool:
     embedded = world.embedded_s3()
     return embedded is None or embedded.alive()
 
 
 def test_a_start_of_a_stream_that_never_ran_is_planned_and_declares_nothing(
-    tmp_path: Path, world: World
+    tmp_path: Path, world: Project
 ) -> None:
     [told] = facts(tmp_path, "start", STREAM, "--dry-run")["streams"]
     assert steps(told) == ["Launch", "AwaitLevel", "LaunchSecondary", "TurnSwitch"]
@@ -44,13 +44,13 @@ def test_a_start_of_a_stream_that_never_ran_is_planned_and_declares_nothing(
     assert not object_store_runs(world)
 
 
-def test_a_start_of_a_stream_that_runs_has_nothing_to_do(tmp_path: Path, world: World) -> None:
+def test_a_start_of_a_stream_that_runs_has_nothing_to_do(tmp_path: Path, world: Project) -> None:
     a_running_stream(world)
     world.store.tiers.desire(STREAM, Tier.PASSIVE_REPLICATION, why="a test", run="")
     assert "clicks  runs already" in holdfast(tmp_path, "start", STREAM, "--dry-run").output
 
 
-def test_a_stop_shows_the_secondary_first_and_stops_nothing(tmp_path: Path, world: World) -> None:
+def test_a_stop_shows_the_secondary_first_and_stops_nothing(tmp_path: Path, world: Project) -> None:
     a_running_stream(world)
     a_secondary(world)
     [told] = facts(tmp_path, "stop", STREAM, "--dry-run")["streams"]
@@ -62,7 +62,7 @@ def test_a_stop_shows_the_secondary_first_and_stops_nothing(tmp_path: Path, worl
     assert world.store.journal.of(STREAM) == []
 
 
-def test_a_stop_of_what_does_not_run_has_nothing_to_do(tmp_path: Path, world: World) -> None:
+def test_a_stop_of_what_does_not_run_has_nothing_to_do(tmp_path: Path, world: Project) -> None:
     assert "clicks  does not run" in holdfast(tmp_path, "stop", STREAM, "--dry-run").output
 
 
@@ -74,7 +74,7 @@ def test_of_several_streams_each_plan_has_its_name(tmp_path: Path) -> None:
     assert sum("Launch" in line for line in shown) == 2
 
 
-def test_a_proof_is_planned_from_the_catalogue_alone(tmp_path: Path, world: World) -> None:
+def test_a_proof_is_planned_from_the_catalogue_alone(tmp_path: Path, world: Project) -> None:
     a_running_stream(world)
     snapshot = a_snapshot(world, 1)
     told = facts(tmp_path, "snapshots", "prove", STREAM, "--dry-run")
@@ -86,7 +86,7 @@ def test_a_proof_is_planned_from_the_catalogue_alone(tmp_path: Path, world: Worl
     assert not object_store_runs(world)
 
 
-def test_a_proof_that_cannot_be_is_refused_in_a_dry_run_too(tmp_path: Path, world: World) -> None:
+def test_a_proof_that_cannot_be_is_refused_in_a_dry_run_too(tmp_path: Path, world: Project) -> None:
     refused = holdfast(tmp_path, "snapshots", "prove", STREAM, "--dry-run")
     assert refused.exit_code == 1
     assert "clicks has no available snapshot" in refused.output

@@ -120,7 +120,7 @@ def test_the_preset_is_measured_on_the_only_stream_that_was_started(tmp_path: Pa
     assert "those of clicks, the only stream that was started here" in told.stderr
     assert facts(root, "simulate", *SHORT) == facts(root, "simulate", "--stream", STREAM, *SHORT)
     with a_world(root) as world:
-        declare(world.project, world.store, "views")
+        declare(world.config, world.store, "views")
     assert facts(root, "simulate", *SHORT)["stream"] is None
 
 

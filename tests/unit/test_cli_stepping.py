@@ -10,12 +10,12 @@ from ft_policies.errors import PermanentError
 from ft_policies.recovery import AwaitLevel, Launch
 from orchestration.cli.stepping import carry_out
 from orchestration.playbooks.performing import Performed
-from streaming.world import World
+from resources.project import Project
 from tests.support.cli import facts
 from tests.support.cli_world import STREAM, a_world
 
 
-def bring_up(world: World, stream: str, run: str) -> Iterator[Performed[Any]]:
+def bring_up(world: Project, stream: str, run: str) -> Iterator[Performed[Any]]:
     """A playbook that comes up everywhere but on one stream."""
     yield Performed(step=Launch(), seconds=0.4, found={"replica": f"{stream}-1"})
     if stream == "broken":

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from configs.price_list import PriceList
-from configs.project import Project, check
+from configs.project import ProjectConfig, check
 from ft_policies.costs import Prices, Usage
 from tests.fakes.declared import a_project, written
 
@@ -38,7 +38,7 @@ def a_problem(root: Path, **changes: object) -> tuple[str, str]:
 
 
 def of_example(name: str) -> Prices:
-    return Project.load(REPOSITORY).prices[name].prices()
+    return ProjectConfig.load(REPOSITORY).prices[name].prices()
 
 
 def test_every_field_but_the_date_reaches_the_cost_model() -> None:
@@ -47,7 +47,7 @@ def test_every_field_but_the_date_reaches_the_cost_model() -> None:
 
 
 def test_the_examples_are_there_dated_and_said_to_be_examples() -> None:
-    lists = Project.load(REPOSITORY).prices
+    lists = ProjectConfig.load(REPOSITORY).prices
     assert set(EXAMPLES) <= lists.keys()
     for name in EXAMPLES:
         text = (REPOSITORY / "configs" / "prices" / f"{name}.yaml").read_text()

@@ -3,8 +3,8 @@
 import pytest
 
 from ft_policies.errors import PermanentError
-from resources.s3_connection import S3Connection
-from streaming.connections import elsewhere
+from resources.object_store.connection import S3Connection
+from resources.object_store.resolve import elsewhere
 
 HERE = S3Connection(
     bucket="ours",

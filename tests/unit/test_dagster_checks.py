@@ -63,7 +63,7 @@ def a_shipped_snapshot(world: SimulatedWorld, checkpoint: Path, epoch: int = 0) 
 def ran(worlds: SimulatedWorlds, job: str = "audit") -> dict[str, dg.AssetCheckEvaluation]:
     """Run all checks as Dagster does."""
     with worlds.open() as world:
-        definitions = definitions_of(world.project, worlds)
+        definitions = definitions_of(world.config, worlds)
     result = definitions.resolve_job_def(job).execute_in_process(raise_on_error=False)
     return {one.check_name: one for one in result.get_asset_check_evaluations()}
 
@@ -165,7 +165,7 @@ def test_an_object_store_that_is_away_is_no_damage(worlds: SimulatedWorlds, tmp_
 
 
 def table_of(world: SimulatedWorld) -> str:
-    path = world.project.table_path(CLICKS)
+    path = world.config.table_path(CLICKS)
     a_table(path)
     return path
 

@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from assets.worlds import ProjectWorlds
-from configs.project import Project
+from configs.project import ProjectConfig
 from orchestration.definitions import definitions_of
 from orchestration.schedules import durable_snapshots
 from tests.fakes.declared import a_project, written
@@ -21,7 +21,7 @@ REPO = Path(__file__).parents[2]
 @pytest.fixture
 def definitions(tmp_path: Path) -> dg.Definitions:
     alpha = written(name="alpha", expectations="apps.word_count.expectations:suite")
-    project = Project.load(a_project(tmp_path, alpha=alpha, beta=written(name="beta")))
+    project = ProjectConfig.load(a_project(tmp_path, alpha=alpha, beta=written(name="beta")))
     return definitions_of(project, ProjectWorlds(project.root))
 
 
@@ -53,13 +53,6 @@ def test_each_stream_has_four_assets_and_its_checks(definitions: dg.Definitions)
         "outputs/alpha:expectations",
         "outputs/alpha:ledger_complete",
         "outputs/beta:ledger_complete",
-        "reports/cost_report:expectations",
-        "reports/drills:expectations",
-        "reports/incidents:expectations",
-        "reports/playbook_journal:expectations",
-        "reports/recovery_model:expectations",
-        "reports/tier_decisions:expectations",
-        "reports/what_if:expectations",
         "snapshots/alpha:proven",
         "snapshots/alpha:recent",
         "snapshots/alpha:restorable",
@@ -122,7 +115,7 @@ def test_recoveries_go_first(definitions: dg.Definitions) -> None:
 
 
 def test_a_project_without_streams_loads(tmp_path: Path) -> None:
-    project = Project.load(a_project(tmp_path))
+    project = ProjectConfig.load(a_project(tmp_path))
     dg.Definitions.validate_loadable(definitions_of(project, ProjectWorlds(project.root)))
 
 

@@ -26,7 +26,7 @@ def worlds(tmp_path: Path) -> SimulatedWorlds:
 
 def ran(worlds: SimulatedWorlds, job: str, config: Mapping[str, Any]) -> dg.ExecuteInProcessResult:
     with worlds.open() as world:
-        definitions = definitions_of(world.project, worlds)
+        definitions = definitions_of(world.config, worlds)
     return definitions.resolve_job_def(job).execute_in_process(run_config=dict(config))
 
 

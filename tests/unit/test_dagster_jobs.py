@@ -42,7 +42,7 @@ def ran(
     worlds: SimulatedWorlds, job: str, op: str, config: Mapping[str, Any]
 ) -> dg.ExecuteInProcessResult:
     with worlds.open() as world:
-        definitions = definitions_of(world.project, worlds)
+        definitions = definitions_of(world.config, worlds)
     return definitions.resolve_job_def(job).execute_in_process(
         run_config={"ops": {op: {"config": dict(config)}}}, raise_on_error=False
     )
@@ -299,7 +299,7 @@ def test_a_stream_that_does_not_run_has_nothing_to_snapshot(worlds: SimulatedWor
 
 def test_the_object_store_is_ensured_by_a_run(worlds: SimulatedWorlds) -> None:
     with worlds.open() as world:
-        definitions = definitions_of(world.project, worlds)
+        definitions = definitions_of(world.config, worlds)
     assert definitions.resolve_job_def("ensure_object_store").execute_in_process().success
     assert "ensure" in worlds.objects.calls
 

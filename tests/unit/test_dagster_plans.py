@@ -30,7 +30,7 @@ def worlds(tmp_path: Path) -> SimulatedWorlds:
 def plan(worlds: SimulatedWorlds, job: str, op: str) -> list[Mapping[str, Any]]:
     """The plan that a dry run shows, of a job that must do nothing."""
     with worlds.open() as world:
-        definitions = definitions_of(world.project, worlds)
+        definitions = definitions_of(world.config, worlds)
     result = definitions.resolve_job_def(job).execute_in_process(
         run_config={"ops": {op: {"config": {"stream": CLICKS, "dry_run": True}}}}
     )

@@ -8,7 +8,7 @@ import pytest
 
 from orchestration.incidents import run_key
 from resources.control.records import Incident, IncidentState, ReplicaState
-from resources.launcher import Launched
+from resources.process import ProcessHandle
 from streaming.recovery_incidents import OVERTAKEN, RECOVERY
 from tests.fakes.worlds import CLICKS, a_dead_primary, a_heartbeat, a_secondary, simulated_worlds
 from tests.support.control_builders import register, waiting
@@ -103,7 +103,7 @@ def test_a_primary_that_is_lost_and_comes_back_by_turns_has_no_incident_each_tim
     worlds = standby_worlds(tmp_path)
     with worlds.open() as world:
         waiting(world.store, f"{CLICKS}/p1/1")
-        this = Launched.this()
+        this = ProcessHandle.this()
         for epoch in range(3):
             world.store.replicas.launched("p1", pid=this.pid, pid_started_at=this.started_at)
             a_heartbeat(world, "p1", epoch=7 + epoch)

@@ -113,7 +113,7 @@ def test_a_change_that_somebody_works_on_is_no_incident_until_he_falls_silent(
             step="LaunchSecondary",
             phase=Phase.INTENT,
         )
-        supervision = world.project.stream(CLICKS).supervision
+        supervision = world.config.stream(CLICKS).supervision
         patience = supervision.start_within + supervision.stuck_after
         assert not calls_for_recovery(world, replace(seen, at=seen.at + patience))
         assert calls_for_recovery(world, replace(seen, at=seen.at + patience + 10.0))

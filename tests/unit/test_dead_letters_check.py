@@ -52,7 +52,7 @@ def test_the_share_of_all_records_is_what_counts(worlds: SimulatedWorlds) -> Non
 def test_the_commonest_reasons_are_shown(worlds: SimulatedWorlds) -> None:
     decide(worlds, (10, 3))
     with worlds.open() as world:
-        path = world.project.dead_letters_path(CLICKS)
+        path = world.config.dead_letters_path(CLICKS)
         assert path is not None
         reasons = ["Expected 3 columns, got 1: x", "Expected 3 columns, got 2: y", "no time"]
         rows = [

@@ -95,7 +95,7 @@ def test_the_checkpoint_of_a_primary_that_was_ended_is_kept_until_it_is_confirme
 ) -> None:
     folder = {"resources": {"folder": str(tmp_path / "disk")}} if elsewhere else {}
     with patients(tmp_path / "project", **folder).open() as world:
-        replicas = tmp_path / "disk" if elsewhere else world.project.home / "replicas"
+        replicas = tmp_path / "disk" if elsewhere else world.config.home / "replicas"
         checkpoint = a_live_patient(world, replicas=replicas)
         (checkpoint.root / "metadata").unlink()
         before = tree(checkpoint.root)

@@ -82,7 +82,7 @@ def test_the_end_of_the_table_is_written_again_by_a_replay(
     world: SimulatedWorld, tmp_path: Path
 ) -> None:
     a_patient(world, tmp_path / "checkpoint")
-    path = world.project.table_path(CLICKS)
+    path = world.config.table_path(CLICKS)
     shutil.rmtree(path)
     a_table(path)
     for epoch in range(3):
@@ -101,7 +101,7 @@ def test_the_table_is_the_one_that_the_stream_runs_by_whatever_its_file_says_by_
         a_patient(world, tmp_path / "checkpoint")
         a_primary(world, REPLICA, alive=False)
         world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed")
-        table = Path(world.project.table_path(CLICKS))
+        table = Path(world.config.table_path(CLICKS))
         staged = table / "data" / f"{6:012d}-{REPLICA}-0123abcd"
         staged.mkdir(parents=True)
         (staged / "file").write_text("left")
@@ -149,7 +149,7 @@ def test_an_epoch_that_the_table_lost_in_its_middle_is_mended_by_the_restore_tha
     world: SimulatedWorld, tmp_path: Path
 ) -> None:
     a_patient(world, tmp_path / "checkpoint")
-    path = world.project.table_path(CLICKS)
+    path = world.config.table_path(CLICKS)
     shutil.rmtree(path)
     a_table(path)
     for epoch in (0, 1, 2, 4, 5):
@@ -167,7 +167,7 @@ def test_staging_is_left_alone_while_its_replica_or_its_process_lives(
     world: SimulatedWorld, tmp_path: Path
 ) -> None:
     a_patient(world, tmp_path / "checkpoint")
-    data = Path(world.project.table_path(CLICKS)) / "data"
+    data = Path(world.config.table_path(CLICKS)) / "data"
     (data / f"{6:012d}-{REPLICA}-0123abcd").mkdir()
     (data / f"{6:012d}-clicks-0000000b-0123abcd").mkdir()  # of nobody that is known
     a_primary(world, REPLICA)
@@ -182,8 +182,8 @@ def test_folders_that_nobody_needs_are_set_aside_and_put_back(
     a_patient(world, tmp_path / "checkpoint")
     a_primary(world, REPLICA, alive=False)
     world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed")
-    home = world.project.home
-    staged = Path(world.project.table_path(CLICKS)) / "data" / f"{6:012d}-{REPLICA}-0123abcd"
+    home = world.config.home
+    staged = Path(world.config.table_path(CLICKS)) / "data" / f"{6:012d}-{REPLICA}-0123abcd"
     unknown = home / "replicas" / "clicks-0000000c" / "checkpoints"
     drill = home / "drills" / f"{CLICKS}-{RUN}"
     for folder in (staged, unknown, drill):
@@ -207,7 +207,7 @@ def test_folders_that_nobody_needs_are_set_aside_and_put_back(
 def test_what_the_last_start_should_have_swept_is_left_over(
     world: SimulatedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = world.project.home / "replicas" / REPLICA / "checkpoints"
+    folder = world.config.home / "replicas" / REPLICA / "checkpoints"
     a_patient(world, folder / "aaaa0001")
     a_primary(world, REPLICA, alive=False)
     world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed")
@@ -265,7 +265,7 @@ def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Pa
         Aside(world, CLICKS, RUN).undo()
         assert kinds(world) == [Kind.SOURCE_EXPIRED]
         away = folder.rename(tmp_path / "not mounted")
-        (world.project.home / "replicas" / "clicks-0000000c").mkdir(parents=True)
+        (world.config.home / "replicas" / "clicks-0000000c").mkdir(parents=True)
         told = diagnosed(world, CLICKS).findings
         assert [one.kind for one in told] == [Kind.SOURCE_AWAY, Kind.LEFTOVER_FOLDER]
         assert "nobody can say what is lost" in told[0].evidence

@@ -8,12 +8,12 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from assets.catalogue import adopt
 from assets.outputs import audit
-from configs.project import Project
+from configs.project import ProjectConfig
 from ft_policies.errors import PermanentError
 from orchestration.playbooks.fork import fork, fork_plan
 from orchestration.playbooks.restore_point import Asked
+from resources.vault.catalogue import adopt
 from streaming.sinks.lineage import writer
 from tests.fakes.worlds import CLICKS, SimulatedWorld, decided, simulated_worlds
 from tests.support.restorable import a_past, entries, output, snapshots
@@ -46,14 +46,14 @@ def original(world: SimulatedWorld) -> dict[str, Any]:
         "stream": store.streams.get(CLICKS),
         "journal": store.journal.of(CLICKS),
         "objects": {k: o for k, o in world.objects.objects.items() if k.startswith("clicks/")},
-        "table": tree(Path(world.project.table_path(CLICKS))),
-        "file": (world.project.root / "configs/streams/clicks.yaml").read_text(),
+        "table": tree(Path(world.config.table_path(CLICKS))),
+        "file": (world.config.root / "configs/streams/clicks.yaml").read_text(),
     }
 
 
 def as_declared(world: SimulatedWorld) -> SimulatedWorld:
     """The world as whoever opens it next sees it."""
-    project = Project.load(world.project.root)
+    project = ProjectConfig.load(world.config.root)
     return SimulatedWorld(project, world.store, world.objects, object_store_serves=True)
 
 
@@ -63,7 +63,7 @@ def demand_fork(world: SimulatedWorld) -> None:
     assert snapshots(again, "trial") == [4]
     assert [row.id for row in again.store.snapshots.of("trial")] == ["000000000004-1-r1"]
     assert again.vault("trial").verify("000000000004-1-r1") == []
-    table = DeltaTable(again.project.table_path("trial"))
+    table = DeltaTable(again.config.table_path("trial"))
     assert table.transaction_version(writer("trial", 0)) == 5
     assert audit(again, "trial").passed
 
@@ -81,7 +81,7 @@ def test_a_fork_that_was_cut_short_is_finished_by_the_next(
 ) -> None:
     steps = fork(world, CLICKS, AT_5, "run", name="trial")
     assert [next(steps).name for _ in range(done)] == STEPS[:done]
-    assert "trial" not in as_declared(world).project.streams
+    assert "trial" not in as_declared(world).config.streams
     assert forked(world) == STEPS[done:]
     demand_fork(world)
 
@@ -105,13 +105,13 @@ def test_a_fork_goes_its_own_way(world: SimulatedWorld) -> None:
 
 def test_the_declaration_is_the_originals_but_for_name_and_output(world: SimulatedWorld) -> None:
     forked(world, output="elsewhere/trial")
-    folder = world.project.root / "configs/streams"
+    folder = world.config.root / "configs/streams"
     theirs, ours = (yaml.safe_load((folder / f"{n}.yaml").read_text()) for n in (CLICKS, "trial"))
     assert ours.pop("name") == "trial"
     assert ours.pop("sink") == {"kind": "delta", "path": "elsewhere/trial"}
     assert ours == {key: value for key, value in theirs.items() if key not in ("name", "sink")}
     again = as_declared(world)
-    assert again.project.table_path("trial") == str(world.project.root / "elsewhere/trial")
+    assert again.config.table_path("trial") == str(world.config.root / "elsewhere/trial")
     assert output(again, "trial") == [0, 1, 2, 3, 4, 5]
 
 
@@ -131,7 +131,7 @@ def test_a_plan_tells_the_steps_and_changes_nothing(world: SimulatedWorld) -> No
     point, steps = fork_plan(world, CLICKS, AT_5, name="trial")
     assert [type(step).__name__ for step in steps] == STEPS
     assert point.epoch == 5
-    assert not Path(world.project.home / "tables" / "trial").exists()
+    assert not Path(world.config.home / "tables" / "trial").exists()
     assert original(world) == before
 
 
@@ -147,13 +147,13 @@ def test_what_cannot_be_forked_is_told(
     world: SimulatedWorld, options: dict[str, str], told: str
 ) -> None:
     if "output" in options:
-        options = {"output": world.project.table_path(CLICKS)}
+        options = {"output": world.config.table_path(CLICKS)}
     with pytest.raises(PermanentError, match=told):
         forked(world, **options)
 
 
 def test_output_that_is_not_there_is_told(world: SimulatedWorld) -> None:
-    Path(world.project.table_path(CLICKS)).rename(world.project.root / "moved")
+    Path(world.config.table_path(CLICKS)).rename(world.config.root / "moved")
     with pytest.raises(PermanentError, match=r"there is no table .*tables/clicks") as refused:
         forked(world)
     assert "was it moved?" in refused.value.hint

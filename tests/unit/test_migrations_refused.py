@@ -12,9 +12,9 @@ from resources.control.records import (
     DesiredState,
     SnapshotRow,
 )
+from resources.project import Project
 from streaming.binding import BINDING, PROVIDER
 from streaming.recomputing import Recomputed
-from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,
     a_wanted_stream,
@@ -41,7 +41,7 @@ def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted
         tried: list[tuple[object, int]] = []
 
         def recomputed(
-            _: World, target: StreamDeclaration, __: str, row: SnapshotRow
+            _: Project, target: StreamDeclaration, __: str, row: SnapshotRow
         ) -> Recomputed:
             tried.append((target.params["threshold"], row.epoch))
             return Recomputed(rows=3, digest="another")
@@ -67,11 +67,11 @@ def test_a_stream_without_a_snapshot_is_asked_for_one_to_try_the_target_on(
         committed(world, 3)
         tried: list[str] = []
 
-        def recomputed(_: World, __: StreamDeclaration, ___: str, row: SnapshotRow) -> Recomputed:
+        def recomputed(_: Project, __: StreamDeclaration, ___: str, row: SnapshotRow) -> Recomputed:
             tried.append(row.id)
             return Recomputed(rows=3, digest="another")
 
-        def ship(_: World, stream: str) -> None:
+        def ship(_: Project, stream: str) -> None:
             world.store.snapshots.record(a_snapshot("s1", 1, stream=stream))
 
         monkeypatch.setattr("orchestration.playbooks.trial._recomputed", recomputed)

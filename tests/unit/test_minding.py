@@ -7,7 +7,7 @@ import pytest
 from ft_policies.tiers import Mode, Tier
 from orchestration.minding import due_switches
 from orchestration.reviewing import review
-from streaming.world import World
+from resources.project import Project
 from tests.fakes.worlds import CLICKS, decided
 from tests.support.reviewing import (
     AT_ONCE,
@@ -19,7 +19,7 @@ from tests.support.reviewing import (
 )
 
 
-def minds(world: World) -> list[tuple[Tier, str]]:
+def minds(world: Project) -> list[tuple[Tier, str]]:
     return [(row.chosen, row.why) for row in world.store.decisions.history(CLICKS)]
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.reports.drills import drill_rows
-from assets.reports.incidents import incident_rows
-from assets.reports.journal import journal_rows
+from assets.reports.activity import journal_rows
 from ft_policies.drill import PLAYBOOK, Report
+from observation.reports.drills import drill_rows
+from observation.reports.incidents import incident_rows
 from orchestration.drills import failure_drills
 from resources.control.records import Phase, SnapshotState
-from streaming.world import World
+from resources.project import Project
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,
@@ -39,7 +39,7 @@ def worlds(tmp_path: Path) -> SimulatedWorlds:
     return simulated_worlds(tmp_path, CLICKS, "beta", supervision=PATIENT, drills={"blow": "pause"})
 
 
-def a_line(world: World, step: str, phase: Phase, **changes: object) -> None:
+def a_line(world: Project, step: str, phase: Phase, **changes: object) -> None:
     line = {"stream": CLICKS, "playbook": "recover", "run": "run-1", "seconds": 0.25}
     world.store.journal.write(**{**line, "step": step, "phase": phase, **changes})  # type: ignore[arg-type]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from assets.reports.drills import drill_rows
 from ft_policies.drill import Blow
 from ft_policies.errors import PermanentError
+from observation.reports.drills import drill_rows
 from orchestration.playbooks import drill as playbook
 from orchestration.playbooks.drill import Drill
 from resources.control.records import ReplicaRow, Sample

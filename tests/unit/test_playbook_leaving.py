@@ -12,8 +12,8 @@ from orchestration.playbooks import leaving
 from orchestration.playbooks.leaving import await_leave
 from orchestration.playbooks.stop import stop_plan
 from resources.control.records import ReplicaRow, ReplicaState, Slot
+from resources.process import process_of
 from streaming.observing import observe
-from streaming.processes import process_of
 from tests.fakes.clocks import SteppedClock
 from tests.fakes.worlds import CLICKS, a_secondary
 from tests.support.playbooks import (

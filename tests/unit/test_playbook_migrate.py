@@ -15,7 +15,7 @@ from resources.control.records import (
     ReplicaState,
     Slot,
 )
-from streaming.priority import GIVING_WAY
+from resources.priority import GIVING_WAY
 from streaming.sinks.ledgering import DIGEST_DIFFERS
 from streaming.spec import ReplicaSpec
 from tests.fakes.checkpoints import SyntheticCheckpoint

@@ -10,7 +10,7 @@ from ft_policies.tiers import SECONDARY, Switch, Tier
 from orchestration.outcomes import outcome_of
 from orchestration.playbooks.performing import Journaled
 from resources.control.records import Incident, Phase, Sample
-from streaming.world import World
+from resources.project import Project
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,
@@ -24,7 +24,7 @@ RECOVERY_SECONDS = 1.5
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[Project]:
     """A stream whose secondary has taken over, and which has a new one."""
     worlds = simulated_worlds(tmp_path, tier="passive_standby_cold", supervision=PATIENT)
     with worlds.open() as world:
@@ -34,13 +34,13 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield world
 
 
-def an_incident(world: World, key: str, **detail: float) -> Incident:
+def an_incident(world: Project, key: str, **detail: float) -> Incident:
     return world.store.incidents.open(
         stream=CLICKS, key=f"{CLICKS}/{key}", kind="recovery", detail=detail
     )
 
 
-def done(world: World, run: str, step: Step, *, incident: str | None) -> None:
+def done(world: Project, run: str, step: Step, *, incident: str | None) -> None:
     journal = Journaled(
         store=world.store, stream=CLICKS, playbook="recover", run=run, incident=incident
     )
@@ -48,12 +48,12 @@ def done(world: World, run: str, step: Step, *, incident: str | None) -> None:
     journal.write(step, Phase.DONE, 2.0)
 
 
-def measured(world: World, name: str, value: float, *, at: float) -> None:
+def measured(world: Project, name: str, value: float, *, at: float) -> None:
     """As the replica that took over writes it."""
     world.store.samples.write([Sample(stream=CLICKS, replica="s1", name=name, value=value, at=at)])
 
 
-def test_detection_the_replica_s_own_steps_and_those_of_all_runs_are_told(world: World) -> None:
+def test_detection_the_replica_s_own_steps_and_those_of_all_runs_are_told(world: Project) -> None:
     incident = an_incident(world, "p1/1", t_detect_seconds=0.25, recovery_seconds=RECOVERY_SECONDS)
     lost_at = incident.opened_at - RECOVERY_SECONDS
     measured(world, "t_deploy_seconds", 9.0, at=lost_at - 60.0)  # as a secondary, long before
@@ -70,7 +70,7 @@ def test_detection_the_replica_s_own_steps_and_those_of_all_runs_are_told(world:
     )
 
 
-def test_what_is_not_known_is_not_told(world: World) -> None:
+def test_what_is_not_known_is_not_told(world: Project) -> None:
     incident = an_incident(world, "s1/secondary-never/1")
     outcome = outcome_of(world, incident)
     assert outcome.detect_seconds is None
@@ -78,7 +78,7 @@ def test_what_is_not_known_is_not_told(world: World) -> None:
 
 
 def test_a_stream_that_was_never_away_lacked_redundancy_since_the_last_sign_of_life(
-    world: World,
+    world: Project,
 ) -> None:
     reported = an_incident(world, "p1/1", t_detect_seconds=2.0, recovery_seconds=0.0)
     outcome = outcome_of(world, reported)
@@ -86,7 +86,7 @@ def test_a_stream_that_was_never_away_lacked_redundancy_since_the_last_sign_of_l
     assert outcome.redundancy_seconds >= 2.0
 
 
-def test_a_sensor_that_saw_the_loss_does_not_make_the_stream_have_been_away(world: World) -> None:
+def test_a_sensor_that_saw_the_loss_does_not_make_the_stream_have_been_away(world: Project) -> None:
     seen = an_incident(world, "p1/1", t_detect_seconds=2.0)
     measured(world, "recovery_seconds", 0.0, at=seen.opened_at - 1.0)
     assert outcome_of(world, seen).recovery_seconds == 0.0

@@ -9,13 +9,12 @@ import pytest
 from matplotlib.figure import Figure
 
 from assets.reports import plots
-from assets.reports.curves import OBJECTIVES, cells
 from assets.reports.plots import SHOWN_STREAMS, draw_costs, draw_recoveries, draw_what_if
-from assets.reports.rows import finite
-from assets.reports.showing import SHOWN_ROWS, picture, table
-from assets.reports.storing import store, stored
+from assets.reports.table_report import SHOWN_ROWS, picture, table
 from ft_policies.tiers import Tier
 from ft_policies.what_if import WhatIf
+from observation.reports.files import finite, store, stored
+from observation.reports.what_if import OBJECTIVES, cells
 from tests.fakes.decisions import simulated_what_if
 from tests.fakes.worlds import CLICKS, simulated_worlds
 from tests.support.reports import a_cost_row, a_recovery

@@ -13,9 +13,9 @@ from orchestration.playbooks.fork import fork
 from orchestration.playbooks.restore import restore, restore_plan
 from orchestration.playbooks.restore_point import Asked
 from resources.control.records import DesiredState, Slot
+from resources.project import Project
 from streaming.launching import launch_primary
 from streaming.spec import ReplicaSpec
-from streaming.world import World
 from tests.fakes.declared import written
 from tests.fakes.drivers import simulated_drivers
 from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorlds, simulated_worlds
@@ -38,7 +38,7 @@ def worlds(tmp_path: Path) -> SimulatedWorlds:
 
 
 @contextmanager
-def written_anew(worlds: SimulatedWorlds, **changes: object) -> Iterator[World]:
+def written_anew(worlds: SimulatedWorlds, **changes: object) -> Iterator[Project]:
     """The world after people have changed the stream's file."""
     file = worlds.root / "configs" / "streams" / f"{CLICKS}.yaml"
     text = written(name=CLICKS, **{"supervision": PATIENT, **changes})
@@ -47,11 +47,11 @@ def written_anew(worlds: SimulatedWorlds, **changes: object) -> Iterator[World]:
         yield world
 
 
-def restoring(world: World, **options: Any) -> Iterator[str]:
+def restoring(world: Project, **options: Any) -> Iterator[str]:
     return (one.name for one in restore(world, CLICKS, AT_5, "run", why="bad app", **options))
 
 
-def declared_app(world: World) -> str:
+def declared_app(world: Project) -> str:
     row = world.store.streams.get(CLICKS)
     assert row is not None
     return str(row.declaration["app"])
@@ -87,7 +87,7 @@ def test_so_it_does_if_another_launches_it_as_soon_as_it_is_wanted_again(
         for name in restoring(world):
             if name == "EndRestore":
                 break
-        primary = launch_primary(world.project, world.store, CLICKS)
+        primary = launch_primary(world.config, world.store, CLICKS)
         assert primary is not None
         assert ReplicaSpec.load(Path(primary.folder)).stream.app == MENDED["app"]
         assert world.store.rollouts.open(CLICKS) is None

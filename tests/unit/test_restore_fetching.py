@@ -24,7 +24,7 @@ def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
     with simulated_worlds(tmp_path, supervision=PATIENT).open() as world:
         a_past(world)
         world.elsewhere[ELSEWHERE] = InMemoryObjectStore()
-        ship(world.vault_elsewhere(ELSEWHERE, CLICKS), world.project.home / "copies")
+        ship(world.vault_elsewhere(ELSEWHERE, CLICKS), world.config.home / "copies")
         yield world
 
 
@@ -38,7 +38,7 @@ def lose_packs(world: SimulatedWorld) -> None:
     world.objects.delete(packs)
 
 
-def demand_whole(world: SimulatedWorld) -> None:
+def require_whole(world: SimulatedWorld) -> None:
     assert world.vault(CLICKS).verify(SNAPSHOT) == []
     assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
 
@@ -47,7 +47,7 @@ def test_a_snapshot_comes_from_another_bucket(world: SimulatedWorld) -> None:
     world.objects.objects.clear()
     assert restored(world) == ["FetchSnapshot", *STEPS]
     assert snapshots(world) == [4]
-    demand_whole(world)
+    require_whole(world)
     newest = world.store.snapshots.newest(CLICKS)
     assert newest is not None
     assert newest.id == SNAPSHOT
@@ -67,13 +67,13 @@ def test_one_that_is_listed_here_but_has_lost_its_packs_is_fetched(world: Simula
     lose_packs(world)
     planned = [type(step).__name__ for step in restore_plan(world, CLICKS, FROM_THERE).steps]
     assert planned == restored(world) == ["FetchSnapshot", *STEPS]
-    demand_whole(world)
+    require_whole(world)
 
 
 def test_one_whose_manifest_cannot_be_read_is_fetched(world: SimulatedWorld) -> None:
     world.objects.put(world.vault(CLICKS).manifest_key(SNAPSHOT), b"not a manifest")
     assert restored(world) == ["FetchSnapshot", *STEPS]
-    demand_whole(world)
+    require_whole(world)
 
 
 @pytest.mark.parametrize("asked", [FROM_THERE, Asked(place=ELSEWHERE)])
@@ -84,7 +84,7 @@ def test_one_that_is_half_done_is_finished_with_a_snapshot_from_elsewhere(
     lose_packs(world)
     planned = [type(step).__name__ for step in restore_plan(world, CLICKS, asked).steps]
     assert planned == restored(world, asked) == ["FetchSnapshot", *STEPS[1:]]
-    demand_whole(world)
+    require_whole(world)
 
 
 def test_one_that_is_done_is_done_again_with_a_snapshot_from_elsewhere(
@@ -93,5 +93,5 @@ def test_one_that_is_done_is_done_again_with_a_snapshot_from_elsewhere(
     restored(world, Asked(epoch=5))
     lose_packs(world)
     assert restored(world) == ["FetchSnapshot", *STEPS]
-    demand_whole(world)
+    require_whole(world)
     assert restored(world) == [], "it is here now"

@@ -13,7 +13,7 @@ from orchestration.playbooks.restore import Restore, restore
 from orchestration.playbooks.restore_point import Asked
 from orchestration.playbooks.stop import stop
 from resources.control.records import DesiredState
-from streaming.world import World
+from resources.project import Project
 from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorld, simulated_worlds
 from tests.support.restorable import a_past, entries, output
 
@@ -27,7 +27,7 @@ def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
         yield world
 
 
-def restoring(world: World, epoch: int = 5) -> Iterator[Performed[object]]:
+def restoring(world: Project, epoch: int = 5) -> Iterator[Performed[object]]:
     return restore(world, CLICKS, Asked(epoch=epoch), "run", why="bad app")  # type: ignore[return-value]
 
 
@@ -38,12 +38,12 @@ def until(steps: Iterator[Performed[object]], name: str) -> None:
     raise AssertionError(f"there was no {name}")
 
 
-def is_wanted(world: World) -> bool:
+def is_wanted(world: Project) -> bool:
     row = world.store.streams.get(CLICKS)
     return row is not None and row.desired is DesiredState.RUNNING
 
 
-def test_the_slower_of_two_does_not_stop_what_the_faster_has_wanted_again(world: World) -> None:
+def test_the_slower_of_two_does_not_stop_what_the_faster_has_wanted_again(world: Project) -> None:
     faster = restoring(world)
     until(faster, "StopStream")
     wish = world.store.histories.newest(CLICKS)
@@ -55,7 +55,7 @@ def test_the_slower_of_two_does_not_stop_what_the_faster_has_wanted_again(world:
     assert slower.observed().finished
 
 
-def test_one_whose_place_another_took_says_so_and_restores_nothing(world: World) -> None:
+def test_one_whose_place_another_took_says_so_and_restores_nothing(world: Project) -> None:
     first = restoring(world, 5)
     assert next(first).name == "StopStream"
     second = restoring(world, 6)
@@ -72,7 +72,7 @@ def test_one_whose_place_another_took_says_so_and_restores_nothing(world: World)
 
 @pytest.mark.parametrize("done", ["StopStream", "BeginHistory", "RollOutput"])
 def test_a_stream_that_somebody_stops_during_its_restore_stays_stopped(
-    world: World, done: str
+    world: Project, done: str
 ) -> None:
     steps = restoring(world)
     until(steps, done)
@@ -82,7 +82,7 @@ def test_a_stream_that_somebody_stops_during_its_restore_stays_stopped(
 
 
 def test_a_stream_that_somebody_starts_before_its_restore_begins_is_left_alone(
-    world: World,
+    world: Project,
 ) -> None:
     steps = restoring(world)
     until(steps, "StopStream")
@@ -93,7 +93,7 @@ def test_a_stream_that_somebody_starts_before_its_restore_begins_is_left_alone(
     assert entries(world) == list(range(8))
 
 
-def test_a_restore_that_was_given_up_long_ago_starts_nothing(world: World) -> None:
+def test_a_restore_that_was_given_up_long_ago_starts_nothing(world: Project) -> None:
     until(restoring(world), "StopStream")
     start(world, CLICKS, "somebody")
     list(stop(world, CLICKS, "somebody"))

@@ -15,7 +15,7 @@ from ft_policies.tiers import Tier
 from orchestration.minding import differs, keep
 from orchestration.reviewed import gather
 from orchestration.reviewing import decide, decide_now, review, what_if
-from streaming.world import World
+from resources.project import Project
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,
@@ -31,7 +31,7 @@ from tests.support.reviewing import AT_ONCE, STEPS, USE, a_world, measured
 AR, AS, PSH, PSC, DEP, PR = Tier
 
 
-def decided(world: World) -> Decision:
+def decided(world: Project) -> Decision:
     [one] = review(world)
     return one.decision()
 
@@ -190,7 +190,7 @@ def test_a_recovery_is_late_if_what_counts_of_it_is(
 def test_a_lease_that_is_declared_anew_is_noticed(tmp_path: Path) -> None:
     with a_world(tmp_path, objective="5m") as world:
         before = decided(world)
-        declared = world.project.root / "configs" / "streams" / f"{CLICKS}.yaml"
+        declared = world.config.root / "configs" / "streams" / f"{CLICKS}.yaml"
         declared.write_text(declared.read_text().replace(PATIENT["lease"], "6s"))
     with SimulatedWorlds(tmp_path).open() as world:
         after = decided(world)

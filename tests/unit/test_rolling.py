@@ -10,7 +10,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from assets.tables import table_epochs
 from ft_policies.errors import PermanentError
 from resources.control.store import ControlStore
-from resources.s3_connection import S3Connection
+from resources.object_store.connection import S3Connection
 from streaming.sinks.copying import TableCopy
 from streaming.sinks.delta_table import DEAD_LETTERS
 from streaming.sinks.lineage import dead_letter_writer, version_after, writer

@@ -12,7 +12,7 @@ from botocore.exceptions import (
 )
 
 from ft_policies.errors import PermanentError, TransientError
-from resources.s3_errors import MissingObjectError, is_connection_failure, translated
+from resources.object_store.s3 import MissingObjectError, is_connection_failure, translated
 
 
 def answer(code: str, status: int = 400) -> ClientError:

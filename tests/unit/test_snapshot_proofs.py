@@ -22,7 +22,7 @@ def worlds(tmp_path: Path) -> SimulatedWorlds:
 def checked(worlds: SimulatedWorlds) -> dg.AssetCheckEvaluation:
     """The check `proven`, run as Dagster does."""
     with worlds.open() as world:
-        audit = definitions_of(world.project, worlds).resolve_job_def("audit")
+        audit = definitions_of(world.config, worlds).resolve_job_def("audit")
     found = audit.execute_in_process(raise_on_error=False).get_asset_check_evaluations()
     [proven] = [one for one in found if one.check_name == "proven"]
     return proven

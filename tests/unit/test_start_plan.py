@@ -9,8 +9,8 @@ from ft_policies.migration import Protocol
 from ft_policies.tiers import Tier
 from orchestration.playbooks.recover import start, start_plan
 from resources.control.records import DesiredState, ReplicaState
+from resources.project import Project
 from streaming.launching import declare
-from streaming.world import World
 from tests.fakes.declared import written
 from tests.fakes.drivers import simulated_drivers
 from tests.fakes.worlds import (
@@ -31,11 +31,11 @@ def worlds(tmp_path: Path) -> SimulatedWorlds:
     return simulated_worlds(tmp_path, supervision=PATIENT, tier="deployed")
 
 
-def planned(world: World) -> list[str]:
+def planned(world: Project) -> list[str]:
     return [type(step).__name__ for step in start_plan(world, CLICKS)]
 
 
-def a_rollout(world: World) -> int:
+def a_rollout(world: Project) -> int:
     row = world.store.streams.get(CLICKS)
     assert row is not None
     begun = world.store.rollouts.begin(
@@ -52,7 +52,7 @@ def a_rollout(world: World) -> int:
     return begun.rollout
 
 
-def stopped(world: World) -> None:
+def stopped(world: Project) -> None:
     world.store.replicas.end("p", ReplicaState.STOPPED, "told to stop")
     world.store.streams.desire(CLICKS, DesiredState.STOPPED)
 
@@ -118,7 +118,7 @@ def test_the_tier_is_the_one_that_is_declared_now(worlds: SimulatedWorlds) -> No
 
 def test_what_is_half_restored_is_refused_as_it_would_be(worlds: SimulatedWorlds) -> None:
     with worlds.open() as world:
-        declare(world.project, world.store, CLICKS)
+        declare(world.config, world.store, CLICKS)
         committed(world, 3)
         wish = world.store.histories.want(CLICKS, epoch=1, snapshot=None, why="a test", run="run")
         world.store.histories.begin(wish)

@@ -14,20 +14,20 @@ from orchestration.playbooks.leaving import LEAVE_SECONDS
 from orchestration.playbooks.stop import stop
 from orchestration.playbooks.watching import NOT_DUE
 from resources.control.records import DesiredState, IncidentState, Phase, ReplicaState
+from resources.project import Project
 from streaming.observing import observe
-from streaming.world import World
 from tests.fakes.drivers import simulated_drivers
 from tests.fakes.worlds import CLICKS, a_primary, a_secondary
 from tests.support.playbooks import a_running_world, recovered, recovery, replica_of
 from tests.support.recovery_sensor import incidents, requested, standby_worlds, tick
 
 
-def calls_after(world: World, seconds: float) -> bool:
+def calls_after(world: Project, seconds: float) -> bool:
     seen = observe(world, CLICKS)
     return calls_for_recovery(world, replace(seen, at=seen.at + seconds))
 
 
-def a_stop(world: World, phase: Phase) -> None:
+def a_stop(world: Project, phase: Phase) -> None:
     """Somebody has said that the stream should stop, and is at the first replica."""
     world.store.streams.desire(CLICKS, DesiredState.STOPPED)
     world.store.journal.write(

@@ -19,7 +19,7 @@ def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
 
 def left_by(world: SimulatedWorld, replica: str) -> Path:
     """Its folder, with a checkpoint and a log in it."""
-    folder = world.project.home / "replicas" / replica
+    folder = world.config.home / "replicas" / replica
     (folder / "checkpoints" / "state").mkdir(parents=True)
     (folder / "replica.log").write_text("what happened")
     return folder

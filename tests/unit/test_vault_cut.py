@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from ft_policies.errors import PermanentError
-from resources.vault.cut import cut
-from resources.vault.state_files import chain
+from resources.vault.checkpoint_files import chain, cut
 from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint
 
 JOIN = ("left-keyToNumValues", "right-keyToNumValues")

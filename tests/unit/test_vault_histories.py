@@ -6,7 +6,7 @@ import pytest
 
 from ft_policies.retention import RetentionPolicy
 from resources.vault.manifest import SnapshotName, UnusableSnapshotError
-from resources.vault.pruning import SUPERSEDED_SECONDS
+from resources.vault.prune import SUPERSEDED_SECONDS
 from resources.vault.vault import SnapshotVault
 from tests.support.vaults import ShippedStream, a_stream, tree
 

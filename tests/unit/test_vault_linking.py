@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from resources.vault.linking import Base
 from resources.vault.manifest import Manifest, UnusableSnapshotError
+from resources.vault.restore import Base
 from tests.fakes.checkpoints import StateKind
 from tests.support.vaults import ShippedStream, a_stream, tree
 

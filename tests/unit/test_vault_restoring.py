@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from ft_policies.errors import PermanentError, TransientError
-from resources.vault import restoring
+from resources.vault import restore
 from resources.vault.manifest import PackedFile, UnusableSnapshotError
-from resources.vault.restoring import plan
+from resources.vault.restore import plan
 from tests.fakes.object_store import PART_BYTES
 from tests.support.vaults import ShippedStream, a_stream, tree
 
@@ -59,7 +59,7 @@ def test_equal_packs_of_one_snapshot_are_one_and_give_all_their_files(tmp_path: 
 
 
 def test_a_large_file_is_one_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restoring, "_FETCH_BYTES", 100)
+    monkeypatch.setattr(restore, "_FETCH_BYTES", 100)
     stream = a_stream(tmp_path, delta_bytes=PART_BYTES * 3 + 7)
     shipped = stream.ship(2)
     restored = stream.vault.restore(shipped.manifest, tmp_path / "back")
@@ -163,7 +163,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(
     def full(_: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(restoring, "sync_file_system", full)
+    monkeypatch.setattr(restore, "sync_file_system", full)
     assert stream.parent is not None
     with pytest.raises(TransientError, match="disk is full"):
         stream.vault.restore(stream.parent, tmp_path / "back")

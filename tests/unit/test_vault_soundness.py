@@ -11,9 +11,14 @@ import pyarrow as pa
 import pytest
 
 from ft_policies.errors import PermanentError
-from resources.vault.lz4_blocks import MAGIC, xxh32
-from resources.vault.soundness import CODEC, codec_of, demand_whole, fault_of
-from resources.vault.state_checks import state_faults
+from resources.vault.integrity import (
+    CODEC,
+    find_damage,
+    read_codec,
+    require_whole,
+    state_faults,
+)
+from resources.vault.lz4 import MAGIC, xxh32
 from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint, lz4
 
 
@@ -30,8 +35,8 @@ def checksummed(file: Path, body: bytes) -> Path:
 
 
 def test_blocks_up_to_an_empty_one_are_whole(tmp_path: Path) -> None:
-    assert fault_of(written(tmp_path / "1.delta", lz4(b"a" * 40, b"b"))) is None
-    assert fault_of(written(tmp_path / "2.delta", lz4())) is None
+    assert find_damage(written(tmp_path / "1.delta", lz4(b"a" * 40, b"b"))) is None
+    assert find_damage(written(tmp_path / "2.delta", lz4())) is None
 
 
 @pytest.mark.parametrize(
@@ -52,16 +57,16 @@ def test_blocks_up_to_an_empty_one_are_whole(tmp_path: Path) -> None:
 def test_a_state_file_that_is_cut_or_overwritten_is_found(
     tmp_path: Path, body: bytes, reason: str
 ) -> None:
-    assert fault_of(written(tmp_path / "1.delta", body)) == reason
+    assert find_damage(written(tmp_path / "1.delta", body)) == reason
 
 
 def test_blocks_that_are_packed_are_unpacked_and_checked(tmp_path: Path) -> None:
     plain = b"a stream of words " * 400
     packed = bytearray(a_packed_block(plain))
     end = lz4()
-    assert fault_of(written(tmp_path / "1.delta", bytes(packed) + end)) is None
+    assert find_damage(written(tmp_path / "1.delta", bytes(packed) + end)) is None
     packed[-6] ^= 0xFF
-    told = fault_of(written(tmp_path / "1.delta", bytes(packed) + end)) or ""
+    told = find_damage(written(tmp_path / "1.delta", bytes(packed) + end)) or ""
     assert told.startswith("the block at byte 0 ")
 
 
@@ -84,7 +89,7 @@ def test_the_checksum_is_xxh32(text: bytes, seed: int, digest: int) -> None:
 
 
 def test_another_codec_is_not_judged_by_its_blocks(tmp_path: Path) -> None:
-    assert fault_of(written(tmp_path / "1.delta", b"x" * 50), codec="zstd") is None
+    assert find_damage(written(tmp_path / "1.delta", b"x" * 50), codec="zstd") is None
 
 
 def offsets(conf: object) -> bytes:
@@ -108,11 +113,11 @@ def test_the_newest_offsets_that_can_be_read_tell_the_codec(
     (tmp_path / "offsets" / ".9.crc").touch()
     for number, body in enumerate(bodies, start=8):  # 10 is newer than 9
         written(tmp_path / "offsets" / str(number), body)
-    assert codec_of(tmp_path) == codec
+    assert read_codec(tmp_path) == codec
 
 
 def test_without_offsets_there_is_no_codec(tmp_path: Path) -> None:
-    assert codec_of(tmp_path) == ""
+    assert read_codec(tmp_path) == ""
 
 
 @pytest.mark.parametrize(
@@ -125,37 +130,37 @@ def test_without_offsets_there_is_no_codec(tmp_path: Path) -> None:
 )
 def test_what_was_cut_is_found_and_not_shipped(tmp_path: Path, kind: StateKind, path: str) -> None:
     epoch = SyntheticCheckpoint(tmp_path, kind=kind, packed=True).commit(7)
-    demand_whole(tmp_path, [path])
+    require_whole(tmp_path, [path])
     written(tmp_path / path, (tmp_path / path).read_bytes()[:-10])
     with pytest.raises(PermanentError, match=f"{path} of .* is damaged"):
-        demand_whole(tmp_path, [path])
+        require_whole(tmp_path, [path])
     assert [fault.path for fault in state_faults(tmp_path, epoch)] == [path]
 
 
 def test_checksums_beside_a_file_find_a_single_changed_byte(tmp_path: Path) -> None:
     body = bytes(range(256)) * 6000
     file = checksummed(tmp_path / "1.sst", body)
-    assert fault_of(file) is None
+    assert find_damage(file) is None
     flipped = bytearray(body)
     flipped[1_234_567] ^= 1
     told = "its bytes do not have the checksums beside it"
-    assert fault_of(written(file, bytes(flipped))) == told
-    assert fault_of(written(file, body[:512])) == "it is shorter than its checksums"
-    assert fault_of(written(file, body + b"x" * 512)) == told
+    assert find_damage(written(file, bytes(flipped))) == told
+    assert find_damage(written(file, body[:512])) == "it is shorter than its checksums"
+    assert find_damage(written(file, body + b"x" * 512)) == told
 
 
 def test_a_zip_is_read_through(tmp_path: Path) -> None:
     file = tmp_path / "1.zip"
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("metadata", "v1\n{}")
-    assert fault_of(file) is None
+    assert find_damage(file) is None
     body = file.read_bytes()
-    assert "another checksum" in (fault_of(written(file, body.replace(b"v1", b"v2"))) or "")
-    assert "it is no zip" in (fault_of(written(file, body[:20])) or "")
+    assert "another checksum" in (find_damage(written(file, body.replace(b"v1", b"v2"))) or "")
+    assert "it is no zip" in (find_damage(written(file, body[:20])) or "")
 
 
 def test_a_file_that_has_gone_meanwhile_is_no_fault(tmp_path: Path) -> None:
-    assert fault_of(tmp_path / "1.delta") is None
+    assert find_damage(tmp_path / "1.delta") is None
 
 
 @pytest.mark.parametrize("kind", list(StateKind))

@@ -13,8 +13,7 @@ from ft_policies.failover import DetectedBy, FailoverPolicy
 from ft_policies.tiers import OFF, PRIMARY, Switches
 from resources.control.records import Lease, ReplicaState, Slot
 from resources.control.store import ControlStore
-from resources.launcher import Launched
-from streaming.processes import HOST
+from resources.process import HOST, ProcessHandle
 from streaming.promotion import Fallen, promote
 from streaming.pulse import Pulse
 from streaming.watching import PrimaryWatch, Silence
@@ -169,7 +168,7 @@ def child(store: ControlStore) -> Iterator["subprocess.Popen[bytes]"]:
         store.replicas.register(
             id="p1", stream="words", slot=Slot.PRIMARY, desired=PRIMARY, host=HOST, folder="."
         )
-        born = Launched.of(process.pid).started_at
+        born = ProcessHandle.of(process.pid).started_at
         store.replicas.launched("p1", pid=process.pid, pid_started_at=born)
         yield process
         process.kill()

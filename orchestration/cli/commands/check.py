@@ -25,12 +25,12 @@ def check(ctx: typer.Context, *, as_json: JsonOption = False) -> None:
 
     Leaves with 1 if there is a mistake.
     """
-    from configs.project import Project, check as problems_of
+    from configs.project import ProjectConfig, check as problems_of
 
     tell = terminal(ctx)
     root = tell.root()
     problems = problems_of(root)
-    streams = {} if problems else dict(Project.load(root).streams)
+    streams = {} if problems else dict(ProjectConfig.load(root).streams)
     if as_json:
         tell.json({"problems": [asdict(p) for p in problems], "streams": _facts(streams)})
     elif problems:

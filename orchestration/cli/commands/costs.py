@@ -40,14 +40,14 @@ def costs(
     as_json: JsonOption = False,
 ) -> None:
     """Show time by tier and what it cost, against always active and always passive replication."""
-    from assets.reports.days import costs_of
     from ft_policies.cost_report import added_up
+    from observation.reports.costs import costs_of
 
     if day is not None and days is not None:
         raise typer.BadParameter("say either --day or --days")
     tell = terminal(ctx)
     with tell.world() as world:
-        names = chosen(world.project, streams or [])
+        names = chosen(world.config, streams or [])
         today = datetime.fromtimestamp(world.store.now(), UTC).date()
         asked = [day.date()] if day is not None else _last(today, days or 1)
         rows = [row for one in asked for row in costs_of(world, one, names)]

@@ -18,7 +18,7 @@ from orchestration.cli.terminal import DONE, NOTE, JsonOption, Stream, Terminal,
 if TYPE_CHECKING:
     from assets.examination.examining import Diagnosis
     from orchestration.playbooks.performing import Performed
-    from streaming.world import World
+    from resources.project import Project
 
 EXIT_CODES = {None: 0, Severity.NOTE: 0, Severity.WARNING: 3, Severity.CRITICAL: 4}
 
@@ -90,7 +90,7 @@ def doctor(
                 _repair(tell, world, stream, kind, deep=deep, as_json=as_json)
 
 
-def _examine(tell: Terminal, world: "World", stream: str, *, deep: bool, as_json: bool) -> None:
+def _examine(tell: Terminal, world: "Project", stream: str, *, deep: bool, as_json: bool) -> None:
     found = _diagnosed(tell, world, stream, deep=deep)
     if as_json:
         tell.json(_facts(world, found))
@@ -99,14 +99,14 @@ def _examine(tell: Terminal, world: "World", stream: str, *, deep: bool, as_json
     raise typer.Exit(EXIT_CODES[worst(found.findings)])
 
 
-def _diagnosed(tell: Terminal, world: "World", stream: str, *, deep: bool) -> "Diagnosis":
+def _diagnosed(tell: Terminal, world: "Project", stream: str, *, deep: bool) -> "Diagnosis":
     from assets.examination.examining import diagnosed
 
     with tell.working(f"examining {stream}"):
         return diagnosed(world, stream, deep=deep)
 
 
-def _facts(world: "World", found: "Diagnosis") -> dict[str, Any]:
+def _facts(world: "Project", found: "Diagnosis") -> dict[str, Any]:
     from orchestration.playbooks.aside import runs_aside
 
     stream, severity = found.examined.stream, worst(found.findings)
@@ -118,7 +118,7 @@ def _facts(world: "World", found: "Diagnosis") -> dict[str, Any]:
     }
 
 
-def _show(tell: Terminal, world: "World", found: "Diagnosis") -> None:
+def _show(tell: Terminal, world: "Project", found: "Diagnosis") -> None:
     from orchestration.playbooks.aside import runs_aside
 
     stream = found.examined.stream
@@ -159,7 +159,7 @@ def _demand_consent(
 
 def _repair(
     tell: Terminal,
-    world: "World",
+    world: "Project",
     stream: str,
     kind: RepairKind | None,
     *,
@@ -168,7 +168,7 @@ def _repair(
 ) -> None:
     from orchestration.playbooks.repair import Repairing
 
-    def steps(world: "World", name: str, run: str) -> "Iterator[Performed[Any]]":
+    def steps(world: "Project", name: str, run: str) -> "Iterator[Performed[Any]]":
         return Repairing(world=world, stream=name, run=run, chosen=kind, deep=deep).steps()
 
     console = None if as_json else tell.out
@@ -187,7 +187,7 @@ def _code(told: Told, left: "Diagnosis") -> int:
 
 def _settle(
     tell: Terminal,
-    world: "World",
+    world: "Project",
     stream: str,
     confirm: str | None,
     undo: str | None,

@@ -61,7 +61,7 @@ def drill(
 
     tell = terminal(ctx)
     with tell.world() as world:
-        world.project.stream(stream)
+        world.config.stream(stream)
 
         def of(run: str) -> Drill:
             return Drill(

@@ -33,7 +33,7 @@ def explain(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = False) 
 
     tell = terminal(ctx)
     with tell.world() as world:
-        world.project.stream(stream)
+        world.config.stream(stream)
         decided = decide_now(world, stream)
         before = world.store.decisions.history(stream, limit=SHOWN_CHANGES)
         now = world.store.now()

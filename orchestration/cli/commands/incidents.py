@@ -51,7 +51,7 @@ def incidents(
     tell = terminal(ctx)
     with tell.world() as world:
         if stream is not None:
-            world.project.stream(stream)
+            world.config.stream(stream)
         if closed is not None and why is not None:
             from orchestration.cli.closing import close
 

@@ -12,7 +12,7 @@ from orchestration.cli.terminal import JsonOption, Stream, terminal
 
 if TYPE_CHECKING:
     from resources.control.records import ReplicaRow
-    from streaming.world import World
+    from resources.project import Project
 
 LOOK_SECONDS = 0.3
 
@@ -88,11 +88,11 @@ def _follow(path: Path, shown: Callable[[], Path]) -> None:
         SYSTEM_CLOCK.sleep(LOOK_SECONDS)
 
 
-def _row(world: "World", stream: str, replica: str | None) -> "ReplicaRow":
+def _row(world: "Project", stream: str, replica: str | None) -> "ReplicaRow":
     """The replica that was named; otherwise the live primary, or the newest if there is none."""
     from resources.control.records import Slot
 
-    world.project.stream(stream)
+    world.config.stream(stream)
     rows = world.store.replicas.of(stream, live=False)
     primary = [row for row in rows if row.slot is Slot.PRIMARY and not row.state.ended]
     found = primary or rows if replica is None else [row for row in rows if row.id == replica]
@@ -107,7 +107,7 @@ def _row(world: "World", stream: str, replica: str | None) -> "ReplicaRow":
 
 
 def _file(row: "ReplicaRow", *, spark: bool) -> Path:
-    from streaming.processes import HOST
+    from resources.process import HOST
 
     if row.host != HOST:
         raise PermanentError(f"{row.id} is on {row.host}", hint="its log is there")

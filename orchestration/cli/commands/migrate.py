@@ -15,7 +15,7 @@ from orchestration.cli.terminal import DONE, DryRunOption, JsonOption, Stream, T
 if TYPE_CHECKING:
     from orchestration.playbooks.migrate import Wish
     from orchestration.playbooks.performing import Performed
-    from streaming.world import World
+    from resources.project import Project
 
 TRYING = "looking, and trying another query on a snapshot"
 NOTHING = "it runs by what is declared; --again brings changed code to it"
@@ -75,7 +75,9 @@ def migrate(
             _migrate(tell, world, stream, wish, as_json=as_json)
 
 
-def _show_plan(tell: Terminal, world: "World", stream: str, wish: "Wish", *, as_json: bool) -> None:
+def _show_plan(
+    tell: Terminal, world: "Project", stream: str, wish: "Wish", *, as_json: bool
+) -> None:
     from orchestration import plans
     from orchestration.playbooks.migrate import migration_plan
 
@@ -88,13 +90,13 @@ def _show_plan(tell: Terminal, world: "World", stream: str, wish: "Wish", *, as_
     tell.out.print(plan_table(steps) if steps else f"{DONE} {escape(stream)}  {NOTHING}")
 
 
-def _migrate(tell: Terminal, world: "World", stream: str, wish: "Wish", *, as_json: bool) -> None:
+def _migrate(tell: Terminal, world: "Project", stream: str, wish: "Wish", *, as_json: bool) -> None:
     from orchestration.playbooks.migrate import migrate as playbook
 
-    def steps(world: "World", name: str, run: str) -> "Iterator[Performed[Any]]":
+    def steps(world: "Project", name: str, run: str) -> "Iterator[Performed[Any]]":
         return playbook(world, name, run, wish)
 
-    world.project.stream(stream)
+    world.config.stream(stream)
     [told] = carry_out(world, [stream], steps, None if as_json else tell.out, nothing_to_do=NOTHING)
     gap = _longest_gap(told)
     if as_json:

@@ -24,7 +24,7 @@ from orchestration.cli.terminal import (
 if TYPE_CHECKING:
     from orchestration.playbooks.performing import Performed
     from orchestration.playbooks.restore_point import Asked, Point
-    from streaming.world import World
+    from resources.project import Project
 
 ASKED = "asked on the command line"
 
@@ -115,7 +115,7 @@ class _Planned:
     def __init__(
         self,
         tell: Terminal,
-        world: "World",
+        world: "Project",
         stream: str,
         asked: "Asked",
         *,
@@ -155,7 +155,7 @@ class _Planned:
         """Restore before somebody's eyes."""
         from orchestration.playbooks.restore import restore as playbook
 
-        def steps(world: "World", name: str, run: str) -> "Iterator[Performed[Any]]":
+        def steps(world: "Project", name: str, run: str) -> "Iterator[Performed[Any]]":
             return playbook(
                 world,
                 name,
@@ -189,7 +189,7 @@ class _Planned:
 
 def _fork(
     tell: Terminal,
-    world: "World",
+    world: "Project",
     stream: str,
     asked: "Asked",
     name: str,
@@ -211,7 +211,7 @@ def _fork(
         _print_steps(tell, planned)
         return
 
-    def steps(world: "World", forked: str, run: str) -> "Iterator[Performed[Any]]":
+    def steps(world: "Project", forked: str, run: str) -> "Iterator[Performed[Any]]":
         return fork(world, stream, asked, run, name=forked, output=output)
 
     told = _told(tell, world, name, steps, as_json=as_json)
@@ -220,7 +220,7 @@ def _fork(
     raise typer.Exit(0 if told.error is None else 1)
 
 
-def _told(tell: Terminal, world: "World", stream: str, steps: Playbook, *, as_json: bool) -> Told:
+def _told(tell: Terminal, world: "Project", stream: str, steps: Playbook, *, as_json: bool) -> Told:
     console = None if as_json else tell.out
     (told,) = carry_out(world, [stream], steps, console, nothing_to_do="is restored")
     if as_json:

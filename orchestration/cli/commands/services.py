@@ -10,7 +10,7 @@ from orchestration.cli.stepping import Told, carry_out
 from orchestration.cli.terminal import DONE, NOTE, JsonOption, Terminal, chosen, terminal
 
 if TYPE_CHECKING:
-    from streaming.world import World
+    from resources.project import Project
 
 
 def add_to(app: typer.Typer) -> None:
@@ -43,7 +43,7 @@ def up(
 
     tell = terminal(ctx)
     with tell.world() as world:
-        names = [] if no_streams else chosen(world.project, streams or [])
+        names = [] if no_streams else chosen(world.config, streams or [])
         facts = {
             "object_store": start_object_store(world, tell, quiet=as_json),
             "dagster": start_dagster(world, tell, port=port, quiet=as_json),
@@ -71,7 +71,7 @@ def down(
         told: list[Told] = []
         if not keep_streams:
             console = None if as_json else tell.out
-            names = [s.name for s in world.store.streams.all() if s.name in world.project.streams]
+            names = [s.name for s in world.store.streams.all() if s.name in world.config.streams]
             told = carry_out(
                 world, names, stopping(patience), console, nothing_to_do="does not run"
             )
@@ -82,7 +82,7 @@ def down(
     _finish(tell, facts, told, as_json=as_json)
 
 
-def start_object_store(world: "World", tell: Terminal, *, quiet: bool) -> dict[str, Any]:
+def start_object_store(world: "Project", tell: Terminal, *, quiet: bool) -> dict[str, Any]:
     """Start the embedded object store if the project uses it."""
     embedded = world.embedded_s3()
     if embedded is None:
@@ -96,13 +96,13 @@ def start_object_store(world: "World", tell: Terminal, *, quiet: bool) -> dict[s
 
 
 def start_dagster(
-    world: "World", tell: Terminal, *, port: int | None, quiet: bool
+    world: "Project", tell: Terminal, *, port: int | None, quiet: bool
 ) -> dict[str, Any]:
     """Start Dagster and wait until it is well."""
-    from orchestration.services.dagster_server import DagsterServer
+    from orchestration.services.dagster import DagsterServer
     from resources.clock import SYSTEM_CLOCK
 
-    server = DagsterServer(world.project)
+    server = DagsterServer(world.config)
     was_there = server.find() is not None
     began = SYSTEM_CLOCK.monotonic()
     with tell.working("starting Dagster") as change:
@@ -118,18 +118,18 @@ def start_dagster(
     return {"url": running.url, "pid": running.pid, "started": not was_there, "seconds": took}
 
 
-def stop_dagster(world: "World", tell: Terminal, *, quiet: bool) -> dict[str, Any]:
+def stop_dagster(world: "Project", tell: Terminal, *, quiet: bool) -> dict[str, Any]:
     """End Dagster with all its processes."""
-    from orchestration.services.dagster_server import DagsterServer
+    from orchestration.services.dagster import DagsterServer
 
     with tell.working("stopping Dagster"):
-        stopped = DagsterServer(world.project).stop()
+        stopped = DagsterServer(world.config).stop()
     if not quiet:
         tell.out.print(f"{DONE} Dagster  {_ended(stopped)}")
     return {"stopped": stopped}
 
 
-def stop_object_store(world: "World", tell: Terminal, *, quiet: bool) -> dict[str, Any]:
+def stop_object_store(world: "Project", tell: Terminal, *, quiet: bool) -> dict[str, Any]:
     """End the embedded object store."""
     embedded = world.embedded_s3()
     if embedded is None:
@@ -140,10 +140,10 @@ def stop_object_store(world: "World", tell: Terminal, *, quiet: bool) -> dict[st
     return {"stopped": stopped}
 
 
-def _tell_forgotten(world: "World", tell: Terminal) -> None:
+def _tell_forgotten(world: "Project", tell: Terminal) -> None:
     """Name the streams that still run although nobody declares them any more."""
     for row in world.store.streams.all():
-        if row.name not in world.project.streams and world.store.replicas.of(row.name):
+        if row.name not in world.config.streams and world.store.replicas.of(row.name):
             tell.err.print(
                 f"{NOTE} {row.name} still runs and is not declared any more: "
                 "bring its file back to stop it"

@@ -171,7 +171,7 @@ def _scenario(
     with tell.world() as world:
         found = scenarios.fitted(world, stream)
         asked = asked.of(found.declared)
-        scenario = asked.scenario(found.system, world.project)
+        scenario = asked.scenario(found.system, world.config)
         return asked, replace(scenario, allowed=found.allowed), found
 
 

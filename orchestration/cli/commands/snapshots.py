@@ -26,7 +26,7 @@ from orchestration.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from streaming.world import World
+    from resources.project import Project
 
 app = typer.Typer(no_args_is_help=True, help="List, check, prove, restore and prune snapshots.")
 
@@ -106,7 +106,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Read snapshots in full and check every digest; leaves with 1 if one is damaged."""
-    from assets.catalogue import verify as verify_snapshot
+    from resources.vault.catalogue import verify as verify_snapshot
 
     tell = terminal(ctx)
     with storage(tell, stream) as world:
@@ -219,7 +219,7 @@ def prune(
     as_json: JsonOption = False,
 ) -> None:
     """Drop the snapshots that the stream's retention does not keep, and say why for each."""
-    from assets.catalogue import prune as prune_snapshots
+    from resources.vault.catalogue import prune as prune_snapshots
 
     tell = terminal(ctx)
     with storage(tell, stream) as world:
@@ -242,7 +242,7 @@ def prune(
         tell.out.print(f"{NOTE} {escape(outcome.note)}")
 
 
-def newest_id(world: "World", stream: str, *, at_most_epoch: int | None = None) -> str:
+def newest_id(world: "Project", stream: str, *, at_most_epoch: int | None = None) -> str:
     """The newest snapshot, or the newest up to an epoch."""
     for record in world.vault(stream).list():
         if at_most_epoch is None or record.epoch <= at_most_epoch:

@@ -15,7 +15,7 @@ from orchestration.cli.terminal import JsonOption, OnlyStream, chosen, terminal
 
 if TYPE_CHECKING:
     from orchestration.cli.facts import StreamFacts
-    from streaming.world import World
+    from resources.project import Project
 
 REFRESH_SECONDS = 1.0
 WELL = ("healthy", "stopped")
@@ -40,7 +40,7 @@ def status(
     """Show each stream: health, tier, epochs, lag, rate, state, last snapshot, replicas, changes."""
     tell = terminal(ctx)
     with tell.world() as world:
-        names = chosen(world.project, [] if stream is None else [stream])
+        names = chosen(world.config, [] if stream is None else [stream])
         if as_json:
             from orchestration.cli.facts import look
 
@@ -52,7 +52,7 @@ def status(
             tell.out.print(_view(world, names))
 
 
-def _watch(world: "World", names: list[str]) -> None:
+def _watch(world: "Project", names: list[str]) -> None:
     from resources.clock import SYSTEM_CLOCK
 
     with Live(auto_refresh=False, screen=False) as live:
@@ -64,7 +64,7 @@ def _watch(world: "World", names: list[str]) -> None:
             return
 
 
-def _view(world: "World", names: list[str]) -> RenderableType:
+def _view(world: "Project", names: list[str]) -> RenderableType:
     from orchestration.cli.facts import look
 
     return view([look(world, name) for name in names], now=world.store.now())

@@ -21,7 +21,7 @@ from orchestration.cli.terminal import (
 if TYPE_CHECKING:
     from orchestration.plans import AnyStep
     from orchestration.playbooks.performing import Performed
-    from streaming.world import World
+    from resources.project import Project
 
 Streams: TypeAlias = Annotated[list[str], typer.Argument(metavar="STREAM...", help="Stream names.")]
 Patience: TypeAlias = Annotated[
@@ -31,7 +31,7 @@ Patience: TypeAlias = Annotated[
     ),
 ]
 
-Plan: TypeAlias = "Callable[[World, str], Sequence[AnyStep]]"
+Plan: TypeAlias = "Callable[[Project, str], Sequence[AnyStep]]"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -98,7 +98,7 @@ def recover(
         _show_recovery(terminal(ctx), stream, as_json=as_json)
         return
 
-    def playbook(world: "World", name: str, run: str) -> "Iterator[Performed[Any]]":
+    def playbook(world: "Project", name: str, run: str) -> "Iterator[Performed[Any]]":
         return Recovery(world=world, stream=name, run=run).steps()
 
     _run(terminal(ctx), [stream], playbook, as_json=as_json, nothing_to_do="needs no recovery")
@@ -108,7 +108,7 @@ def _show_recovery(tell: Terminal, stream: str, *, as_json: bool) -> None:
     from orchestration.playbooks.recover import recover_plan
 
     with tell.world() as world:
-        world.project.stream(stream)
+        world.config.stream(stream)
         told = plan_facts(stream, recover_plan(world, stream))
     if as_json:
         tell.json(told)
@@ -147,7 +147,7 @@ def _show_plans(
     tell: Terminal, streams: list[str], plan: Plan, *, as_json: bool, nothing_to_do: str
 ) -> None:
     with tell.world() as world:
-        told = [plan_facts(name, plan(world, name)) for name in chosen(world.project, streams)]
+        told = [plan_facts(name, plan(world, name)) for name in chosen(world.config, streams)]
     if as_json:
         tell.json({"streams": told})
         return
@@ -161,7 +161,7 @@ def _run(
     tell: Terminal, streams: list[str], playbook: Playbook, *, as_json: bool, nothing_to_do: str
 ) -> None:
     with tell.world() as world:
-        names = chosen(world.project, streams)
+        names = chosen(world.config, streams)
         console = None if as_json else tell.out
         told = carry_out(world, names, playbook, console, nothing_to_do=nothing_to_do)
     if as_json:

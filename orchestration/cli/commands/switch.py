@@ -23,7 +23,7 @@ from orchestration.cli.terminal import (
 if TYPE_CHECKING:
     from assets.holding import Holding
     from orchestration.playbooks.performing import Performed
-    from streaming.world import World
+    from resources.project import Project
 
 ASKED = "asked on the command line"
 
@@ -64,7 +64,7 @@ def switch(
             _switch(tell, world, stream, wanted, why, as_json=as_json)
 
 
-def _show_plan(tell: Terminal, world: "World", stream: str, tier: Tier, *, as_json: bool) -> None:
+def _show_plan(tell: Terminal, world: "Project", stream: str, tier: Tier, *, as_json: bool) -> None:
     from orchestration import plans
     from orchestration.playbooks.switch import switch_plan
     from streaming.observing import observe
@@ -88,16 +88,16 @@ def _nothing(stream: str, *, running: bool) -> str:
 
 
 def _switch(
-    tell: Terminal, world: "World", stream: str, tier: Tier, why: str, *, as_json: bool
+    tell: Terminal, world: "Project", stream: str, tier: Tier, why: str, *, as_json: bool
 ) -> None:
     from assets.holding import holding
     from orchestration.playbooks.switch import switch as playbook
     from streaming.observing import observe
 
-    def steps(world: "World", name: str, run: str) -> "Iterator[Performed[Any]]":
+    def steps(world: "Project", name: str, run: str) -> "Iterator[Performed[Any]]":
         return playbook(world, name, tier, run, why=why)
 
-    world.project.stream(stream)
+    world.config.stream(stream)
     console = None if as_json else tell.out
     try:
         (told,) = carry_out(world, [stream], steps, console, nothing_to_do=f"{tier} is wanted")
@@ -129,7 +129,7 @@ def _outcome(told: Told, found: "Holding", *, running: bool) -> str:
     return f"{DONE if found.held else NOTE} {name}  {escape(found.reason)}"
 
 
-def _interrupted(world: "World", stream: str, tier: Tier) -> str:
+def _interrupted(world: "Project", stream: str, tier: Tier) -> str:
     row = world.store.streams.get(stream)
     if row is None or row.tier is not tier:
         return "interrupted before anything was changed"

@@ -37,7 +37,7 @@ def what_if(
     as_json: JsonOption = False,
 ) -> None:
     """Show which tier each objective would need at the load of now, and what it would cost an hour."""
-    from assets.reports.curves import cells, currency_of
+    from observation.reports.what_if import cells, currency_of
     from orchestration.reviewing import what_if as ask
 
     asked = reading.seconds(objectives, "--objectives")
@@ -45,7 +45,7 @@ def what_if(
         reading.demand_ending(plot, ".png")
     tell = terminal(ctx)
     with tell.world() as world:
-        world.project.stream(stream)
+        world.config.stream(stream)
         points = ask(world, stream, asked)
         currency = currency_of(world, stream)
     if plot is not None:

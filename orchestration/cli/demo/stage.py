@@ -12,7 +12,7 @@ import psutil
 import configs
 from ft_policies.errors import PermanentError
 from resources.clock import SYSTEM_CLOCK
-from resources.ports import free_port
+from resources.service import free_port
 
 STREAM = "word_count"
 MARK = "HOLDFAST_DEMO"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from resources.control.records import Incident, JournalLine, LedgerEntry, Phase, ReplicaRow, Slot
-from streaming.world import World
+from resources.project import Project
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ def line_facts(line: JournalLine) -> dict[str, Any]:
     return {"step": line.step, "seconds": line.seconds, "found": line.detail}
 
 
-def read(world: World, stream: str, killed: ReplicaRow, killed_at: float) -> Timeline:
+def read(world: Project, stream: str, killed: ReplicaRow, killed_at: float) -> Timeline:
     """Read how far the recovery of a stream has come."""
     store = world.store
     incidents = store.incidents.of(stream, open_only=False)

@@ -1,0 +1,69 @@
+"""A project as something to act on: what is declared, the control store, the snapshots."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from configs.deployment import EmbeddedObjectStore
+from configs.project import ProjectConfig
+from configs.stream import StreamDeclaration
+from resources.control.store import ControlStore
+from resources.object_store.embedded import EmbeddedS3
+from resources.object_store.resolve import connector, elsewhere
+from resources.object_store.s3 import ObjectStore, S3ObjectStore
+from resources.vault.vault import SnapshotVault
+
+if TYPE_CHECKING:
+    from ft_policies.costs import Prices
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The configuration of a project, and the stores that it names."""
+
+    config: ProjectConfig
+    store: ControlStore
+
+    def object_store(self) -> ObjectStore:
+        """What holds the snapshots of all streams."""
+        connect = connector(self.config.deployment.object_store, self.config.home)
+        return S3ObjectStore(connect)
+
+    def vault(self, stream: str) -> SnapshotVault:
+        """The snapshots of one stream."""
+        return self._vault(self.object_store(), stream)
+
+    def vault_elsewhere(self, url: str, stream: str) -> SnapshotVault:
+        """The snapshots of a stream in another bucket, or under another prefix."""
+        connect = connector(self.config.deployment.object_store, self.config.home)
+        return self._vault(S3ObjectStore(elsewhere(url, connect)), stream)
+
+    def _vault(self, objects: ObjectStore, stream: str) -> SnapshotVault:
+        rolled_back = partial(self.store.rollouts.rolled_back, stream)
+        return SnapshotVault(objects, stream, rolled_back=rolled_back)
+
+    def prices(self, stream: StreamDeclaration) -> "Prices":
+        """What the stream is priced by."""
+        return self.config.prices[stream.prices].prices()
+
+    def embedded_s3(self) -> EmbeddedS3 | None:
+        """The object store that Holdfast itself runs, if the project uses it."""
+        embedded = isinstance(self.config.deployment.object_store, EmbeddedObjectStore)
+        return EmbeddedS3(self.config.home) if embedded else None
+
+    def ensure_object_store(self) -> None:
+        """Start the embedded object store if it should run and does not."""
+        embedded = self.embedded_s3()
+        if embedded is not None:
+            embedded.ensure()
+
+
+@contextmanager
+def open_project(root: Path) -> Iterator[Project]:
+    """Read the declarations of a project and open its control store."""
+    config = ProjectConfig.load(root)
+    with ControlStore.open(config.control_url) as store:
+        yield Project(config, store)
