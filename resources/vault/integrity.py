@@ -17,7 +17,7 @@ from typing import BinaryIO
 from ft_policies.doctor.facts import Fault
 from ft_policies.errors import PermanentError
 from resources.vault.checkpoint_files import chain, entries, numbered_folders, shared_sizes, stores
-from resources.vault.lz4 import fault_in_blocks, fault_in_frames
+from resources.vault.lz4 import find_block_damage, find_frame_damage
 from resources.vault.manifest import Manifest, PackedFile
 from resources.vault.restore import names_its_folder
 
@@ -63,7 +63,7 @@ def require_whole(checkpoint: Path, paths: Iterable[str]) -> None:
     for path in paths:
         file = checkpoint / path
         fault = "it is empty" if file.stat().st_size == 0 else None
-        fault = fault or _wrong_format(file, codec, of_blocks=fault_in_frames)
+        fault = fault or _wrong_format(file, codec, of_blocks=find_frame_damage)
         if fault is not None:
             raise PermanentError(
                 f"{path} of {checkpoint} is damaged: {fault}",
@@ -72,7 +72,7 @@ def require_whole(checkpoint: Path, paths: Iterable[str]) -> None:
 
 
 def _wrong_format(
-    file: Path, codec: str, of_blocks: Callable[[BinaryIO], str | None] = fault_in_blocks
+    file: Path, codec: str, of_blocks: Callable[[BinaryIO], str | None] = find_block_damage
 ) -> str | None:
     if file.suffix == ".zip":
         return _wrong_zip(file)

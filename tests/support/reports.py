@@ -1,13 +1,30 @@
 """Rows of reports, and streams with a past that reports are made of."""
 
-from ft_policies.cost_report import CostRow
+from collections.abc import Sequence
+
+import numpy as np
+
+from ft_policies.cost_report import CostRow, StreamDay, TierCosts, cost_row
+from ft_policies.costs import Prices, Usage
 from ft_policies.estimators import Observation
 from ft_policies.recovery_model import RecoveryStep
+from ft_policies.tier_spans import TierSpan
 from ft_policies.tiers import Tier
 from observation.reports.recoveries import Compared, Recovered
 from resources.control.records import Sample
 from resources.project import Project
 from tests.fakes.worlds import CLICKS, a_primary, a_wanted_stream
+
+_HOUR = 3600.0
+# In the order of the tiers; the snapshots of passive_replication cost something, too.
+_OVERHEAD = Usage(
+    cpu_cores=np.array([1.0, 1.0, 0.25, 0.25, 0.1, 0.0]),
+    memory_bytes=np.array([1.0, 1.0, 0.5, 0.5, 0.5, 0.0]) * 2**30,
+    network_bytes_per_second=np.array([4.0, 3.0, 6.0, 3.0, 1.0, 1.0]) * 2**30 / _HOUR,
+    instances=np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.0]),
+    puts_per_second=np.array([0.1]),
+)
+_UNITS = np.array([4.0, 3.0, 2.0, 1.5, 1.0, 0.5])
 
 
 def a_cost_row(*, money: float = 1.2, started_hours: bool = False) -> CostRow:
@@ -85,4 +102,41 @@ def taken_over(
             Sample(stream=CLICKS, replica=by, name=name, value=value, epoch=9, at=at)
             for name, value in told.items()
         ]
+    )
+
+
+def _prices(*, started_hours: bool = False) -> Prices:
+    return Prices(
+        currency="USD",
+        instance_hour=1.0,
+        put_per_thousand=0.01,
+        get_per_thousand=0.0,
+        storage_gb_month=0.0,
+        traffic_gb=0.1,
+        started_hours=started_hours,
+    )
+
+
+def a_day(
+    *spans: tuple[Tier, float, float],
+    recoveries: Sequence[float] = (),
+    started_hours: bool = False,
+    hours: tuple[float, float] = (0.0, 24.0),
+) -> CostRow:
+    """A row of the cost report, counted from spans of tiers in hours."""
+    return cost_row(
+        StreamDay(
+            stream="clicks",
+            since=hours[0] * _HOUR,
+            until=hours[1] * _HOUR,
+            spans=[
+                TierSpan(tier=tier, from_at=start * _HOUR, to_at=end * _HOUR)
+                for tier, start, end in spans
+            ],
+            costs=TierCosts(
+                overhead=_OVERHEAD, units=_UNITS, prices=_prices(started_hours=started_hours)
+            ),
+            objective_seconds=10.0,
+            recoveries=recoveries,
+        )
     )

@@ -17,8 +17,7 @@ from observation.reports.what_if import OBJECTIVES, cells as what_if_cells
 from resources.control.records import Phase
 from tests.fakes.decisions import a_decision, a_decision_row, simulated_what_if
 from tests.fakes.worlds import CLICKS, simulated_worlds
-from tests.support.reports import a_recovery
-from tests.unit.test_cost_report import a_day
+from tests.support.reports import a_day, a_recovery
 
 AMOUNTS = (
     "money", "money_if_active", "money_if_passive",
