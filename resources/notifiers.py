@@ -1,4 +1,4 @@
-"""Telling people that something failed."""
+"""Where alerts go: the log, a webhook, or a function of the user's."""
 
 import json
 import logging
@@ -44,10 +44,10 @@ class Alert:
 
 
 class Notifier(Protocol):
-    """Somebody who is told."""
+    """Takes alerts to the operator."""
 
     def notify(self, alert: Alert) -> None:
-        """Tell them; raises if they cannot be reached."""
+        """Deliver an alert; raises if it cannot be delivered."""
         ...
 
 
@@ -56,7 +56,7 @@ class LogNotifier:
     """Writes alerts to the log."""
 
     def notify(self, alert: Alert) -> None:
-        """Write it as an error."""
+        """Write the alert as an error."""
         log.error("%s", alert.text, extra=asdict(alert))
 
 
@@ -68,7 +68,7 @@ class WebhookNotifier:
     clock: Clock = SYSTEM_CLOCK
 
     def notify(self, alert: Alert) -> None:
-        """Post it, a few times if nobody answers."""
+        """Post the alert, a few times if the webhook does not answer."""
         body = json.dumps(alert.facts).encode()
         for left in reversed(range(TRIES)):
             try:
@@ -92,10 +92,10 @@ class WebhookNotifier:
             with urlopen(request, timeout=ANSWER_SECONDS):  # noqa: S310
                 return
         except HTTPError as error:
-            refused = f"the webhook answers {error.code} {error.reason}"
+            refusal = f"the webhook answers {error.code} {error.reason}"
             if error.code < SERVER_FAULT:
-                raise PermanentError(refused, hint="is its URL still right?") from error
-            raise TransientError(refused, hint="it is tried again with the next alert") from error
+                raise PermanentError(refusal, hint="is its URL still right?") from error
+            raise TransientError(refusal, hint="it is tried again with the next alert") from error
         except (InvalidURL, ValueError) as error:  # whose words may hold the URL, which is a secret
             raise PermanentError(
                 "the webhook's URL cannot be read",
@@ -116,7 +116,7 @@ class FunctionNotifier:
     load: Callable[[str], Callable[..., object]]
 
     def notify(self, alert: Alert) -> None:
-        """Import and call it, once; whatever it or its module raises is told as its own."""
+        """Import and call the function, once; any error of it or of its module is reported as its own."""
         try:
             self.load(self.reference)(alert.facts)
         except HoldfastError:

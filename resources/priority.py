@@ -21,7 +21,7 @@ import psutil
 
 from resources.clock import SYSTEM_CLOCK
 
-GIVING_WAY = 10  # nice: who runs beside a primary that must not be slowed down
+GIVING_WAY = 10  # nice: of a process beside a primary that must not be slowed down
 LOWEST = 19
 MOST_PASSES = 5
 SESSION_ATTEMPTS = 5
@@ -68,7 +68,7 @@ def restore() -> None:
 def may_be_raised() -> bool:
     """Whether this user may lower a priority and raise it again.
 
-    It is tried on a thread that ends at once: where it cannot be raised, that one alone stays low.
+    It is tried on a thread that ends at once: where it cannot be raised, that thread alone stays low.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="priority") as pool:
         return pool.submit(_lower_and_raise).result()
@@ -85,7 +85,7 @@ def _lower_and_raise() -> bool:
 
 
 def _raise_all(nice: int) -> bool:
-    """Raise whoever is lower; whether there was anybody."""
+    """Raise every thread that is lower; whether there was any."""
     this, raised = psutil.Process(), False
     for process in [this, *this.children(recursive=True)]:
         with suppress(psutil.NoSuchProcess, ProcessLookupError, PermissionError):
@@ -114,7 +114,7 @@ def lower_session(nice: int) -> None:
 
 
 def restore_session() -> None:
-    """Give it the share that it had before."""
+    """Give the session the share that it had before."""
     if all(set_session_nice(before) for before in _usual_session):
         _usual_session.clear()
 

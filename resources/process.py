@@ -1,4 +1,4 @@
-"""Starting processes that outlive their parent, and knowing them again by id and birth time."""
+"""Processes that outlive their parent, found again by id and birth time; those of replicas, too."""
 
 import os
 import signal
@@ -15,15 +15,19 @@ from ft_policies.health import Process
 from resources.control.records import ReplicaRow
 from resources.priority import set_session_nice
 
+HOST = socket.gethostname()
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+
+# Children that were started here are kept, so that an ended child is reaped and leaves no zombie.
+_children: list["subprocess.Popen[bytes]"] = []
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessHandle:
     """A process: its id alone may be reused, together with its birth time it is not.
 
-    The birth is in seconds since the machine started, so nobody becomes a stranger when its clock is
-    set.
+    The birth time is in seconds since the machine started, so a process stays the same when the clock of
+    the machine is set.
     """
 
     pid: int
@@ -31,7 +35,7 @@ class ProcessHandle:
 
     @classmethod
     def this(cls) -> "ProcessHandle":
-        """The process that asks."""
+        """The calling process."""
         return cls.of(os.getpid())
 
     @classmethod
@@ -40,11 +44,11 @@ class ProcessHandle:
         return cls(pid, _birth(pid))
 
     def is_alive(self) -> bool:
-        """Whether it still runs; a stopped one does, a zombie does not."""
+        """Whether the process still runs; a stopped process does, a zombie does not."""
         return self._process() is not None
 
     def terminate(self, *, wait_seconds: float, kill: bool = True) -> bool:
-        """Ask it to end and wait; then end it and its children by force, if `kill`."""
+        """Ask the process to end and wait; then end it and its children by force, if `kill`."""
         process = self._process()
         if process is None:
             return True
@@ -64,13 +68,13 @@ class ProcessHandle:
         psutil.wait_procs(self.send(signal.SIGKILL), timeout=5)
 
     def send(self, number: signal.Signals) -> list[psutil.Process]:
-        """Send a signal to it and its children; who they are."""
+        """Send a signal to the process and its children; returns all of them."""
         process = self._process()
-        family = [] if process is None else [*process.children(recursive=True), process]
-        for member in family:
+        processes = [] if process is None else [*process.children(recursive=True), process]
+        for member in processes:
             with suppress(psutil.NoSuchProcess):
                 member.send_signal(number)
-        return family
+        return processes
 
     def _process(self) -> psutil.Process | None:
         try:
@@ -87,10 +91,6 @@ def _birth(pid: int) -> float:
     return float(stat.rpartition(")")[2].split()[19]) / CLOCK_TICKS
 
 
-# Children that were started here: kept, so that one that ends is reaped and leaves no zombie.
-_children: list["subprocess.Popen[bytes]"] = []
-
-
 def launch(
     command: Sequence[str],
     *,
@@ -99,7 +99,7 @@ def launch(
     environment: Mapping[str, str],
     nice: int = 0,
 ) -> ProcessHandle:
-    """Start a command in a session of its own, with its output in a file; a `nice` one gives way to others."""
+    """Start a command in a session of its own, with its output in a file; `nice` lets it give way to others."""
     output.parent.mkdir(parents=True, exist_ok=True)
     with output.open("ab") as sink:
         process = subprocess.Popen(  # noqa: S603 - commands are our own
@@ -118,7 +118,7 @@ def launch(
 
 
 def _lower(leader: int, nice: int) -> None:
-    """Inside its session, which has the nice value of this process, and against others."""
+    """Lower the processes of a session among themselves, and the session against others."""
     if nice > os.getpriority(os.PRIO_PROCESS, 0):
         with suppress(ProcessLookupError):
             os.setpriority(os.PRIO_PGRP, leader, nice)
@@ -129,9 +129,6 @@ def log_tail(output: Path) -> str:
     """The last line that a process wrote to its file."""
     lines = output.read_text(errors="replace").strip().splitlines() if output.exists() else []
     return lines[-1].strip() if lines else "it says nothing"
-
-
-HOST = socket.gethostname()
 
 
 def process_of(row: ReplicaRow) -> ProcessHandle | None:

@@ -1,4 +1,4 @@
-"""A project as something to act on: what is declared, the control store, the snapshots."""
+"""A project that commands, sensors and playbooks act on: its configuration, control store and snapshots."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from configs.project import ProjectConfig
 from configs.stream import StreamDeclaration
 from resources.control.store import ControlStore
 from resources.object_store.embedded import EmbeddedS3
-from resources.object_store.resolve import connector, elsewhere
+from resources.object_store.resolve import connector, connector_elsewhere
 from resources.object_store.s3 import ObjectStore, S3ObjectStore
 from resources.vault.vault import SnapshotVault
 
@@ -39,7 +39,7 @@ class Project:
     def vault_elsewhere(self, url: str, stream: str) -> SnapshotVault:
         """The snapshots of a stream in another bucket, or under another prefix."""
         connect = connector(self.config.deployment.object_store, self.config.home)
-        return self._vault(S3ObjectStore(elsewhere(url, connect)), stream)
+        return self._vault(S3ObjectStore(connector_elsewhere(url, connect)), stream)
 
     def _vault(self, objects: ObjectStore, stream: str) -> SnapshotVault:
         rolled_back = partial(self.store.rollouts.rolled_back, stream)

@@ -17,7 +17,7 @@ from resources.control.records import Slot, SnapshotRow
 from resources.control.store import ControlStore
 from resources.vault.manifest import Manifest, UnusableSnapshotError
 from resources.vault.records import Restored
-from resources.vault.restore import Base
+from resources.vault.restore import LinkSource
 from resources.vault.vault import SnapshotVault
 from streaming.pacing import WantedIntervals
 from streaming.restoring import report_damaged
@@ -78,7 +78,7 @@ class Follower(TryingThread):
         self._declared_seconds = every_seconds
         self._wanted = WantedIntervals(store, spec.stream.name, clock)
         self._on_shown = on_shown
-        self._base: Base | None = None
+        self._base: LinkSource | None = None
         self._clock = clock
         self._asked_at = float("-inf")
         self._gone: set[str] = set()
@@ -155,7 +155,7 @@ class Follower(TryingThread):
                 raise StoppedError
             self._on_shown(synced.checkpoint)
             self._synced = synced
-        self._base = Base(synced.checkpoint, synced.manifest)
+        self._base = LinkSource(synced.checkpoint, synced.manifest)
         self._sampler.once("sync_seconds", synced.seconds, synced.epoch)
         self._sampler.once("sync_bytes", float(restored.fetched_bytes), synced.epoch)
         self._sampler.once("sync_requests", float(restored.requests + 1), synced.epoch)

@@ -6,8 +6,8 @@ from pathlib import Path
 from ft_policies.doctor.facts import CheckpointFacts, Fault
 from resources.control.records import ReplicaRow
 from resources.process import HOST
-from resources.vault.checkpoint_files import numbers
-from resources.vault.integrity import state_faults, unlike
+from resources.vault.checkpoint_files import list_numbers
+from resources.vault.integrity import find_changed_files, find_state_faults
 from resources.vault.manifest import Manifest
 from streaming.observing import StreamSeen
 
@@ -45,10 +45,12 @@ def examine_checkpoint(
 def _faults(
     folder: Path, commits: Sequence[int], shipped: Manifest | None, *, deep: bool
 ) -> tuple[Fault, ...]:
-    found = list(state_faults(folder, commits[-1])) if commits else []
+    found = list(find_state_faults(folder, commits[-1])) if commits else []
     if shipped is not None:
         known = {fault.path for fault in found}
-        found += [one for one in unlike(folder, shipped, deep=deep) if one.path not in known]
+        found += [
+            one for one in find_changed_files(folder, shipped, deep=deep) if one.path not in known
+        ]
     return tuple(found)
 
 
@@ -69,7 +71,7 @@ def _written_at(checkpoint: Path) -> float:
 
 
 def _log(folder: Path) -> tuple[int, ...]:
-    return tuple(sorted(n for n in numbers(folder) if _is_entry(folder / str(n))))
+    return tuple(sorted(n for n in list_numbers(folder) if _is_entry(folder / str(n))))
 
 
 def _is_entry(file: Path) -> bool:

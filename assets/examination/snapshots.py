@@ -13,9 +13,9 @@ from pathlib import Path
 from ft_policies.doctor.facts import CheckpointFacts, Fault, SnapshotFacts
 from resources.object_store.s3 import ObjectStore
 from resources.project import Project
-from resources.vault.integrity import digest_of
+from resources.vault.integrity import hash_file
 from resources.vault.manifest import Manifest, PackedFile, SnapshotName, UnusableSnapshotError
-from resources.vault.restore import wrong_digests
+from resources.vault.restore import find_wrong_digests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ def with_their_damage(
     found: dict[tuple[str, bytes], Fault] = {}
     for fault in checkpoint.state_faults:
         with suppress(OSError):  # it is missing, or what is wrong is a folder
-            found[fault.path, digest_of(Path(checkpoint.where) / fault.path)] = fault
+            found[fault.path, hash_file(Path(checkpoint.where) / fault.path)] = fault
     return tuple(
         _with_damage(one, vaulted.manifests.get(one.id), found) for one in vaulted.snapshots
     )
@@ -126,7 +126,7 @@ def _wrong_files(
                 by_pack[file.pack].add(file)
     wrong: dict[PackedFile, str] = {}
     for files in by_pack.values():
-        if wrong_digests(objects, packs, files):
-            told = {file: wrong_digests(objects, packs, [file]) for file in files}
+        if find_wrong_digests(objects, packs, files):
+            told = {file: find_wrong_digests(objects, packs, [file]) for file in files}
             wrong |= {file: problems[0] for file, problems in told.items() if problems}
     return wrong

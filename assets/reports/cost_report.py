@@ -13,13 +13,13 @@ from assets.worlds import Worlds
 from ft_policies.cost_report import CostRow
 from observation.reports.costs import (
     REPORT,
-    bounds,
-    counted,
-    measured_between,
+    count_costs,
+    day_bounds,
     measured_since,
-    reported,
+    read_reported_costs,
+    streams_measured_between,
 )
-from observation.reports.files import file_of, store
+from observation.reports.files import report_file, write_report
 from resources.project import Project
 
 # Days that are over: what is counted of a day does not change any more.
@@ -44,26 +44,26 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
     ) -> Materialized:
         day = date.fromisoformat(context.partition_key)
         with explained(), worlds.open() as world:
-            return report(world, streams, day)
+            return report_day(world, streams, day)
 
     return cost_report
 
 
-def report(world: Project, streams: Sequence[str], day: date) -> Materialized:
+def report_day(world: Project, streams: Sequence[str], day: date) -> Materialized:
     """Count a day and keep it; once its measurements are gone, the kept rows stand."""
-    since, until = bounds(day)
-    kept = reported(world, day, streams) if since < measured_since(world) else None
-    rows = counted(world, streams, since, until) if kept is None else kept
+    since, until = day_bounds(day)
+    kept = read_reported_costs(world, day, streams) if since < measured_since(world) else None
+    rows = count_costs(world, streams, since, until) if kept is None else kept
     title = f"Fault tolerance on {day} (UTC)"
     png = draw_costs(rows, title)
     cells = [row.cells() for row in rows]
     home, part = world.config.home, str(day)
     file = (
-        store(home, REPORT, cells, png, part=part)
+        write_report(home, REPORT, cells, png, part=part)
         if kept is None
-        else file_of(home, REPORT, part=part)
+        else report_file(home, REPORT, part=part)
     )
-    measured = measured_between(world, streams, since, until)
+    measured = streams_measured_between(world, streams, since, until)
     missing = sorted(set(measured) - {row.stream for row in rows})
     return dg.MaterializeResult(
         metadata={
@@ -79,12 +79,12 @@ def report(world: Project, streams: Sequence[str], day: date) -> Materialized:
 
 def _totals(rows: Sequence[CostRow]) -> dict[str, float]:
     """Figures that Dagster plots from day to day; a project has one currency, as a rule."""
-    found: dict[str, float] = {"misses": sum(row.misses for row in rows)}
+    totals: dict[str, float] = {"misses": sum(row.misses for row in rows)}
     for row in rows:
         for name, amount in (
             (f"spent_{row.currency}", row.money),
             (f"if_active_{row.currency}", row.money_if_active),
             (f"if_passive_{row.currency}", row.money_if_passive),
         ):
-            found[name] = found.get(name, 0.0) + amount
-    return found
+            totals[name] = totals.get(name, 0.0) + amount
+    return totals

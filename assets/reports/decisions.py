@@ -1,4 +1,4 @@
-"""The report on what the controller decided: a line per change of mind, each with its reason."""
+"""The report on what the controller decided: one line for each new decision, with its reason."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,28 +25,28 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
         lambda world: decision_rows(world, streams),
         deps=[tiers_key(name) for name in streams],
         description="What the controller decided about each stream and why, newest first: the tier "
-        "that it had and the one that it should have, predicted recovery, money, and one sentence.",
+        "that it had and the tier that it should have, predicted recovery, money, and one sentence.",
     )
 
 
 def decision_rows(world: Project, streams: Sequence[str]) -> Rows:
-    """The changes of mind about these streams, newest first; without those that cannot be read."""
+    """The decisions about these streams, newest first, without those that cannot be read."""
     lines = [
         line
         for name in streams
         for line in world.store.decisions.history(name, limit=LINES_A_STREAM)
     ]
-    found = []
-    for line in sorted(lines, key=lambda one: one.at, reverse=True):
+    rows = []
+    for line in sorted(lines, key=lambda line: line.at, reverse=True):
         with suppress(PermanentError):  # another version wrote it
-            found.append(cells(line))
-    return found
+            rows.append(cells(line))
+    return rows
 
 
 def cells(line: DecisionRow) -> dict[str, Cell]:
-    """A change of mind as a row of the table."""
+    """A decision as a row of the table."""
     decided = Decision.from_json(line.record)
-    chosen = next(one for one in decided.tiers if one.tier is decided.chosen)
+    chosen = next(tier for tier in decided.tiers if tier.tier is decided.chosen)
     return {
         "at": decided.at,
         "stream": decided.stream,

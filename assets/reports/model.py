@@ -13,9 +13,9 @@ from assets.reports.table_report import Materialized, picture, table
 from assets.worlds import Worlds
 from ft_policies.cost_report import Cell
 from ft_policies.prediction import RecoveryModel
-from observation.reports.costs import spans_of
-from observation.reports.files import store
-from observation.reports.recoveries import Compared, compared, recoveries
+from observation.reports.costs import read_tier_spans
+from observation.reports.files import write_report
+from observation.reports.recoveries import Compared, compare_recoveries, match_recoveries
 from resources.project import Project
 from streaming.measuring import Measured, measure
 from streaming.step_history import with_promises
@@ -39,14 +39,16 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
     def recovery_model(worlds: dg.ResourceParam[Worlds]) -> Materialized:
         with explained(), worlds.open() as world:
             measured = measure(world.store, [world.config.stream(name) for name in streams])
-            found = [one for name in streams for one in compared_of(world, measured[name])]
-            rows = [row for one in found for row in one.cells()]
-            png = draw_recoveries(found, TITLE)
-            file = store(world.config.home, REPORT, rows, png)
+            recoveries = [
+                recovery for name in streams for recovery in compare_stream(world, measured[name])
+            ]
+            rows = [row for recovery in recoveries for row in recovery.cells()]
+            png = draw_recoveries(recoveries, TITLE)
+            file = write_report(world.config.home, REPORT, rows, png)
         return dg.MaterializeResult(
             metadata={
-                **_held_share(found),
-                "by_tier_and_step": table(summary(rows)),
+                **_held_share(recoveries),
+                "by_tier_and_step": table(summarize(rows)),
                 "recoveries": table(rows),
                 "dagster/row_count": len(rows),
                 "plot": picture(png, TITLE),
@@ -57,33 +59,33 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
     return recovery_model
 
 
-def compared_of(world: Project, measured: Measured) -> list[Compared]:
+def compare_stream(world: Project, measured: Measured) -> list[Compared]:
     """The newest recoveries of a stream that can be predicted, while measurements are kept."""
     if not measured.recoveries:
         return []
     declared = world.config.stream(measured.stream)
     counts = declared.controller.count_detection
-    recovered = recoveries(
+    recovered = match_recoveries(
         declared.name,
         measured.recoveries[-MOST_RECOVERIES:],
         measured.histories,
-        spans_of(world.store, declared.name, until=measured.at),
+        read_tier_spans(world.store, declared.name, until=measured.at),
         count_detection=counts,
     )
     supervision = declared.supervision
     promised = partial(with_promises, lease=supervision.lease, heartbeat=supervision.heartbeat)
     model = RecoveryModel(count_detection=counts)
     capacity = float(measured.load.capacity_rows_per_second)
-    return compared(recovered, measured.histories, model, promised, capacity=capacity)
+    return compare_recoveries(recovered, measured.histories, model, promised, capacity=capacity)
 
 
-def _held_share(compared: Sequence[Compared]) -> dict[str, float]:
+def _held_share(recoveries: Sequence[Compared]) -> dict[str, float]:
     """The share of recoveries that took no longer than predicted; nothing without recoveries."""
-    held = [one.observed_seconds <= one.predicted_seconds for one in compared]
+    held = [recovery.observed_seconds <= recovery.predicted_seconds for recovery in recoveries]
     return {"held_share": sum(held) / len(held)} if held else {}
 
 
-def summary(rows: Sequence[dict[str, Cell]]) -> list[dict[str, Cell]]:
+def summarize(rows: Sequence[dict[str, Cell]]) -> list[dict[str, Cell]]:
     """How often, and by how much, the prediction was above what came: by tier and step."""
     groups: dict[tuple[Cell, Cell], list[dict[str, Cell]]] = {}
     for row in rows:

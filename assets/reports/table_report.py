@@ -10,7 +10,7 @@ from assets.failures import explained
 from assets.keys import report_key
 from assets.worlds import Worlds
 from ft_policies.cost_report import Cell
-from observation.reports.files import Rows, store
+from observation.reports.files import Rows, write_report
 from resources.project import Project
 
 SHOWN_ROWS = 200
@@ -38,7 +38,7 @@ def table_report(
     def materialize_table(worlds: dg.ResourceParam[Worlds]) -> Materialized:
         with explained(), worlds.open() as world:
             rows = read_rows(world)
-            file = store(world.config.home, report, rows)
+            file = write_report(world.config.home, report, rows)
         return dg.MaterializeResult(
             metadata={
                 **count(rows),

@@ -7,8 +7,8 @@ from assets.keys import report_key, stream_key
 from assets.reports.plots import draw_what_if
 from assets.reports.table_report import Materialized, picture, table
 from assets.worlds import Worlds
-from observation.reports.files import store
-from observation.reports.what_if import OBJECTIVES, AskWhatIf, currency_of, rows
+from observation.reports.files import write_report
+from observation.reports.what_if import OBJECTIVES, AskWhatIf, currency_of, what_if_rows
 from resources.control.records import DesiredState
 from resources.project import Project
 
@@ -17,7 +17,7 @@ TITLE = "What an objective costs in fault tolerance"
 
 
 def definition(streams: list[str], ask: AskWhatIf) -> dg.AssetsDefinition:
-    """The report over these streams, by whoever reviews them."""
+    """The report over these streams, as `ask` prices them."""
 
     @dg.asset(
         key=report_key(REPORT),
@@ -30,14 +30,14 @@ def definition(streams: list[str], ask: AskWhatIf) -> dg.AssetsDefinition:
     def what_if(worlds: dg.ResourceParam[Worlds]) -> Materialized:
         with explained(), worlds.open() as world:
             curves = {name: ask(world, name, OBJECTIVES) for name in _running(world, streams)}
-            found = rows(curves, world)
+            rows = what_if_rows(curves, world)
             currencies = sorted({currency_of(world, name) for name in curves})
             png = draw_what_if(curves, ", ".join(currencies) or "money", TITLE)
-            file = store(world.config.home, REPORT, found, png)
+            file = write_report(world.config.home, REPORT, rows, png)
         return dg.MaterializeResult(
             metadata={
-                "objectives": table(found),
-                "dagster/row_count": len(found),
+                "objectives": table(rows),
+                "dagster/row_count": len(rows),
                 "plot": picture(png, TITLE),
                 "file": dg.MetadataValue.path(file),
             },

@@ -21,7 +21,7 @@ from ft_policies.costs import (
 )
 from ft_policies.errors import PermanentError
 from ft_policies.tier_spans import Asked, TierSpan, tier_spans
-from observation.reports.files import stored
+from observation.reports.files import read_report
 from resources.control.lately import Level
 from resources.control.store import ControlStore
 from resources.project import Project
@@ -32,24 +32,24 @@ CHANGES = 10_000
 USE_SAMPLES = ("cpu_cores", "rss_bytes", *NETWORK_SAMPLES)
 
 
-def bounds(day: date) -> tuple[float, float]:
+def day_bounds(day: date) -> tuple[float, float]:
     """The first moment of a day (UTC), and that of the next."""
     midnight = datetime.combine(day, time(), UTC)
     return midnight.timestamp(), (midnight + timedelta(days=1)).timestamp()
 
 
-def costs_of(world: Project, day: date, streams: Sequence[str]) -> list[CostRow]:
+def read_costs(world: Project, day: date, streams: Sequence[str]) -> list[CostRow]:
     """A day as it was reported, or else counted now; of today, what there is so far."""
-    since, until = bounds(day)
+    since, until = day_bounds(day)
     if since > world.store.now():
         raise PermanentError(f"{day} has not begun", hint="days are UTC; ask for one until today")
-    rows = reported(world, day, streams)
-    return counted(world, streams, since, until) if rows is None else rows
+    rows = read_reported_costs(world, day, streams)
+    return count_costs(world, streams, since, until) if rows is None else rows
 
 
-def reported(world: Project, day: date, streams: Sequence[str]) -> list[CostRow] | None:
+def read_reported_costs(world: Project, day: date, streams: Sequence[str]) -> list[CostRow] | None:
     """What was stored of a day; `None` if nothing was."""
-    rows = stored(world.config.home, REPORT, part=str(day))
+    rows = read_report(world.config.home, REPORT, part=str(day))
     if rows is None:
         return None
     return [CostRow.of_cells(row) for row in rows if row["stream"] in streams]
@@ -60,10 +60,12 @@ def measured_since(world: Project) -> float:
     return world.store.now() - world.config.deployment.samples.keep
 
 
-def counted(world: Project, streams: Sequence[str], since: float, until: float) -> list[CostRow]:
+def count_costs(
+    world: Project, streams: Sequence[str], since: float, until: float
+) -> list[CostRow]:
     """A row for each of these streams that ran."""
     until = min(until, world.store.now())
-    spans = {name: spans_of(world.store, name, until=until) for name in streams}
+    spans = {name: read_tier_spans(world.store, name, until=until) for name in streams}
     ran = [name for name in streams if _seconds(spans[name], since, until) > 0]
     if not ran:
         return []
@@ -75,28 +77,28 @@ def counted(world: Project, streams: Sequence[str], since: float, until: float) 
     return [cost_row(days.of(measured[name], spans[name])) for name in ran]
 
 
-def measured_between(
+def streams_measured_between(
     world: Project, streams: Sequence[str], since: float, until: float
 ) -> list[str]:
     """The streams whose primary measured anything then: each that ran has."""
-    found = world.store.lately.levels(("cpu_cores",), None, since_at=since, until_at=until)
-    return [name for name in streams if name in found]
+    levels = world.store.lately.levels(("cpu_cores",), None, since_at=since, until_at=until)
+    return [name for name in streams if name in levels]
 
 
-def spans_of(store: ControlStore, stream: str, *, until: float) -> list[TierSpan]:
+def read_tier_spans(store: ControlStore, stream: str, *, until: float) -> list[TierSpan]:
     """The tiers of a stream from its beginning on."""
     asked = [
-        Asked(tier=one.tier_to, at=one.at, reached_at=one.reached_at)
-        for one in store.tiers.history(stream, limit=CHANGES)
+        Asked(tier=change.tier_to, at=change.at, reached_at=change.reached_at)
+        for change in store.tiers.history(stream, limit=CHANGES)
     ]
     replicas = store.replicas.of(stream, live=False)
-    lives = [(one.registered_at, inf if one.ended_at is None else one.ended_at) for one in replicas]
+    lives = [(row.registered_at, inf if row.ended_at is None else row.ended_at) for row in replicas]
     return tier_spans(asked, lives, from_at=0.0, to_at=until)
 
 
 def _seconds(spans: Sequence[TierSpan], since: float, until: float) -> float:
     """How much of the time between two moments they are."""
-    return sum(max(min(one.to_at, until) - max(one.from_at, since), 0.0) for one in spans)
+    return sum(max(min(span.to_at, until) - max(span.from_at, since), 0.0) for span in spans)
 
 
 def _forgotten(since: float, kept_since: float) -> PermanentError:
@@ -129,9 +131,9 @@ class _Days:
             costs=self._costs(declared, measured, _seconds(spans, self._since, self._until)),
             objective_seconds=declared.objective.recovery_time,
             recoveries=[
-                one.counted(declared.controller.count_detection)
-                for one in measured.recoveries
-                if self._since <= one.at < self._until
+                recovery.counted(declared.controller.count_detection)
+                for recovery in measured.recoveries
+                if self._since <= recovery.at < self._until
             ],
         )
 
@@ -163,9 +165,9 @@ class _Days:
         )
 
     def _primary(self, stream: str) -> Usage:
-        """A host's traffic is nobody's own: its live replicas are taken to share it evenly."""
+        """What the primary used; a host's traffic is shared evenly among its live replicas."""
         levels = self._levels.get(stream, {})
-        hosts = [one.host for one in self._primaries.get(stream, [])]
+        hosts = [row.host for row in self._primaries.get(stream, [])]
         sharing = self._live_per_host.get(hosts[-1], 1) if hosts else 1
         traffic = sum(_mean(levels.get(name)) for name in NETWORK_SAMPLES)
         return Usage(

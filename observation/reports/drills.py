@@ -1,4 +1,4 @@
-"""The report on drills: what each took beside its prediction and objective, and which snapshots are proven."""
+"""The rows of the report on drills: what each took beside its prediction and objective, and which snapshots are proven."""
 
 from collections.abc import Sequence
 
@@ -13,31 +13,31 @@ RESTORE = "restore"
 
 def drill_rows(world: Project, streams: Sequence[str]) -> Rows:
     """The drills of these streams and their last proven snapshots, newest first."""
-    found = [
-        *(_drill(line) for name in streams for line in reports_of(world, name)),
+    rows = [
+        *(_drill(line) for name in streams for line in drill_reports(world, name)),
         *(_proof(row) for name in streams if (row := world.store.snapshots.last_proven(name))),
     ]
-    return sorted(found, key=lambda row: float(row["at"] or 0.0), reverse=True)
+    return sorted(rows, key=lambda row: float(row["at"] or 0.0), reverse=True)
 
 
-def reports_of(world: Project, stream: str) -> list[JournalLine]:
+def drill_reports(world: Project, stream: str) -> list[JournalLine]:
     """The reports of a stream's drills, oldest first."""
     lines = world.store.journal.since(stream, PLAYBOOK, at=0.0)
-    return [one for one in lines if one.step == Report.__name__ and one.phase is Phase.DONE]
+    return [line for line in lines if line.step == Report.__name__ and line.phase is Phase.DONE]
 
 
 def _drill(line: JournalLine) -> dict[str, Cell]:
-    told = line.detail
+    report = line.detail
     return _row(
         at=line.at,
         stream=line.stream,
-        drill=told["blow"],
-        about=told["primary"],
-        tier=told["tier"],
-        objective_seconds=told["objective_seconds"],
-        predicted_seconds=told["predicted_seconds"],
-        observed_seconds=told["observed_seconds"],
-        held=told["held"],
+        drill=report["blow"],
+        about=report["primary"],
+        tier=report["tier"],
+        objective_seconds=report["objective_seconds"],
+        predicted_seconds=report["predicted_seconds"],
+        observed_seconds=report["observed_seconds"],
+        held=report["held"],
         run=line.run,
     )
 

@@ -1,6 +1,6 @@
 """Reports as files: `<home>/reports/<report>/<part>.csv`, `.parquet` and `.png`.
 
-Each file is written beside and renamed, so that nobody reads half a report.
+Each file is written beside and renamed, so that no reader finds half a report.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,17 +14,17 @@ Rows: TypeAlias = list[dict[str, Cell]]
 NEWEST = "newest"  # the part of reports that are about now, and not about a day
 
 
-def folder_of(home: Path, report: str) -> Path:
+def report_folder(home: Path, report: str) -> Path:
     """Where the files of a report are."""
     return home / "reports" / report
 
 
-def file_of(home: Path, report: str, *, part: str) -> Path:
-    """The table for people."""
-    return folder_of(home, report) / f"{part}.csv"
+def report_file(home: Path, report: str, *, part: str) -> Path:
+    """The table as CSV."""
+    return report_folder(home, report) / f"{part}.csv"
 
 
-def store(
+def write_report(
     home: Path,
     report: str,
     rows: Sequence[Mapping[str, Cell]],
@@ -32,26 +32,26 @@ def store(
     *,
     part: str = NEWEST,
 ) -> Path:
-    """Write a report's table, and its plot if it has one; the path of the table for people."""
+    """Write a report's table, and its plot if there is a plot; returns the path of the CSV."""
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    folder = folder_of(home, report)
+    folder = report_folder(home, report)
     folder.mkdir(parents=True, exist_ok=True)
     content = pa.Table.from_pylist([dict(row) for row in rows])
     _write(folder / f"{part}.parquet", lambda path: parquet.write_table(content, path))
     if png is not None:
         _write(folder / f"{part}.png", lambda path: path.write_bytes(png))
-    readable = file_of(home, report, part=part)
+    readable = report_file(home, report, part=part)
     _write(readable, lambda path: csv.write_csv(content, path))
     return readable
 
 
-def stored(home: Path, report: str, *, part: str = NEWEST) -> list[dict[str, Any]] | None:
+def read_report(home: Path, report: str, *, part: str = NEWEST) -> list[dict[str, Any]] | None:
     """The rows of a report as they were stored; `None` if it was not."""
     from pyarrow import parquet
 
-    path = folder_of(home, report) / f"{part}.parquet"
+    path = report_folder(home, report) / f"{part}.parquet"
     return parquet.read_table(path).to_pylist() if path.exists() else None
 
 
@@ -62,5 +62,5 @@ def _write(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def finite(value: float) -> float | None:
-    """A figure, or nothing where it is infinite: not known, and no JSON value either."""
+    """The value, or `None` where it is infinite: not known, and no JSON value either."""
     return value if isfinite(value) else None

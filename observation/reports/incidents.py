@@ -13,16 +13,16 @@ MOST_LINES = 5000
 
 def incident_rows(world: Project, streams: Sequence[str]) -> Rows:
     """The incidents of these streams with their timelines, newest first."""
-    now, found = world.store.now(), []
+    now, timelines = world.store.now(), []
     for name in streams:
         lines = world.store.journal.of(name, limit=MOST_LINES)
-        known = world.store.incidents.of(name, open_only=False)
-        found += [(one, timeline(one, lines)) for one in known]
-    newest_first = sorted(found, key=lambda pair: pair[0].opened_at, reverse=True)
-    return [_row(one, told, now) for one, told in newest_first]
+        incidents = world.store.incidents.of(name, open_only=False)
+        timelines += [(incident, timeline(incident, lines)) for incident in incidents]
+    newest_first = sorted(timelines, key=lambda pair: pair[0].opened_at, reverse=True)
+    return [_row(incident, steps, now) for incident, steps in newest_first]
 
 
-def _row(incident: Incident, told: str, now: float) -> dict[str, Cell]:
+def _row(incident: Incident, steps: str, now: float) -> dict[str, Cell]:
     ended = now if incident.closed_at is None else incident.closed_at
     return {
         "at": incident.opened_at,
@@ -32,16 +32,16 @@ def _row(incident: Incident, told: str, now: float) -> dict[str, Cell]:
         "seconds": ended - incident.opened_at,
         "reason": str(incident.detail.get("reason", "")),
         "attempts": incident.attempts,
-        "timeline": told,
+        "timeline": steps,
         "outcome": incident.outcome or None,
         "id": incident.id,
     }
 
 
 def timeline(incident: Incident, lines: Iterable[JournalLine]) -> str:
-    """`+2.1 s Fence 0.01 s; +2.2 s Launch 0.30 s`: what was done, counted from when it was seen."""
+    """`+2.1 s Fence 0.01 s; +2.2 s Launch 0.30 s`: what was done, counted from when the incident was opened."""
     done = [
-        f"+{line.at - (line.seconds or 0.0) - incident.opened_at:.1f} s {step_told(line)}"
+        f"+{line.at - (line.seconds or 0.0) - incident.opened_at:.1f} s {describe_step(line)}"
         for line in lines
         if line.incident == incident.id and line.phase is not Phase.INTENT
     ]
@@ -50,7 +50,7 @@ def timeline(incident: Incident, lines: Iterable[JournalLine]) -> str:
     return "; ".join(done)
 
 
-def step_told(line: JournalLine) -> str:
+def describe_step(line: JournalLine) -> str:
     """A step that was done or failed, with what it was about and its seconds."""
     name = " ".join(word for word in (line.step, about(line.detail)) if word)
     failed = f" failed: {line.detail.get('error', '')}" if line.phase is Phase.FAILED else ""

@@ -23,7 +23,7 @@ Promised: TypeAlias = Callable[[Sequence[Observation]], Sequence[Observation]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """One recovery; `at` is when the stream was level again, `lost_at` the last sign of life before."""
+    """One recovery; `at` is when the stream had caught up, `lost_at` the last sign of life before."""
 
     stream: str
     at: float
@@ -52,10 +52,10 @@ class Compared:
         return self.recovered.seconds
 
     def cells(self) -> list[dict[str, Cell]]:
-        """One row for the whole, and one for each step that was both predicted and measured."""
+        """A row for the whole, and a row for each step that was both predicted and measured."""
         steps = [
-            (step.value, self.predicted_steps[step], one.seconds)
-            for step, one in self.recovered.steps.items()
+            (step.value, self.predicted_steps[step], observation.seconds)
+            for step, observation in self.recovered.steps.items()
             if step in self.predicted_steps
         ]
         return [
@@ -75,7 +75,7 @@ class Compared:
         ]
 
 
-def recoveries(
+def match_recoveries(
     stream: str,
     observed: Sequence[Recovery],
     histories: Histories,
@@ -87,17 +87,19 @@ def recoveries(
     return [
         Recovered(
             stream=stream,
-            at=one.at,
-            lost_at=one.at - one.seconds,
-            tier=Tier.PASSIVE_REPLICATION if one.cold else _tier_at(spans, one.at - one.seconds),
-            seconds=one.counted(count_detection),
-            steps=_steps(one, histories),
+            at=recovery.at,
+            lost_at=recovery.at - recovery.seconds,
+            tier=Tier.PASSIVE_REPLICATION
+            if recovery.cold
+            else _tier_at(spans, recovery.at - recovery.seconds),
+            seconds=recovery.counted(count_detection),
+            steps=_steps(recovery, histories),
         )
-        for one in observed
+        for recovery in observed
     ]
 
 
-def compared(
+def compare_recoveries(
     recovered: Sequence[Recovered],
     histories: Histories,
     model: RecoveryModel,
@@ -106,12 +108,12 @@ def compared(
     capacity: float,
 ) -> list[Compared]:
     """Each recovery that could be predicted; in `active_replication` there is nothing to recover."""
-    found = [
-        _compared(one, _known_before(one.lost_at, histories, promised), model, capacity)
-        for one in recovered
-        if one.tier is not Tier.ACTIVE_REPLICATION and _is_sized(one)
+    predicted = [
+        _compare(recovery, _measured_before(recovery.lost_at, histories, promised), model, capacity)
+        for recovery in recovered
+        if recovery.tier is not Tier.ACTIVE_REPLICATION and _is_sized(recovery)
     ]
-    return [one for one in found if isfinite(one.predicted_seconds)]
+    return [recovery for recovery in predicted if isfinite(recovery.predicted_seconds)]
 
 
 def _is_sized(recovered: Recovered) -> bool:
@@ -123,11 +125,11 @@ def _is_sized(recovered: Recovered) -> bool:
     )
 
 
-def _known_before(moment: float, histories: Histories, promised: Promised) -> Histories:
+def _measured_before(moment: float, histories: Histories, promised: Promised) -> Histories:
     """What had been measured by then."""
 
     def earlier(history: Sequence[Observation]) -> list[Observation]:
-        return [one for one in history if one.at < moment]
+        return [observation for observation in history if observation.at < moment]
 
     steps = {step: earlier(history) for step, history in histories.steps.items()}
     detected = promised(steps.get(RecoveryStep.DETECT, []))
@@ -136,14 +138,14 @@ def _known_before(moment: float, histories: Histories, promised: Promised) -> Hi
     )
 
 
-def _compared(
-    recovered: Recovered, known: Histories, model: RecoveryModel, capacity: float
+def _compare(
+    recovered: Recovered, measured: Histories, model: RecoveryModel, capacity: float
 ) -> Compared:
     def size(step: RecoveryStep) -> float:
         return recovered.steps[step].size if step in recovered.steps else 0.0
 
     steps, seconds = model.seconds_for(
-        model.fit(known).bounds,
+        model.fit(measured).bounds,
         bytes_to_read=size(RecoveryStep.READ_SNAPSHOT),
         rows=size(RecoveryStep.REPLAY),
         capacity=capacity,
@@ -160,13 +162,13 @@ def _compared(
 
 
 def _steps(recovery: Recovery, histories: Histories) -> dict[RecoveryStep, Observation]:
-    """What each step took meanwhile, in the replica that took over, or in the one that was launched."""
+    """What each step took meanwhile, in the replica that took over or was launched."""
     begun, ended = recovery.at - recovery.seconds - SLACK_SECONDS, recovery.at + SLACK_SECONDS
     return {
-        step: one
+        step: observation
         for step, history in histories.steps.items()
-        for one in history
-        if begun <= one.at <= ended and one.cold is recovery.cold
+        for observation in history
+        if begun <= observation.at <= ended and observation.cold is recovery.cold
     }
 
 

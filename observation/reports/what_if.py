@@ -1,4 +1,4 @@
-"""What an objective would cost a stream: the points of the curve, as whoever reviews streams gives them."""
+"""What an objective would cost a stream: the points of the curve, as the tier review prices them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
@@ -17,7 +17,7 @@ def currency_of(world: Project, stream: str) -> str:
     return world.prices(world.config.stream(stream)).currency
 
 
-def cells(points: Sequence[WhatIf], *, currency: str) -> list[dict[str, Cell]]:
+def what_if_cells(points: Sequence[WhatIf], *, currency: str) -> list[dict[str, Cell]]:
     """The points of one stream as rows of a table."""
     return [
         {
@@ -35,10 +35,10 @@ def cells(points: Sequence[WhatIf], *, currency: str) -> list[dict[str, Cell]]:
     ]
 
 
-def rows(curves: Mapping[str, Sequence[WhatIf]], world: Project) -> list[dict[str, Cell]]:
+def what_if_rows(curves: Mapping[str, Sequence[WhatIf]], world: Project) -> list[dict[str, Cell]]:
     """The points of several streams as rows of a table."""
     return [
         {"stream": stream, **row}
         for stream, points in curves.items()
-        for row in cells(points, currency=currency_of(world, stream))
+        for row in what_if_cells(points, currency=currency_of(world, stream))
     ]

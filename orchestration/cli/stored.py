@@ -42,7 +42,7 @@ def listed(world: Project, stream: str) -> list[Listed]:
         for record in listing.snapshots
     ]
     for record in listing.superseded:
-        row, by = rows.get(record.id), listing.superseded_by(record).told
+        row, by = rows.get(record.id), listing.superseded_by(record).cause
         present.append(
             _from_record(record, state=SUPERSEDED, reason=by)
             if row is None

@@ -28,7 +28,7 @@ from resources.object_store.connection import S3Connection
 from resources.object_store.resolve import connector
 from resources.object_store.s3 import MissingObjectError, ObjectStore
 from resources.project import Project
-from resources.vault.listing import aside_of
+from resources.vault.listing import aside_prefix
 from streaming.launching import replicas_folder
 
 RECORD = "record.json"
@@ -204,7 +204,7 @@ class Aside:
 
     @property
     def _prefix(self) -> str:
-        return f"{aside_of(self.stream)}{self.run}/"
+        return f"{aside_prefix(self.stream)}{self.run}/"
 
     @property
     def _record(self) -> str:
@@ -213,8 +213,8 @@ class Aside:
 
 def runs_aside(world: Project, stream: str) -> list[str]:
     """The runs whose repairs nobody has confirmed or undone."""
-    listed = world.object_store().list(aside_of(stream))
-    return sorted({one.key.removeprefix(aside_of(stream)).split("/")[0] for one in listed})
+    listed = world.object_store().list(aside_prefix(stream))
+    return sorted({one.key.removeprefix(aside_prefix(stream)).split("/")[0] for one in listed})
 
 
 def told(record: Record) -> Mapping[str, int]:

@@ -26,7 +26,7 @@ from ft_policies.drill import (
 )
 from ft_policies.errors import PermanentError, TransientError
 from ft_policies.health import Health
-from observation.reports.drills import reports_of
+from observation.reports.drills import drill_reports
 from orchestration.incidents import open_recovery
 from orchestration.playbooks.drill_journal import (
     Begun,
@@ -204,7 +204,7 @@ class Drill:
         return budget.objection(ages)
 
     def _is_reported(self) -> bool:
-        return any(one.run == self.run for one in reports_of(self.world, self.stream))
+        return any(one.run == self.run for one in drill_reports(self.world, self.stream))
 
     def _drill(self) -> Begun:
         drill = unfinished(self.world, self.stream, at=self.world.store.now())

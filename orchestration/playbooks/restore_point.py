@@ -199,7 +199,7 @@ def _shipped(world: Project, stream: str, asked: Asked) -> SnapshotRecord:
         if record.id == asked.snapshot:
             return record
     superseded = [record for record in listing.superseded if record.id == asked.snapshot]
-    told = [f"was superseded {listing.superseded_by(record).told}" for record in superseded]
+    told = [f"was superseded {listing.superseded_by(record).cause}" for record in superseded]
     raise PermanentError(
         f"snapshot {asked.snapshot} of {stream} {told[0]}"
         if told

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from configs.project import PROJECT_VARIABLE, ProjectConfig
 from ft_policies.errors import PermanentError, TransientError
-from orchestration.services.dagster_health import DagsterHealth, ask
+from orchestration.services.dagster_health import DagsterHealth, ask_health
 from resources.process import ProcessHandle, launch, log_tail
 from resources.service import ServiceRecordFile, ServiceSession, Startup, await_healthy, bind_error
 
@@ -154,7 +154,7 @@ class DagsterServer:
 
         def is_ready() -> bool:
             nonlocal health
-            health = ask(running.url)
+            health = ask_health(running.url)
             tell(", ".join(health.waits_for))
             if health.broken:
                 raise PermanentError(

@@ -16,5 +16,5 @@ class S3Connection:
 
     @property
     def place(self) -> str:
-        """The endpoint and bucket, as people name them."""
+        """The endpoint and bucket, for messages."""
         return f"{self.endpoint_url or 'AWS ' + self.region}, bucket {self.bucket}"

@@ -1,7 +1,7 @@
 """From what is declared of the object store to a connection that works.
 
 Spark starts Python processes that import this module and mostly work on local files, so boto3,
-which takes half a second to import, is left to those who need it.
+which takes half a second to import, is imported only where it is needed.
 """
 
 import os
@@ -33,17 +33,19 @@ def connector(declared: ObjectStore, home: Path) -> Callable[[], S3Connection]:
             )
 
 
-def elsewhere(url: str, connect: Callable[[], S3Connection]) -> Callable[[], S3Connection]:
+def connector_elsewhere(
+    url: str, connect: Callable[[], S3Connection]
+) -> Callable[[], S3Connection]:
     """The way to `s3://bucket/prefix`, at the same endpoint unless `?endpoint_url=…` names another.
 
     There the keys are those in the variables that `access_key_id_env` and `secret_access_key_env` name.
     """
     parsed, asked = urlparse(url), dict(parse_qsl(urlparse(url).query))
-    known = {"endpoint_url", "region", "access_key_id_env", "secret_access_key_env"}
-    if parsed.scheme != "s3" or not parsed.netloc or not asked.keys() <= known:
+    options = {"endpoint_url", "region", "access_key_id_env", "secret_access_key_env"}
+    if parsed.scheme != "s3" or not parsed.netloc or not asked.keys() <= options:
         raise PermanentError(
             f"{url!r} is not the address of snapshots",
-            hint=f"s3://bucket/prefix, if need be with ?{'&'.join(f'{n}=…' for n in sorted(known))}",
+            hint=f"s3://bucket/prefix, if need be with ?{'&'.join(f'{n}=…' for n in sorted(options))}",
         )
     folder = parsed.path.strip("/")
 

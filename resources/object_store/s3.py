@@ -1,4 +1,4 @@
-"""The object store: five verbs over S3, with vendor errors told apart by whether they heal.
+"""The object store: five verbs over S3, with vendor errors translated by whether they heal.
 
 One put is one PUT request and never a multipart upload, so that an object is either there in full
 or not at all, and so that requests can be counted and priced.
@@ -30,11 +30,15 @@ from botocore.response import StreamingBody
 from ft_policies.errors import HoldfastError, PermanentError, TransientError
 from resources.object_store.connection import S3Connection
 
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
 
-class MissingObjectError(PermanentError):
-    """There is no object of that key."""
-
-
+ANSWER_SECONDS = 30.0
+_DELETE_LIMIT = 1000
+_READ_ATTEMPTS = 3
+_PART_BYTES = 1 << 20
+_PARALLEL = 16
+_T = TypeVar("_T")
 _LOST = (BotoConnectionError, HTTPClientError, ResponseStreamingError, IncompleteReadError)
 _BUSY = {
     "SlowDown",
@@ -65,15 +69,19 @@ _HINTS = {
 }
 
 
+class MissingObjectError(PermanentError):
+    """There is no object of that key."""
+
+
 def is_connection_failure(error: BotoCoreError | ClientError) -> bool:
     """Whether the store was not reached, or was lost while it answered."""
     return isinstance(error, _LOST)
 
 
-def translated(error: BotoCoreError | ClientError, what: str, place: str) -> HoldfastError:
-    """The same failure as an error of ours, to be raised `from` it."""
+def translate_error(error: BotoCoreError | ClientError, what: str, place: str) -> HoldfastError:
+    """The failure as an error that says whether it heals and what to do; to be raised `from` it."""
     if isinstance(error, ClientError):
-        return _answered(error, what, place)
+        return _translate_answer(error, what, place)
     if is_connection_failure(error):
         return TransientError(
             f"{what}: the object store does not answer ({place}): {error}",
@@ -90,7 +98,7 @@ def translated(error: BotoCoreError | ClientError, what: str, place: str) -> Hol
     return PermanentError(f"{what}: {error} ({place})", hint="check the object store's settings")
 
 
-def _answered(error: ClientError, what: str, place: str) -> HoldfastError:
+def _translate_answer(error: ClientError, what: str, place: str) -> HoldfastError:
     code = str(error.response["Error"].get("Code", "unknown"))
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     said = error.response["Error"].get("Message") or code
@@ -104,17 +112,6 @@ def _answered(error: ClientError, what: str, place: str) -> HoldfastError:
     return PermanentError(
         message, hint=_HINTS.get(code, "see the store's documentation of this code")
     )
-
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
-
-ANSWER_SECONDS = 30.0
-_DELETE_LIMIT = 1000
-_READ_ATTEMPTS = 3
-_PART_BYTES = 1 << 20
-_PARALLEL = 16
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +148,7 @@ class ObjectStore(Protocol):
         ...
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete objects; one that is not there counts as deleted."""
+        """Delete objects; a missing object counts as deleted."""
         ...
 
 
@@ -190,7 +187,7 @@ class S3ObjectStore:
     def read(self, key: str, *, start: int = 0, length: int | None = None) -> Iterator[bytes]:
         """Read an object or a range of it in parts, as they come.
 
-        One that breaks off is gone on with from there, as long as it gets on.
+        A download that breaks off is resumed from there, as long as it makes progress.
         """
         end, losses = None if length is None else start + length, 0
         while end is None or start < end:
@@ -203,7 +200,7 @@ class S3ObjectStore:
             except BotoCoreError as error:  # boto3 itself only repeats what was not answered
                 losses += 1
                 if losses == _READ_ATTEMPTS or not is_connection_failure(error):
-                    raise translated(error, f"get {key}", self._open()[1].place) from error
+                    raise translate_error(error, f"get {key}", self._open()[1].place) from error
             else:
                 return
 
@@ -216,18 +213,18 @@ class S3ObjectStore:
             )
             return [
                 StoredObject(
-                    found["Key"].removeprefix(where.prefix),
-                    found["Size"],
-                    found["LastModified"].timestamp(),
+                    entry["Key"].removeprefix(where.prefix),
+                    entry["Size"],
+                    entry["LastModified"].timestamp(),
                 )
                 for page in pages
-                for found in page.get("Contents", [])
+                for entry in page.get("Contents", [])
             ]
 
-        return sorted(self._perform(f"list {prefix}", read), key=lambda found: found.key)
+        return sorted(self._perform(f"list {prefix}", read), key=lambda stored: stored.key)
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete objects, a request a thousand; one that is not there counts as deleted."""
+        """Delete objects, a request a thousand; a missing object counts as deleted."""
         for begin in range(0, len(keys), _DELETE_LIMIT):
             self._delete_some(keys[begin : begin + _DELETE_LIMIT])
 
@@ -269,12 +266,12 @@ class S3ObjectStore:
             return self._with_bucket(act, client, where)
         except (BotoCoreError, ClientError) as error:
             if not is_connection_failure(error):
-                raise translated(error, what, where.place) from error
+                raise translate_error(error, what, where.place) from error
             opened = self._reconnect(where)
         try:
             return self._with_bucket(act, *opened)
         except (BotoCoreError, ClientError) as error:
-            raise translated(error, what, opened[1].place) from error
+            raise translate_error(error, what, opened[1].place) from error
 
     def _with_bucket(
         self, act: Callable[["S3Client", S3Connection], _T], client: "S3Client", where: S3Connection
@@ -295,7 +292,7 @@ class S3ObjectStore:
             return self._opened
 
     def _reconnect(self, lost: S3Connection) -> tuple["S3Client", S3Connection]:
-        """Ask anew where the store is: it may have moved, or have been started again by the asking."""
+        """Ask anew where the store is: it may have moved, or be started again by `connect`."""
         with self._lock:
             if self._opened is not None and self._opened[1] == lost:
                 self._opened = None

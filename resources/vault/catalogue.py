@@ -1,4 +1,4 @@
-"""Acting on a stream's snapshots: the vault has them, the catalogue is told what became of them."""
+"""Changes to a stream's snapshots: made in the vault, recorded in the catalogue of the control store."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from resources.vault.vault import SnapshotVault
 
 
 def verify(world: Project, stream: str, snapshot_id: str) -> list[str]:
-    """Read a snapshot in full; what is wrong with it, if anything is."""
+    """Read a snapshot in full and record whether it is damaged; returns the problems."""
     problems = world.vault(stream).verify(snapshot_id)
     catalogue = world.store.snapshots
     if problems:
@@ -24,11 +24,11 @@ def verify(world: Project, stream: str, snapshot_id: str) -> list[str]:
 
 
 def prune(world: Project, stream: str, *, dry_run: bool) -> Pruned:
-    """Drop what the stream's retention does not keep; a dry run only says what would go."""
+    """Drop what the stream's retention does not keep; a dry run only lists it."""
     policy = world.config.stream(stream).retention.policy()
     pruned = world.vault(stream).prune(policy, now=world.store.now(), dry_run=dry_run)
     if not dry_run:
-        reasons = {one.snapshot.id: "; ".join(one.reasons) for one in pruned.verdicts}
+        reasons = {verdict.snapshot.id: "; ".join(verdict.reasons) for verdict in pruned.verdicts}
         for dropped in pruned.dropped:
             world.store.snapshots.mark(stream, dropped, SnapshotState.DROPPED, reasons[dropped])
     return pruned

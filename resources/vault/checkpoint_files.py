@@ -1,10 +1,20 @@
-"""The cut: the files of a Spark checkpoint that a query needs to go on after an epoch, and no more.
+"""The files of a Spark checkpoint that a query needs to go on after an epoch, and no more.
 
 Spark looks at the newest entry of `offsets`, at the one before it (as the start of the last batch)
-and at the newest of `commits`; a few more are taken so that a person can see where it came from.
+and at the newest of `commits`; a few more are taken so that an operator can see where it came from.
 A source's own notes (`sources`) are taken as they are: what they say beyond the cut is only read
 again. Files never change once they carry their final name; hidden files, `.crc` and `.tmp` are not
 part of a checkpoint.
+
+Spark keeps each state store in a folder of its own and numbers its versions: after batch N it is at N+1.
+
+- HDFS-backed: `V.delta` is one batch's change, `V.snapshot` the whole.
+- RocksDB: `V.zip` is the whole; inside, a file `metadata` names the shared files in `SSTs/` and
+  `logs/` that belong to it. With changelog checkpointing `V.changelog` is one batch's change and a
+  `V.zip` comes now and then.
+
+Either way a version is a whole that is not above it, and every change after that whole: the newest whole,
+or an older one that is in the object store already, where Spark has written the same state as a whole again.
 """
 
 import json
@@ -17,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ft_policies.errors import PermanentError
+
+_LOG_ENTRIES = 3
 
 _VERSIONED = re.compile(r"(\d+)\.(delta|snapshot|zip|changelog)")
 _UNIQUE = re.compile(r"\d+_[^.]+\.(delta|snapshot|zip|changelog)")
@@ -38,7 +50,7 @@ class Chain:
         return (() if self.whole is None else (self.whole,)) + self.changes
 
 
-def chain(names: Iterable[str], version: int, *, store: str) -> Chain:
+def find_chain(names: Iterable[str], version: int, *, store: str) -> Chain:
     """The least set of a store's files that gives its state at `version`."""
     wholes: dict[int, str] = {}
     changes: dict[int, str] = {}
@@ -65,7 +77,7 @@ def chain(names: Iterable[str], version: int, *, store: str) -> Chain:
     return Chain(wholes.get(base), tuple(changes[step] for step in needed))
 
 
-def chain_on(folder: Path, newest: Chain, stored: Set[str], version: int) -> Chain:
+def prefer_stored_chain(folder: Path, newest: Chain, stored: Set[str], version: int) -> Chain:
     """The chain from a whole that is stored, while its changes weigh less than half of the newest whole.
 
     Spark writes the whole state every few batches, however little of it has changed. A chain from an older
@@ -92,7 +104,7 @@ def _version(name: str) -> int:
     return int(name.split(".", 1)[0])
 
 
-def shared_sizes(archive: Path) -> dict[str, int]:
+def read_shared_sizes(archive: Path) -> dict[str, int]:
     """The files beside a RocksDB `V.zip` that it needs, relative to the store's folder, with lengths."""
     try:
         with zipfile.ZipFile(archive) as opened:
@@ -104,12 +116,9 @@ def shared_sizes(archive: Path) -> dict[str, int]:
             hint="the checkpoint is damaged: restore a snapshot",
         ) from error
     tables, logs = described.get("sstFiles", []), described.get("logFiles") or []
-    return {f"SSTs/{one['dfsSstFileName']}": one["sizeBytes"] for one in tables} | {
-        f"logs/{one['dfsLogFileName']}": one["sizeBytes"] for one in logs
+    return {f"SSTs/{file['dfsSstFileName']}": file["sizeBytes"] for file in tables} | {
+        f"logs/{file['dfsLogFileName']}": file["sizeBytes"] for file in logs
     }
-
-
-_LOG_ENTRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +132,7 @@ class CutFile:
 def cut(checkpoint: Path, epoch: int, *, stored: Set[str] = frozenset()) -> list[CutFile]:
     """The files that Spark needs to go on with epoch + 1, ordered by path.
 
-    Of several sets of state files that would do, the one of which most is `stored` already.
+    Of several sets of state files that would do, it is the set of which most is `stored` already.
     """
     if not (checkpoint / "commits" / str(epoch)).is_file():
         raise PermanentError(
@@ -140,7 +149,7 @@ def cut(checkpoint: Path, epoch: int, *, stored: Set[str] = frozenset()) -> list
     for path in stored:
         folder, _, name = path.rpartition("/")
         names_in[folder].add(name)
-    for operator in numbered_folders(checkpoint / "state"):
+    for operator in list_numbered_folders(checkpoint / "state"):
         paths.extend(_operator(checkpoint, f"state/{operator}", epoch, names_in))
     return [CutFile(path, (checkpoint / path).stat().st_size) for path in sorted(set(paths))]
 
@@ -169,38 +178,40 @@ def _operator(
         *_visible(checkpoint, f"{operator}/_stateSchema"),
     ]
     yield from (path for path in described if _written_by(path) <= epoch)
-    for partition in numbered_folders(checkpoint / operator):
+    for partition in list_numbered_folders(checkpoint / operator):
         yield from _visible(checkpoint, f"{operator}/{partition}/_metadata")
-    for store in stores(checkpoint, operator, epoch):
+    for store in list_stores(checkpoint, operator, epoch):
         yield from _visible(checkpoint, f"{store}/_metadata")
         yield from _store(checkpoint, store, epoch + 1, stored.get(store, frozenset()))
 
 
 def _store(checkpoint: Path, store: str, version: int, stored: Set[str]) -> Iterator[str]:
-    names = [entry.name for entry in entries(checkpoint / store) if entry.is_file()]
-    found = chain_on(checkpoint / store, chain(names, version, store=store), stored, version)
-    yield from (f"{store}/{name}" for name in found.names)
-    if found.whole is not None and found.whole.endswith(".zip"):
-        yield from _shared(checkpoint, store, found.whole)
+    names = [entry.name for entry in list_entries(checkpoint / store) if entry.is_file()]
+    needed = prefer_stored_chain(
+        checkpoint / store, find_chain(names, version, store=store), stored, version
+    )
+    yield from (f"{store}/{name}" for name in needed.names)
+    if needed.whole is not None and needed.whole.endswith(".zip"):
+        yield from _shared(checkpoint, store, needed.whole)
 
 
 def _shared(checkpoint: Path, store: str, archive: str) -> Iterator[str]:
     home = checkpoint / store
-    for name, size_bytes in shared_sizes(home / archive).items():
+    for name, size_bytes in read_shared_sizes(home / archive).items():
         try:
-            found = (home / name).stat().st_size
+            present = (home / name).stat().st_size
         except FileNotFoundError:
-            found = None
-        if found != size_bytes and (home / archive).is_file():
-            told = "is missing" if found is None else f"has {found} bytes, not {size_bytes}"
+            present = None
+        if present != size_bytes and (home / archive).is_file():
+            damage = "is missing" if present is None else f"has {present} bytes, not {size_bytes}"
             raise PermanentError(
-                f"{store} cannot be rebuilt: {archive} needs {name}, which {told}",
+                f"{store} cannot be rebuilt: {archive} needs {name}, which {damage}",
                 hint="the checkpoint is damaged: restore a snapshot",
             )
         yield f"{store}/{name}"
 
 
-def stores(checkpoint: Path, operator: str, epoch: int) -> list[str]:
+def list_stores(checkpoint: Path, operator: str, epoch: int) -> list[str]:
     """Every store that the operator's own description names, in every partition."""
     for source in _descriptions(checkpoint / operator / "_metadata", epoch):
         described = json.loads(source.read_text().split("\n", 1)[1])
@@ -218,8 +229,8 @@ def stores(checkpoint: Path, operator: str, epoch: int) -> list[str]:
 
 
 def _descriptions(folder: Path, epoch: int) -> list[Path]:
-    """What describes an operator, the newest first: one file, or one a change since Spark 4."""
-    numbered = [n for n in numbers(folder / "v2") if n <= epoch]
+    """What describes an operator, the newest first: one file, or a file for each change since Spark 4."""
+    numbered = [n for n in list_numbers(folder / "v2") if n <= epoch]
     single = folder / "metadata"
     return [folder / "v2" / str(n) for n in sorted(numbered, reverse=True)] or (
         [single] if single.is_file() else []
@@ -233,30 +244,30 @@ def _written_by(path: str) -> int:
 
 
 def _visible(checkpoint: Path, folder: str) -> Iterator[str]:
-    for entry in entries(checkpoint / folder):
+    for entry in list_entries(checkpoint / folder):
         if entry.is_dir():
             yield from _visible(checkpoint, f"{folder}/{entry.name}")
         else:
             yield f"{folder}/{entry.name}"
 
 
-def entries(folder: Path) -> list[os.DirEntry[str]]:
+def list_entries(folder: Path) -> list[os.DirEntry[str]]:
     """What belongs to a checkpoint in one of its folders; nothing if there is no such folder."""
     if not folder.is_dir():
         return []
-    with os.scandir(folder) as found:
+    with os.scandir(folder) as scanned:
         return [
             entry
-            for entry in found
+            for entry in scanned
             if not entry.name.startswith(".") and not entry.name.endswith((".crc", ".tmp"))
         ]
 
 
-def numbers(folder: Path) -> list[int]:
+def list_numbers(folder: Path) -> list[int]:
     """The entries of a log."""
-    return [int(entry.name) for entry in entries(folder) if entry.name.isdigit()]
+    return [int(entry.name) for entry in list_entries(folder) if entry.name.isdigit()]
 
 
-def numbered_folders(folder: Path) -> list[int]:
+def list_numbered_folders(folder: Path) -> list[int]:
     """Operators or partitions, in order."""
-    return sorted(int(e.name) for e in entries(folder) if e.name.isdigit() and e.is_dir())
+    return sorted(int(e.name) for e in list_entries(folder) if e.name.isdigit() and e.is_dir())

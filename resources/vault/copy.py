@@ -9,21 +9,21 @@ from typing import TypeAlias
 from resources.object_store.s3 import ObjectStore
 from resources.vault.manifest import Manifest, UnusableSnapshotError
 from resources.vault.pack import disk_errors
-from resources.vault.restore import wrong_digests
+from resources.vault.restore import find_wrong_digests
 
 ReadPack: TypeAlias = Callable[[str], Iterator[bytes]]
 
 
-def copied(
+def copy_packs(
     store: ObjectStore, packs: str, manifest: Manifest, read_pack: ReadPack, *, stream: str
 ) -> Manifest:
     """Copy the packs of a snapshot and verify them; the manifest of the copy, which is yet to be stored.
 
-    In another stream it is the first snapshot of one that was never restored.
+    In another stream the copy is a first snapshot, of a stream that was never restored.
     """
     for pack in manifest.packs:
         _put_parts(store, packs + pack, read_pack(pack))
-    problems = wrong_digests(store, packs, manifest.files)
+    problems = find_wrong_digests(store, packs, manifest.files)
     if problems:
         raise UnusableSnapshotError(
             f"the copy of snapshot {manifest.id} of {manifest.stream} is damaged: {problems[0]}",

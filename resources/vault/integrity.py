@@ -1,8 +1,8 @@
-"""Whether a file of a checkpoint is whole, as far as it tells by itself.
+"""Damage in the files of a local checkpoint that Spark reads to go on.
 
-Spark compresses HDFS-backed state and RocksDB's changelogs in LZ4 blocks with checksums, unless it was told
-another codec; a RocksDB checkpoint is a zip. Where Hadoop writes a `.crc` file beside, it has the checksum of each
-512 bytes. A file that has gone meanwhile is no fault: Spark tidies up while one looks.
+Spark compresses HDFS-backed state and RocksDB's changelogs in LZ4 blocks with checksums, unless another
+codec is configured; a RocksDB checkpoint is a zip. Where Hadoop writes a `.crc` file beside, it has the checksum of each
+512 bytes. A file that has gone meanwhile is no fault: Spark removes old files meanwhile.
 """
 
 import hashlib
@@ -16,7 +16,13 @@ from typing import BinaryIO
 
 from ft_policies.doctor.facts import Fault
 from ft_policies.errors import PermanentError
-from resources.vault.checkpoint_files import chain, entries, numbered_folders, shared_sizes, stores
+from resources.vault.checkpoint_files import (
+    find_chain,
+    list_entries,
+    list_numbered_folders,
+    list_stores,
+    read_shared_sizes,
+)
 from resources.vault.lz4 import find_block_damage, find_frame_damage
 from resources.vault.manifest import Manifest, PackedFile
 from resources.vault.restore import names_its_folder
@@ -33,29 +39,29 @@ def find_damage(file: Path, *, codec: str = LZ4) -> str | None:
     try:
         if file.stat().st_size == 0:
             return "it is empty"
-        return _wrong_checksum(file) or _wrong_format(file, codec)
+        return _find_checksum_damage(file) or _find_format_damage(file, codec)
     except FileNotFoundError:
         return None
 
 
 def read_codec(checkpoint: Path) -> str:
-    """How the state of a checkpoint is compressed, as its offsets tell; nothing if they do not.
+    """The codec of the state of a checkpoint, as its offsets name it; empty if they do not.
 
     It is not what is declared now: Spark goes on with the codec that a checkpoint began with.
     """
     folder = checkpoint / "offsets"
-    numbers = [int(one.name) for one in folder.glob("[0-9]*") if one.name.isdigit()]
+    numbers = [int(entry.name) for entry in folder.glob("[0-9]*") if entry.name.isdigit()]
     for number in sorted(numbers, reverse=True):
         try:
-            _, told, *_ = (folder / str(number)).read_bytes().split(b"\n")
-            return str(json.loads(told)["conf"][CODEC])
+            _, metadata, *_ = (folder / str(number)).read_bytes().split(b"\n")
+            return str(json.loads(metadata)["conf"][CODEC])
         except (FileNotFoundError, ValueError, LookupError, TypeError):
             continue
     return ""
 
 
 def require_whole(checkpoint: Path, paths: Iterable[str]) -> None:
-    """Refuse state files that were cut: what is shipped of them could not be restored.
+    """Refuse to ship truncated state files, which could not be restored.
 
     It runs beside a query, so checksums of blocks are left to the doctor: they cost too much.
     """
@@ -63,7 +69,7 @@ def require_whole(checkpoint: Path, paths: Iterable[str]) -> None:
     for path in paths:
         file = checkpoint / path
         fault = "it is empty" if file.stat().st_size == 0 else None
-        fault = fault or _wrong_format(file, codec, of_blocks=find_frame_damage)
+        fault = fault or _find_format_damage(file, codec, of_blocks=find_frame_damage)
         if fault is not None:
             raise PermanentError(
                 f"{path} of {checkpoint} is damaged: {fault}",
@@ -71,18 +77,18 @@ def require_whole(checkpoint: Path, paths: Iterable[str]) -> None:
             )
 
 
-def _wrong_format(
+def _find_format_damage(
     file: Path, codec: str, of_blocks: Callable[[BinaryIO], str | None] = find_block_damage
 ) -> str | None:
     if file.suffix == ".zip":
-        return _wrong_zip(file)
+        return _find_zip_damage(file)
     if file.suffix in _COMPRESSED and codec == LZ4:
         with file.open("rb") as opened:
             return of_blocks(opened)
     return None
 
 
-def _wrong_zip(file: Path) -> str | None:
+def _find_zip_damage(file: Path) -> str | None:
     try:
         with zipfile.ZipFile(file) as opened:
             bad = opened.testzip()
@@ -91,7 +97,7 @@ def _wrong_zip(file: Path) -> str | None:
     return None if bad is None else f"{bad} in it has another checksum"
 
 
-def _wrong_checksum(file: Path) -> str | None:
+def _find_checksum_damage(file: Path) -> str | None:
     beside = file.with_name(f".{file.name}.crc")
     try:
         sums = beside.read_bytes()
@@ -100,37 +106,37 @@ def _wrong_checksum(file: Path) -> str | None:
     if len(sums) < _CRC_HEADER.size or not sums.startswith(b"crc\0"):
         return None
     _, each = _CRC_HEADER.unpack_from(sums)
-    wanted = sums[_CRC_HEADER.size :]
+    expected = sums[_CRC_HEADER.size :]
     at = 0
     with file.open("rb") as opened:
         while portion := opened.read(each * _CHUNKS):
-            found = b"".join(
+            computed = b"".join(
                 zlib.crc32(portion[begin : begin + each]).to_bytes(4, "big")
                 for begin in range(0, len(portion), each)
             )
-            if wanted[at : at + len(found)] != found:
+            if expected[at : at + len(computed)] != computed:
                 return "its bytes do not have the checksums beside it"
-            at += len(found)
-    return None if at == len(wanted) else "it is shorter than its checksums"
+            at += len(computed)
+    return None if at == len(expected) else "it is shorter than its checksums"
 
 
-def state_faults(checkpoint: Path, epoch: int) -> Iterator[Fault]:
+def find_state_faults(checkpoint: Path, epoch: int) -> Iterator[Fault]:
     """What keeps Spark from going on after an epoch: each store must be reachable at its version."""
     codec = read_codec(checkpoint)
-    for operator in numbered_folders(checkpoint / "state"):
+    for operator in list_numbered_folders(checkpoint / "state"):
         home = f"state/{operator}"
         try:
-            found = stores(checkpoint, home, epoch)
+            stores = list_stores(checkpoint, home, epoch)
         except FileNotFoundError:
             continue
         except (PermanentError, ValueError, KeyError, IndexError) as error:
             yield Fault(f"{home}/_metadata", str(error))
             continue
-        for store in found:
+        for store in stores:
             yield from _store_faults(checkpoint, store, epoch + 1, codec)
 
 
-def unlike(checkpoint: Path, manifest: Manifest, *, deep: bool) -> Iterator[Fault]:
+def find_changed_files(checkpoint: Path, manifest: Manifest, *, deep: bool) -> Iterator[Fault]:
     """State files that are not as they were when this checkpoint was shipped; `deep` reads them."""
     for file in manifest.files:
         if file.path.startswith("state/") and not names_its_folder(file):
@@ -145,14 +151,14 @@ def _unlike(local: Path, file: PackedFile, *, deep: bool) -> str | None:
         size_bytes = local.stat().st_size
         if size_bytes != file.size_bytes:
             return f"it has {size_bytes} bytes, and {file.size_bytes} when it was shipped"
-        if deep and digest_of(local) != file.sha256:
+        if deep and hash_file(local) != file.sha256:
             return "it has another digest than when it was shipped"
     except FileNotFoundError:
         pass
     return None
 
 
-def digest_of(file: Path) -> bytes:
+def hash_file(file: Path) -> bytes:
     """The SHA-256 of a file, as manifests have it."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").digest()
@@ -160,13 +166,13 @@ def digest_of(file: Path) -> bytes:
 
 def _store_faults(checkpoint: Path, store: str, version: int, codec: str) -> Iterator[Fault]:
     home = checkpoint / store
-    names = [entry.name for entry in entries(home) if entry.is_file()]
+    names = [entry.name for entry in list_entries(home) if entry.is_file()]
     try:
-        found = chain(names, version, store=store)
+        chain = find_chain(names, version, store=store)
     except PermanentError as error:
         yield Fault(store, str(error).removeprefix(f"{store} "))
         return
-    for name in found.names:
+    for name in chain.names:
         reason = find_damage(home / name, codec=codec)
         if reason is not None:
             yield Fault(f"{store}/{name}", reason)
@@ -176,7 +182,7 @@ def _store_faults(checkpoint: Path, store: str, version: int, codec: str) -> Ite
 
 def _shared_faults(home: Path, store: str, archive: str) -> Iterator[Fault]:
     try:
-        needed = shared_sizes(home / archive)
+        needed = read_shared_sizes(home / archive)
     except FileNotFoundError:
         return
     except PermanentError as error:
@@ -188,7 +194,7 @@ def _shared_faults(home: Path, store: str, archive: str) -> Iterator[Fault]:
             if (home / archive).is_file():
                 yield Fault(f"{store}/{name}", f"it is missing, and {archive} needs it")
         elif file.stat().st_size != size_bytes:
-            told = f"it has {file.stat().st_size} bytes, and {archive} names {size_bytes}"
-            yield Fault(f"{store}/{name}", told)
+            reason = f"it has {file.stat().st_size} bytes, and {archive} names {size_bytes}"
+            yield Fault(f"{store}/{name}", reason)
         elif (reason := find_damage(file)) is not None:
             yield Fault(f"{store}/{name}", reason)

@@ -36,7 +36,7 @@ class LocalPack:
     files: tuple[PackedFile, ...]
 
 
-def reusable(files: Sequence[CutFile], parent: Manifest | None) -> dict[str, PackedFile]:
+def find_reusable(files: Sequence[CutFile], parent: Manifest | None) -> dict[str, PackedFile]:
     """The files that lie in the parent's packs already, except in packs that are mostly dead.
 
     What still lives in such a pack counts as new and is written again, so the pack is garbage as
@@ -69,7 +69,7 @@ def pack(
 
 @contextmanager
 def disk_errors(doing: str, where: Path) -> Iterator[None]:
-    """A full disk heals once somebody makes room, so it is worth trying again."""
+    """Turn a full disk into a transient error: it heals once there is room again."""
     try:
         yield
     except OSError as error:
@@ -130,7 +130,7 @@ def packs_in_use(files: Sequence[PackedFile], sizes: Mapping[str, int]) -> dict[
     return {pack: size for pack, size in sizes.items() if pack in used}
 
 
-def new_bytes(manifest: Manifest, parent: Manifest | None) -> int:
+def count_new_bytes(manifest: Manifest, parent: Manifest | None) -> int:
     """How much of a snapshot its parent does not have."""
-    known = {(f.path, f.size_bytes) for f in parent.files} if parent is not None else set()
-    return sum(f.size_bytes for f in manifest.files if (f.path, f.size_bytes) not in known)
+    present = {(f.path, f.size_bytes) for f in parent.files} if parent is not None else set()
+    return sum(f.size_bytes for f in manifest.files if (f.path, f.size_bytes) not in present)

@@ -1,4 +1,4 @@
-"""What the vault reports: past participles, each with the figures that a person would ask for."""
+"""The records of what the vault did, with figures."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,12 @@
-"""Restoring: read packs in few large ranges, check each file's digest, and show the folder whole.
+"""Restores snapshots: reads packs in few large ranges and checks each file's digest.
 
 Everything is written to a folder beside the target, which takes its name only when all is verified
 and on the disk; so a target that exists is complete.
+
+What an earlier restore has on the same disk is linked and not fetched: a file of a checkpoint never changes
+once it carries its final name (Spark writes beside it and renames), so two folders may share it. Files that
+name the folder they lie in are rewritten: Spark writes absolute paths into the description of
+`transformWithState` operators, and a restored query would look for its schema in the old folder.
 """
 
 import ctypes
@@ -22,9 +27,19 @@ from resources.object_store.s3 import MissingObjectError, ObjectStore
 from resources.vault.manifest import Manifest, PackedFile, UnusableSnapshotError
 from resources.vault.pack import disk_errors
 
+_SCHEMA_PATH = re.compile(r'"[^"]*/(state/\d+/_stateSchema/)')
+_NAMES_ITS_FOLDER = re.compile(r"state/\d+/_metadata/v2/\d+")
+T = TypeVar("T")
+_GAP_BYTES = 256 << 10
+_FETCH_BYTES = 8 << 20
+_PARALLEL = 8
+
 
 def sync_file_system(folder: Path) -> None:
-    """Return once everything written to the file system of this folder is on its disk."""
+    """Return once everything written to the file system of this folder is on its disk.
+
+    An `fsync` of each of thousands of small files and folders costs seconds, one `syncfs` a fraction of one.
+    """
     syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
     if syncfs is None:
         os.sync()
@@ -36,10 +51,6 @@ def sync_file_system(folder: Path) -> None:
             raise OSError(code, os.strerror(code), str(folder))
     finally:
         os.close(opened)
-
-
-_SCHEMA_PATH = re.compile(r'"[^"]*/(state/\d+/_stateSchema/)')
-_NAMES_ITS_FOLDER = re.compile(r"state/\d+/_metadata/v2/\d+")
 
 
 def names_its_folder(file: PackedFile) -> bool:
@@ -57,18 +68,15 @@ def relocate(root: Path, files: Iterable[PackedFile], into: Path) -> None:
             target.write_text(text)
 
 
-T = TypeVar("T")
-
-
 @dataclass(frozen=True, slots=True)
-class Base:
+class LinkSource:
     """A folder that a snapshot was restored into; Spark may have gone on or tidied up in it since."""
 
     folder: Path
     manifest: Manifest
 
 
-def link(base: Base, files: Iterable[PackedFile], root: Path) -> list[PackedFile]:
+def link_files(base: LinkSource, files: Iterable[PackedFile], root: Path) -> list[PackedFile]:
     """Link what the base verified as the same; returns the rest, which has to be fetched."""
     verified = {
         file.path: file.sha256 for file in base.manifest.files if not names_its_folder(file)
@@ -77,11 +85,11 @@ def link(base: Base, files: Iterable[PackedFile], root: Path) -> list[PackedFile
         file
         for file in files
         if verified.get(file.path) != file.sha256
-        or not _linked(base.folder / file.path, root / file.path, file.size_bytes)
+        or not _link_file(base.folder / file.path, root / file.path, file.size_bytes)
     ]
 
 
-def in_its_folder(file: Path, make: Callable[[], T]) -> T:
+def create_in_folder(file: Path, make: Callable[[], T]) -> T:
     """Make a file; its folder is made only if there is none, while other bytes are on their way."""
     try:
         return make()
@@ -90,10 +98,10 @@ def in_its_folder(file: Path, make: Callable[[], T]) -> T:
     return make()
 
 
-def _linked(source: Path, target: Path, size_bytes: int) -> bool:
-    """Any failure is one of the disk or of a file that is gone: fetching gets by, or tells."""
+def _link_file(source: Path, target: Path, size_bytes: int) -> bool:
+    """Whether the file could be linked; on any error of the disk the file is fetched instead."""
     try:
-        in_its_folder(target, lambda: target.hardlink_to(source))
+        create_in_folder(target, lambda: target.hardlink_to(source))
         if target.stat().st_size == size_bytes:
             return True
         target.unlink()
@@ -102,14 +110,9 @@ def _linked(source: Path, target: Path, size_bytes: int) -> bool:
     return False
 
 
-_GAP_BYTES = 256 << 10
-_FETCH_BYTES = 8 << 20
-_PARALLEL = 8
-
-
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """One range of one pack and the files in it: one request; only a file that is larger by itself exceeds it."""
+    """One range of one pack and the files in it: one request; only a larger file exceeds the limit."""
 
     pack: str
     start: int
@@ -117,7 +120,7 @@ class Fetch:
     files: tuple[PackedFile, ...]
 
 
-def plan(files: Iterable[PackedFile]) -> list[Fetch]:
+def plan_fetches(files: Iterable[PackedFile]) -> list[Fetch]:
     """Few ranges that cover all files: near neighbours are read together, gaps and all."""
     fetches: list[Fetch] = []
     group: list[PackedFile] = []
@@ -142,7 +145,7 @@ def _fetch(group: Sequence[PackedFile]) -> Fetch:
     return Fetch(group[0].pack, group[0].offset, end - group[0].offset, tuple(group))
 
 
-def read(
+def read_files(
     store: ObjectStore, prefix: str, fetch: Fetch
 ) -> Iterator[tuple[PackedFile, Iterator[memoryview]]]:
     """Each file of a range with its bytes as they come, to be used up before the next file."""
@@ -174,7 +177,7 @@ class _Flow:
             yield part
 
 
-def fault(file: PackedFile, size_bytes: int, digest: bytes) -> str | None:
+def find_fault(file: PackedFile, size_bytes: int, digest: bytes) -> str | None:
     """What is wrong with the bytes that came for a file, or `None`."""
     if size_bytes != file.size_bytes:
         return f"{file.path}: {size_bytes} of {file.size_bytes} bytes in pack {file.pack}"
@@ -183,7 +186,7 @@ def fault(file: PackedFile, size_bytes: int, digest: bytes) -> str | None:
     return None
 
 
-def wrong_packs(manifest: Manifest, sizes: Mapping[str, int]) -> list[str]:
+def find_wrong_packs(manifest: Manifest, sizes: Mapping[str, int]) -> list[str]:
     """The packs of a snapshot that are missing or not as long as they should be."""
     return [
         f"pack {name} is missing"
@@ -194,17 +197,17 @@ def wrong_packs(manifest: Manifest, sizes: Mapping[str, int]) -> list[str]:
     ]
 
 
-def wrong_digests(store: ObjectStore, prefix: str, files: Iterable[PackedFile]) -> list[str]:
+def find_wrong_digests(store: ObjectStore, prefix: str, files: Iterable[PackedFile]) -> list[str]:
     """Read all files and tell what is wrong with each that is not as it was packed."""
     problems: list[str] = []
-    for fetch in plan(files):
+    for fetch in plan_fetches(files):
         try:
-            for file, parts in read(store, prefix, fetch):
+            for file, parts in read_files(store, prefix, fetch):
                 digest, size = hashlib.sha256(), 0
                 for part in parts:
                     digest.update(part)
                     size += len(part)
-                wrong = fault(file, size, digest.digest())
+                wrong = find_fault(file, size, digest.digest())
                 problems += [wrong] if wrong else []
         except MissingObjectError:
             problems.append(f"pack {fetch.pack} is missing")
@@ -226,7 +229,7 @@ def restore_files(
     into: Path,
     progress: Callable[[int, int], None] | None,
     *,
-    base: Base | None,
+    base: LinkSource | None,
     durable: bool,
 ) -> Fetched:
     """Restore all files of a manifest into a new folder; what `base` has is linked."""
@@ -239,8 +242,8 @@ def restore_files(
     try:
         with disk_errors("restoring", into.parent):
             beside.mkdir()
-            wanted = manifest.files if base is None else link(base, manifest.files, beside)
-            fetches = plan(wanted)
+            wanted = manifest.files if base is None else link_files(base, manifest.files, beside)
+            fetches = plan_fetches(wanted)
             _fetch_all(store, prefix, fetches, beside, manifest, progress)
             relocate(beside, manifest.files, into)
             if durable:
@@ -284,7 +287,7 @@ def _fetch_all(
 def _land(store: ObjectStore, prefix: str, fetch: Fetch, root: Path, snapshot_id: str) -> int:
     """Write the files of one range, each verified; returns their bytes."""
     try:
-        for file, parts in read(store, prefix, fetch):
+        for file, parts in read_files(store, prefix, fetch):
             wrong = _write(root / file.path, parts, file)
             if wrong is not None:
                 raise UnusableSnapshotError(
@@ -301,9 +304,9 @@ def _land(store: ObjectStore, prefix: str, fetch: Fetch, root: Path, snapshot_id
 def _write(target: Path, parts: Iterable[memoryview], file: PackedFile) -> str | None:
     digest = hashlib.sha256()
     written = 0
-    with in_its_folder(target, lambda: target.open("xb")) as out:
+    with create_in_folder(target, lambda: target.open("xb")) as out:
         for part in parts:
             digest.update(part)
             out.write(part)
             written += len(part)
-    return fault(file, written, digest.digest())
+    return find_fault(file, written, digest.digest())

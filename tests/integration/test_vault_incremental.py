@@ -17,7 +17,7 @@ from resources.object_store.s3 import S3ObjectStore
 from resources.vault import checkpoint_files
 from resources.vault.manifest import Manifest
 from resources.vault.records import Restored, Shipped
-from resources.vault.restore import Base
+from resources.vault.restore import LinkSource
 from resources.vault.vault import SnapshotVault
 from streaming.sources.opening import arrow_columns
 
@@ -102,8 +102,8 @@ def configured(spark: SparkSession) -> Iterator[Callable[[str], None]]:
 class TwoRestored:
     """Two snapshots of one query, the newer restored beside the older, and once without it."""
 
-    old: Base
-    new: Base
+    old: LinkSource
+    new: LinkSource
     beside: Restored
     alone: Restored
 
@@ -134,13 +134,13 @@ def two_restored(words: Words, vault: SnapshotVault) -> TwoRestored:
     words.add(3)
     query.processAllAvailable()
     query.stop()
-    old, new = Base(home / "old", manifests[3]), Base(home / "new", manifests[5])
+    old, new = LinkSource(home / "old", manifests[3]), LinkSource(home / "new", manifests[5])
     vault.restore(old.manifest, old.folder)
     beside = vault.restore(new.manifest, new.folder, base=old)
     return TwoRestored(old, new, beside, alone=vault.restore(new.manifest, home / "alone"))
 
 
-def altered(base: Base) -> list[str]:
+def altered(base: LinkSource) -> list[str]:
     """The files of a folder that are there and are not what its manifest says."""
     return [
         file.path
@@ -150,7 +150,7 @@ def altered(base: Base) -> list[str]:
     ]
 
 
-def present(base: Base) -> set[str]:
+def present(base: LinkSource) -> set[str]:
     return {file.path for file in base.manifest.files if (base.folder / file.path).is_file()}
 
 
@@ -231,7 +231,7 @@ def test_a_large_state_that_changes_little_is_shipped_once_and_goes_on(
     assert wholes(shipped.manifest.paths) == wholes(before.paths) != newest
     assert shipped.new_bytes < before.state_bytes / 4
     truth, restored = words.batches[first], words.home / "restored"
-    old = Base(words.home / "old", before)
+    old = LinkSource(words.home / "old", before)
     whole = vault.restore(before, old.folder)
     beside = vault.restore(shipped.manifest, restored, base=old)
     assert beside.fetched_bytes < whole.fetched_bytes / 4

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from observation.reports.costs import REPORT
-from observation.reports.files import store
+from observation.reports.files import write_report
 from resources.project import Project
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import STREAM, a_running_stream, a_world
@@ -15,7 +15,7 @@ def reported(world: Project, *, days_ago: int) -> str:
     """A day that was counted."""
     today = datetime.fromtimestamp(world.store.now(), UTC).date()
     day = str(today - timedelta(days=days_ago))
-    store(world.config.home, REPORT, [a_cost_row().cells()], part=day)
+    write_report(world.config.home, REPORT, [a_cost_row().cells()], part=day)
     return day
 
 

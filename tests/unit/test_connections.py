@@ -4,7 +4,7 @@ import pytest
 
 from ft_policies.errors import PermanentError
 from resources.object_store.connection import S3Connection
-from resources.object_store.resolve import elsewhere
+from resources.object_store.resolve import connector_elsewhere
 
 HERE = S3Connection(
     bucket="ours",
@@ -15,7 +15,7 @@ HERE = S3Connection(
 
 
 def found(url: str) -> S3Connection:
-    return elsewhere(url, lambda: HERE)()
+    return connector_elsewhere(url, lambda: HERE)()
 
 
 def test_another_bucket_is_at_the_same_endpoint() -> None:

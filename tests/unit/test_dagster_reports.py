@@ -10,13 +10,13 @@ import pytest
 
 from assets.keys import report_key
 from assets.reports import activity, decisions, model, what_if
-from assets.reports.cost_report import report
+from assets.reports.cost_report import report_day
 from assets.reports.decisions import decision_rows
-from assets.reports.model import compared_of
+from assets.reports.model import compare_stream
 from ft_policies.drill import PLAYBOOK, Report
 from ft_policies.tiers import Tier
-from observation.reports.costs import bounds
-from observation.reports.files import store, stored
+from observation.reports.costs import day_bounds
+from observation.reports.files import read_report, write_report
 from orchestration.definitions import definitions_of
 from orchestration.reports import daily_costs
 from resources.control.records import Phase, Sample
@@ -79,15 +79,15 @@ def test_reports_are_made_also_without_any_rows(worlds: SimulatedWorlds) -> None
     ]
     assert set(keys) == set(map(report_key, REPORTS))
     with worlds.open() as world:
-        assert stored(world.config.home, "cost_report", part="2026-01-02") == []
-        assert stored(world.config.home, "what_if") == []
+        assert read_report(world.config.home, "cost_report", part="2026-01-02") == []
+        assert read_report(world.config.home, "what_if") == []
 
 
 def test_a_day_has_a_row_for_each_stream_that_ran_and_sums(worlds: SimulatedWorlds) -> None:
     a_past(worlds)
     with worlds.open() as world:
         today = datetime.fromtimestamp(world.store.now(), UTC).date()
-        result = report(world, STREAMS, today)
+        result = report_day(world, STREAMS, today)
     assert result.metadata is not None
     (row,) = rows_of(result.metadata, "streams")
     assert (row["stream"], row["share_passive_replication"], row["misses"]) == (CLICKS, 1.0, 1)
@@ -103,11 +103,11 @@ def test_a_day_names_the_streams_that_ran_and_have_no_row(worlds: SimulatedWorld
         a_stream_that_runs(world)
         now = world.store.now()
         past = datetime.fromtimestamp(now - 30 * 86_400.0, UTC).date()
-        noon = bounds(past)[0] + 43_200.0
+        noon = day_bounds(past)[0] + 43_200.0
         sample = Sample(stream=CLICKS, replica="r1", name="cpu_cores", value=2.0, at=noon)
         world.store.samples.write([sample])
-        store(world.config.home, "cost_report", [], part=str(past))
-        found = report(world, STREAMS, past)
+        write_report(world.config.home, "cost_report", [], part=str(past))
+        found = report_day(world, STREAMS, past)
     assert found.metadata is not None
     assert found.metadata["streams_not_counted"] == CLICKS
 
@@ -184,14 +184,16 @@ def test_a_prediction_is_held_against_what_came(worlds: SimulatedWorlds) -> None
     with worlds.open() as world:
         a_stream_that_runs(world)
         declared = world.config.stream(CLICKS)
-        assert compared_of(world, measure(world.store, [declared])[CLICKS]) == []
+        assert compare_stream(world, measure(world.store, [declared])[CLICKS]) == []
         world.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="")
         wait_for_the_clock(world.store)
         now = world.store.now()
         taken_over(world, 4.0, rows=10.0, at=now + 100.0)
-        assert compared_of(world, measure(world.store, [declared])[CLICKS]) == [], "it is the first"
+        assert compare_stream(world, measure(world.store, [declared])[CLICKS]) == [], (
+            "it is the first"
+        )
         taken_over(world, 12.0, by="r3", rows=40.0, at=now + 200.0)
-        (one,) = compared_of(world, measure(world.store, [declared])[CLICKS])
+        (one,) = compare_stream(world, measure(world.store, [declared])[CLICKS])
     assert (one.tier, one.observed_seconds) == (Tier.ACTIVE_STANDBY, 12.0)
     assert 8.0 < one.predicted_seconds < 30.0, "four times the rows of the one that took 4 s"
 
@@ -201,11 +203,11 @@ def test_a_day_that_was_reported_outlives_its_measurements(worlds: SimulatedWorl
         a_stream_that_runs(world)
         part = str(datetime.fromtimestamp(world.store.now() - 30 * 86_400.0, UTC).date())
         rows = [a_cost_row().cells()]
-        store(world.config.home, "cost_report", rows, part=part)
-        found = report(world, ["beta"], date.fromisoformat(part))
+        write_report(world.config.home, "cost_report", rows, part=part)
+        found = report_day(world, ["beta"], date.fromisoformat(part))
         assert found.metadata is not None
         assert found.metadata["dagster/row_count"] == 0
-        assert stored(world.config.home, "cost_report", part=part) == rows
+        assert read_report(world.config.home, "cost_report", part=part) == rows
 
 
 def test_yesterday_is_reported_after_midnight() -> None:

@@ -13,7 +13,7 @@ from ft_policies.cost_report import Cell
 from ft_policies.tiers import Tier
 from ft_policies.what_if import WhatIf
 from observation.reports.incidents import incident_rows
-from observation.reports.what_if import OBJECTIVES, cells as what_if_cells
+from observation.reports.what_if import OBJECTIVES, what_if_cells
 from resources.control.records import Phase
 from tests.fakes.decisions import a_decision, a_decision_row, simulated_what_if
 from tests.fakes.worlds import CLICKS, simulated_worlds

@@ -8,7 +8,7 @@ import pytest
 from ft_policies.errors import PermanentError, TransientError
 from resources.vault import restore
 from resources.vault.manifest import PackedFile, UnusableSnapshotError
-from resources.vault.restore import plan
+from resources.vault.restore import plan_fetches
 from tests.fakes.object_store import PART_BYTES
 from tests.support.vaults import ShippedStream, a_stream, tree
 
@@ -26,7 +26,7 @@ def at(offset: int, size: int, pack: str = "p") -> PackedFile:
 
 def test_near_files_are_read_together_and_far_ones_apart() -> None:
     far = 10 << 20
-    fetches = plan([at(far, 10), at(0, 10), at(10, 10), at(1000, 10), at(0, 5, "q")])
+    fetches = plan_fetches([at(far, 10), at(0, 10), at(10, 10), at(1000, 10), at(0, 5, "q")])
     assert [(f.pack, f.start, f.length, len(f.files)) for f in fetches] == [
         ("p", 0, 1010, 3),
         ("p", far, 10, 1),
@@ -35,13 +35,13 @@ def test_near_files_are_read_together_and_far_ones_apart() -> None:
 
 
 def test_a_range_does_not_grow_without_bound() -> None:
-    fetches = plan([at(n << 20, 1 << 20) for n in range(10)])
+    fetches = plan_fetches([at(n << 20, 1 << 20) for n in range(10)])
     assert [f.length >> 20 for f in fetches] == [8, 2]
 
 
 def test_files_in_one_place_are_read_each_by_itself_but_for_empty_ones() -> None:
     same, empty = PackedFile("same", "p", 0, 10, b""), PackedFile("z", "p", 0, 0, b"")
-    fetches = plan([at(0, 10), same, empty, at(10, 5)])
+    fetches = plan_fetches([at(0, 10), same, empty, at(10, 5)])
     assert [(f.start, [file.path for file in f.files]) for f in fetches] == [
         (0, ["z", "f0"]),
         (0, ["same", "f10"]),

@@ -13,9 +13,9 @@ from ft_policies.errors import PermanentError
 from resources.vault.integrity import (
     CODEC,
     find_damage,
+    find_state_faults,
     read_codec,
     require_whole,
-    state_faults,
 )
 from resources.vault.lz4 import MAGIC, checksum
 from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint, lz4
@@ -126,7 +126,7 @@ def test_what_was_cut_is_found_and_not_shipped(tmp_path: Path, kind: StateKind, 
     written(tmp_path / path, (tmp_path / path).read_bytes()[:-10])
     with pytest.raises(PermanentError, match=f"{path} of .* is damaged"):
         require_whole(tmp_path, [path])
-    assert [fault.path for fault in state_faults(tmp_path, epoch)] == [path]
+    assert [fault.path for fault in find_state_faults(tmp_path, epoch)] == [path]
 
 
 def test_checksums_beside_a_file_find_a_single_changed_byte(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_file_that_has_gone_meanwhile_is_no_fault(tmp_path: Path) -> None:
 def test_a_whole_checkpoint_has_no_faults(tmp_path: Path, kind: StateKind) -> None:
     checkpoint = SyntheticCheckpoint(tmp_path, kind=kind)
     epoch = checkpoint.commit(7)
-    assert list(state_faults(tmp_path, epoch)) == []
+    assert list(find_state_faults(tmp_path, epoch)) == []
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_version_that_cannot_be_reached_is_found(
     (tmp_path / "state/0/1" / file).unlink()
     if file == "5.snapshot":
         (tmp_path / "state/0/1/5.delta").unlink()
-    (fault,) = state_faults(tmp_path, epoch)
+    (fault,) = find_state_faults(tmp_path, epoch)
     assert fault.path == "state/0/1"
     assert told in fault.reason
 
@@ -188,7 +188,7 @@ def test_shared_files_of_rocksdb_must_be_there_at_their_length(tmp_path: Path) -
     first, second = sorted((tmp_path / "state/0/0/SSTs").glob("*.sst"))[-2:]
     first.unlink()
     second.write_bytes(second.read_bytes()[:-1])
-    faults = {fault.path: fault.reason for fault in state_faults(tmp_path, epoch)}
+    faults = {fault.path: fault.reason for fault in find_state_faults(tmp_path, epoch)}
     assert faults.pop(f"state/0/0/SSTs/{first.name}") == "it is missing, and 7.zip needs it"
     (reason,) = faults.values()
     assert "7.zip names" in reason
@@ -197,5 +197,5 @@ def test_shared_files_of_rocksdb_must_be_there_at_their_length(tmp_path: Path) -
 def test_an_operator_must_say_which_stores_it_has(tmp_path: Path) -> None:
     epoch = SyntheticCheckpoint(tmp_path).commit(2)
     (tmp_path / "state/0/_metadata/metadata").write_text("v1\nnot json")
-    (fault,) = state_faults(tmp_path, epoch)
+    (fault,) = find_state_faults(tmp_path, epoch)
     assert fault.path == "state/0/_metadata"

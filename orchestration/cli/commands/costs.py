@@ -41,7 +41,7 @@ def costs(
 ) -> None:
     """Show time by tier and what it cost, against always active and always passive replication."""
     from ft_policies.cost_report import added_up
-    from observation.reports.costs import costs_of
+    from observation.reports.costs import read_costs
 
     if day is not None and days is not None:
         raise typer.BadParameter("say either --day or --days")
@@ -50,7 +50,7 @@ def costs(
         names = chosen(world.config, streams or [])
         today = datetime.fromtimestamp(world.store.now(), UTC).date()
         asked = [day.date()] if day is not None else _last(today, days or 1)
-        rows = [row for one in asked for row in costs_of(world, one, names)]
+        rows = [row for one in asked for row in read_costs(world, one, names)]
     found = [added_up(group) for group in _grouped(rows)]
     if as_json:
         tell.json({"days": [str(one) for one in asked], "streams": [one.cells() for one in found]})

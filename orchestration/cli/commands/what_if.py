@@ -37,7 +37,7 @@ def what_if(
     as_json: JsonOption = False,
 ) -> None:
     """Show which tier each objective would need at the load of now, and what it would cost an hour."""
-    from observation.reports.what_if import cells, currency_of
+    from observation.reports.what_if import currency_of, what_if_cells
     from orchestration.reviewing import what_if as ask
 
     asked = reading.seconds(objectives, "--objectives")
@@ -51,7 +51,7 @@ def what_if(
     if plot is not None:
         _draw(plot, stream, points, currency)
     if as_json:
-        tell.json({"stream": stream, "objectives": cells(points, currency=currency)})
+        tell.json({"stream": stream, "objectives": what_if_cells(points, currency=currency)})
         return
     tell.out.print(table(points, currency))
     if plot is not None:
