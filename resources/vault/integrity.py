@@ -194,7 +194,7 @@ def _shared_faults(home: Path, store: str, archive: str) -> Iterator[Fault]:
             if (home / archive).is_file():
                 yield Fault(f"{store}/{name}", f"it is missing, and {archive} needs it")
         elif file.stat().st_size != size_bytes:
-            reason = f"it has {file.stat().st_size} bytes, and {archive} names {size_bytes}"
-            yield Fault(f"{store}/{name}", reason)
+            length = f"it has {file.stat().st_size} bytes, and {archive} names {size_bytes}"
+            yield Fault(f"{store}/{name}", length)
         elif (reason := find_damage(file)) is not None:
             yield Fault(f"{store}/{name}", reason)
