@@ -7,11 +7,11 @@ import dagster as dg
 
 from assets.changes import Change, recent_changes
 from assets.failures import explained
-from assets.holding import Holding, holding
 from assets.keys import stream_key, tiers_key
 from assets.worlds import Worlds
 from configs.stream import StreamDeclaration
 from ft_policies.tiers import Switch
+from observation.coverage import Holding, holding
 from resources.control.records import ReplicaRow, TierChange
 from streaming.observing import StreamSeen, observe
 from streaming.world import World

@@ -15,9 +15,9 @@ from benchmarks.killing import await_that, kill_primary
 from benchmarks.live_project import RUN, end, live_project
 from ft_policies.health import Health
 from ft_policies.tiers import SECONDARY, Tier
+from observation.review import decide_now
 from orchestration.incidents import open_recovery
 from orchestration.playbooks.recover import start
-from orchestration.reviewing import decide_now
 from orchestration.services.dagster_server import DagsterServer
 from streaming.observing import observe
 from streaming.world import World

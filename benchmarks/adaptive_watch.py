@@ -8,7 +8,7 @@ from itertools import groupby
 
 import psutil
 
-from ft_policies.tier_spans import TierSpan
+from ft_policies.costs.tier_spans import TierSpan
 from ft_policies.tiers import Tier
 from resources.control.records import Slot
 from streaming.observing import observe

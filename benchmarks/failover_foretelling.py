@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from math import nan
 from typing import Any, TypeAlias
 
-from ft_policies.estimators import Observation, Readiness
-from ft_policies.prediction import Histories, RecoveryModel, StateAges
-from ft_policies.recovery_model import TIERS, Load, RecoveryStep
-from ft_policies.thesis_model import ThesisModel
+from ft_policies.prediction.estimators import Observation, Readiness
+from ft_policies.prediction.model import Histories, RecoveryModel, StateAges
+from ft_policies.prediction.steps import TIERS, Load, RecoveryStep
+from ft_policies.prediction.thesis import ThesisModel
 from ft_policies.tiers import Tier
-from orchestration.reviewed import gather
+from observation.review import gather
 from streaming.measuring import measure
 from streaming.observing import observe
 from streaming.world import World

@@ -11,8 +11,8 @@ import time
 
 from benchmarks.harness import Benchmark
 from configs.project import Project
+from ft_policies.simulator.engine import Scenario, simulate
 from ft_policies.simulator.presets import MEASURED
-from ft_policies.simulator.running import Scenario, simulate
 from ft_policies.simulator.traces import DAY_SECONDS, Generated, Shape
 
 STREAMS, DAYS, SECONDS = 1_000, 7.0, 60.0

@@ -9,7 +9,7 @@ from configs.units import Duration, Flag, Section, Share, cannot_hold
 from ft_policies.tiers import Mode
 
 if TYPE_CHECKING:
-    from ft_policies.controller import ControllerPolicy
+    from ft_policies.tiering.controller import ControllerPolicy
 
 
 class Bounds(Section):
@@ -88,7 +88,7 @@ class Controller(Section):
 
     def policy(self) -> "ControllerPolicy":
         """The policy that this section describes; NumPy is loaded here, not by every command."""
-        from ft_policies.controller import ControllerPolicy
+        from ft_policies.tiering.controller import ControllerPolicy
 
         return ControllerPolicy(
             cool_down_seconds=self.cool_down,

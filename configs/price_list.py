@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from configs.units import Flag, Section, cannot_hold, written_as
 
 if TYPE_CHECKING:
-    from ft_policies.costs import Prices
+    from ft_policies.costs.prices import Prices
 
 Amount = Annotated[float, Field(strict=True, ge=0)]
 
@@ -39,6 +39,6 @@ class PriceList(Section):
 
     def prices(self) -> "Prices":
         """What the cost model reckons with; NumPy is loaded here, not by every command."""
-        from ft_policies.costs import Prices
+        from ft_policies.costs.prices import Prices
 
         return Prices(**self.model_dump(exclude={"date"}))

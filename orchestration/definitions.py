@@ -9,6 +9,7 @@ from assets import outputs, snapshots, streams, tiers
 from assets.reports import costs, decisions, drills, incidents, journal, model, what_if
 from assets.worlds import ProjectWorlds, Worlds
 from configs.project import Project
+from observation.review import what_if as ask_what_if
 from orchestration.alerts import alerts
 from orchestration.drills import drill_stream, failure_drills, prove_snapshot, restore_drills
 from orchestration.housekeeping import prune_snapshots
@@ -26,7 +27,6 @@ from orchestration.rehashing import rehash_output
 from orchestration.repairs import repair_stream
 from orchestration.reports import REPORT_COSTS, REPORT_NOW, daily_costs, hourly_reports
 from orchestration.restores import restore_stream
-from orchestration.reviewing import what_if as ask_what_if
 from orchestration.schedules import AUDIT, audits, durable_snapshots, retention
 from orchestration.sensors import object_store_sensor, recovery_sensor, tier_review_sensor
 

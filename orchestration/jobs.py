@@ -4,11 +4,11 @@ import dagster as dg
 from pydantic import Field
 
 from assets.failures import explained
-from assets.holding import holding
 from assets.tiers import holding_metadata
 from assets.worlds import Worlds
 from ft_policies.migration import Protocol
 from ft_policies.tiers import Tier
+from observation.coverage import holding
 from orchestration.asking import protocol_named, tier_named
 from orchestration.playbooks.leaving import DEFAULT_PATIENCE_SECONDS
 from orchestration.playbooks.migrate import (

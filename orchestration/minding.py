@@ -5,9 +5,9 @@ A review repeats itself every few seconds; what is kept is when it came to anoth
 
 from dataclasses import dataclass
 
-from ft_policies.controller import Why
-from ft_policies.decisions import Decision
-from orchestration.reviewing import Opinion, review
+from ft_policies.tiering.controller import Why
+from ft_policies.tiering.decision import Decision
+from observation.review import Opinion, review
 from resources.control.decisions import DecisionRow
 from resources.control.records import Intervals
 from resources.control.store import ControlStore

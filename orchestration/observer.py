@@ -11,13 +11,13 @@ from typing import TypeAlias
 import dagster as dg
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from assets.holding import Holding, holding
 from assets.keys import output_key, snapshots_key, stream_key, tiers_key
 from assets.snapshots import snapshot_metadata
 from assets.streams import HEALTHY, progress_metadata, verdict_metadata
 from assets.tiers import TIER_IS_HELD, holding_metadata, tier_metadata
 from assets.worlds import Worlds
 from ft_policies.errors import TransientError
+from observation.coverage import Holding, holding
 from orchestration.sensors import TICK_SECONDS
 from resources.control.records import History, SnapshotRow, TierChange
 from streaming.observing import StreamSeen, observe

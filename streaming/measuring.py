@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from configs.stream import StreamDeclaration
-from ft_policies.costs import TierShares, Usage
-from ft_policies.estimators import Observation
-from ft_policies.prediction import Histories
-from ft_policies.recovery_model import TIERS, Load
+from ft_policies.costs.prices import TierShares, Usage
+from ft_policies.prediction.estimators import Observation
+from ft_policies.prediction.model import Histories
+from ft_policies.prediction.steps import TIERS, Load
 from ft_policies.tiers import Tier
 from resources.control.lately import Input, Level, Primary, Shipment
 from resources.control.records import Sample

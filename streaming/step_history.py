@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ft_policies.estimators import Observation, Readiness
-from ft_policies.recovery_model import RecoveryStep
+from ft_policies.prediction.estimators import Observation, Readiness
+from ft_policies.prediction.steps import RecoveryStep
 from resources.control.lately import Primary
 from resources.control.records import ReplicaState, Sample
 

@@ -17,7 +17,7 @@ from resources.vault.vault import SnapshotVault
 from streaming.connections import connector, elsewhere
 
 if TYPE_CHECKING:
-    from ft_policies.costs import Prices
+    from ft_policies.costs.prices import Prices
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from assets.reports.plots import draw_costs
 from assets.reports.showing import picture, table
 from assets.reports.storing import file_of, store
 from assets.worlds import Worlds
-from ft_policies.cost_report import CostRow
+from ft_policies.costs.report import CostRow
 from streaming.world import World
 
 # Days that are over: what is counted of a day does not change any more.

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from assets.reports.rows import finite
-from ft_policies.cost_report import Cell
-from ft_policies.what_if import WhatIf
+from ft_policies.costs.report import Cell
+from ft_policies.tiering.decision import WhatIf
 from streaming.world import World
 
 OBJECTIVES: tuple[float, ...] = tuple(float(seconds) for seconds in range(0, 61, 2))

@@ -11,8 +11,7 @@ from math import inf
 
 from assets.reports.storing import stored
 from configs.stream import StreamDeclaration
-from ft_policies.cost_report import CostRow, StreamDay, TierCosts, cost_row
-from ft_policies.costs import (
+from ft_policies.costs.prices import (
     ALL_COSTS,
     ASSUMED_SHARES,
     WEIGHTS,
@@ -20,8 +19,9 @@ from ft_policies.costs import (
     measured_overhead,
     weighted,
 )
+from ft_policies.costs.report import CostRow, StreamDay, TierCosts, cost_row
+from ft_policies.costs.tier_spans import Asked, TierSpan, tier_spans
 from ft_policies.errors import PermanentError
-from ft_policies.tier_spans import Asked, TierSpan, tier_spans
 from resources.control.lately import Level
 from resources.control.store import ControlStore
 from streaming.measuring import NETWORK_SAMPLES, Measured, measure

@@ -9,9 +9,9 @@ from assets.keys import tiers_key
 from assets.reports import suites
 from assets.reports.listing import Rows, listing
 from assets.reports.rows import finite
-from ft_policies.cost_report import Cell
-from ft_policies.decisions import Decision
+from ft_policies.costs.report import Cell
 from ft_policies.errors import PermanentError
+from ft_policies.tiering.decision import Decision
 from resources.control.decisions import DecisionRow
 from streaming.world import World
 

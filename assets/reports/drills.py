@@ -7,7 +7,7 @@ import dagster as dg
 from assets.keys import stream_key
 from assets.reports import suites
 from assets.reports.listing import Rows, listing
-from ft_policies.cost_report import Cell
+from ft_policies.costs.report import Cell
 from ft_policies.drill import PLAYBOOK, Report
 from resources.control.records import JournalLine, Phase, SnapshotRow
 from streaming.world import World

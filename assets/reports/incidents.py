@@ -8,7 +8,7 @@ from assets.changes import about
 from assets.keys import stream_key
 from assets.reports import suites
 from assets.reports.listing import Rows, listing
-from ft_policies.cost_report import Cell
+from ft_policies.costs.report import Cell
 from resources.control.records import Incident, IncidentState, JournalLine, Phase
 from streaming.world import World
 

@@ -12,7 +12,7 @@ from assets.reports.showing import table
 from assets.reports.storing import store
 from assets.reports.suites import Judged
 from assets.worlds import Worlds
-from ft_policies.cost_report import Cell
+from ft_policies.costs.report import Cell
 from streaming.world import World
 
 Rows: TypeAlias = list[dict[str, Cell]]

@@ -16,8 +16,8 @@ from assets.reports.recoveries import Compared, compared, recoveries
 from assets.reports.showing import picture, table
 from assets.reports.storing import store
 from assets.worlds import Worlds
-from ft_policies.cost_report import Cell
-from ft_policies.prediction import RecoveryModel
+from ft_policies.costs.report import Cell
+from ft_policies.prediction.model import RecoveryModel
 from streaming.measuring import Measured, measure
 from streaming.step_history import with_promises
 from streaming.world import World

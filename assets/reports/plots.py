@@ -9,9 +9,9 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from assets.reports.recoveries import Compared
-from ft_policies.cost_report import CostRow
+from ft_policies.costs.report import CostRow
+from ft_policies.tiering.decision import WhatIf
 from ft_policies.tiers import Tier
-from ft_policies.what_if import WhatIf
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

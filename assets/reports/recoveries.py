@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import TypeAlias
 
-from ft_policies.cost_report import Cell
-from ft_policies.estimators import Observation
-from ft_policies.prediction import Histories, RecoveryModel
-from ft_policies.recovery_model import GOES_THROUGH, STEPS, TIERS, RecoveryStep
-from ft_policies.tier_spans import TierSpan
+from ft_policies.costs.report import Cell
+from ft_policies.costs.tier_spans import TierSpan
+from ft_policies.prediction.estimators import Observation
+from ft_policies.prediction.model import Histories, RecoveryModel
+from ft_policies.prediction.steps import GOES_THROUGH, STEPS, TIERS, RecoveryStep
 from ft_policies.tiers import Tier
 from streaming.step_history import SLACK_SECONDS, Recovery
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
-from ft_policies.cost_report import Cell
+from ft_policies.costs.report import Cell
 
 SHOWN_ROWS = 200
 _KINDS: Mapping[type, str] = {str: "string", bool: "bool", int: "int", float: "float"}

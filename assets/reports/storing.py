@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ft_policies.cost_report import Cell
+from ft_policies.costs.report import Cell
 
 NEWEST = "newest"  # the part of reports that are about now, and not about a day
 

@@ -4,9 +4,9 @@ from collections.abc import Collection
 
 import numpy as np
 
-from ft_policies.billing import paid_until, using_paid
-from ft_policies.controller import Choice, ControllerPolicy, Situation
-from ft_policies.recovery_model import HAS_SECONDARY, TIERS, BoolArray, FloatArray, IntArray
+from ft_policies.costs.billing import paid_until
+from ft_policies.prediction.steps import HAS_SECONDARY, TIERS, BoolArray, FloatArray, IntArray
+from ft_policies.tiering.controller import Choice, ControllerPolicy, Situation, using_paid
 from ft_policies.tiers import Tier
 
 _WEAKEST = len(TIERS) - 1

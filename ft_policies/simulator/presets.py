@@ -4,14 +4,13 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from ft_policies.controller import ControllerPolicy
-from ft_policies.costs import ASSUMED_SHARES
-from ft_policies.estimators import Observation
-from ft_policies.judging import Subject
-from ft_policies.prediction import Bounds, Histories, RecoveryModel
-from ft_policies.recovery_model import STEPS, TIERS, RecoveryStep
-from ft_policies.simulator.states import SlidingWindow
-from ft_policies.simulator.systems import (
+from ft_policies.costs.prices import ASSUMED_SHARES
+from ft_policies.prediction.estimators import Observation
+from ft_policies.prediction.model import Bounds, Histories, RecoveryModel
+from ft_policies.prediction.steps import STEPS, TIERS, RecoveryStep
+from ft_policies.prediction.thesis import ThesisModel
+from ft_policies.simulator.state_size import SlidingWindow
+from ft_policies.simulator.system import (
     MeasuredOverheads,
     MeasuredRecoveries,
     System,
@@ -19,7 +18,8 @@ from ft_policies.simulator.systems import (
     ThesisRecoveries,
     Work,
 )
-from ft_policies.thesis_model import ThesisModel
+from ft_policies.tiering.candidates import Subject
+from ft_policies.tiering.controller import ControllerPolicy
 
 MB = 1e6
 

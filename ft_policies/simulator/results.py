@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_policies.costs import SECONDS_OF_AN_HOUR, Prices, Usage
-from ft_policies.recovery_model import TIERS, FloatArray
+from ft_policies.costs.prices import SECONDS_OF_AN_HOUR, Prices, Usage
+from ft_policies.prediction.steps import TIERS, FloatArray
 from ft_policies.simulator.fleet import Fleet
-from ft_policies.simulator.systems import RESOURCES, System
+from ft_policies.simulator.system import RESOURCES, System
 from ft_policies.tiers import Tier
 
 _USES = (*RESOURCES.values(), "puts_per_second", "gets_per_second", "stored_bytes")

@@ -12,8 +12,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from ft_policies.errors import PermanentError
-from ft_policies.recovery_model import FloatArray
-from ft_policies.simulator.states import SlidingWindow
+from ft_policies.prediction.steps import FloatArray
+from ft_policies.simulator.state_size import SlidingWindow
 
 DAY_SECONDS = 86_400.0
 BLOCK_TICKS = 64

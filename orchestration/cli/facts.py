@@ -2,8 +2,8 @@
 
 from dataclasses import asdict, dataclass
 
-from assets.holding import holding
 from ft_policies.tiers import Switches
+from observation.coverage import holding
 from orchestration.cli.changing import ChangeFacts, change_of
 from resources.control.records import History, Incident, ReplicaRow, Slot, TierChange
 from streaming.launching import located, written

@@ -9,13 +9,13 @@ import numpy as np
 import typer
 
 from configs.problems import suggestion
-from ft_policies.costs import WEIGHTS
+from ft_policies.costs.prices import WEIGHTS
 from ft_policies.errors import PermanentError
-from ft_policies.recovery_model import RecoveryStep
+from ft_policies.prediction.steps import RecoveryStep
+from ft_policies.simulator.engine import Scenario
 from ft_policies.simulator.formulas import Ranking
 from ft_policies.simulator.presets import MEASURED, THESIS, as_the_thesis_reckons, measured
-from ft_policies.simulator.running import Scenario
-from ft_policies.simulator.systems import System
+from ft_policies.simulator.system import System
 from ft_policies.simulator.traces import DAY_SECONDS, Generated, Recorded, Shape, Trace
 from ft_policies.tiers import Guarantee, Tier
 from orchestration.cli import reading
@@ -170,7 +170,7 @@ class Fitted:
 
 def fitted(world: "World", stream: str) -> Fitted:
     """What the live review knows of a stream, with the intervals that it has or may have, and its controller."""
-    from orchestration.reviewed import gather
+    from observation.review import gather
 
     declared = world.project.stream(stream)
     [one] = gather(world, [world.store.streams.get(stream) or _unstarted(declared)])

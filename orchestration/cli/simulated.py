@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assets.reports.plots import TIER_COLOURS, plain, tier_label
+from ft_policies.simulator.engine import Passed, Scenario
 from ft_policies.simulator.results import Outcome
-from ft_policies.simulator.running import Passed, Scenario
 from ft_policies.tiers import Tier
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from ft_policies.drill import (
 )
 from ft_policies.errors import PermanentError, TransientError
 from ft_policies.health import Health
+from observation.review import decide_now
 from orchestration.incidents import open_recovery
 from orchestration.playbooks.drill_journal import (
     Begun,
@@ -39,7 +40,6 @@ from orchestration.playbooks.leaving import await_leave
 from orchestration.playbooks.performing import Journaled, Performed, perform
 from orchestration.playbooks.recover import Recovery
 from orchestration.playbooks.watching import Watch
-from orchestration.reviewing import decide_now
 from resources.control.records import ReplicaRow
 from streaming.cutting_off import cut_off
 from streaming.observing import StreamSeen

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ft_policies.tiers import SECONDARY, Tier
+from observation.review import decide_now, what_if
 from orchestration.incidents import due_recoveries
 from orchestration.minding import due_switches
-from orchestration.reviewing import decide_now, what_if
 from tests.chaos.blows import in_the_middle
 from tests.support.evidence import demand_exact_output
 from tests.support.faults import POINTS, arm

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from ft_policies.controller import Why
-from ft_policies.decisions import Decision, Mode, TierVerdict
-from ft_policies.recovery_model import GOES_THROUGH, STEPS, TIERS, Load
+from ft_policies.prediction.steps import GOES_THROUGH, STEPS, TIERS, Load
+from ft_policies.tiering.controller import Why
+from ft_policies.tiering.decision import Decision, Mode, TierVerdict, WhatIf
 from ft_policies.tiers import Guarantee, Tier
-from ft_policies.what_if import WhatIf
 from resources.control.decisions import DecisionRow
 from streaming.world import World
 

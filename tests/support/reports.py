@@ -1,9 +1,9 @@
 """Rows of reports, and streams with a past that reports are made of."""
 
 from assets.reports.recoveries import Compared, Recovered
-from ft_policies.cost_report import CostRow
-from ft_policies.estimators import Observation
-from ft_policies.recovery_model import RecoveryStep
+from ft_policies.costs.report import CostRow
+from ft_policies.prediction.estimators import Observation
+from ft_policies.prediction.steps import RecoveryStep
 from ft_policies.tiers import Tier
 from resources.control.records import Sample
 from streaming.world import World

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.billing import (
+from ft_policies.costs.billing import (
     Span,
     billed_instance_hours,
     kept,
     paid_until,
-    using_paid,
 )
-from ft_policies.controller import ControllerPolicy, Situation, Why
-from ft_policies.recovery_model import TIERS
+from ft_policies.prediction.steps import TIERS
+from ft_policies.tiering.controller import ControllerPolicy, Situation, Why, using_paid
 from ft_policies.tiers import Tier
 
 HOUR = 3600.0

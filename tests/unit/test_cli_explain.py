@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from ft_policies.decisions import Decision
+from ft_policies.tiering.decision import Decision
 from ft_policies.tiers import Tier
 from orchestration.cli import words
 from streaming.world import World
@@ -21,13 +21,13 @@ from tests.support.cli_world import STREAM, a_running_stream, a_world
 def decisions(monkeypatch: pytest.MonkeyPatch) -> list[Decision]:
     """What the review will say, without the measurements that it would need."""
     found = [a_decision(STREAM)]
-    reviewing = ModuleType("orchestration.reviewing")
+    reviewing = ModuleType("observation.review")
 
     def decide_now(world: World, stream: str) -> Decision:
         return found[0]
 
     vars(reviewing).update(decide_now=decide_now, what_if=simulated_what_if)
-    monkeypatch.setitem(sys.modules, "orchestration.reviewing", reviewing)
+    monkeypatch.setitem(sys.modules, "observation.review", reviewing)
     return found
 
 

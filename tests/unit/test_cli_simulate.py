@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.simulator.systems import MeasuredRecoveries, ThesisRecoveries
+from ft_policies.simulator.system import MeasuredRecoveries, ThesisRecoveries
 from orchestration.cli.scenarios import Fitted, fitted
 from streaming.launching import declare
 from tests.fakes.declared import a_project, written

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from configs.loading import read
 from configs.stream import StreamDeclaration
-from ft_policies.controller import ControllerPolicy
+from ft_policies.tiering.controller import ControllerPolicy
 from ft_policies.tiers import Mode, Tier
 from tests.fakes.declared import STREAM, a_declaration, written
 

@@ -8,7 +8,7 @@ import yaml
 
 from configs.price_list import PriceList
 from configs.project import Project, check
-from ft_policies.costs import Prices, Usage
+from ft_policies.costs.prices import Prices, Usage
 from tests.fakes.declared import a_project, written
 
 REPOSITORY = Path(__file__).parents[2]

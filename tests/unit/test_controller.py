@@ -4,9 +4,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ft_policies.controller import Choice, ControllerPolicy, Situation, Why
 from ft_policies.errors import PermanentError
-from ft_policies.recovery_model import TIERS
+from ft_policies.prediction.steps import TIERS
+from ft_policies.tiering.controller import Choice, ControllerPolicy, Situation, Why
 from ft_policies.tiers import Tier
 
 AR, AS, PSH, PSC, DEP, PR = range(6)

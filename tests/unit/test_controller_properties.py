@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
-from ft_policies.controller import ControllerPolicy, Situation, Why
+from ft_policies.tiering.controller import ControllerPolicy, Situation, Why
 
 POLICY = ControllerPolicy()
 EAGER = ControllerPolicy(dwell_seconds=0, min_relative_saving=0)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ft_policies.cost_report import CostRow, StreamDay, TierCosts, added_up, cost_row
-from ft_policies.costs import Prices, Usage
-from ft_policies.recovery_model import TIERS
-from ft_policies.tier_spans import TierSpan
+from ft_policies.costs.prices import Prices, Usage
+from ft_policies.costs.report import CostRow, StreamDay, TierCosts, added_up, cost_row
+from ft_policies.costs.tier_spans import TierSpan
+from ft_policies.prediction.steps import TIERS
 from ft_policies.tiers import Tier
 
 HOUR = 3600.0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.costs import (
+from ft_policies.costs.prices import (
     ALL_COSTS,
     ASSUMED_SHARES,
     EC2,

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.controller import ControllerPolicy, Situation, Why
-from ft_policies.decisions import Decision, Mode, StreamFacts, decision
 from ft_policies.errors import PermanentError
-from ft_policies.recovery_model import Load, RecoveryStep
+from ft_policies.prediction.steps import Load, RecoveryStep
+from ft_policies.tiering.controller import ControllerPolicy, Situation, Why
+from ft_policies.tiering.decision import Decision, Mode, StreamFacts, decision
 from ft_policies.tiers import Guarantee, Tier
 
 AR, AS, PSH, PSC, DEP, PR = range(6)

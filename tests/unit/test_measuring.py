@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from configs.stream import StreamDeclaration
-from ft_policies.costs import TierShares
-from ft_policies.prediction import RecoveryModel, StateAges
-from ft_policies.recovery_model import RecoveryStep
+from ft_policies.costs.prices import TierShares
+from ft_policies.prediction.model import RecoveryModel, StateAges
+from ft_policies.prediction.steps import RecoveryStep
 from ft_policies.tiers import Tier
 from resources.control.records import Sample, Slot
 from resources.control.schema import tier_changes

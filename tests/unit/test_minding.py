@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ft_policies.tiers import Mode, Tier
+from observation.review import review
 from orchestration.minding import due_switches
-from orchestration.reviewing import review
 from streaming.world import World
 from tests.fakes.worlds import CLICKS, decided
 from tests.support.reviewing import (

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.estimators import MaxOfHistory, Observation, Readiness
-from ft_policies.prediction import Bounds, Histories, Prediction, RecoveryModel, StateAges
-from ft_policies.recovery_model import TIERS, FloatArray, Load, RecoveryStep, recovery_seconds
-from ft_policies.thesis_model import ThesisModel
+from ft_policies.prediction.estimators import MaxOfHistory, Observation, Readiness
+from ft_policies.prediction.model import Bounds, Histories, Prediction, RecoveryModel, StateAges
+from ft_policies.prediction.steps import TIERS, FloatArray, Load, RecoveryStep, recovery_seconds
+from ft_policies.prediction.thesis import ThesisModel
 from ft_policies.tiers import Tier
 
 LOAD = Load(

@@ -7,10 +7,10 @@ import pytest
 
 from assets.reports.model import summary
 from assets.reports.recoveries import Compared, Recovered, compared, recoveries
-from ft_policies.estimators import MaxOfHistory, Observation, Readiness
-from ft_policies.prediction import Histories, RecoveryModel
-from ft_policies.recovery_model import RecoveryStep
-from ft_policies.tier_spans import TierSpan
+from ft_policies.costs.tier_spans import TierSpan
+from ft_policies.prediction.estimators import MaxOfHistory, Observation, Readiness
+from ft_policies.prediction.model import Histories, RecoveryModel
+from ft_policies.prediction.steps import RecoveryStep
 from ft_policies.tiers import Tier
 from streaming.step_history import Recovery
 from tests.support.reports import a_recovery

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.recovery_model import (
+from ft_policies.prediction.steps import (
     STEPS,
     TIERS,
     Load,

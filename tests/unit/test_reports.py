@@ -14,8 +14,8 @@ from assets.reports.plots import SHOWN_STREAMS, draw_costs, draw_recoveries, dra
 from assets.reports.rows import finite
 from assets.reports.showing import SHOWN_ROWS, picture, table
 from assets.reports.storing import store, stored
+from ft_policies.tiering.decision import WhatIf
 from ft_policies.tiers import Tier
-from ft_policies.what_if import WhatIf
 from tests.fakes.decisions import simulated_what_if
 from tests.fakes.worlds import CLICKS, simulated_worlds
 from tests.support.reports import a_cost_row, a_recovery

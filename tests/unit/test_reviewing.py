@@ -7,14 +7,13 @@ from time import process_time
 
 import pytest
 
-from ft_policies.controller import Why
-from ft_policies.decisions import Decision
 from ft_policies.errors import PermanentError
-from ft_policies.recovery_model import RecoveryStep
+from ft_policies.prediction.steps import RecoveryStep
+from ft_policies.tiering.controller import Why
+from ft_policies.tiering.decision import Decision
 from ft_policies.tiers import Tier
+from observation.review import decide, decide_now, gather, review, what_if
 from orchestration.minding import differs, keep
-from orchestration.reviewed import gather
-from orchestration.reviewing import decide, decide_now, review, what_if
 from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,

@@ -5,16 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ft_policies.costs import ALL_COSTS, ASSUMED_SHARES, EC2, Usage, weighted
-from ft_policies.estimators import Observation, Readiness
-from ft_policies.judging import Subject, judge
-from ft_policies.prediction import Histories, RecoveryModel
-from ft_policies.recovery_model import STEPS, Load, RecoveryStep
-from ft_policies.simulator.formulas import Ranking, costs, predictions
-from ft_policies.simulator.planes import Plane, quick
+from ft_policies.costs.prices import ALL_COSTS, ASSUMED_SHARES, EC2, Usage, weighted
+from ft_policies.prediction.estimators import Observation, Readiness
+from ft_policies.prediction.model import Histories, RecoveryModel
+from ft_policies.prediction.steps import STEPS, Load, RecoveryStep
+from ft_policies.simulator.formulas import Plane, Ranking, costs, predictions, quick
 from ft_policies.simulator.presets import MEASURED, THESIS, as_the_thesis_reckons, measured
-from ft_policies.simulator.states import FloatArray
-from ft_policies.simulator.systems import System
+from ft_policies.simulator.state_size import FloatArray
+from ft_policies.simulator.system import System
+from ft_policies.tiering.candidates import Subject, judge
 from tests.support.simulations import ON_DEMAND
 
 CHANCE = np.random.default_rng(4)

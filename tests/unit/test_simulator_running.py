@@ -6,14 +6,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ft_policies.billing import RELEASE_SECONDS
-from ft_policies.controller import ControllerPolicy
-from ft_policies.costs import ALL_COSTS, EC2, Prices, Weights
+from ft_policies.costs.billing import RELEASE_SECONDS
+from ft_policies.costs.prices import ALL_COSTS, EC2, Prices, Weights
+from ft_policies.simulator.engine import Passed, Scenario, simulate
 from ft_policies.simulator.presets import MEASURED, THESIS
 from ft_policies.simulator.results import Outcome
-from ft_policies.simulator.running import Passed, Scenario, simulate
-from ft_policies.simulator.systems import RESOURCES, System
+from ft_policies.simulator.system import RESOURCES, System
 from ft_policies.simulator.traces import Generated, Shape
+from ft_policies.tiering.controller import ControllerPolicy
 from ft_policies.tiers import Tier
 from tests.support.simulations import ON_DEMAND, Given, erratic, held, steady, the_thesis
 

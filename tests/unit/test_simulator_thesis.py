@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ft_policies.costs import ALL_COSTS, EC2, Weights
+from ft_policies.costs.prices import ALL_COSTS, EC2, Weights
 from ft_policies.simulator.presets import THESIS
 from ft_policies.simulator.results import Outcome
 from ft_policies.tiers import Guarantee, Tier

@@ -5,7 +5,7 @@ import pytest
 
 from ft_policies.errors import PermanentError
 from ft_policies.simulator import traces
-from ft_policies.simulator.states import SlidingWindow, Trend
+from ft_policies.simulator.state_size import SlidingWindow, Trend
 from ft_policies.simulator.traces import DAY_SECONDS, Block, Generated, Recorded, Shape, Trace
 
 TEN_SECONDS = SlidingWindow(window_seconds=10.0, bytes_per_row=20.0)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ft_policies.estimators import Observation, Readiness
-from ft_policies.recovery_model import RecoveryStep
+from ft_policies.prediction.estimators import Observation, Readiness
+from ft_policies.prediction.steps import RecoveryStep
 from resources.control.lately import Primary
 from resources.control.records import ReplicaState, Sample
 from streaming.step_history import ORCHESTRATION_SECONDS, Recovery, StepHistory

@@ -7,10 +7,10 @@ import dagster as dg
 import pytest
 
 from assets.changes import recent_changes, under_way
-from assets.holding import Holding, holding
 from assets.tiers import tier_metadata
 from ft_policies.recovery import LaunchSecondary, TurnSwitch
 from ft_policies.tiers import SECONDARY, Switch, Switches, Tier
+from observation.coverage import Holding, holding
 from orchestration.playbooks.performing import Journaled
 from resources.control.records import DesiredState, Phase, ReplicaState
 from streaming.observing import observe

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.tier_spans import Asked, tier_spans
+from ft_policies.costs.tier_spans import Asked, tier_spans
 from ft_policies.tiers import Tier
 
 PASSIVE, COLD, ACTIVE = (

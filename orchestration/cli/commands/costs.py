@@ -12,7 +12,7 @@ from orchestration.cli import words
 from orchestration.cli.terminal import NOTE, JsonOption, chosen, terminal
 
 if TYPE_CHECKING:
-    from ft_policies.cost_report import CostRow
+    from ft_policies.costs.report import CostRow
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,7 +41,7 @@ def costs(
 ) -> None:
     """Show time by tier and what it cost, against always active and always passive replication."""
     from assets.reports.days import costs_of
-    from ft_policies.cost_report import added_up
+    from ft_policies.costs.report import added_up
 
     if day is not None and days is not None:
         raise typer.BadParameter("say either --day or --days")

@@ -13,7 +13,7 @@ from orchestration.cli import words
 from orchestration.cli.terminal import JsonOption, Stream, terminal
 
 if TYPE_CHECKING:
-    from ft_policies.decisions import Decision, TierVerdict
+    from ft_policies.tiering.decision import Decision, TierVerdict
     from resources.control.decisions import DecisionRow
 
 SHOWN_CHANGES = 10
@@ -29,7 +29,7 @@ def explain(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = False) 
 
     The stream is looked at anew; nothing is written and nothing is switched.
     """
-    from orchestration.reviewing import decide_now
+    from observation.review import decide_now
 
     tell = terminal(ctx)
     with tell.world() as world:
@@ -58,7 +58,7 @@ def view(decided: "Decision", before: "Sequence[DecisionRow]", *, now: float) ->
 
 def tier_table(decided: "Decision") -> Table:
     """Every tier, from the fastest recovery to the cheapest; the chosen one is marked."""
-    from ft_policies.recovery_model import STEPS
+    from ft_policies.prediction.steps import STEPS
 
     steps = [step for step in STEPS if any(step in one.steps for one in decided.tiers)]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -15,8 +15,8 @@ from orchestration.cli.terminal import DONE, NOTE, JsonOption, Terminal, termina
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ft_policies.simulator.engine import Passed, Scenario
     from ft_policies.simulator.results import Outcome
-    from ft_policies.simulator.running import Passed, Scenario
     from orchestration.cli.scenarios import Asked, Fitted
 
 
@@ -160,7 +160,7 @@ def _scenario(
     tell: Terminal, asked: "Asked", stream: str | None
 ) -> "tuple[Asked, Scenario, Fitted | None]":
     """What is asked in full, what is to be simulated, and the stream that it was measured on."""
-    from ft_policies.costs import WEIGHTS
+    from ft_policies.costs.prices import WEIGHTS
     from orchestration.cli import scenarios
 
     if stream is None and asked.asks_the_store:
@@ -200,7 +200,7 @@ def _only_started(tell: Terminal) -> str | None:
 
 
 def _run(tell: Terminal, scenario: "Scenario", plot: Path | None) -> "tuple[Outcome, ...]":
-    from ft_policies.simulator.running import simulate as run
+    from ft_policies.simulator.engine import simulate as run
     from orchestration.cli.simulated import TimeLine, draw
 
     line = TimeLine(scenario)

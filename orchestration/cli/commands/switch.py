@@ -21,7 +21,7 @@ from orchestration.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from assets.holding import Holding
+    from observation.coverage import Holding
     from orchestration.playbooks.performing import Performed
     from streaming.world import World
 
@@ -90,7 +90,7 @@ def _nothing(stream: str, *, running: bool) -> str:
 def _switch(
     tell: Terminal, world: "World", stream: str, tier: Tier, why: str, *, as_json: bool
 ) -> None:
-    from assets.holding import holding
+    from observation.coverage import holding
     from orchestration.playbooks.switch import switch as playbook
     from streaming.observing import observe
 

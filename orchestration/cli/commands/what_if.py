@@ -11,7 +11,7 @@ from orchestration.cli import reading, words
 from orchestration.cli.terminal import DONE, JsonOption, Stream, terminal
 
 if TYPE_CHECKING:
-    from ft_policies.what_if import WhatIf
+    from ft_policies.tiering.decision import WhatIf
 
 OBJECTIVES = "0,1,2,3,5,7,10,15,20,30,45,60"
 
@@ -38,7 +38,7 @@ def what_if(
 ) -> None:
     """Show which tier each objective would need at the load of now, and what it would cost an hour."""
     from assets.reports.curves import cells, currency_of
-    from orchestration.reviewing import what_if as ask
+    from observation.review import what_if as ask
 
     asked = reading.seconds(objectives, "--objectives")
     if plot is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ft_policies.recovery_model import HAS_SECONDARY, TIERS, FloatArray, FloatLike
+from ft_policies.prediction.steps import HAS_SECONDARY, TIERS, FloatArray, FloatLike
 from ft_policies.tiers import SECONDARY, Tier
 
 GB = 2.0**30

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ft_policies.recovery_model import FloatArray
+from ft_policies.prediction.steps import FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

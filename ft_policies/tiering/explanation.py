@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isclose
 
-from ft_policies.controller import ControllerPolicy, Why
-from ft_policies.recovery_model import TIERS, RecoveryStep
+from ft_policies.prediction.steps import TIERS, RecoveryStep
+from ft_policies.tiering.controller import ControllerPolicy, Why
 from ft_policies.tiers import Tier
 
 Grid = Sequence[Sequence[float]]

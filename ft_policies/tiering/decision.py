@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ft_policies.controller import Choice, ControllerPolicy, Situation, Why
 from ft_policies.errors import PermanentError
-from ft_policies.reasons import At, Case, reason, rejected
-from ft_policies.recovery_model import STEPS, TIERS, FloatArray, Load, RecoveryStep
+from ft_policies.prediction.steps import STEPS, TIERS, FloatArray, Load, RecoveryStep
+from ft_policies.tiering.controller import Choice, ControllerPolicy, Situation, Why
+from ft_policies.tiering.explanation import At, Case, reason, rejected
 from ft_policies.tiers import Guarantee, Mode, Tier
 
 
@@ -247,3 +247,21 @@ def _in_mode(mode: Mode, current: Tier, sentence: str, *, differs: bool) -> str:
     if mode is Mode.ADVISE:
         return f"advice only: {sentence}"
     return f"pinned to {current}, else: {sentence}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """What a stream would have, and pay for fault tolerance, if it had to be back in so many seconds."""
+
+    objective_seconds: float
+    tier: Tier
+    """The cheapest that holds it with the stream's margin; if none does, the fastest."""
+    seconds: float
+    """How long a recovery is predicted to take there; infinite if that is not known."""
+    money_per_hour: float
+    """What it adds to the primary's bill."""
+    weighted: float
+    """The same in the thesis' normalised units."""
+    holds: bool
+    snapshot_every: float
+    sync_every: float

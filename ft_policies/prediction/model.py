@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 
-from ft_policies.estimators import (
+from ft_policies.prediction.estimators import (
     Estimator,
     Line,
     Observation,
@@ -14,7 +14,7 @@ from ft_policies.estimators import (
     UpperQuantile,
     shows_a_slope,
 )
-from ft_policies.recovery_model import (
+from ft_policies.prediction.steps import (
     GOES_THROUGH,
     STEPS,
     TIERS,

@@ -4,13 +4,12 @@ Times are seconds on one clock; floats or arrays, a place per stream.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from ft_policies.controller import Choice, ControllerPolicy, Situation, Why
-from ft_policies.costs import SECONDS_OF_AN_HOUR
-from ft_policies.recovery_model import HAS_SECONDARY, BoolArray, FloatArray, FloatLike, IntArray
+from ft_policies.costs.prices import SECONDS_OF_AN_HOUR
+from ft_policies.prediction.steps import HAS_SECONDARY, BoolArray, FloatArray, FloatLike, IntArray
 
 # An hour that ends now has ended, whatever the last digits of two timestamps say.
 _SLACK_HOURS = 1e-6
@@ -51,35 +50,6 @@ def kept(
     paid = np.greater(paid_until(started_at, now) - now, release_seconds)
     keep = ~HAS_SECONDARY[wanted] & paid & usable.any(axis=-1)
     return np.where(keep, usable.argmax(axis=-1), wanted)
-
-
-def using_paid(
-    choice: Choice,
-    situation: Situation,
-    policy: ControllerPolicy,
-    *,
-    started_at: FloatArray,
-    now: float,
-) -> Choice:
-    """The same choice, but streams that would release a secondary use it first, as `kept` says.
-
-    One that moves to use it must be free to leave again before the hour ends, so a release that comes
-    late in the hour is not put off. A secondary that is leaving already is not called back.
-    """
-    stays_for = max(policy.cool_down_seconds, policy.dwell_seconds)
-    tier = kept(
-        choice.tier,
-        started_at=started_at,
-        now=now,
-        allowed=situation.allowed,
-        release_seconds=RELEASE_SECONDS + stays_for,
-    )
-    uses = (tier != choice.tier) & HAS_SECONDARY[situation.current]
-    return replace(
-        choice,
-        tier=np.where(uses, tier, choice.tier),
-        why=np.where(uses, Why.PAID_FOR.value, choice.why),
-    )
 
 
 def billed_instance_hours(

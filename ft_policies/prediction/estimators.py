@@ -18,7 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ft_policies.recovery_model import FloatArray, FloatLike
+from ft_policies.prediction.steps import FloatArray, FloatLike
 
 JITTER_SECONDS = 0.1  # what no time is free of, however short: it does not shrink with the time
 LENT_OBSERVATIONS = 4.0

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ft_policies.costs import Prices, TierShares, Usage, Weights, measured_overhead, weighted
-from ft_policies.prediction import Bounds, RecoveryModel, StateAges
-from ft_policies.recovery_model import TIERS, FloatArray, Load
+from ft_policies.costs.prices import Prices, TierShares, Usage, Weights, measured_overhead, weighted
+from ft_policies.prediction.model import Bounds, RecoveryModel, StateAges
+from ft_policies.prediction.steps import TIERS, FloatArray, Load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,14 @@ last: reductions over few candidates of many streams are then long vector operat
 are in the order in which ties are broken, so a candidate's number is also its rank.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
 
+from ft_policies.costs.billing import RELEASE_SECONDS, kept
 from ft_policies.errors import PermanentError
-from ft_policies.recovery_model import TIERS, BoolArray, FloatArray, IntArray
+from ft_policies.prediction.steps import HAS_SECONDARY, TIERS, BoolArray, FloatArray, IntArray
 
 _TIE = 1 + 1e-9
 
@@ -173,6 +174,35 @@ class ControllerPolicy:
         affordable = ranked.cost_now * (1 - self.min_relative_saving)
         np.putmask(why, of_choice & (ranked.cost_of(wanted) > affordable), Why.SMALL_SAVING.value)
         return why
+
+
+def using_paid(
+    choice: Choice,
+    situation: Situation,
+    policy: ControllerPolicy,
+    *,
+    started_at: FloatArray,
+    now: float,
+) -> Choice:
+    """The same choice, but streams that would release a secondary use it first, as `kept` says.
+
+    One that moves to use it must be free to leave again before the hour ends, so a release that comes
+    late in the hour is not put off. A secondary that is leaving already is not called back.
+    """
+    stays_for = max(policy.cool_down_seconds, policy.dwell_seconds)
+    tier = kept(
+        choice.tier,
+        started_at=started_at,
+        now=now,
+        allowed=situation.allowed,
+        release_seconds=RELEASE_SECONDS + stays_for,
+    )
+    uses = (tier != choice.tier) & HAS_SECONDARY[situation.current]
+    return replace(
+        choice,
+        tier=np.where(uses, tier, choice.tier),
+        why=np.where(uses, Why.PAID_FOR.value, choice.why),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ft_policies.estimators import LeastThroughput, MaxOfHistory
-from ft_policies.prediction import Histories, Prediction
-from ft_policies.recovery_model import (
+from ft_policies.prediction.estimators import LeastThroughput, MaxOfHistory
+from ft_policies.prediction.model import Histories, Prediction
+from ft_policies.prediction.steps import (
     STEPS,
     BoolLike,
     FloatArray,

@@ -7,17 +7,17 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_policies.controller import ControllerPolicy
-from ft_policies.costs import (
+from ft_policies.costs.prices import (
     TierShares,
     Usage,
     measured_overhead,
     thesis_overhead,
 )
-from ft_policies.prediction import Bounds, Histories, RecoveryModel, StateAges
-from ft_policies.recovery_model import FloatArray, FloatLike, Load
-from ft_policies.simulator.states import SlidingWindow
-from ft_policies.thesis_model import ThesisModel
+from ft_policies.prediction.model import Bounds, Histories, RecoveryModel, StateAges
+from ft_policies.prediction.steps import FloatArray, FloatLike, Load
+from ft_policies.prediction.thesis import ThesisModel
+from ft_policies.simulator.state_size import SlidingWindow
+from ft_policies.tiering.controller import ControllerPolicy
 
 _OF_95_PERCENT = 1.645
 RESOURCES: Mapping[str, str] = {

@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ft_policies.billing import Span, billed_instance_hours
-from ft_policies.costs import GB, SECONDS_OF_AN_HOUR, Prices, Usage
-from ft_policies.recovery_model import TIERS, FloatArray, FloatLike
-from ft_policies.tier_spans import TierSpan, merged
+from ft_policies.costs.billing import Span, billed_instance_hours
+from ft_policies.costs.prices import GB, SECONDS_OF_AN_HOUR, Prices, Usage
+from ft_policies.costs.tier_spans import TierSpan, merged
+from ft_policies.prediction.steps import TIERS, FloatArray, FloatLike
 from ft_policies.tiers import SECONDARY, Tier
 
 Cell: TypeAlias = str | int | float | None  # a bool is an int
