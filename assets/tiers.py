@@ -11,7 +11,7 @@ from assets.keys import stream_key, tiers_key
 from assets.worlds import Worlds
 from configs.stream import StreamDeclaration
 from ft_policies.tiers import Switch
-from observation.coverage import Holding, holding
+from observation.coverage import TierCoverage, coverage_of
 from resources.control.records import ReplicaRow, TierChange
 from streaming.observing import StreamSeen, observe
 from streaming.world import World
@@ -48,25 +48,25 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
     )
     def tier_is_held(worlds: dg.ResourceParam[Worlds]) -> dg.AssetCheckResult:
         with explained(), worlds.open() as world:
-            found = holding(observe(world, name))
+            coverage = coverage_of(observe(world, name))
         return dg.AssetCheckResult(
-            passed=found.held,
+            passed=coverage.covered,
             severity=dg.AssetCheckSeverity.WARN,
-            description=found.reason,
-            metadata=holding_metadata(found),
+            description=coverage.reason,
+            metadata=coverage_metadata(coverage),
         )
 
     return [tier_is_held]
 
 
-def holding_metadata(found: Holding) -> dict[str, str | int]:
-    """Tier and cover in words, and as numbers from 0 to 5 for Dagster's plots."""
+def coverage_metadata(coverage: TierCoverage) -> dict[str, str | int]:
+    """The tier and what is covered by name, and as numbers from 0 to 5 for Dagster's plots."""
     return {
-        "tier": found.tier.value,
-        "covered_tier": found.covered.value,
-        "tier_strength": found.tier.strength,
-        "covered_strength": found.covered.strength,
-        "reason": found.reason,
+        "tier": coverage.tier.value,
+        "covered_tier": coverage.covered_tier.value,
+        "tier_strength": coverage.tier.strength,
+        "covered_strength": coverage.covered_tier.strength,
+        "reason": coverage.reason,
     }
 
 
@@ -75,7 +75,7 @@ def tier_metadata(world: World, seen: StreamSeen) -> dict[str, str | int | dg.Ta
     store = world.store
     replicas = [row for row in (seen.primary, seen.secondary) if row is not None]
     return {
-        **holding_metadata(holding(seen)),
+        **coverage_metadata(coverage_of(seen)),
         "history": history_table(store.tiers.history(seen.name, limit=SHOWN_CHANGES)),
         "switches": switches_table(replicas),
         "steps": steps_table(recent_changes(store, seen.name)[-SHOWN_RUNS:]),

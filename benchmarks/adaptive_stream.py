@@ -15,7 +15,7 @@ from benchmarks.killing import await_that, kill_primary
 from benchmarks.live_project import RUN, end, live_project
 from ft_policies.health import Health
 from ft_policies.tiers import SECONDARY, Tier
-from observation.review import decide_now
+from observation.review import Reviewer
 from orchestration.incidents import open_recovery
 from orchestration.playbooks.recover import start
 from orchestration.services.dagster_server import DagsterServer
@@ -163,10 +163,10 @@ def _kill(world: World, watch: Watch) -> Kill:
 def _is_settled(world: World) -> bool:
     """Well, covered as its tier covers, level, and nobody about to change anything."""
     seen = observe(world, NAME)
-    well = seen.verdict.health is Health.HEALTHY and seen.needs_nothing
+    well = seen.verdict.health is Health.HEALTHY and seen.is_settled
     if not well or seen.covered is not seen.tier or open_recovery(world, NAME) is not None:
         return False
-    if decide_now(world, NAME).acts:
+    if Reviewer().decide_now(world, NAME).acts:
         return False
     if not SECONDARY[seen.tier].process or seen.secondary is None or seen.committed is None:
         return True

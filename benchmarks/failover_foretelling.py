@@ -10,11 +10,10 @@ from math import nan
 from typing import Any, TypeAlias
 
 from ft_policies.prediction.estimators import Observation, Readiness
-from ft_policies.prediction.model import Histories, RecoveryModel, StateAges
+from ft_policies.prediction.model import RecoveryModel, StateAges, StepTimings
 from ft_policies.prediction.steps import TIERS, Load, RecoveryStep
 from ft_policies.prediction.thesis import ThesisModel
 from ft_policies.tiers import Tier
-from observation.review import gather
 from streaming.measuring import measure
 from streaming.observing import observe
 from streaming.world import World
@@ -39,10 +38,8 @@ class Known:
     @classmethod
     def of(cls, world: World, stream: str) -> "Known":
         """Ages are in epochs that were decided since: what has to be replayed."""
-        row = world.store.streams.get(stream)
-        assert row is not None
-        [one] = gather(world, [row])
-        load, seen = one.measured.load, observe(world, stream)
+        measured = measure(world.store, [world.project.stream(stream)])[stream]
+        load, seen = measured.load, observe(world, stream)
         newest, secondary = world.store.snapshots.newest(stream), seen.secondary
         decided = -1 if seen.epoch is None else seen.epoch.epoch
 
@@ -50,21 +47,21 @@ class Known:
             return (decided - (-1 if epoch is None else epoch)) * float(load.epoch_seconds)
 
         return cls(
-            at=one.measured.at,
+            at=measured.at,
             rows_per_second=float(load.rows_per_second),
             capacity_rows_per_second=float(load.capacity_rows_per_second),
             state_bytes=float(load.state_bytes),
             epoch_seconds=float(load.epoch_seconds),
             snapshot_age=age(None if newest is None else newest.epoch),
             sync_age=age(None if secondary is None else secondary.epoch),
-            rows_since_snapshot=float(load.rows_per_second) * one.measured.snapshot_age_seconds,
-            writes=[(write.size, write.seconds) for write in one.measured.histories.writes],
+            rows_since_snapshot=float(load.rows_per_second) * measured.snapshot_age_seconds,
+            writes=[(write.size, write.seconds) for write in measured.step_timings.writes],
         )
 
     def foretell(self, steps: Steps, tier: Tier) -> dict[str, float]:
         """Seconds of a recovery if the primary failed then, by each model; infinite if it cannot tell."""
         writes = [Observation(seconds=seconds, size=size) for size, seconds in self.writes]
-        histories = Histories(steps=steps, writes=writes)
+        step_timings = StepTimings(steps=steps, writes=writes)
         load = Load(
             rows_per_second=self.rows_per_second,
             capacity_rows_per_second=self.capacity_rows_per_second,
@@ -73,9 +70,9 @@ class Known:
         )
         ages = StateAges(snapshot=self.snapshot_age, sync=self.sync_age)
         found = {
-            "ours": RecoveryModel().predict_at(histories, load, ages),
+            "ours": RecoveryModel().predict_at(step_timings, load, ages),
             "thesis": ThesisModel(count_detection=True).predict(
-                histories, load, rows_since_snapshot=self.rows_since_snapshot
+                step_timings, load, rows_since_snapshot=self.rows_since_snapshot
             ),
         }
         return {name: float(one.seconds[TIERS.index(tier)]) for name, one in found.items()}
@@ -83,7 +80,7 @@ class Known:
 
 def measured_steps(world: World, stream: str) -> Steps:
     """What the steps of a stream's recoveries took until now."""
-    return measure(world.store, [world.project.stream(stream)])[stream].histories.steps
+    return measure(world.store, [world.project.stream(stream)])[stream].step_timings.steps
 
 
 def recovered_in(world: World, stream: str, *, since_at: float) -> float:

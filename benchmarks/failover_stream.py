@@ -188,7 +188,7 @@ class SupervisedStream:
 
     def _is_held(self) -> bool:
         seen = observe(self._world, NAME)
-        settled = seen.verdict.health is Health.HEALTHY and seen.needs_nothing
+        settled = seen.verdict.health is Health.HEALTHY and seen.is_settled
         if not settled or seen.covered is not self._tier:
             return False
         if self._tier is Tier.PASSIVE_REPLICATION:

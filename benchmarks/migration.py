@@ -99,7 +99,7 @@ class MigratedStream:
         """Level, with a snapshot of its own, and nothing left to do."""
         goal = self._epoch() + trial.SETTLE_EPOCHS
         await_that(self._world, NAME, lambda: self._epoch() >= goal, f"epoch {goal}")
-        await_that(self._world, NAME, lambda: observe(self._world, NAME).needs_nothing, "rest")
+        await_that(self._world, NAME, lambda: observe(self._world, NAME).is_settled, "rest")
 
     def _epoch(self) -> int:
         last = self._world.store.ledger.last(NAME)

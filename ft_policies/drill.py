@@ -80,7 +80,7 @@ class Observed:
     """Where the primary runs, if that is not here."""
     tier: Tier
     covered: Tier
-    needs_nothing: bool
+    is_settled: bool
     incident: str | None = None
     """The recovery that is not closed yet."""
     overdrawn: str | None = None
@@ -151,7 +151,7 @@ def next_step(seen: Observed) -> Step | None:
         return _strike(seen, struck.primary, struck.blow)
     if seen.wanted and not seen.back and not struck.waited:
         return AwaitBack(struck.primary)
-    if seen.wanted and not (seen.back and seen.needs_nothing):
+    if seen.wanted and not (seen.back and seen.is_settled):
         return Recover()
     if struck.lingers:
         return Release(struck.primary)
@@ -164,7 +164,7 @@ def objection(seen: Observed) -> str | None:
         return f"it is {seen.verdict.health}: {seen.verdict.reason}"
     if seen.incident is not None:
         return f"the recovery {seen.incident} is not closed yet"
-    if not seen.needs_nothing or seen.covered.strength < seen.tier.strength:
+    if not seen.is_settled or seen.covered.strength < seen.tier.strength:
         return f"it should have {seen.tier}, and its replicas are good for {seen.covered}"
     if seen.host is not None:
         return f"its primary runs on {seen.host}, and can only be struck from there"

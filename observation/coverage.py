@@ -1,7 +1,7 @@
-"""Does a stream hold its tier, and if not, what is lacking?
+"""Whether the replicas of a stream cover its tier, and if not, what is missing.
 
-A tier is held while what the secondary has on is good for it or for a stronger one: during a change
-to a weaker tier it is held all along. How the primary is, is another question.
+A tier is covered while the switches that the secondary has on are those of this tier or of a stronger one:
+during a change to a weaker tier it stays covered. The health of the primary does not count.
 """
 
 from dataclasses import dataclass
@@ -14,37 +14,38 @@ from streaming.observing import StreamSeen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
-    """The tier that a stream should have, the one that is covered now, and what explains it."""
+class TierCoverage:
+    """The tier that a stream should have, the tier that its replicas cover now, and why."""
 
     tier: Tier
-    covered: Tier
-    held: bool
+    covered_tier: Tier
+    covered: bool
+    """Whether the replicas cover the tier; true of a stream that should not run."""
     reason: str
 
 
-def holding(seen: StreamSeen) -> Holding:
-    """Hold what the replicas have on against what the tier needs."""
-    return Holding(
+def coverage_of(seen: StreamSeen) -> TierCoverage:
+    """Compare the switches that the replicas have on with those that the tier needs."""
+    return TierCoverage(
         tier=seen.tier,
-        covered=seen.covered,
-        held=seen.covers_its_tier or not seen.wanted,
+        covered_tier=seen.covered,
+        covered=seen.covers_its_tier or not seen.wanted,
         reason=_reason(seen),
     )
 
 
 def _reason(seen: StreamSeen) -> str:
     if not seen.wanted:
-        return f"nobody wants it to run; {seen.tier} applies from the next start on"
+        return f"the stream is stopped; {seen.tier} applies from the next start"
     if seen.covers_its_tier:
         return f"{seen.covered} is covered"
     look = seen.secondary_look()
     if look is not None and look.paused and look.health is Health.HEALTHY:
-        return f"the secondary is paused, good for {seen.covered} ({look.reason})"
-    return f"only {seen.covered} is covered: {_lacking(seen.observed())}"
+        return f"the secondary is paused and covers {seen.covered} ({look.reason})"
+    return f"only {seen.covered} is covered: {_missing(seen.observed())}"
 
 
-def _lacking(observed: Observed) -> str:
+def _missing(observed: Observed) -> str:
     secondary = observed.secondary
     if secondary is None:
         failed = observed.secondary_failures_in_a_row

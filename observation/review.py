@@ -1,165 +1,229 @@
 """The review of tiers: what each stream should have now, by the recovery model, the costs and the controller.
 
-Everything is read in a few queries for all streams and decided in a few array operations; the record of
-what led to it is made for those that somebody asks about. Nothing is written here:
-`orchestration.minding` keeps the changes of mind and has them carried out.
+    StreamMeasurements -> Candidates -> Choice -> Decision -> DueSwitch
+
+All streams are read in a few queries and chosen for in a few array operations; a `Decision`, the record
+with all reasons, is made only where it is stored or shown. The review writes nothing:
+`orchestration.minding` records new decisions and asks for the switches.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from math import nan
 
 import numpy as np
 
 from configs.controlling import Bounds, Controller
 from configs.stream import StreamDeclaration
-from ft_policies.costs.billing import paid_until
 from ft_policies.costs.prices import ALL_COSTS, ASSUMED_SHARES, WEIGHTS, Prices
 from ft_policies.errors import PermanentError
-from ft_policies.prediction.model import Fit, Histories, Prediction, RecoveryModel
-from ft_policies.prediction.steps import TIERS, FloatArray, RecoveryStep
+from ft_policies.prediction.model import Fit, Prediction, RecoveryModel, StepTimings
+from ft_policies.prediction.steps import TIERS, RecoveryStep
 from ft_policies.prediction.thesis import ThesisModel
-from ft_policies.tiering.candidates import Judgement, Subject, intervals, judge
-from ft_policies.tiering.controller import Choice, ControllerPolicy, Situation, Why, using_paid
-from ft_policies.tiering.decision import Decision, StreamFacts, WhatIf, decision
-from ft_policies.tiers import Mode, Tier
+from ft_policies.tiering.candidates import Candidates, StreamInputs, evaluate, intervals
+from ft_policies.tiering.controller import Choice, keep_paid_secondaries
+from ft_policies.tiering.decision import Decision, WhatIf, what_if
+from ft_policies.tiers import Mode
 from resources.control.decisions import DecisionRow
 from resources.control.records import DesiredState, Slot, StreamRow
-from streaming.measuring import Measured, measure
+from streaming.measuring import StreamMeasurements, measure
 from streaming.world import World
 
 AHEAD_SECONDS = 60.0  # a new secondary is launched, rehearses and has its state by then
 MISSES_COUNT_SECONDS = 24 * 3600.0
 REFIT_SECONDS = 600.0
 ASSUMED_EVERY_SECONDS = 60.0  # for snapshots that are declared by bytes only
-_FITS: dict[tuple[str, str], tuple[object, Fit]] = {}
-"""What was fitted last, by control store and stream: histories change seldom, reviews come often."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reviewed:
-    """One stream under review."""
+class Reviewer:
+    """Reviews streams, and keeps what it has fitted: measurements change seldom, reviews come often."""
 
-    declared: StreamDeclaration
-    row: StreamRow
-    last: DecisionRow | None
-    """What was thought of it before."""
-    measured: Measured
-    subject: Subject
-    fit: Fit
-    by_thesis: Prediction | None
-    """Only where the stream wants that estimator."""
-    current_interval: int
-    since_change: float
-    recent_misses: int
-    secondary_since: float = nan
-    """Since when there is one, where hours are paid once they start."""
+    def __init__(self) -> None:
+        self._fits: dict[tuple[str, str], tuple[object, Fit]] = {}
+        """By control store and stream: the fit, and what identifies the measurements behind it."""
 
-    @property
-    def known(self) -> Fit | Prediction:
-        """What the estimator that decides had to go by."""
-        return self.fit if self.by_thesis is None else self.by_thesis
+    def review(
+        self, world: World, last: Mapping[str, DecisionRow]
+    ) -> list[tuple[Candidates, Choice]]:
+        """What each stream that should run ought to have, pinned ones included.
+
+        Streams with the same prices, estimator and policy are chosen for together; `last` has the last
+        decision about each stream.
+        """
+        rows = [
+            row
+            for row in world.store.streams.all()
+            if row.desired is DesiredState.RUNNING and row.name in world.project.streams
+        ]
+        groups: dict[object, list[StreamInputs]] = {}
+        for inputs in self.gather(world, rows, last):
+            key = _group_key(world.project.stream(inputs.stream))
+            groups.setdefault(key, []).append(inputs)
+        return [_review_group(world, group) for group in groups.values()]
+
+    def decide_now(self, world: World, stream: str) -> Decision:
+        """What one stream ought to have now, whether it should run or not."""
+        candidates, choice = _review_group(world, [self._gather_one(world, stream)])
+        return Decision.of(candidates, choice, 0)
+
+    def what_if(self, world: World, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
+        """What one stream would have with other objectives, and what that would cost."""
+        streams, declared = [self._gather_one(world, stream)], world.project.stream(stream)
+        prices, section = world.prices(declared), declared.controller
+        candidates = evaluate(streams, _model(section), prices, WEIGHTS.get(section.weigh_by))
+        weighted = evaluate(streams, _model(section), prices, ALL_COSTS).cost[0]
+        return what_if(candidates, section.policy(), weighted, objectives)
+
+    def gather(
+        self, world: World, rows: Sequence[StreamRow], last: Mapping[str, DecisionRow]
+    ) -> list[StreamInputs]:
+        """Read what the control store knows of these streams, in the same few queries for any number."""
+        if not rows:
+            return []
+        declared = {row.name: world.project.stream(row.name) for row in rows}
+        measured = measure(world.store, list(declared.values()))
+        price_lists = {stream.prices: stream for stream in declared.values()}.values()
+        billed = any(world.prices(stream).started_hours for stream in price_lists)
+        secondaries = world.store.replicas.live_since(Slot.SECONDARY) if billed else {}
+        return [
+            _stream_inputs(
+                declared[row.name],
+                row,
+                last.get(row.name),
+                measured[row.name],
+                fit=self._fit(world.store.url, measured[row.name]),
+                secondary_since=secondaries.get(row.name, nan),
+            )
+            for row in rows
+        ]
+
+    def _gather_one(self, world: World, stream: str) -> StreamInputs:
+        world.project.stream(stream)  # raises an error that names the declared streams
+        row = world.store.streams.get(stream)
+        if row is None:
+            raise PermanentError(
+                f"{stream} was never started: there are no measurements of it",
+                hint=f"run `holdfast start {stream}`",
+            )
+        [inputs] = self.gather(world, [row], world.store.decisions.latest_of_all())
+        return inputs
+
+    def _fit(self, store: str, measured: StreamMeasurements) -> Fit:
+        """Fit anew only if measurements were added, expired, or follow from another declaration."""
+        key, version = (store, measured.stream), _version(measured.step_timings)
+        cached = self._fits.get(key)
+        if cached is None or cached[0] != version:
+            cached = self._fits[key] = (version, RecoveryModel().fit(measured.step_timings))
+        return cached[1]
 
 
-def gather(world: World, rows: Sequence[StreamRow]) -> list[Reviewed]:
-    """Read what the store knows of these streams, in the same few queries for any number."""
-    if not rows:
-        return []
-    declared = {row.name: world.project.stream(row.name) for row in rows}
-    measured = measure(world.store, list(declared.values()))
-    minds = world.store.decisions.latest_of_all()
-    offers = {one.prices: one for one in declared.values()}.values()
-    billed = any(world.prices(one).started_hours for one in offers)
-    secondaries = world.store.replicas.live_since(Slot.SECONDARY) if billed else {}
-    store = world.store.url
-    return [
-        _stream(
-            declared[row.name],
-            row,
-            minds.get(row.name),
-            measured[row.name],
-            fit=_fitted(store, measured[row.name]),
-            secondary_since=secondaries.get(row.name, nan),
+def choose(
+    streams: Sequence[StreamInputs], controller: Controller, prices: Prices
+) -> tuple[Candidates, Choice]:
+    """Evaluate streams that share a controller and prices, and choose for them."""
+    weights = WEIGHTS.get(controller.weigh_by)
+    candidates = evaluate(streams, _model(controller), prices, weights)
+    choice = controller.policy().choose(candidates)
+    if prices.started_hours:
+        # Only in mode `auto` a decision releases a secondary.
+        since = [inputs.secondary_since if inputs.mode is Mode.AUTO else nan for inputs in streams]
+        choice = keep_paid_secondaries(
+            choice, candidates, started_at=np.array(since), now=candidates.at
         )
-        for row in rows
-    ]
+    return candidates, choice
 
 
-def _stream(
+def _review_group(world: World, streams: Sequence[StreamInputs]) -> tuple[Candidates, Choice]:
+    declared = world.project.stream(streams[0].stream)
+    return choose(streams, declared.controller, world.prices(declared))
+
+
+def _group_key(declared: StreamDeclaration) -> tuple[object, ...]:
+    section = declared.controller
+    estimation = section.weigh_by, section.estimator, section.count_detection
+    return declared.prices, *estimation, section.policy()
+
+
+def _model(controller: Controller) -> RecoveryModel:
+    return RecoveryModel(count_detection=controller.count_detection)
+
+
+def _stream_inputs(
     declared: StreamDeclaration,
     row: StreamRow,
     last: DecisionRow | None,
-    measured: Measured,
+    measured: StreamMeasurements,
     *,
     fit: Fit,
     secondary_since: float,
-) -> Reviewed:
-    present = _present(declared, row, float(measured.load.epoch_seconds))
-    candidates = _candidates(declared.controller, present)
-    by_thesis = declared.controller.estimator == "thesis"
-    return Reviewed(
-        declared=declared,
-        row=row,
-        last=last,
-        measured=measured,
-        subject=Subject(
-            bounds=fit.bounds,
-            load=measured.load,
-            ahead=measured.load_in(AHEAD_SECONDS),
-            snapshot_every=[one for one, _ in candidates],
-            sync_every=[other for _, other in candidates],
-            ship_seconds=measured.ship_seconds,
-            sync_seconds=measured.sync_seconds,
-            primary=measured.primary,
-            shares=measured.shares_over(ASSUMED_SHARES),
-            new_state_bytes_per_second=measured.new_state_bytes_per_second,
-            requests_per_snapshot=measured.requests_per_snapshot,
-            requests_per_sync=measured.requests_per_sync,
-            stored_bytes=measured.stored_bytes,
-        ),
-        fit=fit,
-        by_thesis=_as_in_the_thesis(declared.controller, measured) if by_thesis else None,
-        current_interval=candidates.index(present),
-        since_change=measured.at - max(row.changed_at, _paced_at(last, row)),
-        recent_misses=_misses(declared, measured),
+) -> StreamInputs:
+    present = _present_intervals(declared, row, float(measured.load.epoch_seconds))
+    pairs = _interval_pairs(declared.controller, present)
+    return StreamInputs(
+        stream=declared.name,
+        at=measured.at,
+        mode=declared.controller.mode,
+        guarantee=declared.objective.guarantee,
+        objective_seconds=declared.objective.recovery_time,
+        allowed=[declared.objection_to(tier) is None for tier in TIERS],
+        current=row.tier,
+        current_interval=pairs.index(present),
+        since_change=measured.at - max(row.changed_at, _intervals_changed_at(last, row)),
+        recent_misses=_count_misses(declared, measured),
         secondary_since=secondary_since,
+        fit=fit,
+        thesis=_predict_by_thesis(declared.controller, measured),
+        load=measured.load,
+        load_ahead=measured.load_in(AHEAD_SECONDS),
+        snapshot_every=[snapshot for snapshot, _ in pairs],
+        sync_every=[sync for _, sync in pairs],
+        ship_seconds=measured.ship_seconds,
+        sync_seconds=measured.sync_seconds,
+        primary=measured.primary,
+        shares=measured.shares_over(ASSUMED_SHARES),
+        new_state_bytes_per_second=measured.new_state_bytes_per_second,
+        requests_per_snapshot=measured.requests_per_snapshot,
+        requests_per_sync=measured.requests_per_sync,
+        stored_bytes=measured.stored_bytes,
     )
 
 
-def _paced_at(last: DecisionRow | None, row: StreamRow) -> float:
-    """When intervals were moved last, which happens with the decision.
+def _intervals_changed_at(last: DecisionRow | None, row: StreamRow) -> float:
+    """When intervals changed last: at once with the decision.
 
-    Another tier is only asked for by it: until the row has that, nothing has changed.
+    A decision only asks for another tier: until the row has that tier, nothing has changed.
     """
     return last.at if last is not None and last.acted and last.chosen is row.tier else 0.0
 
 
-def _misses(declared: StreamDeclaration, measured: Measured) -> int:
-    """How many recoveries took longer than the objective allows, lately."""
+def _count_misses(declared: StreamDeclaration, measured: StreamMeasurements) -> int:
+    """How many recent recoveries took longer than the objective allows."""
     counts = declared.controller.count_detection
     return sum(
-        one.counted(count_detection=counts) > declared.objective.recovery_time
-        for one in measured.recoveries
-        if one.at >= measured.at - MISSES_COUNT_SECONDS
+        recovery.counted(count_detection=counts) > declared.objective.recovery_time
+        for recovery in measured.recoveries
+        if recovery.at >= measured.at - MISSES_COUNT_SECONDS
     )
 
 
-def _present(
+def _present_intervals(
     declared: StreamDeclaration, row: StreamRow, epoch_seconds: float
 ) -> tuple[float, float]:
-    """The intervals that the stream has now: of time and epochs the sooner; for bytes alone, a guess.
+    """The intervals that the stream has now: the sooner of time and epochs; for bytes alone, a guess.
 
-    Epochs do not count where the controller moves the time: they may ship sooner than it predicts.
+    Epochs do not count where the controller sets the time: they may ship sooner than it predicts.
     """
-    checkpoint, moved = declared.checkpoint, declared.controller.snapshot_every is not None
+    checkpoint, controlled = declared.checkpoint, declared.controller.snapshot_every is not None
     by_time = row.snapshot_every or checkpoint.every
-    by_epochs = None if moved else (checkpoint.epochs or 0) * epoch_seconds
-    snapshot = min((one for one in (by_time, by_epochs) if one), default=ASSUMED_EVERY_SECONDS)
+    by_epochs = None if controlled else (checkpoint.epochs or 0) * epoch_seconds
+    declared_seconds = [seconds for seconds in (by_time, by_epochs) if seconds]
+    snapshot = min(declared_seconds, default=ASSUMED_EVERY_SECONDS)
     return snapshot, row.sync_every or declared.secondary.sync
 
 
-def _candidates(controller: Controller, present: tuple[float, float]) -> list[tuple[float, float]]:
-    """What may be chosen, and what there is, the shortest first."""
+def _interval_pairs(
+    controller: Controller, present: tuple[float, float]
+) -> list[tuple[float, float]]:
+    """The pairs that may be chosen and the present one, the shortest first."""
 
     def bounds(given: Bounds | None, now: float) -> tuple[float, float]:
         return (now, now) if given is None else (given.min, given.max)
@@ -171,246 +235,28 @@ def _candidates(controller: Controller, present: tuple[float, float]) -> list[tu
     return sorted({*allowed, present})
 
 
-def _as_in_the_thesis(controller: Controller, measured: Measured) -> Prediction:
-    since = float(measured.load.rows_per_second) * measured.snapshot_age_seconds
+def _predict_by_thesis(controller: Controller, measured: StreamMeasurements) -> Prediction | None:
+    """The prediction of the thesis' model; `None` unless the stream declares that estimator."""
+    if controller.estimator != "thesis":
+        return None
+    rows = float(measured.load.rows_per_second) * measured.snapshot_age_seconds
     model = ThesisModel(count_detection=controller.count_detection)
-    return model.predict(measured.histories, measured.load, rows_since_snapshot=since)
+    return model.predict(measured.step_timings, measured.load, rows_since_snapshot=rows)
 
 
-def _fitted(store: str, measured: Measured) -> Fit:
-    """Fit anew only if something was measured since, or forgotten, or declared."""
-    key, seen = (store, measured.stream), _ends(measured.histories)
-    known = _FITS.get(key)
-    if known is None or known[0] != seen:
-        known = _FITS[key] = (seen, RecoveryModel().fit(measured.histories))
-    return known[1]
+def _version(timings: StepTimings) -> object:
+    """What changes with the timings: new ones come at the end, old ones expire at the beginning.
 
-
-def _ends(histories: Histories) -> object:
-    """What changes with the histories: steps come at the end and are forgotten from the beginning.
-
-    Snapshots are written all the time, but stand for reading one only until that was measured; what
-    they tell then changes slowly.
+    Snapshots are written all the time, but stand for reading one only until a read was measured; what
+    they show then changes slowly.
     """
-    steps = [(step, len(all_), all_[0], all_[-1]) for step, all_ in histories.steps.items() if all_]
-    read = any(one.cold for one in histories.steps.get(RecoveryStep.READ_SNAPSHOT, ()))
-    if read or not histories.writes:
-        return steps
-    many, newest = len(histories.writes).bit_length(), histories.writes[-1].at
-    return steps, many, int(newest // REFIT_SECONDS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opinion:
-    """What one stream ought to have."""
-
-    of: Reviewed
-    tier: Tier
-    snapshot_every: float
-    sync_every: float
-    why: Why
-    acts: bool
-    """Whether that is something else than it has, and to be carried out."""
-    together: "Together"
-    index: int
-
-    def decision(self) -> Decision:
-        """The record of it, with everything that led to it."""
-        return self.together.decision(self.index)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Together:
-    """Streams that are alike in how they are judged, and what was chosen for them."""
-
-    streams: Sequence[Reviewed]
-    prices: Prices
-    policy: ControllerPolicy
-    judged: Judgement
-    situation: Situation
-    choice: Choice
-
-    def opinions(self) -> list[Opinion]:
-        """What each of them ought to have."""
-        judged, situation, choice = self.judged, self.situation, self.choice
-        every = np.arange(len(self.streams)), choice.interval
-        differs = (choice.tier != situation.current) | (
-            choice.interval != situation.current_interval
-        )
-        columns = zip(
-            self.streams,
-            choice.tier.tolist(),
-            judged.snapshot_every[every].tolist(),
-            judged.sync_every[every].tolist(),
-            choice.why.tolist(),
-            differs.tolist(),
-            strict=True,
-        )
-        return [
-            Opinion(
-                of=one,
-                tier=TIERS[tier],
-                snapshot_every=snapshot,
-                sync_every=sync,
-                why=Why(why),
-                acts=other and one.declared.controller.mode is Mode.AUTO,
-                together=self,
-                index=index,
-            )
-            for index, (one, tier, snapshot, sync, why, other) in enumerate(columns)
-        ]
-
-    def decision(self, index: int) -> Decision:
-        """The record of one of them."""
-        one, judged = self.streams[index], self.judged
-        intervals_of_it = slice(len(one.subject.snapshot_every))
-        at = one.measured.at
-        facts = StreamFacts(
-            stream=one.declared.name,
-            mode=one.declared.controller.mode,
-            guarantee=one.declared.objective.guarantee,
-            load=one.measured.load,
-            snapshot_every=judged.snapshot_every[index, intervals_of_it],
-            sync_every=judged.sync_every[index, intervals_of_it],
-            steps=judged.steps[index, intervals_of_it],
-            money_per_hour=judged.money_per_hour[index, intervals_of_it],
-            currency=self.prices.currency,
-            missing=one.known.missing,
-            paid_seconds=float(paid_until(one.secondary_since, at)) - at,
-        )
-        return decision(index, self.situation, self.choice, self.policy, facts, at=at)
-
-
-def review(world: World) -> list[Opinion]:
-    """What each stream that should run ought to have; those that are pinned are judged all the same."""
-    rows = [
-        row
-        for row in world.store.streams.all()
-        if row.desired is DesiredState.RUNNING and row.name in world.project.streams
+    steps = [
+        (step, len(observed), observed[0], observed[-1])
+        for step, observed in timings.steps.items()
+        if observed
     ]
-    groups: dict[object, list[Reviewed]] = {}
-    for one in gather(world, rows):
-        groups.setdefault(_judged_by(one), []).append(one)
-
-    found: list[Opinion] = []
-    for alike in groups.values():
-        found += decide(alike, world.prices(alike[0].declared)).opinions()
-    return sorted(found, key=lambda one: one.of.row.name)
-
-
-def decide_now(world: World, stream: str) -> Decision:
-    """What one stream ought to have now, whether it should run or not."""
-    one = _one(world, stream)
-    return decide([one], world.prices(one.declared)).decision(0)
-
-
-def decide(streams: Sequence[Reviewed], prices: Prices) -> Together:
-    """Judge streams that are judged alike, and choose for them."""
-    policy = streams[0].declared.controller.policy()
-    judged = _judged(streams, prices)
-    situation = _situation(streams, judged)
-    choice = policy.choose(situation)
-    if prices.started_hours:
-        now = streams[0].measured.at
-        choice = using_paid(choice, situation, policy, started_at=_since(streams), now=now)
-    return Together(
-        streams=streams,
-        prices=prices,
-        policy=policy,
-        judged=judged,
-        situation=situation,
-        choice=choice,
-    )
-
-
-def what_if(world: World, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
-    """What one stream would come down to from its fastest tier with these objectives, in time."""
-    one = _one(world, stream)
-    prices, section = world.prices(one.declared), one.declared.controller
-    judged = _judged([one], prices)
-    normalised = judge([one.subject], _model(section), prices, ALL_COSTS).cost[0]
-    policy = replace(section.policy(), cool_down_seconds=0.0, dwell_seconds=0.0)
-    now = _situation([one], judged)
-    fastest = replace(now, current=now.allowed.argmax(axis=1), recent_misses=np.zeros(1))
-    found = []
-    for objective in objectives:
-        choice = policy.choose(replace(fastest, objective=np.array([objective])))
-        at = int(choice.interval[0]), int(choice.tier[0])
-        seconds = max(float(judged.predicted[0][at]), float(judged.ahead[0][at]))
-        found.append(
-            WhatIf(
-                objective_seconds=objective,
-                tier=TIERS[at[1]],
-                seconds=seconds,
-                money_per_hour=float(judged.money_per_hour[0][at]),
-                weighted=float(normalised[at]),
-                holds=seconds <= objective,
-                snapshot_every=float(judged.snapshot_every[0][at[0]]),
-                sync_every=float(judged.sync_every[0][at[0]]),
-            )
-        )
-    return found
-
-
-def _one(world: World, stream: str) -> Reviewed:
-    world.project.stream(stream)  # tells about a name that nobody declared
-    row = world.store.streams.get(stream)
-    if row is None:
-        raise PermanentError(
-            f"{stream} was never started, so nothing is known of it",
-            hint=f"run `holdfast start {stream}`",
-        )
-    return gather(world, [row])[0]
-
-
-def _judged_by(one: Reviewed) -> tuple[object, ...]:
-    """Streams of which this is the same can be judged together."""
-    section = one.declared.controller
-    how = section.weigh_by, section.estimator, section.count_detection
-    return one.declared.prices, *how, section.policy()
-
-
-def _judged(streams: Sequence[Reviewed], prices: Prices) -> Judgement:
-    section = streams[0].declared.controller
-    subjects = [one.subject for one in streams]
-    judged = judge(subjects, _model(section), prices, WEIGHTS.get(section.weigh_by))
-    found = [one.by_thesis for one in streams if one.by_thesis is not None]
-    if not found:
-        return judged
-    counts = section.count_detection
-    steps = np.stack([one.steps.of_tiers(count_detection=counts) for one in found])
-    seconds = np.stack([one.seconds for one in found])[:, np.newaxis]
-    by_thesis = np.broadcast_to(seconds, judged.predicted.shape)
-    steps = np.broadcast_to(steps[:, np.newaxis], judged.steps.shape)
-    return replace(judged, predicted=by_thesis, ahead=by_thesis, steps=steps)
-
-
-def _model(section: Controller) -> RecoveryModel:
-    return RecoveryModel(count_detection=section.count_detection)
-
-
-def _situation(streams: Sequence[Reviewed], judged: Judgement) -> Situation:
-    return Situation(
-        predicted=judged.predicted,
-        predicted_ahead=judged.ahead,
-        cost=judged.cost,
-        objective=np.array([one.declared.objective.recovery_time for one in streams]),
-        allowed=np.array(
-            [[one.declared.objection_to(tier) is None for tier in TIERS] for one in streams]
-        ),
-        enough=np.array([one.known.enough for one in streams]),
-        current=np.array([TIERS.index(one.row.tier) for one in streams]),
-        current_interval=np.array([one.current_interval for one in streams]),
-        since_change=np.array([one.since_change for one in streams]),
-        recent_misses=np.array([one.recent_misses for one in streams]),
-    )
-
-
-def _since(streams: Sequence[Reviewed]) -> FloatArray:
-    """Since when each has a secondary that a decision may release: only in mode `auto` it may."""
-    return np.array(
-        [
-            one.secondary_since if one.declared.controller.mode is Mode.AUTO else np.nan
-            for one in streams
-        ]
-    )
+    reads = timings.steps.get(RecoveryStep.READ_SNAPSHOT, ())
+    if any(read.cold for read in reads) or not timings.writes:
+        return steps
+    magnitude, newest = len(timings.writes).bit_length(), timings.writes[-1].at
+    return steps, magnitude, int(newest // REFIT_SECONDS)

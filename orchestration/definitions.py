@@ -9,7 +9,7 @@ from assets import outputs, snapshots, streams, tiers
 from assets.reports import costs, decisions, drills, incidents, journal, model, what_if
 from assets.worlds import ProjectWorlds, Worlds
 from configs.project import Project
-from observation.review import what_if as ask_what_if
+from observation.review import Reviewer
 from orchestration.alerts import alerts
 from orchestration.drills import drill_stream, failure_drills, prove_snapshot, restore_drills
 from orchestration.housekeeping import prune_snapshots
@@ -82,7 +82,7 @@ def _reports(names: list[str]) -> list[dg.AssetsDefinition]:
         costs.definition(names),
         decisions.definition(names),
         model.definition(names),
-        what_if.definition(names, ask_what_if),
+        what_if.definition(names, Reviewer().what_if),
         *(one.definition(names) for one in (drills, incidents, journal)),
     ]
 

@@ -85,7 +85,7 @@ def _incident(world: World, seen: StreamSeen, known: Incident | None) -> Inciden
         return _open(world, seen, since=seen.at) if calls_for_recovery(world, seen) else None
     if is_claimed(known, at=seen.at):
         return known
-    if seen.verdict.health in (Health.HEALTHY, Health.STOPPED) and seen.needs_nothing:
+    if seen.verdict.health in (Health.HEALTHY, Health.STOPPED) and seen.is_settled:
         world.store.incidents.close(known.id, f"nobody had to end it: {as_it_is(seen)}")
         return None
     if _is_overtaken(known, seen) and calls_for_recovery(world, seen):
@@ -126,7 +126,7 @@ def _has_lost_its_tier(seen: StreamSeen) -> bool:
     """Whether something is to be done about the secondary; one that starts needs nobody yet."""
     verdict = seen.secondary_verdict
     starting = verdict is not None and verdict.health is Health.STARTING
-    return seen.verdict.health is Health.HEALTHY and not starting and not seen.needs_nothing
+    return seen.verdict.health is Health.HEALTHY and not starting and not seen.is_settled
 
 
 def _is_being_changed(world: World, seen: StreamSeen) -> bool:

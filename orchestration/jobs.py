@@ -4,11 +4,11 @@ import dagster as dg
 from pydantic import Field
 
 from assets.failures import explained
-from assets.tiers import holding_metadata
+from assets.tiers import coverage_metadata
 from assets.worlds import Worlds
 from ft_policies.migration import Protocol
 from ft_policies.tiers import Tier
-from observation.coverage import holding
+from observation.coverage import coverage_of
 from orchestration.asking import protocol_named, tier_named
 from orchestration.playbooks.leaving import DEFAULT_PATIENCE_SECONDS
 from orchestration.playbooks.migrate import (
@@ -133,9 +133,9 @@ def switch(
         else:
             steps = switch_playbook(world, config.stream, tier, context.run_id, why=config.why)
             shown = {"steps": timeline_table(report(context, config.stream, steps))}
-        found = holding(observe(world, config.stream))
-    context.log.info("%s: %s", config.stream, found.reason)
-    context.add_output_metadata({**shown, **holding_metadata(found)})
+        coverage = coverage_of(observe(world, config.stream))
+    context.log.info("%s: %s", config.stream, coverage.reason)
+    context.add_output_metadata({**shown, **coverage_metadata(coverage)})
 
 
 @dg.op(description="Bring what is declared now to a running stream, by a target that takes over.")

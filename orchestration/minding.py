@@ -1,13 +1,17 @@
-"""Changes of mind: kept in the control store, one line each, and those that act carried out.
+"""Records new decisions in the control store, applies chosen intervals, and says which switches are due.
 
-A review repeats itself every few seconds; what is kept is when it came to another result, and why.
+A review comes to the same result every few seconds; only a different result is recorded, with its reasons.
 """
 
 from dataclasses import dataclass
 
-from ft_policies.tiering.controller import Why
+from configs.controlling import Controller
+from ft_policies.prediction.steps import TIERS
+from ft_policies.tiering.candidates import Candidates
+from ft_policies.tiering.controller import Choice, Why
 from ft_policies.tiering.decision import Decision
-from observation.review import Opinion, review
+from ft_policies.tiers import Mode
+from observation.review import Reviewer
 from resources.control.decisions import DecisionRow
 from resources.control.records import Intervals
 from resources.control.store import ControlStore
@@ -15,75 +19,96 @@ from streaming.world import World
 
 BUCKET_SECONDS = 60.0
 UNSETTLED = frozenset({Why.TOO_LITTLE_DATA, Why.CANNOT_HOLD})
-"""The same tier for one of these is another mind; for all else, why a stream moves or stays is not."""
+"""The same tier for one of these rules is another decision; between all other rules it is the same."""
 _UNSETTLED = {why.name.lower() for why in UNSETTLED}
 _SETTLED = {why.name.lower() for why in Why} - _UNSETTLED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueSwitch:
-    """A stream that should have another tier; asking twice under one key gives one run."""
+    """A stream that should have another tier; requests with the same key give one run."""
 
     decision: DecisionRow
     run_key: str
 
 
-def due_switches(world: World) -> list[DueSwitch]:
-    """Review all streams, keep what is new, move intervals, and say which tiers have to be switched."""
-    found = []
-    for one in review(world):
-        last = one.of.last
-        kept = keep(world.store, one.decision()) if last is None or differs(one, last) else last
-        if not one.acts or world.store.rollouts.open(one.of.row.name) is not None:
-            continue  # a stream that migrates has the secondary that this needs
-        _pace(world.store, one)
-        if one.tier is not one.of.row.tier:
-            waited = int((one.of.measured.at - kept.at) // BUCKET_SECONDS)  # a request may be lost
-            found.append(DueSwitch(decision=kept, run_key=f"{kept.stream}-{kept.id}-{waited}"))
-    return found
+def due_switches(world: World, reviewer: Reviewer) -> list[DueSwitch]:
+    """Review all streams, record new decisions, apply chosen intervals, and return the switches due."""
+    last, due = world.store.decisions.latest_of_all(), []
+    for candidates, choice in reviewer.review(world, last):
+        changes = choice.changes(candidates).tolist()
+        for index, inputs in enumerate(candidates.streams):
+            section = world.project.stream(inputs.stream).controller
+            recorded = last.get(inputs.stream)
+            if recorded is None or is_new_decision(candidates, choice, index, section, recorded):
+                recorded = record_decision(world.store, Decision.of(candidates, choice, index))
+            if not changes[index] or inputs.mode is not Mode.AUTO:
+                continue
+            if world.store.rollouts.open(inputs.stream) is not None:
+                continue  # the migration has the secondary that a switch would need
+            chosen = _chosen_intervals(candidates, choice, index, section)
+            _apply_intervals(world.store, inputs.stream, chosen)
+            if choice.tier[index] != candidates.current[index]:
+                due.append(_due_switch(recorded, at=candidates.at))
+    return sorted(due, key=lambda switch: switch.decision.stream)
 
 
-def keep(store: ControlStore, made: Decision) -> DecisionRow:
-    """Write a decision down."""
+def _due_switch(decision: DecisionRow, *, at: float) -> DueSwitch:
+    bucket = int((at - decision.at) // BUCKET_SECONDS)  # a request may be lost
+    return DueSwitch(decision=decision, run_key=f"{decision.stream}-{decision.id}-{bucket}")
+
+
+def record_decision(store: ControlStore, decision: Decision) -> DecisionRow:
+    """Store a decision."""
     return store.decisions.write(
         DecisionRow(
-            stream=made.stream,
-            at=made.at,
-            mode=made.mode,
-            chosen=made.chosen,
-            snapshot_every=made.snapshot_every,
-            sync_every=made.sync_every,
-            reason=made.reason,
-            record=made.to_json(),
+            stream=decision.stream,
+            at=decision.at,
+            mode=decision.mode,
+            chosen=decision.chosen,
+            snapshot_every=decision.snapshot_every,
+            sync_every=decision.sync_every,
+            reason=decision.reason,
+            record=decision.to_json(),
         )
     )
 
 
-def differs(one: Opinion, last: DecisionRow) -> bool:
-    """Whether this is another mind than the last: numbers change with every look, a mind does not.
+def is_new_decision(
+    candidates: Candidates, choice: Choice, index: int, controller: Controller, last: DecisionRow
+) -> bool:
+    """Whether the choice for a stream differs from its last decision; numbers alone always differ.
 
-    Intervals that nobody may move are as long as they turn out to be. A record that does not say why
-    is one of another version, and is written anew.
+    Intervals count only where the controller may set them. A record without a rule was written by
+    another version, and is replaced.
     """
-    section = one.of.declared.controller
-    same_why = one.why.name.lower() == last.why if one.why in UNSETTLED else last.why in _SETTLED
+    why = Why(int(choice.why[index]))
+    same_why = why.name.lower() == last.why if why in UNSETTLED else last.why in _SETTLED
+    chosen = _chosen_intervals(candidates, choice, index, controller)
     return not (
         same_why
-        and one.tier is last.chosen
-        and section.mode is last.mode
-        and (section.snapshot_every is None or one.snapshot_every == last.snapshot_every)
-        and (section.sync_every is None or one.sync_every == last.sync_every)
+        and TIERS[choice.tier[index]] is last.chosen
+        and controller.mode is last.mode
+        and chosen.snapshot_every in (None, last.snapshot_every)
+        and chosen.sync_every in (None, last.sync_every)
     )
 
 
-def _pace(store: ControlStore, one: Opinion) -> None:
-    """Move the intervals that may be moved."""
-    section, row = one.of.declared.controller, one.of.row
-    wanted = Intervals(
-        snapshot_every=None if section.snapshot_every is None else one.snapshot_every,
-        sync_every=None if section.sync_every is None else one.sync_every,
+def _chosen_intervals(
+    candidates: Candidates, choice: Choice, index: int, controller: Controller
+) -> Intervals:
+    """The chosen intervals; `None` for what the controller may not set."""
+    interval = choice.interval[index]
+    snapshot = float(candidates.snapshot_every[index, interval])
+    sync = float(candidates.sync_every[index, interval])
+    return Intervals(
+        snapshot_every=None if controller.snapshot_every is None else snapshot,
+        sync_every=None if controller.sync_every is None else sync,
     )
-    if wanted != Intervals(snapshot_every=row.snapshot_every, sync_every=row.sync_every):
+
+
+def _apply_intervals(store: ControlStore, stream: str, chosen: Intervals) -> None:
+    if chosen != store.streams.intervals(stream):
         store.streams.pace(
-            row.name, snapshot_every=wanted.snapshot_every, sync_every=wanted.sync_every
+            stream, snapshot_every=chosen.snapshot_every, sync_every=chosen.sync_every
         )

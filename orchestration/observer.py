@@ -14,10 +14,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from assets.keys import output_key, snapshots_key, stream_key, tiers_key
 from assets.snapshots import snapshot_metadata
 from assets.streams import HEALTHY, progress_metadata, verdict_metadata
-from assets.tiers import TIER_IS_HELD, holding_metadata, tier_metadata
+from assets.tiers import TIER_IS_HELD, coverage_metadata, tier_metadata
 from assets.worlds import Worlds
 from ft_policies.errors import TransientError
-from observation.coverage import Holding, holding
+from observation.coverage import TierCoverage, coverage_of
 from orchestration.sensors import TICK_SECONDS
 from resources.control.records import History, SnapshotRow, TierChange
 from streaming.observing import StreamSeen, observe
@@ -72,7 +72,7 @@ class _Look:
     world: World
     seen: StreamSeen
     newest: SnapshotRow | None
-    holding: Holding
+    coverage: TierCoverage
     asked: TierChange | None
     mark: StreamMark
 
@@ -93,10 +93,10 @@ class _Look:
     @property
     def tier(self) -> str:
         """All that makes a difference to the stream's tier, in one word."""
-        found = self.holding
-        held = "held" if found.held else "lacking"
+        coverage = self.coverage
+        held = "held" if coverage.covered else "lacking"
         asked = "" if self.asked is None else f"{self.asked.id}/{self.asked.reached_at is not None}"
-        return f"{found.tier}/{found.covered}/{held}/{asked}"
+        return f"{coverage.tier}/{coverage.covered_tier}/{held}/{asked}"
 
     def events(self) -> Iterator[Event]:
         name = self.seen.name
@@ -160,16 +160,16 @@ class _Look:
     def _tier(self, name: str) -> Iterator[Event]:
         yield dg.AssetMaterialization(
             tiers_key(name),
-            description=self.holding.reason,
+            description=self.coverage.reason,
             metadata=tier_metadata(self.world, self.seen),
         )
         yield dg.AssetCheckEvaluation(
             asset_key=tiers_key(name),
             check_name=TIER_IS_HELD,
-            passed=self.holding.held,
+            passed=self.coverage.covered,
             severity=dg.AssetCheckSeverity.WARN,
-            metadata=holding_metadata(self.holding),
-            description=self.holding.reason,
+            metadata=coverage_metadata(self.coverage),
+            description=self.coverage.reason,
         )
 
 
@@ -204,7 +204,7 @@ def _look(world: World, name: str, marks: Marks) -> _Look:
         world=world,
         seen=seen,
         newest=newest,
-        holding=holding(seen),
+        coverage=coverage_of(seen),
         asked=history[-1] if history else None,
         mark=marks.streams.get(name, StreamMark()).in_history_of(
             world.store.histories.newest(name)

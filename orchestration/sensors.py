@@ -12,6 +12,7 @@ import dagster as dg
 
 from assets.worlds import Worlds
 from ft_policies.errors import TransientError
+from observation.review import Reviewer
 from orchestration.incidents import DueRecovery, due_recoveries
 from orchestration.jobs import SwitchConfig, ensure_object_store, switch_tier
 from orchestration.minding import DueSwitch, due_switches
@@ -25,6 +26,7 @@ from streaming.world import World
 TICK_SECONDS = 3
 OBJECT_STORE_BUCKET_SECONDS = 20.0
 REVIEW_SECONDS = 10
+_REVIEWER = Reviewer()
 
 
 # Jobs are targeted by name: for a job itself Dagster would rebuild the sensor and warn of itself.
@@ -59,12 +61,12 @@ def object_store_sensor(worlds: dg.ResourceParam[Worlds]) -> dg.SensorResult:
     job_name=switch_tier.name,
     minimum_interval_seconds=REVIEW_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Reviews the tiers of all streams: predicts, prices, decides, and has those in mode "
-    "`auto` switched. Each change of mind is kept with its reasons.",
+    description="Reviews the tiers of all streams: predicts recovery times and costs, decides, and "
+    "requests the switches of streams in mode `auto`. Each new decision is recorded with its reasons.",
 )
 def tier_review_sensor(worlds: dg.ResourceParam[Worlds]) -> dg.SensorResult:
     """Ask for the switches that are due."""
-    return _asked(worlds, _switches, otherwise="every stream has what it should have")
+    return _asked(worlds, _switches, otherwise="no switch is due")
 
 
 def _asked(
@@ -116,7 +118,7 @@ def _is_down(world: World) -> bool:
 
 
 def _switches(world: World) -> list[dg.RunRequest]:
-    return [_switch(due) for due in due_switches(world)]
+    return [_switch(due) for due in due_switches(world, _REVIEWER)]
 
 
 def _switch(due: DueSwitch) -> dg.RunRequest:

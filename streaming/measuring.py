@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from configs.stream import StreamDeclaration
 from ft_policies.costs.prices import TierShares, Usage
 from ft_policies.prediction.estimators import Observation
-from ft_policies.prediction.model import Histories
+from ft_policies.prediction.model import StepTimings
 from ft_policies.prediction.steps import TIERS, Load
 from ft_policies.tiers import Tier
 from resources.control.lately import Input, Level, Primary, Shipment
@@ -29,12 +29,12 @@ _NOTHING = Level(mean=0.0, most=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class StreamMeasurements:
     """One stream at one time, in floats; `growth` is how the load changes in a second."""
 
     stream: str
     at: float
-    histories: Histories
+    step_timings: StepTimings
     recoveries: Sequence[Recovery]
     load: Load
     growth: Load
@@ -68,7 +68,9 @@ class Measured:
         return known
 
 
-def measure(store: ControlStore, declared: Sequence[StreamDeclaration]) -> dict[str, Measured]:
+def measure(
+    store: ControlStore, declared: Sequence[StreamDeclaration]
+) -> dict[str, StreamMeasurements]:
     """Measure these streams; those that were never started are measured, too, as what is declared."""
     only = declared[0].name if len(declared) == 1 else None
     at, lately = store.now(), store.lately
@@ -106,7 +108,7 @@ class _Facts:
     primaries: Mapping[str, Sequence[Primary]]
     live_per_host: Mapping[str, int]
 
-    def of(self, declared: StreamDeclaration) -> Measured:
+    def of(self, declared: StreamDeclaration) -> StreamMeasurements:
         name = declared.name
         shipped = _Shipped(self.shipments.get(name, ()))
         primaries = self.primaries.get(name, ())
@@ -115,10 +117,10 @@ class _Facts:
         )
         seldom = self.seldom.get(name, {})
         load, growth = _load(declared, self.inputs.get(name), shipped, seldom, history)
-        return Measured(
+        return StreamMeasurements(
             stream=name,
             at=self.at,
-            histories=Histories(
+            step_timings=StepTimings(
                 steps=history.steps(lease=declared.supervision.lease), writes=shipped.writes()
             ),
             recoveries=history.recoveries(),

@@ -51,7 +51,7 @@ class StreamSeen:
     migration: Migration | None
 
     @property
-    def needs_nothing(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether no playbook has anything to do; a secondary may have paused all the same."""
         return next_step(self.observed()) is None
 

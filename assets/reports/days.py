@@ -24,7 +24,7 @@ from ft_policies.costs.tier_spans import Asked, TierSpan, tier_spans
 from ft_policies.errors import PermanentError
 from resources.control.lately import Level
 from resources.control.store import ControlStore
-from streaming.measuring import NETWORK_SAMPLES, Measured, measure
+from streaming.measuring import NETWORK_SAMPLES, StreamMeasurements, measure
 from streaming.world import World
 
 REPORT = "cost_report"
@@ -117,7 +117,7 @@ class _Days:
         self._primaries = lately.primaries(None, since_at=since)
         self._live_per_host = lately.live_per_host()
 
-    def of(self, measured: Measured, spans: Sequence[TierSpan]) -> StreamDay:
+    def of(self, measured: StreamMeasurements, spans: Sequence[TierSpan]) -> StreamDay:
         declared = self._world.project.stream(measured.stream)
         return StreamDay(
             stream=declared.name,
@@ -133,7 +133,9 @@ class _Days:
             ],
         )
 
-    def _costs(self, declared: StreamDeclaration, measured: Measured, ran: float) -> TierCosts:
+    def _costs(
+        self, declared: StreamDeclaration, measured: StreamMeasurements, ran: float
+    ) -> TierCosts:
         store, primary = self._world.store, self._primary(declared.name)
         wanted = store.streams.intervals(declared.name)
         shipped = [

@@ -18,7 +18,7 @@ from assets.reports.storing import store
 from assets.worlds import Worlds
 from ft_policies.costs.report import Cell
 from ft_policies.prediction.model import RecoveryModel
-from streaming.measuring import Measured, measure
+from streaming.measuring import StreamMeasurements, measure
 from streaming.step_history import with_promises
 from streaming.world import World
 
@@ -64,7 +64,7 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
     return recovery_model
 
 
-def compared_of(world: World, measured: Measured) -> list[Compared]:
+def compared_of(world: World, measured: StreamMeasurements) -> list[Compared]:
     """The newest recoveries of a stream that can be predicted, while measurements are kept."""
     if not measured.recoveries:
         return []
@@ -73,7 +73,7 @@ def compared_of(world: World, measured: Measured) -> list[Compared]:
     recovered = recoveries(
         declared.name,
         measured.recoveries[-MOST_RECOVERIES:],
-        measured.histories,
+        measured.step_timings,
         spans_of(world.store, declared.name, until=measured.at),
         count_detection=counts,
     )
@@ -81,7 +81,7 @@ def compared_of(world: World, measured: Measured) -> list[Compared]:
     promised = partial(with_promises, lease=supervision.lease, heartbeat=supervision.heartbeat)
     model = RecoveryModel(count_detection=counts)
     capacity = float(measured.load.capacity_rows_per_second)
-    return compared(recovered, measured.histories, model, promised, capacity=capacity)
+    return compared(recovered, measured.step_timings, model, promised, capacity=capacity)
 
 
 def summary(rows: Sequence[dict[str, Cell]]) -> list[dict[str, Cell]]:

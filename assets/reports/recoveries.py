@@ -12,7 +12,7 @@ from typing import TypeAlias
 from ft_policies.costs.report import Cell
 from ft_policies.costs.tier_spans import TierSpan
 from ft_policies.prediction.estimators import Observation
-from ft_policies.prediction.model import Histories, RecoveryModel
+from ft_policies.prediction.model import RecoveryModel, StepTimings
 from ft_policies.prediction.steps import GOES_THROUGH, STEPS, TIERS, RecoveryStep
 from ft_policies.tiers import Tier
 from streaming.step_history import SLACK_SECONDS, Recovery
@@ -78,7 +78,7 @@ class Compared:
 def recoveries(
     stream: str,
     observed: Sequence[Recovery],
-    histories: Histories,
+    step_timings: StepTimings,
     spans: Sequence[TierSpan],
     *,
     count_detection: bool,
@@ -91,7 +91,7 @@ def recoveries(
             lost_at=one.at - one.seconds,
             tier=Tier.PASSIVE_REPLICATION if one.cold else _tier_at(spans, one.at - one.seconds),
             seconds=one.counted(count_detection),
-            steps=_steps(one, histories),
+            steps=_steps(one, step_timings),
         )
         for one in observed
     ]
@@ -99,7 +99,7 @@ def recoveries(
 
 def compared(
     recovered: Sequence[Recovered],
-    histories: Histories,
+    step_timings: StepTimings,
     model: RecoveryModel,
     promised: Promised,
     *,
@@ -107,7 +107,7 @@ def compared(
 ) -> list[Compared]:
     """Each recovery that could be predicted; in `active_replication` there is nothing to recover."""
     found = [
-        _compared(one, _known_before(one.lost_at, histories, promised), model, capacity)
+        _compared(one, _known_before(one.lost_at, step_timings, promised), model, capacity)
         for one in recovered
         if one.tier is not Tier.ACTIVE_REPLICATION and _is_sized(one)
     ]
@@ -123,21 +123,21 @@ def _is_sized(recovered: Recovered) -> bool:
     )
 
 
-def _known_before(moment: float, histories: Histories, promised: Promised) -> Histories:
+def _known_before(moment: float, step_timings: StepTimings, promised: Promised) -> StepTimings:
     """What had been measured by then."""
 
     def earlier(history: Sequence[Observation]) -> list[Observation]:
         return [one for one in history if one.at < moment]
 
-    steps = {step: earlier(history) for step, history in histories.steps.items()}
+    steps = {step: earlier(history) for step, history in step_timings.steps.items()}
     detected = promised(steps.get(RecoveryStep.DETECT, []))
-    return Histories(
-        steps={**steps, RecoveryStep.DETECT: detected}, writes=earlier(histories.writes)
+    return StepTimings(
+        steps={**steps, RecoveryStep.DETECT: detected}, writes=earlier(step_timings.writes)
     )
 
 
 def _compared(
-    recovered: Recovered, known: Histories, model: RecoveryModel, capacity: float
+    recovered: Recovered, known: StepTimings, model: RecoveryModel, capacity: float
 ) -> Compared:
     def size(step: RecoveryStep) -> float:
         return recovered.steps[step].size if step in recovered.steps else 0.0
@@ -159,12 +159,12 @@ def _compared(
     )
 
 
-def _steps(recovery: Recovery, histories: Histories) -> dict[RecoveryStep, Observation]:
+def _steps(recovery: Recovery, step_timings: StepTimings) -> dict[RecoveryStep, Observation]:
     """What each step took meanwhile, in the replica that took over, or in the one that was launched."""
     begun, ended = recovery.at - recovery.seconds - SLACK_SECONDS, recovery.at + SLACK_SECONDS
     return {
         step: one
-        for step, history in histories.steps.items()
+        for step, history in step_timings.steps.items()
         for one in history
         if begun <= one.at <= ended and one.cold is recovery.cold
     }

@@ -42,7 +42,7 @@ READINESS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Histories:
+class StepTimings:
     """What was measured of one stream, oldest first; `writes` are its shipped snapshots (bytes, seconds)."""
 
     steps: Mapping[RecoveryStep, Sequence[Observation]]
@@ -174,7 +174,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """What was learnt from one stream's histories: its bounds, and what they are good for."""
+    """What was learnt from one stream's timings: its bounds, and what they are good for."""
 
     bounds: Bounds
     enough: bool
@@ -221,7 +221,7 @@ class RecoveryModel:
 
     def predict(
         self,
-        histories: Histories,
+        timings: StepTimings,
         load: Load,
         *,
         snapshot_every: FloatLike,
@@ -238,19 +238,19 @@ class RecoveryModel:
             sync_seconds=sync_seconds,
             epoch_seconds=load.epoch_seconds,
         )
-        return self.predict_at(histories, load, ages, precise=precise)
+        return self.predict_at(timings, load, ages, precise=precise)
 
     def predict_at(
-        self, histories: Histories, load: Load, ages: StateAges, *, precise: BoolLike = True
+        self, timings: StepTimings, load: Load, ages: StateAges, *, precise: BoolLike = True
     ) -> Prediction:
         """What is to be expected if the state is that old; with its age now, of a failure now."""
-        fit = self.fit(histories)
+        fit = self.fit(timings)
         steps, seconds = self.seconds(fit.bounds, load, ages, precise=precise)
         return Prediction.of(seconds, steps, fit.missing)
 
-    def fit(self, histories: Histories) -> Fit:
-        """Learn from the histories: the part that takes time, and changes only with them."""
-        bounds = Bounds.of(self.lines(histories))
+    def fit(self, timings: StepTimings) -> Fit:
+        """Learn from the timings: the part that takes time, and changes only with them."""
+        bounds = Bounds.of(self.lines(timings))
         lacks = GOES_THROUGH & ~np.isfinite(bounds.base)
         return Fit(
             bounds=bounds,
@@ -258,10 +258,10 @@ class RecoveryModel:
             missing=tuple(step for at, step in enumerate(STEPS) if lacks[:, at].any()),
         )
 
-    def lines(self, histories: Histories) -> list[list[Line]]:
+    def lines(self, timings: StepTimings) -> list[list[Line]]:
         """By tier, then by step."""
         of = {
-            one: [self.estimator.line(histories.of(step, one)) for step in STEPS]
+            one: [self.estimator.line(timings.of(step, one)) for step in STEPS]
             for one in set(READINESS.values())
         }
         return [of[READINESS[tier]] for tier in TIERS]

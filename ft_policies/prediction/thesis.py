@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ft_policies.prediction.estimators import LeastThroughput, MaxOfHistory
-from ft_policies.prediction.model import Histories, Prediction
+from ft_policies.prediction.model import Prediction, StepTimings
 from ft_policies.prediction.steps import (
     STEPS,
     BoolLike,
@@ -30,15 +30,15 @@ class ThesisModel:
 
     def predict(
         self,
-        histories: Histories,
+        timings: StepTimings,
         load: Load,
         *,
         rows_since_snapshot: FloatLike,
         precise: BoolLike = True,
     ) -> Prediction:
         """Predict one stream as it is now; the shapes are those of `load` and (tiers,)."""
-        longest = {step: MaxOfHistory().line(histories.steps.get(step, ())) for step in STEPS}
-        longest[RecoveryStep.READ_SNAPSHOT] = LeastThroughput().line(histories.writes)
+        longest = {step: MaxOfHistory().line(timings.steps.get(step, ())) for step in STEPS}
+        longest[RecoveryStep.READ_SNAPSHOT] = LeastThroughput().line(timings.writes)
         steps = StepSeconds(
             detect=longest[RecoveryStep.DETECT].base,
             deploy=longest[RecoveryStep.DEPLOY].base,

@@ -179,8 +179,8 @@ class _Run:
             self._enough[:] = True
         predicted = self._predicted(*(self._trend.ahead(load) if system.looks_ahead else load))
         cost = self._cost(*load)
-        situation = fleet.situation(predicted, cost, enough=self._enough)
-        choice = fleet.choose(situation, system.policy, now=now)
+        candidates = fleet.candidates(predicted, cost, enough=self._enough)
+        choice = fleet.choose(candidates, system.policy, now=now)
         fleet.move(choice, now=now, change_seconds=system.change_seconds)
         self.account.charge(cost, fleet.tier, fleet.interval)
         fleet.since_change += system.tick_seconds

@@ -6,7 +6,8 @@ import numpy as np
 
 from ft_policies.costs.billing import paid_until
 from ft_policies.prediction.steps import HAS_SECONDARY, TIERS, BoolArray, FloatArray, IntArray
-from ft_policies.tiering.controller import Choice, ControllerPolicy, Situation, using_paid
+from ft_policies.tiering.candidates import Candidates
+from ft_policies.tiering.controller import Choice, ControllerPolicy, keep_paid_secondaries
 from ft_policies.tiers import Tier
 
 _WEAKEST = len(TIERS) - 1
@@ -43,9 +44,11 @@ class Fleet:
         self._ready_at = np.zeros(size)
         self._alone_until = np.zeros(size)
 
-    def situation(self, predicted: FloatArray, cost: FloatArray, *, enough: BoolArray) -> Situation:
+    def candidates(
+        self, predicted: FloatArray, cost: FloatArray, *, enough: BoolArray
+    ) -> Candidates:
         """What the controller has to know; the load ahead is in the predictions already."""
-        return Situation(
+        return Candidates(
             predicted=predicted,
             predicted_ahead=predicted,
             cost=cost,
@@ -58,12 +61,12 @@ class Fleet:
             recent_misses=self.recent_misses,
         )
 
-    def choose(self, situation: Situation, policy: ControllerPolicy, *, now: float) -> Choice:
+    def choose(self, candidates: Candidates, policy: ControllerPolicy, *, now: float) -> Choice:
         """What the policy chooses; where hours are paid once they start, a paid secondary is used."""
-        choice = policy.choose(situation)
+        choice = policy.choose(candidates)
         if not self._started_hours:
             return choice
-        return using_paid(choice, situation, policy, started_at=self._started_at, now=now)
+        return keep_paid_secondaries(choice, candidates, started_at=self._started_at, now=now)
 
     def move(self, choice: Choice, *, now: float, change_seconds: float) -> None:
         """Do what was chosen; a tier that is faster covers only once the change is done."""

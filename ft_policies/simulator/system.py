@@ -13,7 +13,7 @@ from ft_policies.costs.prices import (
     measured_overhead,
     thesis_overhead,
 )
-from ft_policies.prediction.model import Bounds, Histories, RecoveryModel, StateAges
+from ft_policies.prediction.model import Bounds, RecoveryModel, StateAges, StepTimings
 from ft_policies.prediction.steps import FloatArray, FloatLike, Load
 from ft_policies.prediction.thesis import ThesisModel
 from ft_policies.simulator.state_size import SlidingWindow
@@ -165,7 +165,7 @@ class System:
 class ThesisRecoveries:
     """As the thesis reckons: one replay for all tiers, and nobody counts the time until it is noticed."""
 
-    histories: Histories
+    step_timings: StepTimings
     model: ThesisModel = field(default_factory=ThesisModel)
 
     def seconds(self, load: Load, ages: StateAges, *, precise: bool) -> FloatArray:
@@ -173,7 +173,7 @@ class ThesisRecoveries:
         paced = replace(load, rows_per_second=np.maximum(load.rows_per_second, 1.0))
         rows = paced.rows_per_second * ages.snapshot
         return self.model.predict(
-            self.histories, paced, rows_since_snapshot=rows, precise=precise
+            self.step_timings, paced, rows_since_snapshot=rows, precise=precise
         ).seconds
 
 

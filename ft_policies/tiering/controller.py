@@ -1,9 +1,9 @@
-"""Which tier, at which interval: the cheapest that holds the objective, and no flapping.
+"""Chooses a tier and intervals for each stream: the cheapest that meet the objective, without flapping.
 
-All streams at once, as arrays, so that the live review and the simulator decide with one code.
-Inside, the candidates of a stream (a tier at an interval) are the first axis and the streams the
+All streams are chosen for at once, in arrays, so that the live review and the simulator share the code.
+Inside, the candidates of a stream (a tier at a pair of intervals) are the first axis and the streams the
 last: reductions over few candidates of many streams are then long vector operations. Candidates
-are in the order in which ties are broken, so a candidate's number is also its rank.
+are in the order in which ties are broken, so the number of a candidate is also its rank.
 """
 
 from dataclasses import dataclass, replace
@@ -13,101 +13,65 @@ import numpy as np
 
 from ft_policies.costs.billing import RELEASE_SECONDS, kept
 from ft_policies.errors import PermanentError
-from ft_policies.prediction.steps import HAS_SECONDARY, TIERS, BoolArray, FloatArray, IntArray
+from ft_policies.prediction.steps import HAS_SECONDARY, BoolArray, FloatArray, IntArray
+from ft_policies.tiering.candidates import Candidates
 
 _TIE = 1 + 1e-9
 
 
 class Why(IntEnum):
-    """What settled the choice for a stream; `CHEAPEST` must be 0, see `_why`."""
+    """The rule that made the choice for a stream; `CHEAPEST` must be 0, see `_why`."""
 
     CHEAPEST = 0
-    """It stays: nothing that holds the objective is cheaper."""
+    """The stream stays: nothing that meets the objective is cheaper."""
     SAVES = 1
-    """It moves to something cheaper that holds the objective."""
+    """The stream changes to something cheaper that meets the objective."""
     NEEDED = 2
-    """It moves, because where it is it would miss the objective."""
+    """The stream changes, because its present tier or intervals would miss the objective."""
     SMALL_SAVING = 3
-    """It stays: what the move would save is not worth it."""
+    """The stream stays: a change would save too little."""
     DWELLING = 4
-    """It stays: it has not been there for long enough to save by a move."""
+    """The stream stays: the last change is too recent for a change that only saves cost."""
     COOLING_DOWN = 5
-    """It stays, whatever would be better: it has only just changed."""
+    """The stream stays, whatever would be better: the last change is too recent for any other."""
     TOO_LITTLE_DATA = 6
-    """Nothing is known of its recovery yet: the fastest tier."""
+    """No recovery can be predicted yet: the fastest tier."""
     CANNOT_HOLD = 7
-    """No tier that it may have holds the objective: the fastest one."""
+    """No allowed tier meets the objective: the fastest one."""
     PAID_FOR = 8
-    """Its secondary is paid for until its hour ends, and used until then: `billing` says so."""
+    """The secondary is paid for until its hour ends and used until then, see `keep_paid_secondaries`."""
 
 
 STAYS_PUT = (Why.SMALL_SAVING, Why.DWELLING, Why.COOLING_DOWN)
-"""It would move, but does not yet."""
+"""The stream would change, but not yet."""
 _STAYS_PUT: BoolArray = np.isin(np.arange(max(Why) + 1), STAYS_PUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """What is known of n streams, each with k candidates of intervals, the shortest first.
-
-    A candidate that a stream may not have costs infinity. `since_change` is the time since the
-    tier or the interval changed last.
-    """
-
-    predicted: FloatArray
-    """Seconds of a recovery (n, k, 6)."""
-    predicted_ahead: FloatArray
-    """The same at the load that is expected once a change has finished (n, k, 6)."""
-    cost: FloatArray
-    """In whatever unit, never negative (n, k, 6)."""
-    objective: FloatArray
-    allowed: BoolArray
-    """Which tiers a stream may have (n, 6)."""
-    enough: BoolArray
-    """Whether there are data enough to trust the predictions."""
-    current: IntArray
-    current_interval: IntArray
-    since_change: FloatArray
-    recent_misses: IntArray | FloatArray
-
-    def __post_init__(self) -> None:
-        n, k, tiers = self.cost.shape
-        wanted = (n, k, tiers)
-        if (
-            tiers != len(TIERS)
-            or k == 0
-            or self.predicted.shape != wanted
-            or self.predicted_ahead.shape != wanted
-            or self.allowed.shape != (n, tiers)
-            or self.objective.shape != (n,)
-        ):
-            raise PermanentError(
-                f"the arrays of a situation do not fit: cost {wanted},"
-                f" predicted {self.predicted.shape}, ahead {self.predicted_ahead.shape},"
-                f" allowed {self.allowed.shape}, objective {self.objective.shape}",
-                hint="pass (streams, intervals, 6 tiers), (streams, 6 tiers) and (streams,)",
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What each of n streams should have, and why."""
+    """What each of n streams should have, why, and by which policy."""
 
+    policy: "ControllerPolicy"
     tier: IntArray
     interval: IntArray
     why: IntArray
     """Codes of `Why`."""
     best: IntArray
-    """The tier that it would be without cool-down, dwell, band and margin."""
+    """The tier that cost alone would choose: without cool-down, dwell, least saving and margin."""
+
+    def changes(self, candidates: Candidates) -> BoolArray:
+        """Which streams should have another tier or other intervals than they have."""
+        same_tier = np.equal(self.tier, candidates.current)
+        return ~(same_tier & np.equal(self.interval, candidates.current_interval))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerPolicy:
-    """How eagerly a stream is moved.
+    """How readily a stream is changed.
 
-    A stream that holds its objective moves only for a saving, after a dwell, and to what holds
-    with a margin, which grows with its recent misses. One that does not hold it moves at once.
-    Neither moves within the cool-down.
+    A stream that meets its objective is changed only to save cost, after a dwell, and to what meets the
+    objective with a margin, which grows with recent misses. A stream that misses it is changed at once.
+    Neither is changed within the cool-down.
     """
 
     cool_down_seconds: float = 60.0
@@ -130,45 +94,46 @@ class ControllerPolicy:
                 hint="for example 0.1 for a tenth",
             )
 
-    def choose(self, situation: Situation) -> Choice:
-        """The tier and the interval for each stream."""
-        ranked = _Ranked.of(situation)
+    def choose(self, candidates: Candidates) -> Choice:
+        """Choose the tier and the intervals of each stream."""
+        ranked = _Ranked.of(candidates)
         best, found = ranked.cheapest()
-        wanted = self._with_margin(situation, ranked, best)
-        known = situation.enough & found
+        wanted = self._with_margin(candidates, ranked, best)
+        known = candidates.enough & found
         lost = np.flatnonzero(~known)
         if lost.size:
-            best[lost] = wanted[lost] = _fastest(situation, lost)
-        why = self._why(situation, ranked, wanted, known=known)
+            best[lost] = wanted[lost] = _fastest(candidates, lost)
+        why = self._why(candidates, ranked, wanted, known=known)
         chosen = np.where(_STAYS_PUT.take(why), ranked.current, wanted)
         tier, interval = _tier_and_interval(chosen, ranked.intervals)
-        return Choice(tier=tier, interval=interval, why=why, best=best // ranked.intervals)
+        best_tier = best // ranked.intervals
+        return Choice(policy=self, tier=tier, interval=interval, why=why, best=best_tier)
 
     def margin(self, recent_misses: IntArray | FloatArray) -> FloatArray:
-        """The share of the objective by which a move of choice must stay under it."""
+        """The share of the objective by which a change that only saves cost must stay below it."""
         margin = self.least_margin + recent_misses * self.margin_per_miss
         return np.minimum(margin, max(self.largest_margin, self.least_margin))
 
-    def _with_margin(self, situation: Situation, ranked: "_Ranked", best: IntArray) -> IntArray:
-        """The best, where those that now hold, and might move, need what holds with the margin."""
+    def _with_margin(self, candidates: Candidates, ranked: "_Ranked", best: IntArray) -> IntArray:
+        """The cheapest; streams that meet the objective and may change need what has the margin, too."""
         wanted, stays_for = best.copy(), max(self.cool_down_seconds, self.dwell_seconds)
-        free = ranked.holds_now & (situation.since_change >= stays_for)
+        free = ranked.holds_now & (candidates.since_change >= stays_for)
         wary = np.flatnonzero(free & (best != ranked.current))
         if wary.size:
-            limit = situation.objective[wary] * (1 - self.margin(situation.recent_misses[wary]))
+            limit = candidates.objective[wary] * (1 - self.margin(candidates.recent_misses[wary]))
             wanted[wary], _ = ranked.within(limit, wary).cheapest()
         return wanted
 
     def _why(
-        self, situation: Situation, ranked: "_Ranked", wanted: IntArray, *, known: BoolArray
+        self, candidates: Candidates, ranked: "_Ranked", wanted: IntArray, *, known: BoolArray
     ) -> IntArray:
-        """What settles the choice; those that hold their objective move of choice, or stay."""
+        """The rule for each stream; streams that meet their objective change to save cost, or stay."""
         moves, free = wanted != ranked.current, ranked.holds_now & known
         why = np.where(free, moves * Why.SAVES.value, Why.NEEDED.value)  # else CHEAPEST, as 0
         np.putmask(why, ~known, Why.CANNOT_HOLD.value)
-        np.putmask(why, ~situation.enough, Why.TOO_LITTLE_DATA.value)
+        np.putmask(why, ~candidates.enough, Why.TOO_LITTLE_DATA.value)
         of_choice = moves & free
-        since = situation.since_change
+        since = candidates.since_change
         np.putmask(why, of_choice & (since < self.dwell_seconds), Why.DWELLING.value)
         np.putmask(why, moves & (since < self.cool_down_seconds), Why.COOLING_DOWN.value)
         affordable = ranked.cost_now * (1 - self.min_relative_saving)
@@ -176,28 +141,24 @@ class ControllerPolicy:
         return why
 
 
-def using_paid(
-    choice: Choice,
-    situation: Situation,
-    policy: ControllerPolicy,
-    *,
-    started_at: FloatArray,
-    now: float,
+def keep_paid_secondaries(
+    choice: Choice, candidates: Candidates, *, started_at: FloatArray, now: float
 ) -> Choice:
-    """The same choice, but streams that would release a secondary use it first, as `kept` says.
+    """The same choice, except that streams about to release a paid secondary use it first.
 
-    One that moves to use it must be free to leave again before the hour ends, so a release that comes
-    late in the hour is not put off. A secondary that is leaving already is not called back.
+    A stream that changes to use it must be free to change again before the hour ends, so a release
+    late in the hour is not delayed. A secondary that is already leaving is not called back.
     """
+    policy = choice.policy
     stays_for = max(policy.cool_down_seconds, policy.dwell_seconds)
     tier = kept(
         choice.tier,
         started_at=started_at,
         now=now,
-        allowed=situation.allowed,
+        allowed=candidates.allowed,
         release_seconds=RELEASE_SECONDS + stays_for,
     )
-    uses = (tier != choice.tier) & HAS_SECONDARY[situation.current]
+    uses = (tier != choice.tier) & HAS_SECONDARY[candidates.current]
     return replace(
         choice,
         tier=np.where(uses, tier, choice.tier),
@@ -218,13 +179,15 @@ class _Ranked:
     cost_now: FloatArray
 
     @classmethod
-    def of(cls, situation: Situation) -> "_Ranked":
-        n, k, tiers = situation.cost.shape
+    def of(cls, candidates: Candidates) -> "_Ranked":
+        n, k, tiers = candidates.cost.shape
         seconds = np.empty((tiers, k, n))
-        np.maximum(_by_rank(situation.predicted), _by_rank(situation.predicted_ahead), out=seconds)
-        holds = (seconds <= situation.objective) & situation.allowed.T[:, np.newaxis]
-        cost = np.where(holds, _by_rank(situation.cost), np.inf).reshape(tiers * k, n)
-        current = _rank(situation.current, situation.current_interval, k)
+        np.maximum(
+            _by_rank(candidates.predicted), _by_rank(candidates.predicted_ahead), out=seconds
+        )
+        holds = (seconds <= candidates.objective) & candidates.allowed.T[:, np.newaxis]
+        cost = np.where(holds, _by_rank(candidates.cost), np.inf).reshape(tiers * k, n)
+        current = _rank(candidates.current, candidates.current_interval, k)
         cost_now = cost.take(current * n + np.arange(n))
         return cls(k, seconds.reshape(tiers * k, n), cost, current, cost_now < np.inf, cost_now)
 
@@ -262,15 +225,15 @@ def _tier_and_interval(rank: IntArray, intervals: int) -> tuple[IntArray, IntArr
     return tier, (tier + 1) * intervals - 1 - rank
 
 
-def _fastest(situation: Situation, some: IntArray) -> IntArray:
+def _fastest(candidates: Candidates, some: IntArray) -> IntArray:
     """The fastest tier that some streams may have: at the interval of the quickest recovery,
     or at the present one if no prediction can be trusted.
     """
-    tier = situation.allowed[some].argmax(axis=1)
+    tier = candidates.allowed[some].argmax(axis=1)
     at = (some, slice(None), tier)
-    seconds = np.maximum(situation.predicted[at], situation.predicted_ahead[at])
-    known = (situation.cost[at] < np.inf) & (seconds < np.inf)
+    seconds = np.maximum(candidates.predicted[at], candidates.predicted_ahead[at])
+    known = (candidates.cost[at] < np.inf) & (seconds < np.inf)
     k = seconds.shape[1]
     quickest = k - 1 - np.where(known, seconds, np.inf)[:, ::-1].argmin(axis=1)
-    interval = np.where(situation.enough[some], quickest, situation.current_interval[some])
+    interval = np.where(candidates.enough[some], quickest, candidates.current_interval[some])
     return _rank(tier, interval, k)

@@ -1,7 +1,10 @@
-"""Decision records: what was known, what each tier would do and cost, what was chosen and why."""
+"""Decisions as records: the inputs, what each tier would take and cost, the choice, and why.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+`what_if` asks the same candidates for other objectives.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from math import inf, isfinite
 from typing import Any
 
@@ -9,36 +12,15 @@ import numpy as np
 
 from ft_policies.errors import PermanentError
 from ft_policies.prediction.steps import STEPS, TIERS, FloatArray, Load, RecoveryStep
-from ft_policies.tiering.controller import Choice, ControllerPolicy, Situation, Why
-from ft_policies.tiering.explanation import At, Case, reason, rejected
+from ft_policies.tiering.candidates import Candidates
+from ft_policies.tiering.controller import Choice, ControllerPolicy, Why
+from ft_policies.tiering.explanation import StreamChoice, explain_choice, explain_rejection
 from ft_policies.tiers import Guarantee, Mode, Tier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamFacts:
-    """What a record tells of one stream beside its situation; arrays over its k intervals."""
-
-    stream: str
-    mode: Mode
-    guarantee: Guarantee
-    load: Load
-    """Of floats."""
-    snapshot_every: FloatArray
-    sync_every: FloatArray
-    steps: FloatArray
-    """Seconds (k, 6 tiers, 6 steps), as `StepSeconds.of_tiers` gives them."""
-    money_per_hour: FloatArray
-    """(k, 6)."""
-    currency: str
-    missing: tuple[RecoveryStep, ...] = ()
-    """The steps with too little data."""
-    paid_seconds: float = 0.0
-    """How long the secondary is paid for still, where hours are paid once they start."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TierVerdict:
-    """A tier as it was judged, at the intervals that suit it; infinite is what is not known."""
+class TierOption:
+    """A tier as it was evaluated, at the intervals that suit it; what is unknown is infinite."""
 
     tier: Tier
     snapshot_every: float
@@ -47,11 +29,49 @@ class TierVerdict:
     seconds_ahead: float
     """At the load that is expected once a change has finished."""
     steps: Mapping[RecoveryStep, float]
-    """Those that it goes through."""
+    """The steps that a recovery in this tier goes through."""
     cost: float
     money_per_hour: float
     rejected: str | None
-    """Why; `None` for the chosen one."""
+    """Why; `None` for the chosen tier."""
+
+    @classmethod
+    def of(cls, row: StreamChoice, tier: int) -> "TierOption":
+        """The option that represents a tier of one stream."""
+        candidate = row.representative(tier)
+        steps = row.candidates.steps[row.index, *candidate].tolist()
+        return cls(
+            tier=TIERS[tier],
+            snapshot_every=row.snapshot_every(candidate),
+            sync_every=row.sync_every(candidate),
+            seconds=row.seconds_now(candidate),
+            seconds_ahead=row.seconds_ahead(candidate),
+            steps={step: took for step, took in zip(STEPS, steps, strict=True) if took > 0},
+            cost=row.cost(candidate),
+            money_per_hour=row.money_per_hour(candidate),
+            rejected=explain_rejection(row, candidate),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values; what is infinite is `null`."""
+        return {
+            "tier": self.tier.value,
+            **{name: _finite_or_null(getattr(self, name)) for name in _MEASURES},
+            "steps": {step.value: _finite_or_null(took) for step, took in self.steps.items()},
+            "rejected": self.rejected,
+        }
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> "TierOption":
+        """The inverse of `to_json`."""
+        return cls(
+            tier=Tier(record["tier"]),
+            **{name: _null_as_inf(record[name]) for name in _MEASURES},
+            steps={
+                RecoveryStep(step): _null_as_inf(took) for step, took in record["steps"].items()
+            },
+            rejected=record["rejected"],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +85,38 @@ class Decision:
     guarantee: Guarantee
     load: Load
     currency: str
-    tiers: tuple[TierVerdict, ...]
+    tiers: tuple[TierOption, ...]
     current: Tier
     chosen: Tier
     snapshot_every: float
     sync_every: float
     acts: bool
+    """Whether the choice differs from what the stream has, and is to be carried out."""
     why: Why
     reason: str
+
+    @classmethod
+    def of(cls, candidates: Candidates, choice: Choice, index: int) -> "Decision":
+        """The decision about one of the streams."""
+        row, inputs = StreamChoice(candidates, choice, index), candidates.streams[index]
+        current, chosen = row.current, row.chosen
+        return cls(
+            stream=inputs.stream,
+            at=candidates.at,
+            mode=inputs.mode,
+            objective_seconds=row.objective,
+            guarantee=inputs.guarantee,
+            load=inputs.load,
+            currency=candidates.currency,
+            tiers=tuple(TierOption.of(row, tier) for tier in range(len(TIERS))),
+            current=TIERS[current[1]],
+            chosen=TIERS[chosen[1]],
+            snapshot_every=row.snapshot_every(chosen),
+            sync_every=row.sync_every(chosen),
+            acts=chosen != current and inputs.mode is Mode.AUTO,
+            why=row.why,
+            reason=explain_choice(row),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values; what is infinite is `null`."""
@@ -80,15 +124,15 @@ class Decision:
             "stream": self.stream,
             "at": self.at,
             "mode": self.mode.value,
-            "objective_seconds": _written(self.objective_seconds),
+            "objective_seconds": _finite_or_null(self.objective_seconds),
             "guarantee": self.guarantee.value,
-            "load": {name: _written(float(getattr(self.load, name))) for name in _LOAD},
+            "load": {name: _finite_or_null(float(getattr(self.load, name))) for name in _LOAD},
             "currency": self.currency,
-            "tiers": [_verdict_to_json(verdict) for verdict in self.tiers],
+            "tiers": [option.to_json() for option in self.tiers],
             "current": self.current.value,
             "chosen": self.chosen.value,
-            "snapshot_every": _written(self.snapshot_every),
-            "sync_every": _written(self.sync_every),
+            "snapshot_every": _finite_or_null(self.snapshot_every),
+            "sync_every": _finite_or_null(self.sync_every),
             "acts": self.acts,
             "why": self.why.name.lower(),
             "reason": self.reason,
@@ -96,30 +140,30 @@ class Decision:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "Decision":
-        """What `to_json` gave."""
+        """The inverse of `to_json`; raises `PermanentError` for what is no decision record."""
         try:
             return cls(
                 stream=record["stream"],
                 at=record["at"],
                 mode=Mode(record["mode"]),
-                objective_seconds=_read(record["objective_seconds"]),
+                objective_seconds=_null_as_inf(record["objective_seconds"]),
                 guarantee=Guarantee(record["guarantee"]),
-                load=Load(**{name: _read(record["load"][name]) for name in _LOAD}),
+                load=Load(**{name: _null_as_inf(record["load"][name]) for name in _LOAD}),
                 currency=record["currency"],
-                tiers=tuple(_verdict_from_json(verdict) for verdict in record["tiers"]),
+                tiers=tuple(TierOption.from_json(option) for option in record["tiers"]),
                 current=Tier(record["current"]),
                 chosen=Tier(record["chosen"]),
-                snapshot_every=_read(record["snapshot_every"]),
-                sync_every=_read(record["sync_every"]),
+                snapshot_every=_null_as_inf(record["snapshot_every"]),
+                sync_every=_null_as_inf(record["sync_every"]),
                 acts=record["acts"],
                 why=Why[record["why"].upper()],
                 reason=record["reason"],
             )
-        except (AttributeError, KeyError, TypeError, ValueError) as broken:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise PermanentError(
-                f"this is no decision record: {broken!r} in {record}",
-                hint="it was written by another version, or by hand; the next review writes a new one",
-            ) from broken
+                f"not a decision record: {error!r} in {record}",
+                hint="another version wrote it, or it was edited; the next review writes a new one",
+            ) from error
 
 
 _LOAD = tuple(field.name for field in fields(Load))
@@ -133,135 +177,62 @@ _MEASURES = (
 )
 
 
-def _verdict_to_json(verdict: TierVerdict) -> dict[str, Any]:
-    return {
-        "tier": verdict.tier.value,
-        **{name: _written(getattr(verdict, name)) for name in _MEASURES},
-        "steps": {step.value: _written(seconds) for step, seconds in verdict.steps.items()},
-        "rejected": verdict.rejected,
-    }
-
-
-def _verdict_from_json(verdict: Mapping[str, Any]) -> TierVerdict:
-    return TierVerdict(
-        tier=Tier(verdict["tier"]),
-        **{name: _read(verdict[name]) for name in _MEASURES},
-        steps={RecoveryStep(step): _read(seconds) for step, seconds in verdict["steps"].items()},
-        rejected=verdict["rejected"],
-    )
-
-
-def _written(value: float) -> float | None:
+def _finite_or_null(value: float) -> float | None:
     return value if isfinite(value) else None
 
 
-def _read(value: float | None) -> float:
+def _null_as_inf(value: float | None) -> float:
     return inf if value is None else value
-
-
-def decision(
-    index: int,
-    situation: Situation,
-    choice: Choice,
-    policy: ControllerPolicy,
-    facts: StreamFacts,
-    *,
-    at: float,
-) -> Decision:
-    """The record of one stream of a situation."""
-    case = _case(index, situation, choice, policy, facts)
-    chosen, differs = case.chosen, case.chosen != case.current
-    return Decision(
-        stream=facts.stream,
-        at=at,
-        mode=facts.mode,
-        objective_seconds=case.objective,
-        guarantee=facts.guarantee,
-        load=facts.load,
-        currency=facts.currency,
-        tiers=tuple(_verdict(case, tier, facts) for tier in range(len(TIERS))),
-        current=case.current.name,
-        chosen=chosen.name,
-        snapshot_every=case.snapshot_every[chosen.interval],
-        sync_every=case.sync_every[chosen.interval],
-        acts=differs and facts.mode is Mode.AUTO,
-        why=case.why,
-        reason=_in_mode(facts.mode, case.current.name, reason(case), differs=differs),
-    )
-
-
-def _case(
-    index: int,
-    situation: Situation,
-    choice: Choice,
-    policy: ControllerPolicy,
-    facts: StreamFacts,
-) -> Case:
-    return Case(
-        policy=policy,
-        predicted=_known(situation.predicted[index]),
-        ahead=_known(situation.predicted_ahead[index]),
-        cost=_known(situation.cost[index]),
-        money_per_hour=_known(facts.money_per_hour),
-        currency=facts.currency,
-        snapshot_every=facts.snapshot_every.tolist(),
-        sync_every=facts.sync_every.tolist(),
-        objective=float(situation.objective[index]),
-        allowed=situation.allowed[index].tolist(),
-        enough=bool(situation.enough[index]),
-        missing=facts.missing,
-        paid_seconds=facts.paid_seconds,
-        current=At(int(situation.current[index]), int(situation.current_interval[index])),
-        chosen=At(int(choice.tier[index]), int(choice.interval[index])),
-        best=int(choice.best[index]),
-        why=Why(int(choice.why[index])),
-        since_change=float(situation.since_change[index]),
-        recent_misses=float(situation.recent_misses[index]),
-    )
-
-
-def _known(numbers: FloatArray) -> list[list[float]]:
-    known: list[list[float]] = np.where(np.isnan(numbers), inf, numbers).tolist()
-    return known
-
-
-def _verdict(case: Case, tier: int, facts: StreamFacts) -> TierVerdict:
-    at = case.shown(tier)
-    steps = zip(STEPS, facts.steps[at.interval, tier].tolist(), strict=True)
-    return TierVerdict(
-        tier=at.name,
-        snapshot_every=case.snapshot_every[at.interval],
-        sync_every=case.sync_every[at.interval],
-        seconds=case.predicted[at.interval][tier],
-        seconds_ahead=case.ahead[at.interval][tier],
-        steps={step: seconds for step, seconds in steps if seconds > 0},
-        cost=case.cost_of(at),
-        money_per_hour=case.money_of(at),
-        rejected=rejected(case, at),
-    )
-
-
-def _in_mode(mode: Mode, current: Tier, sentence: str, *, differs: bool) -> str:
-    if mode is Mode.AUTO or not differs:
-        return sentence
-    if mode is Mode.ADVISE:
-        return f"advice only: {sentence}"
-    return f"pinned to {current}, else: {sentence}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """What a stream would have, and pay for fault tolerance, if it had to be back in so many seconds."""
+    """What a stream would have, and pay for fault tolerance, with another objective."""
 
     objective_seconds: float
     tier: Tier
-    """The cheapest that holds it with the stream's margin; if none does, the fastest."""
+    """The cheapest that meets the objective with the stream's margin; if none does, the fastest."""
     seconds: float
-    """How long a recovery is predicted to take there; infinite if that is not known."""
+    """The predicted recovery time in this tier; infinite if it is unknown."""
     money_per_hour: float
-    """What it adds to the primary's bill."""
+    """On top of the primary."""
     weighted: float
-    """The same in the thesis' normalised units."""
+    """The same in the normalised units of the thesis."""
     holds: bool
     snapshot_every: float
     sync_every: float
+
+
+def what_if(
+    candidates: Candidates,
+    policy: ControllerPolicy,
+    weighted: FloatArray,
+    objectives: Sequence[float],
+) -> list[WhatIf]:
+    """What one stream would come down to from its fastest tier with these objectives, in time.
+
+    `weighted` is the cost of its candidates in the units of the thesis, (intervals, tiers).
+    """
+    eager = replace(policy, cool_down_seconds=0.0, dwell_seconds=0.0)
+    fastest = replace(
+        candidates, current=candidates.allowed.argmax(axis=1), recent_misses=np.zeros(1)
+    )
+    points = []
+    for objective in objectives:
+        asked = replace(fastest, objective=np.array([objective]))
+        row = StreamChoice(asked, eager.choose(asked), 0)
+        chosen = row.chosen
+        seconds = row.seconds(chosen)
+        points.append(
+            WhatIf(
+                objective_seconds=objective,
+                tier=TIERS[chosen[1]],
+                seconds=seconds,
+                money_per_hour=row.money_per_hour(chosen),
+                weighted=float(weighted[chosen]),
+                holds=seconds <= objective,
+                snapshot_every=row.snapshot_every(chosen),
+                sync_every=row.sync_every(chosen),
+            )
+        )
+    return points

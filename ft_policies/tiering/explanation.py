@@ -1,164 +1,190 @@
-"""A choice in words that a person understands: for one stream, why this tier and not the others."""
+"""Explains a choice in sentences: for one stream, why this tier and why not the others."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf, isclose
+from math import inf, isclose, isnan
+from typing import TypeAlias
 
-from ft_policies.prediction.steps import TIERS, RecoveryStep
-from ft_policies.tiering.controller import ControllerPolicy, Why
-from ft_policies.tiers import Tier
+from ft_policies.costs.billing import paid_until
+from ft_policies.prediction.steps import TIERS
+from ft_policies.tiering.candidates import Candidates, StreamInputs
+from ft_policies.tiering.controller import Choice, Why
+from ft_policies.tiers import Mode, Tier
 
-Grid = Sequence[Sequence[float]]
-"""Numbers of one stream: by interval, then by tier."""
+Candidate: TypeAlias = tuple[int, int]
+"""Intervals and tier, as they index the arrays of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
-class At:
-    """A candidate: a tier at an interval."""
+class StreamChoice:
+    """A view of one stream in candidates and choice, in plain numbers; what is unknown is infinite."""
 
-    tier: int
-    interval: int
+    candidates: Candidates
+    choice: Choice
+    index: int
 
     @property
-    def name(self) -> Tier:
-        """The tier's name."""
-        return TIERS[self.tier]
+    def inputs(self) -> StreamInputs:
+        return self.candidates.streams[self.index]
+
+    @property
+    def objective(self) -> float:
+        return float(self.candidates.objective[self.index])
+
+    @property
+    def why(self) -> Why:
+        return Why(int(self.choice.why[self.index]))
+
+    @property
+    def best(self) -> int:
+        return int(self.choice.best[self.index])
+
+    @property
+    def current(self) -> Candidate:
+        intervals, tiers = self.candidates.current_interval, self.candidates.current
+        return int(intervals[self.index]), int(tiers[self.index])
+
+    @property
+    def chosen(self) -> Candidate:
+        return int(self.choice.interval[self.index]), int(self.choice.tier[self.index])
+
+    def is_allowed(self, tier: int) -> bool:
+        return bool(self.candidates.allowed[self.index, tier])
+
+    def seconds_now(self, candidate: Candidate) -> float:
+        return _finite_or_inf(self.candidates.predicted[self.index, *candidate])
+
+    def seconds_ahead(self, candidate: Candidate) -> float:
+        return _finite_or_inf(self.candidates.predicted_ahead[self.index, *candidate])
+
+    def seconds(self, candidate: Candidate) -> float:
+        """The longer of a recovery now and at the load that is expected."""
+        return max(self.seconds_now(candidate), self.seconds_ahead(candidate))
+
+    def cost(self, candidate: Candidate) -> float:
+        """In the unit by which candidates are ranked."""
+        return _finite_or_inf(self.candidates.cost[self.index, *candidate])
+
+    def money_per_hour(self, candidate: Candidate) -> float:
+        return _finite_or_inf(self.candidates.money_per_hour[self.index, *candidate])
+
+    def snapshot_every(self, candidate: Candidate) -> float:
+        return float(self.candidates.snapshot_every[self.index, candidate[0]])
+
+    def sync_every(self, candidate: Candidate) -> float:
+        return float(self.candidates.sync_every[self.index, candidate[0]])
+
+    def meets_objective(self, candidate: Candidate) -> bool:
+        """Whether the stream may have it and would recover in time."""
+        affordable = self.is_allowed(candidate[1]) and self.cost(candidate) < inf
+        return affordable and self.seconds(candidate) <= self.objective
+
+    def representative(self, tier: int) -> Candidate:
+        """The candidate to show for a tier: the chosen or the current one, else the likeliest."""
+        for candidate in (self.chosen, self.current):
+            if candidate[1] == tier:
+                return candidate
+        intervals = range(len(self.inputs.snapshot_every))
+        every = [(interval, tier) for interval in reversed(intervals)]
+        in_time = [candidate for candidate in every if self.meets_objective(candidate)]
+        return min(in_time, key=self.cost) if in_time else min(every, key=self.seconds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One stream of a situation and its choice, as plain numbers; infinite is what is not known."""
-
-    policy: ControllerPolicy
-    predicted: Grid
-    ahead: Grid
-    cost: Grid
-    money_per_hour: Grid
-    currency: str
-    snapshot_every: Sequence[float]
-    sync_every: Sequence[float]
-    objective: float
-    allowed: Sequence[bool]
-    enough: bool
-    missing: Sequence[RecoveryStep]
-    paid_seconds: float
-    current: At
-    chosen: At
-    best: int
-    why: Why
-    since_change: float
-    recent_misses: float
-
-    def seconds(self, at: At) -> float:
-        """What a recovery takes, now or at the load to come."""
-        return max(self.predicted[at.interval][at.tier], self.ahead[at.interval][at.tier])
-
-    def holds(self, at: At) -> bool:
-        """Whether the stream may have it and would be back in time."""
-        affordable = self.allowed[at.tier] and self.cost_of(at) < inf
-        return affordable and self.seconds(at) <= self.objective
-
-    def cost_of(self, at: At) -> float:
-        """In the unit that decides."""
-        return self.cost[at.interval][at.tier]
-
-    def money_of(self, at: At) -> float:
-        """An hour of it."""
-        return self.money_per_hour[at.interval][at.tier]
-
-    def shown(self, tier: int) -> At:
-        """The candidate that stands for a tier: where the stream is or goes, else the likeliest."""
-        for at in (self.chosen, self.current):
-            if at.tier == tier:
-                return at
-        every = [At(tier, j) for j in reversed(range(len(self.cost)))]
-        holding = [at for at in every if self.holds(at)]
-        return min(holding, key=self.cost_of) if holding else min(every, key=self.seconds)
+def _finite_or_inf(number: float) -> float:
+    return inf if isnan(number) else float(number)
 
 
-def reason(case: Case) -> str:
+def explain_choice(row: StreamChoice) -> str:
     """Why the stream gets what was chosen, in one sentence."""
-    return _REASONS[case.why](case)
+    sentence, mode = _SENTENCES[row.why](row), row.inputs.mode
+    if mode is Mode.AUTO or row.chosen == row.current:
+        return sentence
+    if mode is Mode.ADVISE:
+        return f"advice only: {sentence}"
+    return f"pinned to {_tier(row.current)}; otherwise: {sentence}"
 
 
-def rejected(case: Case, at: At) -> str | None:
-    """Why a tier was not chosen; `None` for the one that was."""
-    if at.tier == case.chosen.tier:
+def explain_rejection(row: StreamChoice, candidate: Candidate) -> str | None:
+    """Why a tier was not chosen; `None` for the chosen one."""
+    tier = candidate[1]
+    if tier == row.chosen[1]:
         return None
-    if not case.allowed[at.tier]:
+    if not row.is_allowed(tier):
         return "not allowed"
-    if not case.enough:
-        return "too little data to predict it"
-    if case.cost_of(at) == inf:
-        return "its cost is not known"
-    return _not_worth_it(case, at) if case.holds(at) else _late(case, at)
+    if not row.candidates.enough[row.index]:
+        return "not enough data to predict it"
+    if row.cost(candidate) == inf:
+        return "its cost is unknown"
+    return _too_costly(row, candidate) if row.meets_objective(candidate) else _late(row, candidate)
 
 
-def _not_worth_it(case: Case, at: At) -> str:
-    cost, chosen = case.cost_of(at), case.cost_of(case.chosen)
-    if case.why in _POSTPONED and at.tier == case.best:
-        return _POSTPONED[case.why]
-    if isclose(cost, chosen) and at.tier > case.chosen.tier:
-        return f"costs as much as {case.chosen.name}, which is faster"
+def _too_costly(row: StreamChoice, candidate: Candidate) -> str:
+    cost, chosen = row.cost(candidate), row.cost(row.chosen)
+    if row.why in _POSTPONED and candidate[1] == row.best:
+        return _POSTPONED[row.why]
+    if isclose(cost, chosen) and candidate[1] > row.chosen[1]:
+        return f"costs as much as {_tier(row.chosen)}, which is faster"
     if cost > chosen:
-        return f"costs more than {case.chosen.name}"
-    return _POSTPONED.get(case.why) or _after_misses(case)
+        return f"costs more than {_tier(row.chosen)}"
+    return _POSTPONED.get(row.why) or _small_margin(row)
 
 
 _POSTPONED = {
-    Why.SMALL_SAVING: "saves too little for a move",
-    Why.DWELLING: "too soon after the last change to save by a move",
-    Why.COOLING_DOWN: "the stream cools down after its last change",
-    Why.PAID_FOR: "the secondary is paid for still",
+    Why.SMALL_SAVING: "saves too little to justify a change",
+    Why.DWELLING: "too soon after the last change for one that only saves cost",
+    Why.COOLING_DOWN: "the stream is cooling down after its last change",
+    Why.PAID_FOR: "the secondary is still paid for",
 }
 
 
-def _cheapest(case: Case) -> str:
-    better = ""
-    if case.best != case.chosen.tier:
-        better = f"; {TIERS[case.best]} {_after_misses(case)}"
-    return f"{case.chosen.name} is still {_holds_cheapest(case)}{better}"
+def _cheapest(row: StreamChoice) -> str:
+    better = f"; {TIERS[row.best]} {_small_margin(row)}" if row.best != row.chosen[1] else ""
+    return f"{_tier(row.chosen)} is still {_cheapest_in_time(row)}{better}"
 
 
-def _saves(case: Case) -> str:
-    return f"{_move(case)} is {_holds_cheapest(case)}; saves {_saving(case)}"
+def _saves(row: StreamChoice) -> str:
+    return f"{_target(row)} is {_cheapest_in_time(row)}; saves {_saving(row)}"
 
 
-def _needed(case: Case) -> str:
-    return f"{_lost(case)}; {_move(case)} is {_holds_cheapest(case)}"
+def _needed(row: StreamChoice) -> str:
+    return f"{_lost(row)}; {_target(row)} is {_cheapest_in_time(row)}"
 
 
-def _small_saving(case: Case) -> str:
-    least = f"{case.policy.min_relative_saving:.0%}"
-    return f"stays in {case.current.name}: no move saves as much as {least} of the cost"
+def _small_saving(row: StreamChoice) -> str:
+    least = f"{row.choice.policy.min_relative_saving:.0%}"
+    return f"stays in {_tier(row.current)}: no change saves at least {least} of the cost"
 
 
-def _dwelling(case: Case) -> str:
-    waits = f"{_seconds(case.policy.dwell_seconds)} must pass after a change to save by another"
-    return f"{_changed(case)}, {waits}; {_rather(case)} would be cheaper"
+def _dwelling(row: StreamChoice) -> str:
+    waits = f"one that only saves cost must wait {_seconds(row.choice.policy.dwell_seconds)}"
+    return f"{_changed(row)}, and {waits}; {_alternative(row)} would be cheaper"
 
 
-def _cooling_down(case: Case) -> str:
-    waits = f"cools down for {_seconds(case.policy.cool_down_seconds)}"
-    return f"{_changed(case)} and {waits}; {_rather(case)} would be better"
+def _cooling_down(row: StreamChoice) -> str:
+    waits = f"the cool-down is {_seconds(row.choice.policy.cool_down_seconds)}"
+    return f"{_changed(row)}, and {waits}; {_alternative(row)} would be better"
 
 
-def _too_little_data(case: Case) -> str:
-    never = f" (never measured: {', '.join(case.missing)})" if case.missing else ""
-    return f"{case.chosen.name} until there is data enough to predict a recovery{never}"
+def _too_little_data(row: StreamChoice) -> str:
+    missing = row.inputs.basis.missing
+    unmeasured = f" (never measured: {', '.join(missing)})" if missing else ""
+    return f"{_tier(row.chosen)} until there is enough data to predict a recovery{unmeasured}"
 
 
-def _cannot_hold(case: Case) -> str:
-    none = f"no tier that is allowed is known to be back within {_seconds(case.objective)}"
-    return f"{none}; {case.chosen.name} is the fastest ({_predicted(case)})"
+def _cannot_hold(row: StreamChoice) -> str:
+    none = f"no allowed tier is predicted to recover within {_seconds(row.objective)}"
+    return f"{none}; {_tier(row.chosen)} is the fastest ({_predicted(row)})"
 
 
-def _paid_for(case: Case) -> str:
-    left = f"the secondary is paid for {case.paid_seconds / 60:.0f} min more"
-    return f"{left}, so {case.chosen.name} costs nothing; then {TIERS[case.best]} is the cheapest"
+def _paid_for(row: StreamChoice) -> str:
+    at = row.candidates.at
+    minutes = (float(paid_until(row.inputs.secondary_since, at)) - at) / 60
+    paid = f"the secondary is paid for another {minutes:.0f} min"
+    after = f"after that {TIERS[row.best]} is the cheapest"
+    return f"{paid}, so {_tier(row.chosen)} costs nothing extra; {after}"
 
 
-_REASONS: Mapping[Why, Callable[[Case], str]] = {
+_SENTENCES: Mapping[Why, Callable[[StreamChoice], str]] = {
     Why.CHEAPEST: _cheapest,
     Why.SAVES: _saves,
     Why.NEEDED: _needed,
@@ -171,66 +197,68 @@ _REASONS: Mapping[Why, Callable[[Case], str]] = {
 }
 
 
-def _changed(case: Case) -> str:
-    return f"stays in {case.current.name}: it changed {_seconds(case.since_change)} ago"
+def _tier(candidate: Candidate) -> Tier:
+    return TIERS[candidate[1]]
 
 
-def _rather(case: Case) -> str:
-    return TIERS[case.best] if case.best != case.current.tier else "other intervals"
+def _changed(row: StreamChoice) -> str:
+    ago = _seconds(float(row.candidates.since_change[row.index]))
+    return f"stays in {_tier(row.current)}: the last change was {ago} ago"
 
 
-def _late(case: Case, at: At) -> str:
-    seconds = case.seconds(at)
+def _alternative(row: StreamChoice) -> str:
+    return TIERS[row.best] if row.best != row.current[1] else "other intervals"
+
+
+def _late(row: StreamChoice, candidate: Candidate) -> str:
+    seconds = row.seconds(candidate)
     if seconds == inf:
         return "cannot be predicted"
-    now = case.predicted[at.interval][at.tier] > case.objective
-    takes = "takes" if now else "would soon take"
-    return f"{takes} {_seconds(seconds)}, more than {_seconds(case.objective)}"
+    takes = "takes" if row.seconds_now(candidate) > row.objective else "would soon take"
+    return f"{takes} {_seconds(seconds)}, more than {_seconds(row.objective)}"
 
 
-def _lost(case: Case) -> str:
-    if not case.allowed[case.current.tier]:
-        return f"{case.current.name} is not allowed"
-    if case.cost_of(case.current) == inf:
-        return f"{case.current.name} is not allowed at its present intervals"
-    return f"{case.current.name} no longer holds: it {_late(case, case.current)}"
+def _lost(row: StreamChoice) -> str:
+    tier = _tier(row.current)
+    if not row.is_allowed(row.current[1]):
+        return f"{tier} is not allowed"
+    if row.cost(row.current) == inf:
+        return f"{tier} is not allowed at its current intervals"
+    return f"{tier} no longer meets the objective: it {_late(row, row.current)}"
 
 
-def _holds_cheapest(case: Case) -> str:
-    return f"the cheapest that is back within {_seconds(case.objective)} ({_predicted(case)})"
+def _cheapest_in_time(row: StreamChoice) -> str:
+    return f"the cheapest that recovers within {_seconds(row.objective)} ({_predicted(row)})"
 
 
-def _after_misses(case: Case) -> str:
-    holds = "holds it with too little margin"
-    if not case.recent_misses:
-        return holds
-    return (
-        f"{holds} after {case.recent_misses:g} recent miss{'' if case.recent_misses == 1 else 'es'}"
-    )
+def _small_margin(row: StreamChoice) -> str:
+    misses = row.candidates.recent_misses[row.index]
+    after = f" after {misses:g} recent miss{'' if misses == 1 else 'es'}" if misses else ""
+    return f"meets the objective with too small a margin{after}"
 
 
-def _move(case: Case) -> str:
-    """Where it goes; the intervals are told where they are what changes."""
-    if case.chosen.tier != case.current.tier:
-        return case.chosen.name
-    snapshot = _seconds(case.snapshot_every[case.chosen.interval])
-    sync = _seconds(case.sync_every[case.chosen.interval])
-    return f"{case.chosen.name} with snapshots every {snapshot} and syncs every {sync}"
+def _target(row: StreamChoice) -> str:
+    """The chosen tier; its intervals are named where only they change."""
+    tier = _tier(row.chosen)
+    if row.chosen[1] != row.current[1]:
+        return tier
+    snapshot = _seconds(row.snapshot_every(row.chosen))
+    return f"{tier} with snapshots every {snapshot} and syncs every {_seconds(row.sync_every(row.chosen))}"
 
 
-def _saving(case: Case) -> str:
-    now, then = case.current, case.chosen
-    over = now.name if then.tier != now.tier else "its present intervals"
-    money = case.money_of(now) - case.money_of(then)
+def _saving(row: StreamChoice) -> str:
+    now, then = row.current, row.chosen
+    over = _tier(now) if then[1] != now[1] else "its current intervals"
+    money = row.money_per_hour(now) - row.money_per_hour(then)
     if 0 < money < inf:
-        return f"{_money(money)} {case.currency}/h over {over}"
-    if 0 < case.cost_of(now) < inf:
-        return f"{1 - case.cost_of(then) / case.cost_of(now):.0%} of the cost of {over}"
+        return f"{_money(money)} {row.candidates.currency}/h over {over}"
+    if 0 < row.cost(now) < inf:
+        return f"{1 - row.cost(then) / row.cost(now):.0%} of the cost of {over}"
     return f"nothing over {over}, but is faster"
 
 
-def _predicted(case: Case) -> str:
-    return f"predicted {_seconds(case.seconds(case.chosen))}"
+def _predicted(row: StreamChoice) -> str:
+    return f"predicted {_seconds(row.seconds(row.chosen))}"
 
 
 def _seconds(value: float) -> str:

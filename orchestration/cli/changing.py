@@ -33,7 +33,7 @@ class ChangeFacts:
 def change_of(world: World, seen: StreamSeen) -> ChangeFacts | None:
     """The change that is under way; a stream that lacks nothing has none, whatever was left open."""
     change = under_way(recent_changes(world.store, seen.name), at=seen.at)
-    if change is None or seen.needs_nothing:
+    if change is None or seen.is_settled:
         return None
     return ChangeFacts(
         playbook=change.playbook,

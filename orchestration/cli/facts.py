@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 
 from ft_policies.tiers import Switches
-from observation.coverage import holding
+from observation.coverage import coverage_of
 from orchestration.cli.changing import ChangeFacts, change_of
 from resources.control.records import History, Incident, ReplicaRow, Slot, TierChange
 from streaming.launching import located, written
@@ -79,7 +79,7 @@ def look(world: World, name: str) -> StreamFacts:
     """Look at one stream now."""
     seen = observe(world, name)
     declared = world.project.stream(name)
-    held = holding(seen)
+    coverage = coverage_of(seen)
     samples = _fresh(world, seen)
     committed = None if seen.committed is None else seen.committed.epoch
     decided = None if seen.epoch is None else seen.epoch.epoch
@@ -87,8 +87,8 @@ def look(world: World, name: str) -> StreamFacts:
         stream=name,
         tier=seen.tier.value,
         covered_tier=seen.covered.value,
-        tier_held=held.held,
-        tier_reason=held.reason,
+        tier_held=coverage.covered,
+        tier_reason=coverage.reason,
         change=change_of(world, seen),
         tier_history=world.store.tiers.history(name, limit=SHOWN_CHANGES),
         last_restore=world.store.histories.newest(name),

@@ -170,20 +170,22 @@ class Fitted:
 
 def fitted(world: "World", stream: str) -> Fitted:
     """What the live review knows of a stream, with the intervals that it has or may have, and its controller."""
-    from observation.review import gather
+    from observation.review import Reviewer
+    from streaming.measuring import measure
 
     declared = world.project.stream(stream)
-    [one] = gather(world, [world.store.streams.get(stream) or _unstarted(declared)])
+    row = world.store.streams.get(stream) or _unstarted(declared)
+    [inputs] = Reviewer().gather(world, [row], world.store.decisions.latest_of_all())
     section = declared.controller
-    system = measured(one.subject, count_detection=section.count_detection)
+    system = measured(inputs, count_detection=section.count_detection)
     if section.estimator == "thesis":
-        histories, counted = one.measured.histories, section.count_detection
-        recoveries = as_the_thesis_reckons(histories, count_detection=counted)
+        timings = measure(world.store, [declared])[stream].step_timings
+        recoveries = as_the_thesis_reckons(timings, count_detection=section.count_detection)
         system = replace(system, recoveries=recoveries)
     return Fitted(
         declared=declared,
         system=replace(system, policy=section.policy()),
-        assumed=one.fit.missing,
+        assumed=inputs.fit.missing,
         allowed=tuple(tier for tier in Tier if declared.objection_to(tier) is None),
     )
 

@@ -27,7 +27,7 @@ from ft_policies.drill import (
 )
 from ft_policies.errors import PermanentError, TransientError
 from ft_policies.health import Health
-from observation.review import decide_now
+from observation.review import Reviewer
 from orchestration.incidents import open_recovery
 from orchestration.playbooks.drill_journal import (
     Begun,
@@ -87,7 +87,7 @@ class Drill:
             host=primary.host if primary is not None and elsewhere else None,
             tier=seen.tier,
             covered=seen.covered,
-            needs_nothing=seen.needs_nothing,
+            is_settled=seen.is_settled,
             incident=None if incident is None else incident.id,
             overdrawn=None if self.beyond_budget else self._overdrawn(seen.at),
             predicted=self._predicted(seen) if drill is None else Predicted(),
@@ -192,7 +192,7 @@ class Drill:
         )
 
     def _predicted(self, seen: StreamSeen) -> Predicted:
-        decision = decide_now(self.world, self.stream)
+        decision = Reviewer().decide_now(self.world, self.stream)
         tier = next(one for one in decision.tiers if one.tier is seen.covered)
         steps = {step.value: took for step, took in tier.steps.items() if isfinite(took)}
         return Predicted(seconds=tier.seconds if isfinite(tier.seconds) else None, steps=steps)

@@ -10,6 +10,6 @@ def note_reached(store: ControlStore, seen: StreamSeen) -> None:
 
     A secondary that has paused needs nothing and covers less: whoever looks when it goes on notes it.
     """
-    well = seen.verdict.health is Health.HEALTHY and seen.covers_its_tier and seen.needs_nothing
+    well = seen.verdict.health is Health.HEALTHY and seen.covers_its_tier and seen.is_settled
     if well and any(one.reached_at is None for one in store.tiers.history(seen.name, limit=1)):
         store.tiers.reached(seen.name, tier=seen.tier)

@@ -87,7 +87,7 @@ class Restore:
             marked=now.begun and (now.finished or self._is_marked()),
             rolled=now.begun and (now.finished or self._tables.is_rolled(now.history)),
             finished=now.finished,
-            level=now.finished and wanted and observe(self.world, wish.stream).needs_nothing,
+            level=now.finished and wanted and observe(self.world, wish.stream).is_settled,
         )
 
     def _act(self, step: Step) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ft_policies.tiers import SECONDARY, Tier
-from observation.review import decide_now, what_if
+from observation.review import Reviewer
 from orchestration.incidents import due_recoveries
 from orchestration.minding import due_switches
 from tests.chaos.blows import in_the_middle
@@ -92,15 +92,15 @@ def test_in_every_tier_the_secondary_of_a_killed_primary_goes_on_by_itself(tmp_p
 
 
 def _one_that_is_not_known_yet_should_be_active(stream: LiveStream) -> None:
-    [due] = due_switches(stream.world)
+    [due] = due_switches(stream.world, Reviewer())
     assert due.decision.chosen is Tier.ACTIVE_REPLICATION
 
 
 def _one_that_is_known_has_a_price_for_every_objective(stream: LiveStream) -> None:
-    made = decide_now(stream.world, NAME)
+    made = Reviewer().decide_now(stream.world, NAME)
     assert float(made.load.rows_per_second) > 1000
     assert all(isfinite(one.seconds) and one.money_per_hour > 0 for one in made.tiers)
-    [easy] = what_if(stream.world, NAME, [3600.0])
+    [easy] = Reviewer().what_if(stream.world, NAME, [3600.0])
     assert (easy.tier, easy.snapshot_every) == (Tier.PASSIVE_REPLICATION, 20.0)
 
 

@@ -197,7 +197,7 @@ class LiveStream:
 
     def holds(self, tier: Tier) -> bool:
         seen = self.look()
-        well = seen.verdict.health == "healthy" and seen.needs_nothing
+        well = seen.verdict.health == "healthy" and seen.is_settled
         return well and seen.tier is tier
 
     def await_takeover(self, by: ReplicaRow, seconds: float = 60.0) -> None:

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from ft_policies.tiering.candidates import Candidates, StreamInputs
+from ft_policies.tiering.controller import Choice
 from ft_policies.tiers import Mode, Tier
+from observation.review import Reviewer
 from resources.control.decisions import DecisionRow
 from resources.control.records import Sample
 from resources.control.schema import streams
@@ -58,6 +61,18 @@ def measured(
     )
 
 
+def reviewed(world: World) -> list[tuple[Candidates, Choice]]:
+    """What a reviewer that knows nothing yet makes of the streams now."""
+    return Reviewer().review(world, world.store.decisions.latest_of_all())
+
+
+def reviewed_inputs(world: World) -> StreamInputs:
+    """The only stream, as the review sees it now."""
+    [(candidates, _)] = reviewed(world)
+    [inputs] = candidates.streams
+    return inputs
+
+
 def unchanged_for_long(world: World) -> None:
     """All streams have been as they are since the beginning of time."""
     with world.store._database.write() as connection:
@@ -65,7 +80,7 @@ def unchanged_for_long(world: World) -> None:
 
 
 def decided_by_hand(world: World, tier: Tier) -> None:
-    """A decision with a record that nobody can read."""
+    """A decision with a record that cannot be read."""
     world.store.decisions.write(
         DecisionRow(stream=CLICKS, mode=Mode.AUTO, chosen=tier, reason="by hand", record={})
     )

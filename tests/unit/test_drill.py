@@ -34,7 +34,7 @@ WELL = Observed(
     host=None,
     tier=Tier.ACTIVE_STANDBY,
     covered=Tier.ACTIVE_STANDBY,
-    needs_nothing=True,
+    is_settled=True,
     predicted=Predicted(seconds=2.5, steps={"detect": 0.5}),
 )
 
@@ -59,7 +59,7 @@ def test_a_stream_that_is_well_is_struck_and_what_is_predicted_is_written_down()
             "it should have active_standby, and its replicas are good for deployed",
         ),
         (
-            replace(WELL, needs_nothing=False),
+            replace(WELL, is_settled=False),
             "it should have active_standby, and its replicas are good for active_standby",
         ),
         (replace(WELL, host="far"), "its primary runs on far, and can only be struck from there"),
@@ -100,7 +100,7 @@ class SimulatedDrill:
     has_secondary: bool
     die: dict[int, str]
     primary: str | None = "p1"
-    needs_nothing: bool = True
+    is_settled: bool = True
     paused: bool = False
     cut: bool = False
     struck: str | None = None
@@ -115,7 +115,7 @@ class SimulatedDrill:
             blow=self.blow,
             verdict=Verdict(Health.HEALTHY if healthy else Health.MISSING, ""),
             primary=self.primary,
-            needs_nothing=self.needs_nothing and healthy,
+            is_settled=self.is_settled and healthy,
             struck=self._struck(),
             back=healthy and self._is_over(),
             reported=Report in self.done,
@@ -156,11 +156,11 @@ class SimulatedDrill:
                 self._replace(by_itself=True)
             case Recover():
                 self._replace(by_itself=False)
-                self.needs_nothing = True
+                self.is_settled = True
             case Release():
                 self.paused = False
             case Report():
-                assert self.needs_nothing
+                assert self.is_settled
                 assert not self.paused
             case Decline():
                 raise AssertionError(step)
@@ -182,7 +182,7 @@ class SimulatedDrill:
         is_lost = self.blow is not Blow.CUT_OFF and self.primary in (None, self.struck)
         if is_lost and (self.has_secondary or not by_itself):
             self.fallen.add("p1")
-            self.primary, self.needs_nothing = "p2", False
+            self.primary, self.is_settled = "p2", False
 
 
 @given(
@@ -199,6 +199,6 @@ def test_a_drill_survives_dying_at_any_step_and_strikes_one_replica_only(
             drill.run()
     assert Report in drill.done
     assert drill.primary == ("p1" if blow is Blow.CUT_OFF else "p2")
-    assert drill.needs_nothing
+    assert drill.is_settled
     assert not drill.paused
     assert drill.fallen <= {"p1"}

@@ -10,7 +10,7 @@ from assets.changes import recent_changes, under_way
 from assets.tiers import tier_metadata
 from ft_policies.recovery import LaunchSecondary, TurnSwitch
 from ft_policies.tiers import SECONDARY, Switch, Switches, Tier
-from observation.coverage import Holding, holding
+from observation.coverage import TierCoverage, coverage_of
 from orchestration.playbooks.performing import Journaled
 from resources.control.records import DesiredState, Phase, ReplicaState
 from streaming.observing import observe
@@ -30,8 +30,8 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield world
 
 
-def now(world: World) -> Holding:
-    return holding(observe(world, CLICKS))
+def now(world: World) -> TierCoverage:
+    return coverage_of(observe(world, CLICKS))
 
 
 def a_run(world: World, run: str, *, playbook: str = "switch") -> Journaled:
@@ -45,10 +45,10 @@ def rows(value: object) -> list[dict[str, object]]:
 
 def test_a_secondary_with_all_its_switches_on_holds_the_tier(world: World) -> None:
     a_secondary(world)
-    assert now(world) == Holding(
+    assert now(world) == TierCoverage(
         tier=Tier.ACTIVE_STANDBY,
-        covered=Tier.ACTIVE_STANDBY,
-        held=True,
+        covered_tier=Tier.ACTIVE_STANDBY,
+        covered=True,
         reason="active_standby is covered",
     )
 
@@ -56,14 +56,14 @@ def test_a_secondary_with_all_its_switches_on_holds_the_tier(world: World) -> No
 def test_more_than_the_tier_needs_holds_it_too(world: World) -> None:
     a_secondary(world, observed=SECONDARY[Tier.ACTIVE_REPLICATION])
     found = now(world)
-    assert found.held
-    assert found.covered is Tier.ACTIVE_REPLICATION
+    assert found.covered
+    assert found.covered_tier is Tier.ACTIVE_REPLICATION
 
 
-def test_without_a_secondary_the_tier_is_not_held(world: World) -> None:
+def test_without_a_secondary_the_tier_is_not_covered(world: World) -> None:
     found = now(world)
-    assert not found.held
-    assert found.covered is Tier.PASSIVE_REPLICATION
+    assert not found.covered
+    assert found.covered_tier is Tier.PASSIVE_REPLICATION
     assert found.reason == "only passive_replication is covered: there is no secondary"
 
 
@@ -82,16 +82,16 @@ def test_switches_that_are_off_are_named_in_the_order_of_the_plan(world: World) 
 def test_a_pause_for_a_loaded_host_is_the_reason(world: World) -> None:
     a_secondary(world, observed=Switches(deploy=True, receive=True), state=ReplicaState.PAUSED)
     found = now(world)
-    assert not found.held
-    assert "paused, good for deployed" in found.reason
+    assert not found.covered
+    assert "paused and covers deployed" in found.reason
     assert "the host is loaded" in found.reason
 
 
 def test_a_stopped_stream_has_nothing_to_hold(world: World) -> None:
     world.store.streams.desire(CLICKS, DesiredState.STOPPED)
     found = now(world)
-    assert found.held
-    assert "active_standby applies from the next start on" in found.reason
+    assert found.covered
+    assert "active_standby applies from the next start" in found.reason
 
 
 def test_a_change_shows_its_steps_and_the_one_that_is_under_way(world: World) -> None:

@@ -13,7 +13,7 @@ from orchestration.cli import words
 from orchestration.cli.terminal import JsonOption, Stream, terminal
 
 if TYPE_CHECKING:
-    from ft_policies.tiering.decision import Decision, TierVerdict
+    from ft_policies.tiering.decision import Decision, TierOption
     from resources.control.decisions import DecisionRow
 
 SHOWN_CHANGES = 10
@@ -29,12 +29,12 @@ def explain(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = False) 
 
     The stream is looked at anew; nothing is written and nothing is switched.
     """
-    from observation.review import decide_now
+    from observation.review import Reviewer
 
     tell = terminal(ctx)
     with tell.world() as world:
         world.project.stream(stream)
-        decided = decide_now(world, stream)
+        decided = Reviewer().decide_now(world, stream)
         before = world.store.decisions.history(stream, limit=SHOWN_CHANGES)
         now = world.store.now()
     if as_json:
@@ -88,7 +88,7 @@ def change_table(before: "Sequence[DecisionRow]", *, now: float) -> Table:
     return table
 
 
-def _named(one: "TierVerdict", decided: "Decision") -> str:
+def _named(one: "TierOption", decided: "Decision") -> str:
     name = f"[bold]{one.tier}[/bold]" if one.tier is decided.chosen else str(one.tier)
     mark = "→" if one.tier is decided.chosen else " "
     return f"{mark} {name}{' (now)' if one.tier is decided.current else ''}"

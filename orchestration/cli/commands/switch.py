@@ -21,7 +21,7 @@ from orchestration.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from observation.coverage import Holding
+    from observation.coverage import TierCoverage
     from orchestration.playbooks.performing import Performed
     from streaming.world import World
 
@@ -90,7 +90,7 @@ def _nothing(stream: str, *, running: bool) -> str:
 def _switch(
     tell: Terminal, world: "World", stream: str, tier: Tier, why: str, *, as_json: bool
 ) -> None:
-    from observation.coverage import holding
+    from observation.coverage import coverage_of
     from orchestration.playbooks.switch import switch as playbook
     from streaming.observing import observe
 
@@ -105,28 +105,28 @@ def _switch(
         tell.err.print(_interrupted(world, stream, tier), soft_wrap=True)
         raise typer.Exit(INTERRUPTED) from error
     seen = observe(world, stream)
-    found = holding(seen)
+    coverage = coverage_of(seen)
     if as_json:
-        tell.json({**told.facts(), **_facts(found), "running": seen.wanted})
+        tell.json({**told.facts(), **_facts(coverage), "running": seen.wanted})
     elif told.error is None:
-        tell.out.print(_outcome(told, found, running=seen.wanted))
+        tell.out.print(_outcome(told, coverage, running=seen.wanted))
     raise typer.Exit(0 if told.error is None else 1)
 
 
-def _facts(found: "Holding") -> dict[str, Any]:
+def _facts(coverage: "TierCoverage") -> dict[str, Any]:
     return {
-        "tier": found.tier,
-        "covered_tier": found.covered,
-        "held": found.held,
-        "reason": found.reason,
+        "tier": coverage.tier,
+        "covered_tier": coverage.covered_tier,
+        "held": coverage.covered,
+        "reason": coverage.reason,
     }
 
 
-def _outcome(told: Told, found: "Holding", *, running: bool) -> str:
+def _outcome(told: Told, coverage: "TierCoverage", *, running: bool) -> str:
     name = escape(told.stream)
     if not running:
-        return f"{NOTE} {name}  is stopped: {found.tier} takes effect at `holdfast start {name}`"
-    return f"{DONE if found.held else NOTE} {name}  {escape(found.reason)}"
+        return f"{NOTE} {name}  is stopped: {coverage.tier} takes effect at `holdfast start {name}`"
+    return f"{DONE if coverage.covered else NOTE} {name}  {escape(coverage.reason)}"
 
 
 def _interrupted(world: "World", stream: str, tier: Tier) -> str:

@@ -38,7 +38,7 @@ def what_if(
 ) -> None:
     """Show which tier each objective would need at the load of now, and what it would cost an hour."""
     from assets.reports.curves import cells, currency_of
-    from observation.review import what_if as ask
+    from observation.review import Reviewer
 
     asked = reading.seconds(objectives, "--objectives")
     if plot is not None:
@@ -46,7 +46,7 @@ def what_if(
     tell = terminal(ctx)
     with tell.world() as world:
         world.project.stream(stream)
-        points = ask(world, stream, asked)
+        points = Reviewer().what_if(world, stream, asked)
         currency = currency_of(world, stream)
     if plot is not None:
         _draw(plot, stream, points, currency)
