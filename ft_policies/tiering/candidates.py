@@ -1,7 +1,7 @@
 """Candidates: what each tier of each stream takes to recover and costs, at every interval that may be chosen.
 
 All streams are evaluated at once, in arrays (streams, intervals, tiers). A stream with fewer intervals than
-another is padded with intervals that cost infinity.
+another is padded with its longest ones, which cost infinity there.
 """
 
 from collections.abc import Callable, Sequence
@@ -146,7 +146,8 @@ def evaluate(
     overhead = _overhead(streams, primary, snapshot, sync)
     money = np.broadcast_to(prices.per_hour(overhead), shape)
     cost = money if weights is None else weighted(overhead, primary, weights)
-    exists = np.isfinite(snapshot)[..., np.newaxis]
+    counts = _column(streams, lambda stream: len(stream.snapshot_every))
+    exists = (np.arange(snapshot.shape[1]) < counts)[..., np.newaxis]
     return Candidates(
         predicted=np.broadcast_to(predicted, shape),
         predicted_ahead=np.broadcast_to(ahead, shape),
@@ -252,7 +253,7 @@ def _column(streams: Sequence[StreamInputs], value: Callable[[StreamInputs], obj
 
 def _padded(rows: Sequence[Sequence[float]]) -> FloatArray:
     longest = max(len(row) for row in rows)
-    return np.array([[*row, *[np.inf] * (longest - len(row))] for row in rows])
+    return np.array([[*row, *[row[-1]] * (longest - len(row))] for row in rows])
 
 
 def _stacked(loads: Sequence[Load]) -> Load:
