@@ -57,7 +57,7 @@ class StreamSeen:
 
     @property
     def covers_its_tier(self) -> bool:
-        """Whether the live replicas are good for the tier that people want."""
+        """Whether the live replicas cover the tier that the stream should have."""
         return self.covered.strength >= self.tier.strength
 
     def observed(self) -> Observed:

@@ -1,4 +1,4 @@
-"""What an objective would cost a stream: the points of the curve, as whoever reviews streams gives them."""
+"""The cost of other objectives: the points of the curve as rows of a table."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias

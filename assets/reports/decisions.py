@@ -1,4 +1,4 @@
-"""The report on what the controller decided: a line per change of mind, each with its reason."""
+"""The report on the decisions of the controller: a row per decision, each with its reason."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,7 +16,7 @@ from resources.control.decisions import DecisionRow
 from streaming.world import World
 
 REPORT = "tier_decisions"
-LINES_A_STREAM = 100
+ROWS_PER_STREAM = 100
 
 
 def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
@@ -26,43 +26,43 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
         lambda world: decision_rows(world, streams),
         suites.decisions,
         deps=[tiers_key(name) for name in streams],
-        description="What the controller decided about each stream and why, newest first: the tier "
-        "that it had and the one that it should have, predicted recovery, money, and one sentence.",
-        expects="Every decision has a reason, a known tier and figures that are not negative.",
+        description="The decisions of the controller, newest first: the tier before and after, the "
+        "predicted recovery time, the cost per hour, and the reason in one sentence.",
+        expects="Every decision has a reason, a known tier and no negative numbers.",
     )
 
 
 def decision_rows(world: World, streams: Sequence[str]) -> Rows:
-    """The changes of mind about these streams, newest first; without those that cannot be read."""
-    lines = [
-        line
+    """The decisions about these streams, newest first; those of other versions are left out."""
+    history = [
+        row
         for name in streams
-        for line in world.store.decisions.history(name, limit=LINES_A_STREAM)
+        for row in world.store.decisions.history(name, limit=ROWS_PER_STREAM)
     ]
-    found = []
-    for line in sorted(lines, key=lambda one: one.at, reverse=True):
+    rows = []
+    for row in sorted(history, key=lambda row: row.at, reverse=True):
         with suppress(PermanentError):  # another version wrote it
-            found.append(cells(line))
-    return found
+            rows.append(cells(row))
+    return rows
 
 
-def cells(line: DecisionRow) -> dict[str, Cell]:
-    """A change of mind as a row of the table."""
-    decided = Decision.from_json(line.record)
-    chosen = next(one for one in decided.tiers if one.tier is decided.chosen)
+def cells(row: DecisionRow) -> dict[str, Cell]:
+    """A decision as a row of the table."""
+    decision = Decision.from_json(row.record)
+    chosen = next(option for option in decision.tiers if option.tier is decision.chosen)
     return {
-        "at": decided.at,
-        "stream": decided.stream,
-        "mode": decided.mode.value,
-        "objective_seconds": decided.objective_seconds,
-        "tier_before": decided.current.value,
-        "tier": decided.chosen.value,
+        "at": decision.at,
+        "stream": decision.stream,
+        "mode": decision.mode.value,
+        "objective_seconds": decision.objective_seconds,
+        "tier_before": decision.current.value,
+        "tier": decision.chosen.value,
         "predicted_seconds": finite(chosen.seconds),
         "money_per_hour": finite(chosen.money_per_hour),
-        "currency": decided.currency,
-        "snapshot_every_seconds": finite(decided.snapshot_every),
-        "sync_every_seconds": finite(decided.sync_every),
-        "acts": decided.acts,
-        "reason": decided.reason,
-        "run": line.run,
+        "currency": decision.currency,
+        "snapshot_every_seconds": finite(decision.snapshot_every),
+        "sync_every_seconds": finite(decision.sync_every),
+        "acts": decision.acts,
+        "reason": decision.reason,
+        "run": row.run,
     }

@@ -1,4 +1,4 @@
-"""The report on the recovery model: what it predicts of each step, and what the step took."""
+"""The report on the recovery model: the predicted and the measured time of each step."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -35,20 +35,20 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
         deps=[stream_key(name) for name in streams],
         group_name="reports",
         kinds={"table"},
-        description="How well recoveries are predicted: those that were measured beside what follows "
-        "from what had been measured before, as a whole and step by step, and the same by tier.",
+        description="How well recoveries are predicted: each measured recovery beside the prediction "
+        "from earlier measurements, in total and step by step, and a summary by tier.",
         check_specs=[
             expectations_of(
-                REPORT, "Of the recoveries at least 95 % took no longer than predicted."
+                REPORT, "At least 95 % of the recoveries took no longer than predicted."
             )
         ],
     )
     def recovery_model(worlds: dg.ResourceParam[Worlds]) -> Materialized:
         with explained(), worlds.open() as world:
             measured = measure(world.store, [world.project.stream(name) for name in streams])
-            found = [one for name in streams for one in compared_of(world, measured[name])]
-            rows = [row for one in found for row in one.cells()]
-            png = draw_recoveries(found, TITLE)
+            pairs = [pair for name in streams for pair in compared_of(world, measured[name])]
+            rows = [row for pair in pairs for row in pair.cells()]
+            png = draw_recoveries(pairs, TITLE)
             file = store(world.project.home, REPORT, rows, png)
         return dg.MaterializeResult(
             metadata={
@@ -65,7 +65,7 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
 
 
 def compared_of(world: World, measured: StreamMeasurements) -> list[Compared]:
-    """The newest recoveries of a stream that can be predicted, while measurements are kept."""
+    """The newest recoveries of a stream whose measurements are still kept, with their predictions."""
     if not measured.recoveries:
         return []
     declared = world.project.stream(measured.stream)
@@ -85,7 +85,7 @@ def compared_of(world: World, measured: StreamMeasurements) -> list[Compared]:
 
 
 def summary(rows: Sequence[dict[str, Cell]]) -> list[dict[str, Cell]]:
-    """How often, and by how much, the prediction was above what came: by tier and step."""
+    """By tier and step: how often the prediction held, and the medians of both."""
     groups: dict[tuple[Cell, Cell], list[dict[str, Cell]]] = {}
     for row in rows:
         groups.setdefault((row["tier"], row["step"]), []).append(row)

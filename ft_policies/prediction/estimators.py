@@ -1,9 +1,9 @@
-"""How long a step of a recovery will take, judged by how long it took before.
+"""Estimates how long a step of a recovery takes from how long it took before.
 
-An estimator is a value with one verb. What it finds is a line over the size of the work, so that it is
-fitted once and then asked for any number of sizes.
+An estimator is a value with one verb. It fits a line over the size of the work, which is then evaluated
+for any number of sizes.
 
-The default, `UpperQuantile`, judges times by their ratio to what is typical of their size. Typical is a
+The default, `UpperQuantile`, compares times by their ratio to what is typical of their size. Typical is a
 robust line through the history; the ratios are taken to be lognormal, with a spread that few observations
 leave open (Student's t, with some observations lent). Where the history itself has been worse than that,
 the history counts. Newer observations count more: a change is followed, an outlier forgotten.
@@ -20,7 +20,7 @@ import numpy as np
 
 from ft_policies.prediction.steps import FloatArray, FloatLike
 
-JITTER_SECONDS = 0.1  # what no time is free of, however short: it does not shrink with the time
+JITTER_SECONDS = 0.1  # every time has this much jitter, however short it is
 LENT_OBSERVATIONS = 4.0
 LENT_SPREAD = 0.18  # of the logarithm: one observation is then trusted to a factor of about 1.7
 FEWEST_FOR_A_LINE = 3
@@ -30,10 +30,10 @@ HALF_LIVES_KEPT = 5.0
 
 
 class Readiness(IntEnum):
-    """How ready the driver was that did a step: a readier one is faster."""
+    """How ready the driver was that performed a step: a readier one is faster."""
 
     COLD = 0
-    """Launched for it, so that nothing had been rehearsed."""
+    """Launched for the recovery: nothing was rehearsed."""
     BESIDE = 1
     """A secondary, beside a primary that took its share of the machine."""
     WARM = 2
@@ -44,7 +44,7 @@ class Readiness(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """A step as it was measured; `size` is the bytes read or the rows replayed, 0 where it has none."""
+    """A measured step; `size` is the bytes read or the rows replayed, 0 for steps without a size."""
 
     seconds: float
     size: float = 0.0
@@ -53,16 +53,16 @@ class Observation:
 
     @property
     def cold(self) -> bool:
-        """Whether nothing had been rehearsed."""
+        """Whether nothing was rehearsed."""
         return self.readiness is Readiness.COLD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """An upper bound over the size: base + slope · size; `inf` if nothing is known.
+    """An upper bound over the size: base + slope · size; `inf` if nothing was measured.
 
-    Beyond the `largest` size that was seen it grows by `beyond` instead. `unsure` is the share of it that
-    a typical observation does not need.
+    Beyond the `largest` measured size it grows by `beyond` instead. `unsure` is the share of the bound
+    that a typical observation does not need.
     """
 
     base: float
@@ -83,7 +83,7 @@ UNKNOWN = Line(base=inf, samples=0)
 
 
 class Estimator(Protocol):
-    """Judges a step by its history."""
+    """Estimates a step from its history."""
 
     def line(self, history: Sequence[Observation]) -> Line:
         """The bound for any size; `UNKNOWN` if it was never measured."""
@@ -92,23 +92,23 @@ class Estimator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MaxOfHistory(Estimator):
-    """The thesis' estimator: the longest time ever seen, whatever its size; nothing is forgotten."""
+    """The thesis' estimator: the longest measured time, whatever its size; nothing is forgotten."""
 
     def line(self, history: Sequence[Observation]) -> Line:
         """A constant."""
         if not history:
             return UNKNOWN
-        longest = max(one.seconds for one in history)
+        longest = max(observation.seconds for observation in history)
         return Line(base=longest, samples=len(history))
 
 
 @dataclass(frozen=True, slots=True)
 class LeastThroughput(Estimator):
-    """The thesis' estimator of a transfer: its size over the least throughput ever seen."""
+    """The thesis' estimator of a transfer: its size over the least measured throughput."""
 
     def line(self, history: Sequence[Observation]) -> Line:
         """A line through the origin."""
-        paces = [one.seconds / one.size for one in history if one.size > 0]
+        paces = [write.seconds / write.size for write in history if write.size > 0]
         if not paces:
             return UNKNOWN
         return Line(base=0.0, slope=max(paces), samples=len(paces))
@@ -116,7 +116,7 @@ class LeastThroughput(Estimator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpperQuantile(Estimator):
-    """What `confidence` of new observations stay under.
+    """The bound that a share of `confidence` of new observations does not exceed.
 
     An observation counts half as much as one that has come `half_life` observations later.
     """
@@ -125,7 +125,7 @@ class UpperQuantile(Estimator):
     half_life: float = 7.0
 
     def line(self, history: Sequence[Observation]) -> Line:
-        """The bound for any size; beyond the largest it goes on as it was seen to grow, or in proportion."""
+        """The bound for any size; beyond the largest it grows as measured, or in proportion."""
         if not history:
             return UNKNOWN
         newest = sorted(history, key=lambda one: one.at)[-int(HALF_LIVES_KEPT * self.half_life) :]
@@ -183,7 +183,7 @@ def _typical(seconds: FloatArray, sizes: FloatArray, weights: FloatArray) -> tup
 
 
 def shows_a_slope(history: Sequence[Observation]) -> bool:
-    """Whether the sizes of these differ enough to tell how a step grows."""
+    """Whether the sizes differ enough to show how a step grows."""
     return _differ(np.array([one.size for one in history]))
 
 

@@ -1,4 +1,4 @@
-"""The recovery time of every tier of a stream: predicted from what its steps took before."""
+"""Predicts the recovery time of every tier of a stream from earlier timings of its steps."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -29,7 +29,7 @@ from ft_policies.prediction.steps import (
 )
 from ft_policies.tiers import SECONDARY, Tier
 
-LEAST_CAPACITY = 1e-9  # rows a second: a capacity that nobody has measured limits nothing
+LEAST_CAPACITY = 1e-9  # rows per second: a capacity that was not measured limits nothing
 SIZED = (RecoveryStep.READ_SNAPSHOT, RecoveryStep.REPLAY)
 READINESS = {
     tier: Readiness.RUNNING
@@ -43,38 +43,43 @@ READINESS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTimings:
-    """What was measured of one stream, oldest first; `writes` are its shipped snapshots (bytes, seconds)."""
+    """The measured timings of one stream, oldest first; `writes` are its shipped snapshots."""
 
     steps: Mapping[RecoveryStep, Sequence[Observation]]
     writes: Sequence[Observation] = ()
 
     def of(self, step: RecoveryStep, wanted: Readiness) -> Sequence[Observation]:
-        """What a step is judged by; none if there is nothing to go by.
+        """The observations by which a step is predicted; empty if there are none.
 
-        Less ready ones may stand for readier ones, which are faster; not the other way round. They also
-        show how a step grows with its size, as long as the few takeovers do not. Until a snapshot was
-        read, what it took to write one stands for that, as in the thesis.
+        A less ready driver may stand for a readier one, which is faster; not the other way round. It also
+        shows how a step grows with its size, as long as the few takeovers do not. Until a snapshot was
+        read, the writing of one stands for the reading, as in the thesis.
         """
         history = self.steps.get(step, ())
-        known = max((one.readiness for one in history if one.readiness <= wanted), default=None)
+        known = max(
+            (observation.readiness for observation in history if observation.readiness <= wanted),
+            default=None,
+        )
         if known is not None:
             sized = step in SIZED and known is Readiness.WARM
             least = Readiness.BESIDE if sized and not shows_a_slope(_of(history, known)) else known
-            return [one for one in history if least <= one.readiness <= known]
+            return [
+                observation for observation in history if least <= observation.readiness <= known
+            ]
         written = step is RecoveryStep.READ_SNAPSHOT
-        return [one for one in self.writes if one.size > 0] if written else []
+        return [write for write in self.writes if write.size > 0] if written else []
 
 
 def _of(history: Sequence[Observation], readiness: Readiness) -> list[Observation]:
-    return [one for one in history if one.readiness is readiness]
+    return [observation for observation in history if observation.readiness is readiness]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """Seconds (..., tiers), `inf` where a step was never measured, and the steps they come from.
 
-    `enough`: some tier other than `active_replication` is predicted; else that is the one to be in.
-    `missing` steps are those that keep a tier from being predicted.
+    `enough`: a tier other than `active_replication` can be predicted; otherwise that tier is chosen.
+    `missing`: the steps without which some tier cannot be predicted.
     """
 
     seconds: FloatArray
@@ -86,7 +91,7 @@ class Prediction:
     def of(
         cls, seconds: FloatArray, steps: StepSeconds, missing: tuple[RecoveryStep, ...]
     ) -> "Prediction":
-        """Judge what the seconds are good for."""
+        """A prediction; `enough` follows from the seconds."""
         return cls(
             seconds=seconds,
             steps=steps,
@@ -97,10 +102,10 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The lines of every tier and step as arrays (..., tiers, steps): fitted seldom, asked often.
+    """The lines of every tier and step as arrays (..., tiers, steps): fitted seldom, evaluated often.
 
-    They change only when something was measured, so that a caller with many streams keeps those of each
-    and stacks them.
+    They change only with new measurements, so a caller with many streams keeps the bounds of each and
+    stacks them.
     """
 
     base: FloatArray
@@ -111,7 +116,7 @@ class Bounds:
 
     @classmethod
     def of(cls, lines: Sequence[Sequence[Line]]) -> "Bounds":
-        """Those of one stream: lines by tier, then by step."""
+        """The bounds of one stream, from lines by tier, then by step."""
         return cls(
             **{
                 one.name: np.array([[getattr(line, one.name) for line in row] for row in lines])
@@ -121,7 +126,7 @@ class Bounds:
 
     @classmethod
     def stacked(cls, many: Iterable["Bounds"]) -> "Bounds":
-        """Those of n streams, (n, 1, tiers, steps): with room for an axis of intervals."""
+        """The bounds of n streams, (n, 1, tiers, steps): with room for an axis of intervals."""
         rows = list(many)
         return cls(
             **{
@@ -135,9 +140,9 @@ class Bounds:
     ) -> StepSeconds:
         """The bound of each step; sizes and `row_seconds` can be broadcast to (..., tiers).
 
-        A replay of more rows than were ever replayed is not slower by more than the `row_seconds` that
-        each of them takes a driver at its best: the few replays that were seen are mostly the cost of
-        their first epochs, and say little of a row.
+        Each row beyond the largest measured replay adds at most `row_seconds`, the time that a driver
+        needs for a row at full speed: the few measured replays are mostly the cost of their first
+        epochs, and say little about a single row.
         """
         bounds = {step.value: self.base[..., at] for at, step in enumerate(STEPS)}
         bounds["read_snapshot"] = self._sized(RecoveryStep.READ_SNAPSHOT, bytes_to_read)
@@ -147,7 +152,7 @@ class Bounds:
     def _sized(
         self, step: RecoveryStep, size: FloatLike, each_seconds: FloatLike = inf
     ) -> FloatArray:
-        """Base, slope up to the largest size that was seen, and what goes beyond it."""
+        """Base, slope up to the largest measured size, and the growth beyond it."""
         at = STEPS.index(step)
         largest, sure = self.largest[..., at], 1.0 - self.unsure[..., at]
         seen, more = np.minimum(size, largest), np.maximum(size - largest, 0.0)
@@ -155,10 +160,10 @@ class Bounds:
         return np.asarray(self.base[..., at] + self.slope[..., at] * seen + beyond * more)
 
     def together(self, steps: StepSeconds, paid: FloatArray, correlation: float) -> StepSeconds:
-        """The same steps, each with its part of what all of them together may be late.
+        """The same steps, each with its share of the delay that all of them have together.
 
-        Not all are at their worst at once: parts d that correlate by c are late by
-        sqrt((1 - c) · sum(d²) + c · sum(d)²). `paid` is what each tier goes through.
+        Not all steps are at their worst at once: delays d that correlate by c add up to
+        sqrt((1 - c) · sum(d²) + c · sum(d)²). `paid` has the steps that each tier goes through.
         """
         late = self.unsure * np.where(np.isfinite(paid), paid, 0.0)
         most = late.sum(axis=-1)
@@ -174,7 +179,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """What was learnt from one stream's timings: its bounds, and what they are good for."""
+    """The bounds fitted to one stream's timings, and which steps were never measured."""
 
     bounds: Bounds
     enough: bool
@@ -183,7 +188,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateAges:
-    """How old the state is that a failure finds: in the object store, and on a secondary's own disk."""
+    """The age of the state at a failure: in the object store, and on the disk of the secondary."""
 
     snapshot: FloatLike
     sync: FloatLike
@@ -198,10 +203,10 @@ class StateAges:
         sync_seconds: FloatLike = 0.0,
         epoch_seconds: FloatLike = 0.0,
     ) -> "StateAges":
-        """Just before the next one is there, with an epoch under way that the last one does not have.
+        """The ages just before the next snapshot, with an epoch under way that the last one lacks.
 
         A snapshot takes `ship_seconds` until it can be read, and `sync_seconds` more until a secondary has
-        it. Secondaries sync by snapshots, and ask for one if the last is older than `sync_every`.
+        it. Secondaries sync by snapshots, and request one if the last is older than `sync_every`.
         """
         late = np.asarray(ship_seconds) + epoch_seconds
         sync = np.minimum(snapshot_every, sync_every) + late + sync_seconds
@@ -210,9 +215,9 @@ class StateAges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryModel:
-    """Our model: each step's upper bound, less what they will not exceed all at once.
+    """Holdfast's model: the upper bound of each step, less what they do not exceed all at once.
 
-    `correlation` is how much a slow step makes another one slow: on a busy host it does.
+    `correlation` is how much a slow step implies another slow one, as on a busy host.
     """
 
     estimator: Estimator = field(default_factory=UpperQuantile)
@@ -230,7 +235,7 @@ class RecoveryModel:
         sync_seconds: FloatLike = 0.0,
         precise: BoolLike = True,
     ) -> Prediction:
-        """What is to be expected at worst, for one interval or many (k,): (tiers,) or (k, tiers)."""
+        """Predict the worst case, for one interval or many (k,): (tiers,) or (k, tiers)."""
         ages = StateAges.oldest(
             snapshot_every=snapshot_every,
             sync_every=sync_every,
@@ -243,13 +248,13 @@ class RecoveryModel:
     def predict_at(
         self, timings: StepTimings, load: Load, ages: StateAges, *, precise: BoolLike = True
     ) -> Prediction:
-        """What is to be expected if the state is that old; with its age now, of a failure now."""
+        """Predict a recovery from state of this age; with the present age, a failure now."""
         fit = self.fit(timings)
         steps, seconds = self.seconds(fit.bounds, load, ages, precise=precise)
         return Prediction.of(seconds, steps, fit.missing)
 
     def fit(self, timings: StepTimings) -> Fit:
-        """Learn from the timings: the part that takes time, and changes only with them."""
+        """Fit the bounds: the slow part, which changes only with the timings."""
         bounds = Bounds.of(self.lines(timings))
         lacks = GOES_THROUGH & ~np.isfinite(bounds.base)
         return Fit(
@@ -259,7 +264,7 @@ class RecoveryModel:
         )
 
     def lines(self, timings: StepTimings) -> list[list[Line]]:
-        """By tier, then by step."""
+        """The lines by tier, then by step."""
         of = {
             one: [self.estimator.line(timings.of(step, one)) for step in STEPS]
             for one in set(READINESS.values())
@@ -288,7 +293,7 @@ class RecoveryModel:
         capacity: FloatLike,
         precise: BoolLike = True,
     ) -> tuple[StepSeconds, FloatArray]:
-        """The same where it is known how much there is to read and to replay; all (..., tiers)."""
+        """The same for known amounts to read and to replay; all (..., tiers)."""
         row_seconds = 1.0 / np.maximum(capacity, LEAST_CAPACITY)
         steps = bounds.steps(bytes_to_read=bytes_to_read, rows=rows, row_seconds=row_seconds)
         paid = steps.of_tiers(precise=precise, count_detection=self.count_detection)

@@ -1,8 +1,8 @@
-"""What a recovery consists of, tier by tier, and how many rows it has to replay.
+"""The steps of a recovery, tier by tier, and the rows that it has to replay.
 
 Everything works on NumPy arrays whose last axis is the tier, in the order of `TIERS`; the leading axes
 are the caller's: none, intervals, streams, or both. So the live review and the simulator share one formula.
-A recovery is over when the stream is level with everything that was decided before the takeover.
+A recovery is over when the stream has caught up with every epoch that was decided before the takeover.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ HAS_SECONDARY: BoolArray = np.array([SECONDARY[tier].deploy for tier in TIERS])
 
 
 class RecoveryStep(StrEnum):
-    """A part of a recovery, in the order in which they come."""
+    """A step of a recovery, in order."""
 
     DETECT = "detect"
     DEPLOY = "deploy"
@@ -38,7 +38,7 @@ class RecoveryStep(StrEnum):
 STEPS: tuple[RecoveryStep, ...] = tuple(RecoveryStep)
 _STANDBY = {RecoveryStep.DETECT, RecoveryStep.WIRE_SEND, RecoveryStep.REPLAY}
 _STEPS_OF: dict[Tier, set[RecoveryStep]] = {
-    Tier.ACTIVE_REPLICATION: set(),  # nobody has to notice anything
+    Tier.ACTIVE_REPLICATION: set(),  # no failure has to be detected
     Tier.ACTIVE_STANDBY: _STANDBY,
     Tier.PASSIVE_STANDBY_HOT: _STANDBY,
     Tier.PASSIVE_STANDBY_COLD: _STANDBY | {RecoveryStep.WIRE_RECEIVE},
@@ -52,7 +52,7 @@ _HAS = {step: GOES_THROUGH[:, index] for index, step in enumerate(STEPS)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSeconds:
-    """What each step takes: a float, or an array that can be broadcast to (..., tiers)."""
+    """The seconds of each step: a float, or an array that can be broadcast to (..., tiers)."""
 
     detect: FloatLike
     deploy: FloatLike
@@ -62,7 +62,7 @@ class StepSeconds:
     replay: FloatLike
 
     def of_tiers(self, *, precise: BoolLike = True, count_detection: bool = True) -> FloatArray:
-        """What each tier really goes through, (..., tiers, steps); 0 where it has no such step."""
+        """The steps that each tier goes through, (..., tiers, steps); 0 where it has no such step."""
         parts = np.broadcast_arrays(*_charged(self, precise, count_detection=count_detection))
         return np.stack(parts, axis=-1)
 
@@ -73,7 +73,7 @@ def recovery_seconds(
     """How long each tier takes to recover, (..., tiers).
 
     Without `precise` (a guarantee of `gap`) nothing is replayed; without `count_detection` the time until
-    somebody notices is left out, as in the thesis. `precise` has the leading axes only.
+    the failure is detected is left out, as in the thesis. `precise` has the leading axes only.
     """
     total = np.zeros(len(TIERS))
     for part in _charged(steps, precise, count_detection=count_detection):
@@ -106,9 +106,9 @@ def _where(step: RecoveryStep, seconds: FloatLike) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What a stream has to do: floats, or arrays that can be broadcast to each other (no axis of tiers).
+    """The load of a stream: floats, or arrays that can be broadcast to each other (no axis of tiers).
 
-    `capacity_rows_per_second` is what a driver manages that catches up; `state_bytes` what a restore reads.
+    `capacity_rows_per_second` is the pace of a driver that catches up; `state_bytes` what a restore reads.
     """
 
     rows_per_second: FloatLike

@@ -1,4 +1,4 @@
-"""The baseline: the recovery model of the thesis that the six tiers come from, with its errata heeded."""
+"""The baseline: the recovery model of the thesis that the six tiers come from, with its errata corrected."""
 
 from dataclasses import dataclass
 
@@ -22,8 +22,8 @@ from ft_policies.prediction.steps import (
 class ThesisModel:
     """The thesis' model, exactly: maxima of history, and a failure that comes now.
 
-    Reading is judged by the throughput of writing; the replay is the same for all tiers, at the pace
-    of the moment. `active_standby` pays for its wire: the thesis' text says so, its table forgot it.
+    Reading is predicted by the throughput of writing; the replay is the same for all tiers, at the
+    present pace. `active_standby` pays for its wire, as the text of the thesis says; its table omits it.
     """
 
     count_detection: bool = False

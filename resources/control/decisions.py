@@ -1,4 +1,4 @@
-"""What the controller decided about each stream, and why: one line per change of mind."""
+"""The decisions of the controller about each stream, and why: one row per new decision."""
 
 from dataclasses import asdict, dataclass
 
@@ -37,7 +37,7 @@ _LATEST_OF_ALL = _latest_of_all()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRow:
-    """What the controller thought of a stream at some time; `record` is all that it knew."""
+    """A decision about a stream; `record` has all of its inputs."""
 
     id: int = 0
     stream: str
@@ -52,7 +52,7 @@ class DecisionRow:
 
     @property
     def why(self) -> str:
-        """What settled it, in a word; nothing if the record was written by another version."""
+        """The rule that made the choice; empty if another version wrote the record."""
         return str(self.record.get("why", ""))
 
     @property
@@ -68,7 +68,7 @@ class Decisions:
         self._database = database
 
     def write(self, decision: DecisionRow) -> DecisionRow:
-        """Note a decision; its number is the store's, and its time if it has none."""
+        """Store a decision; the store gives it a number, and a time if it has none."""
         values = asdict(decision)
         del values["id"]
         values["at"] = decision.at or store_now()

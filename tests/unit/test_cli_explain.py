@@ -35,7 +35,7 @@ def test_every_tier_is_shown_with_its_steps_its_cost_and_why_not(tmp_path: Path)
     assert result.exit_code == 0, result.output
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
     assert lines[0] == f"clicks: {REASON}"
-    assert "back in 10 s, precise · 1,200 rows/s of 20,000 · state 12.0 MB" in result.output
+    assert "objective 10 s, precise · 1,200 rows/s of 20,000 · state 12.0 MB" in result.output
     assert "snapshots every 10 s, syncs every 5 s" in result.output
     assert "→ passive_standby_hot 6.2 s 2.1 s 2.1 s 2.1 s 0.1100" in lines
     assert "active_replication (now) 0.0 s 0.2000 costs more" in lines

@@ -28,25 +28,25 @@ def what_if(
     *,
     stream: Stream,
     objectives: Annotated[
-        str, typer.Option(metavar="SECONDS,…", help="Recovery times to ask for.")
+        str, typer.Option(metavar="SECONDS,…", help="Recovery times to evaluate.")
     ] = OBJECTIVES,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="Draw the curve as a PNG, too."),
+        typer.Option(metavar="FILE", dir_okay=False, help="Also draw the curve as a PNG file."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which tier each objective would need at the load of now, and what it would cost an hour."""
+    """Show which tier each objective needs at the present load, and what it costs per hour."""
     from assets.reports.curves import cells, currency_of
     from observation.review import Reviewer
 
-    asked = reading.seconds(objectives, "--objectives")
+    wanted = reading.seconds(objectives, "--objectives")
     if plot is not None:
         reading.demand_ending(plot, ".png")
     tell = terminal(ctx)
     with tell.world() as world:
         world.project.stream(stream)
-        points = Reviewer().what_if(world, stream, asked)
+        points = Reviewer().what_if(world, stream, wanted)
         currency = currency_of(world, stream)
     if plot is not None:
         _draw(plot, stream, points, currency)
@@ -59,7 +59,7 @@ def what_if(
 
 
 def table(points: "Sequence[WhatIf]", currency: str) -> Table:
-    """One line an objective."""
+    """One line per objective."""
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     shown.add_column("objective", justify="right")
     shown.add_column("tier")
@@ -68,7 +68,7 @@ def table(points: "Sequence[WhatIf]", currency: str) -> Table:
     for point in points:
         shown.add_row(
             f"{point.objective_seconds:g} s",
-            str(point.tier) if point.holds else f"[yellow]{point.tier}, not held[/yellow]",
+            str(point.tier) if point.holds else f"[yellow]{point.tier}, too slow[/yellow]",
             words.predicted(point.seconds),
             words.money(point.money_per_hour),
             f"{point.weighted:.2f}",
