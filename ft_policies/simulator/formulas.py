@@ -1,4 +1,9 @@
-"""Predictions and costs of a system over rate and state: (n, intervals, tiers) for n loads."""
+"""Predictions and costs of a system over rate and state: (n, intervals, tiers) for n loads.
+
+The simulator evaluates them at every tick. Recovery times and costs mostly grow linearly with rate and
+state: such a formula is evaluated at a few loads, and from then on is a plane, one small matrix product a
+tick with the streams as the long axis. A formula that is no plane is evaluated each time.
+"""
 
 from collections.abc import Callable
 from typing import TypeAlias
