@@ -194,7 +194,7 @@ def test_arrays_with_the_tiers_first_in_memory_give_the_same(seed: int) -> None:
     assert (POLICY.choose(fleet).tier == POLICY.choose(replace(fleet, **turned)).tier).all()
 
 
-def test_ten_thousand_streams_are_judged_within_a_second() -> None:
+def test_ten_thousand_streams_are_chosen_for_within_a_second() -> None:
     fleet = a_fleet(1, streams=10_000, intervals=6)
     started = time.perf_counter()
     POLICY.choose(fleet)

@@ -1,4 +1,4 @@
-"""Every tier's recovery time from what the steps took before, or the news that nobody knows."""
+"""The recovery time of every tier from earlier timings, or that it cannot be predicted."""
 
 from dataclasses import replace
 
@@ -221,7 +221,7 @@ def test_more_rows_than_were_ever_replayed_take_what_a_driver_at_its_best_takes_
 
     at_seen = replay(90.0, 1000.0)
     assert at_seen + 3.0 < replay(400.0, 1000.0) < at_seen + 6.0
-    assert replay(400.0, 0.0) > 3.5 * at_seen  # nobody knows its capacity: in proportion
+    assert replay(400.0, 0.0) > 3.5 * at_seen  # the capacity is unknown: in proportion
 
 
 WRITES = [Observation(seconds=1.0, size=5e6), Observation(seconds=1.0, size=2e6)]
@@ -264,7 +264,7 @@ def test_a_stream_at_rest_has_nothing_or_no_end_to_replay() -> None:
     assert some.seconds[1] == np.inf
 
 
-def test_a_step_is_judged_by_those_who_were_as_ready_or_else_by_less_ready_ones() -> None:
+def test_a_step_is_predicted_from_drivers_that_were_as_ready_or_else_from_less_ready_ones() -> None:
     kinds = [Readiness.COLD, Readiness.BESIDE, Readiness.WARM, Readiness.RUNNING]
     every = [Observation(seconds=9.0 - one, readiness=one) for one in kinds]
     known = StepTimings(steps={RecoveryStep.WIRE_RECEIVE: every})

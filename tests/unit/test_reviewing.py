@@ -130,7 +130,9 @@ def test_with_the_thesis_estimator_the_longest_of_each_step_counts(tmp_path: Pat
     with a_world(tmp_path, objective="5m", controller=controller) as world:
         measured(world)
         made = Reviewer().decide_now(world, CLICKS)
-        detect = 60.0 + 1.0 + 15.0  # lease, heartbeat and orchestration: nobody failed yet
+        detect = (
+            60.0 + 1.0 + 15.0
+        )  # lease, heartbeat and orchestration: no failure was measured yet
         known = {one.tier: one.seconds for one in made.tiers[:4]}
         assert known == pytest.approx(
             {AR: 0.0, AS: detect + 0.1, PSH: detect + 0.1, PSC: detect + 3.0}
@@ -151,7 +153,7 @@ def test_what_the_thesis_estimator_lacks_is_named(tmp_path: Path) -> None:
             "(never measured: deploy, read_snapshot, wire_receive, wire_send)"
         )
         with pytest.raises(PermanentError, match="no stream"):
-            Reviewer().decide_now(world, "nobody")
+            Reviewer().decide_now(world, "unknown")
 
 
 def test_a_secondary_that_is_paid_for_is_used_first(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whether a stream holds its tier, what is lacking, and what playbooks did about it."""
+"""Whether the replicas of a stream cover its tier, what is missing, and what playbooks did about it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +43,7 @@ def rows(value: object) -> list[dict[str, object]]:
     return [dict(record.data) for record in value.records]
 
 
-def test_a_secondary_with_all_its_switches_on_holds_the_tier(world: World) -> None:
+def test_a_secondary_with_all_its_switches_on_covers_the_tier(world: World) -> None:
     a_secondary(world)
     assert now(world) == TierCoverage(
         tier=Tier.ACTIVE_STANDBY,
@@ -53,7 +53,7 @@ def test_a_secondary_with_all_its_switches_on_holds_the_tier(world: World) -> No
     )
 
 
-def test_more_than_the_tier_needs_holds_it_too(world: World) -> None:
+def test_more_than_the_tier_needs_covers_it_too(world: World) -> None:
     a_secondary(world, observed=SECONDARY[Tier.ACTIVE_REPLICATION])
     found = now(world)
     assert found.covered
