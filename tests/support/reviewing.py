@@ -34,6 +34,8 @@ STEPS = {
     "t_replay_seconds": 2.0,
     "replay_rows": 100.0,
 }
+REVIEWER = Reviewer()
+"""One for all tests, as in the sensor: what it keeps must not change a decision."""
 USE = {"cpu_cores": 0.8, "rss_bytes": 2e9}
 
 
@@ -62,8 +64,8 @@ def measured(
 
 
 def reviewed(world: World) -> list[tuple[Candidates, Choice]]:
-    """What a reviewer that knows nothing yet makes of the streams now."""
-    return Reviewer().review(world, world.store.decisions.latest_of_all())
+    """What the reviewer makes of the streams now."""
+    return REVIEWER.review(world, world.store.decisions.latest_of_all())
 
 
 def reviewed_inputs(world: World) -> StreamInputs:

@@ -6,13 +6,13 @@ import pytest
 
 from ft_policies.tiering.decision import Decision
 from ft_policies.tiers import Mode, Tier
-from observation.review import Reviewer
 from orchestration.minding import due_switches
 from streaming.world import World
 from tests.fakes.worlds import CLICKS, decided
 from tests.support.reviewing import (
     AT_ONCE,
     QUICK,
+    REVIEWER,
     a_world,
     decided_by_hand,
     measured,
@@ -22,7 +22,7 @@ from tests.support.reviewing import (
 
 
 def decision_now(world: World) -> Decision:
-    return Reviewer().decide_now(world, CLICKS)
+    return REVIEWER.decide_now(world, CLICKS)
 
 
 def recorded(world: World) -> list[tuple[Tier, str]]:
@@ -32,7 +32,7 @@ def recorded(world: World) -> list[tuple[Tier, str]]:
 def test_a_short_objective_needs_a_secondary_that_processes(tmp_path: Path) -> None:
     with a_world(tmp_path, objective="1s", supervision=QUICK) as world:
         measured(world)
-        [due] = due_switches(world, Reviewer())
+        [due] = due_switches(world, REVIEWER)
         assert due.decision.chosen in (Tier.ACTIVE_REPLICATION, Tier.ACTIVE_STANDBY)
         assert due.run_key.startswith(f"{CLICKS}-{due.decision.id}-")
 
@@ -44,28 +44,28 @@ def test_a_tier_that_is_requested_is_no_change_until_the_stream_should_have_it(
     with a_world(tmp_path, objective="1s", supervision=QUICK, controller=auto) as world:
         measured(world)
         unchanged_for_long(world)
-        asked = [due for _ in range(3) for due in due_switches(world, Reviewer())]
+        asked = [due for _ in range(3) for due in due_switches(world, REVIEWER)]
         assert len(asked) == 3
         assert len({due.run_key for due in asked}) == 1
         [(chosen, why)] = recorded(world)
         assert why == "needed"
         world.store.tiers.desire(CLICKS, chosen, why="test", run="r")
-        assert due_switches(world, Reviewer()) == []
+        assert due_switches(world, REVIEWER) == []
         assert reviewed_inputs(world).since_change < 60.0
         assert len(recorded(world)) == 1
 
 
 def test_a_decision_is_recorded_when_it_is_new_and_not_at_every_review(tmp_path: Path) -> None:
     with a_world(tmp_path, objective="5m") as world:
-        assert len(due_switches(world, Reviewer())) == len(due_switches(world, Reviewer())) == 1
+        assert len(due_switches(world, REVIEWER)) == len(due_switches(world, REVIEWER)) == 1
         assert recorded(world) == [(Tier.ACTIVE_REPLICATION, "too_little_data")]
         world.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="r")
-        assert due_switches(world, Reviewer()) == []
+        assert due_switches(world, REVIEWER) == []
         measured(world)
-        [due] = due_switches(world, Reviewer())
+        [due] = due_switches(world, REVIEWER)
         assert due.decision.chosen is Tier.PASSIVE_REPLICATION
         world.store.tiers.desire(CLICKS, Tier.PASSIVE_REPLICATION, why="test", run="r")
-        assert due_switches(world, Reviewer()) == []
+        assert due_switches(world, REVIEWER) == []
         assert recorded(world) == [
             (Tier.ACTIVE_REPLICATION, "too_little_data"),
             (Tier.PASSIVE_REPLICATION, "saves"),
@@ -78,7 +78,7 @@ def test_a_stream_that_is_pinned_or_advised_is_reviewed_and_left_alone(
 ) -> None:
     with a_world(tmp_path, objective="1s", controller={**AT_ONCE, "mode": mode.value}) as world:
         measured(world)
-        assert due_switches(world, Reviewer()) == []
+        assert due_switches(world, REVIEWER) == []
         [(chosen, _)] = recorded(world)
         assert chosen is not Tier.PASSIVE_REPLICATION
 
@@ -93,7 +93,7 @@ def test_intervals_that_the_controller_may_not_set_make_no_new_decision(
         lengths = set()
         for epoch in range(4):
             decided(world, epoch)
-            due_switches(world, Reviewer())
+            due_switches(world, REVIEWER)
             lengths.add(decision_now(world).snapshot_every)
         assert len(lengths) > 1
         assert len(recorded(world)) == 1
@@ -105,7 +105,7 @@ def test_intervals_within_bounds_are_chosen_with_the_tier(tmp_path: Path) -> Non
     with a_world(tmp_path, objective="5m", **changes) as world:
         measured(world)
         unchanged_for_long(world)
-        assert due_switches(world, Reviewer()) == []
+        assert due_switches(world, REVIEWER) == []
         chosen = world.store.streams.intervals(CLICKS)
         assert chosen.snapshot_every is not None
         assert chosen.snapshot_every > 2.0
@@ -114,7 +114,7 @@ def test_intervals_within_bounds_are_chosen_with_the_tier(tmp_path: Path) -> Non
         assert now.snapshot_every == chosen.snapshot_every
         assert not now.acts
         assert reviewed_inputs(world).since_change < 60.0, "intervals are moved at once"
-        due_switches(world, Reviewer())
+        due_switches(world, REVIEWER)
         assert len(recorded(world)) == 1
 
 
@@ -123,7 +123,7 @@ def test_a_record_of_another_version_is_followed_by_a_new_one(tmp_path: Path) ->
         measured(world)
         decided_by_hand(world, Tier.PASSIVE_REPLICATION)
         for _ in range(2):
-            assert due_switches(world, Reviewer()) == []
+            assert due_switches(world, REVIEWER) == []
         assert recorded(world) == [
             (Tier.PASSIVE_REPLICATION, ""),
             (Tier.PASSIVE_REPLICATION, "cheapest"),

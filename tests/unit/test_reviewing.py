@@ -26,6 +26,7 @@ from tests.fakes.worlds import (
 from tests.support.control_builders import a_snapshot
 from tests.support.reviewing import (
     AT_ONCE,
+    REVIEWER,
     STEPS,
     USE,
     a_world,
@@ -102,7 +103,7 @@ def test_snapshots_come_as_soon_as_any_rule_says(
 def test_a_larger_objective_never_costs_more(tmp_path: Path) -> None:
     with a_world(tmp_path, objective="10s") as world:
         measured(world)
-        found = Reviewer().what_if(world, CLICKS, [0.0, 1.0, 5.0, 20.0, 60.0, 600.0])
+        found = REVIEWER.what_if(world, CLICKS, [0.0, 1.0, 5.0, 20.0, 60.0, 600.0])
         costs = [one.money_per_hour for one in found]
         assert costs == sorted(costs, reverse=True)
         assert found[0].tier is Tier.ACTIVE_REPLICATION
@@ -113,15 +114,15 @@ def test_a_larger_objective_never_costs_more(tmp_path: Path) -> None:
 def test_what_if_keeps_the_margin_that_a_stream_would_keep(tmp_path: Path) -> None:
     with a_world(tmp_path, objective="10s", controller={**AT_ONCE, "margin": 0.2}) as world:
         measured(world)
-        needs = Reviewer().what_if(world, CLICKS, [3600.0])[0].seconds
-        close, far = Reviewer().what_if(world, CLICKS, [needs / 0.81, needs / 0.79])
+        needs = REVIEWER.what_if(world, CLICKS, [3600.0])[0].seconds
+        close, far = REVIEWER.what_if(world, CLICKS, [needs / 0.81, needs / 0.79])
         assert close.tier is not Tier.PASSIVE_REPLICATION
         assert far.tier is Tier.PASSIVE_REPLICATION
 
 
 def test_active_replication_holds_whatever_is_known(tmp_path: Path) -> None:
     with a_world(tmp_path, objective="10s") as world:
-        for one in Reviewer().what_if(world, CLICKS, [0.0, 60.0]):
+        for one in REVIEWER.what_if(world, CLICKS, [0.0, 60.0]):
             assert (one.tier, one.seconds, one.holds) == (Tier.ACTIVE_REPLICATION, 0.0, True)
 
 
@@ -129,7 +130,7 @@ def test_with_the_thesis_estimator_the_longest_of_each_step_counts(tmp_path: Pat
     controller = {**AT_ONCE, "estimator": "thesis", "weigh_by": "ec2"}
     with a_world(tmp_path, objective="5m", controller=controller) as world:
         measured(world)
-        made = Reviewer().decide_now(world, CLICKS)
+        made = REVIEWER.decide_now(world, CLICKS)
         detect = (
             60.0 + 1.0 + 15.0
         )  # lease, heartbeat and orchestration: no failure was measured yet
@@ -147,13 +148,13 @@ def test_with_the_thesis_estimator_the_longest_of_each_step_counts(tmp_path: Pat
 
 def test_what_the_thesis_estimator_lacks_is_named(tmp_path: Path) -> None:
     with a_world(tmp_path, objective="5m", controller={**AT_ONCE, "estimator": "thesis"}) as world:
-        made = Reviewer().decide_now(world, CLICKS)
+        made = REVIEWER.decide_now(world, CLICKS)
         assert made.why is Why.TOO_LITTLE_DATA
         assert made.reason.endswith(
             "(never measured: deploy, read_snapshot, wire_receive, wire_send)"
         )
         with pytest.raises(PermanentError, match="no stream"):
-            Reviewer().decide_now(world, "unknown")
+            REVIEWER.decide_now(world, "unknown")
 
 
 def test_a_secondary_that_is_paid_for_is_used_first(tmp_path: Path) -> None:
@@ -215,6 +216,15 @@ def test_a_snapshot_that_is_written_is_noticed_until_one_was_read(tmp_path: Path
         assert decided(world).tiers[-1].seconds == inf
         world.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS, created_at=1.0))
         assert decided(world).tiers[-1].seconds < inf
+
+
+def test_what_was_fitted_is_kept_until_something_new_is_measured(tmp_path: Path) -> None:
+    with a_world(tmp_path, objective="5m") as world:
+        measured(world)
+        first, again = reviewed_inputs(world).fit, reviewed_inputs(world).fit
+        assert again is first
+        measured(world)
+        assert reviewed_inputs(world).fit is not first
 
 
 def test_many_streams_are_reviewed_at_once(tmp_path: Path) -> None:
