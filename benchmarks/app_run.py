@@ -24,15 +24,15 @@ from apps.plain_reading import PlainFile
 from assets.tables import table_at
 from orchestration.proof import Proof, prove
 from resources.control.records import Slot
-from streaming.binding import PROVIDER
-from streaming.epoch_source import EpochSource
 from streaming.gate import Gate, GateState
 from streaming.launching import spec_of
-from streaming.query import open_sender, start_query
-from streaming.sinks.ledgering import Ledgering
+from streaming.query.query import open_sender, start_query
+from streaming.sinks.ledger_writer import Ledgering
 from streaming.sources.base import Json, Split
+from streaming.spark.checkpoint import PROVIDER
+from streaming.spark.epoch_source import EpochSource
 from streaming.spec import ReplicaSpec
-from streaming.worker_python import start_workers_with, worker_python
+from streaming.workers import start_workers_with, worker_python
 from streaming.world import World, open_world
 
 HDFS_BACKED = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"

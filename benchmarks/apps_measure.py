@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from apps.catalogue import Query, queries
 from benchmarks.app_run import AppRun, app_session, checkpoint_of, generated_run
 from resources.vault.cut import cut
-from streaming.checkpoint import last_committed
+from streaming.spark.checkpoint import last_committed
 from streaming.spec import ReplicaSpec
 
 WARM_UP_EPOCHS = 1

@@ -6,7 +6,7 @@ from ft_policies.migration import MOST_BEHIND, REPLAY_SHARE, Migration, Protocol
 from ft_policies.recovery import FAILURES_BEFORE_GIVING_UP
 from resources.control.records import LedgerEntry, ReplicaRow, ReplicaState, Rollout, Slot
 from resources.control.store import ControlStore
-from streaming.sinks.ledgering import DIGEST_DIFFERS
+from streaming.sinks.ledger_writer import DIGEST_DIFFERS
 
 LATELY = 100  # epochs: what a replica has kept back is compared a moment after it was committed
 _LOST = frozenset({ReplicaState.FAILED, ReplicaState.DEAD, ReplicaState.FENCED})

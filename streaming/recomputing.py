@@ -38,7 +38,7 @@ def recompute(
     """What the stream's own query makes of an epoch; it decides none, and commits none."""
     spec.save()
     output = spec.folder / "driver.out"
-    command = [sys.executable, "-m", "streaming.recomputer", "--folder", str(spec.folder)]
+    command = [sys.executable, "-m", "streaming.query.recompute", "--folder", str(spec.folder)]
     command += ["--checkpoint", str(checkpoint), "--epoch", str(epoch)]
     command += ["--patience", str(patience_seconds)]
     with output.open("wb") as sink:

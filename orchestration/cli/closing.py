@@ -2,7 +2,7 @@
 
 from ft_policies.errors import PermanentError
 from resources.control.records import Incident, IncidentState
-from streaming.sinks.ledgering import DIGEST_DIFFERS
+from streaming.sinks.ledger_writer import DIGEST_DIFFERS
 from streaming.world import World
 
 BY_HAND = frozenset({DIGEST_DIFFERS})

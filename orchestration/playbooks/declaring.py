@@ -4,8 +4,8 @@ from configs.stream import StreamDeclaration
 from ft_policies.errors import PermanentError
 from ft_policies.preflight import objections
 from resources.control.records import StreamRow
-from streaming.binding import BINDING
 from streaming.launching import declare, located, written
+from streaming.spark.checkpoint import BINDING
 from streaming.world import World
 
 

@@ -41,9 +41,9 @@ from orchestration.playbooks.recover import Recovery
 from orchestration.playbooks.watching import Watch
 from orchestration.reviewing import decide_now
 from resources.control.records import ReplicaRow
-from streaming.cutting_off import cut_off
 from streaming.observing import StreamSeen
 from streaming.processes import process_of
+from streaming.replica.fault_injection import cut_off
 from streaming.world import World
 
 BY_ITSELF_SECONDS = 30.0  # a sensor's tick and the start of a run, if there is no secondary

@@ -30,7 +30,7 @@ from orchestration.playbooks.restore_tables import tables_of
 from resources.vault.manifest import SnapshotName
 from resources.vault.vault import SnapshotVault
 from streaming.connections import connector
-from streaming.sinks.copying import TableCopy
+from streaming.sinks.copy import TableCopy
 from streaming.sinks.lineage import dead_letter_writer, writer
 from streaming.world import World
 

@@ -18,7 +18,7 @@ from orchestration.playbooks.leaving import await_leave
 from orchestration.playbooks.watching import NOT_DUE, SLACK_SECONDS, Watch
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import LedgerEntry, ReplicaRow, ReplicaState, Rollout, Slot
-from streaming.sinks.ledgering import DIGEST_DIFFERS
+from streaming.sinks.ledger_writer import DIGEST_DIFFERS
 
 BOUNDARY_LOOK_SECONDS = 0.02
 BOUNDARY_EPOCHS = 10

@@ -37,7 +37,7 @@ from orchestration.playbooks.restore_tables import Tables, tables_of
 from orchestration.playbooks.stop import see_off
 from resources.control.records import DesiredState, History
 from streaming.observing import observe
-from streaming.sinks.rolling import Turn
+from streaming.sinks.rollback import Turn
 from streaming.world import World
 
 PLAYBOOK = "restore"

@@ -7,7 +7,7 @@ from typing import Any
 from configs.sinks import DeltaSink
 from streaming.connections import connector
 from streaming.sinks.lineage import dead_letter_writer, writer
-from streaming.sinks.rolling import Rolling, Turn
+from streaming.sinks.rollback import Rolling, Turn
 from streaming.world import World
 
 

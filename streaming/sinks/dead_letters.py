@@ -19,9 +19,9 @@ from resources.patience import patiently
 from streaming.connections import delta_options
 from streaming.sinks.delta_table import DEAD_LETTERS, make_dead_letters, translated
 from streaming.sinks.lineage import dead_letter_writer
+from streaming.sources.factory import arrow_columns, open_source
 from streaming.sources.files import FilesSource, records_aside
-from streaming.sources.opening import arrow_columns, open_source
-from streaming.sources.sifting import SetAside
+from streaming.sources.validation import SetAside
 from streaming.spec import ReplicaSpec
 
 SAMPLE = "dead_letters"

@@ -35,7 +35,7 @@ from streaming.sinks.delta_table import (
     make_table,
     translated,
 )
-from streaming.sinks.ledgering import Ledgering
+from streaming.sinks.ledger_writer import Ledgering
 from streaming.sinks.lineage import CLOSED, DIGEST, EPOCH, HISTORY, STREAM, writer
 from streaming.sinks.staging import Staged, run_epoch
 from streaming.sinks.staging_task import Staging

@@ -1,7 +1,11 @@
-"""Opening a stream's Delta table, and asking it who committed an epoch."""
+"""Opening a stream's Delta table, and asking it who committed an epoch.
+
+The values of a file's partition columns, as Hive writes them into its path.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema
@@ -29,6 +33,7 @@ DEAD_LETTERS = pa.schema(
         ("record", pa.string()),
     ]
 )
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 def find_table(path: str, options: dict[str, str]) -> DeltaTable | None:
@@ -123,3 +128,11 @@ def translated(path: str) -> Iterator[None]:
             f"the table {path} cannot be read or written: {error}",
             hint="the epoch is tried again until the storage answers",
         ) from error
+
+
+def partition_values(path: str) -> dict[str, str | None]:
+    """Read them off a path that is relative to the table."""
+    pairs = [part.split("=", 1) for part in path.split("/") if "=" in part]
+    return {
+        unquote(name): None if value == NULL_PARTITION else unquote(value) for name, value in pairs
+    }

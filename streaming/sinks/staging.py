@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from streaming.sinks.partitions import partition_values
+from streaming.sinks.delta_table import partition_values
 from streaming.sinks.staging_task import COLUMNS, HASH, Staging, StagingTask
 
 

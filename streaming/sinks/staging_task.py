@@ -13,7 +13,7 @@ from pyspark import TaskContext
 
 from resources.s3_connection import S3Connection
 from streaming.connections import filesystem
-from streaming.worker_memory import leave_imports_out
+from streaming.workers import leave_imports_out
 
 HASH = "__holdfast_hash"
 COLUMNS = "path string, size_bytes bigint, rows bigint, hash bigint"

@@ -18,7 +18,7 @@ from configs.sources import FilesSource as FilesDeclaration
 from ft_policies.errors import PermanentError, TransientError
 from streaming.sources.base import Json, Split, Taken
 from streaming.sources.formats import count_rows, read_rows
-from streaming.sources.sifting import SetAside, Sieve, Sifted
+from streaming.sources.validation import SetAside, Sieve, Sifted
 
 Read = TypeVar("Read")
 

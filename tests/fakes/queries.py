@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from resources.vault.manifest import Manifest
-from streaming.queries import Queries
-from streaming.running import RunningQuery
+from streaming.query.query import RunningQuery
+from streaming.query.query_swap import Queries
 
 
 @dataclass

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from configs.stream import FIXED_SPARK_CONF
 from resources.embedded_s3 import EmbeddedS3
 from resources.object_store import S3ObjectStore
-from streaming.session import DEFAULTS
-from streaming.worker_python import start_workers_with, worker_python
+from streaming.spark.session import DEFAULTS
+from streaming.workers import start_workers_with, worker_python
 
 # As a replica's, in a Java that has no time to compile well.
 SMALL = {

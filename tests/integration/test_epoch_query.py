@@ -22,8 +22,8 @@ from configs.stream import FIXED_SPARK_CONF
 from resources.control.store import ControlStore
 from resources.object_store import S3ObjectStore
 from resources.vault.soundness import LZ4, codec_of
-from streaming.binding import BINDING
 from streaming.connections import connector, filesystem
+from streaming.spark.checkpoint import BINDING
 from streaming.spec import ReplicaSpec
 from tests.support.queries import NAME, RATE, World, checkpoint_of
 from tests.support.small_apps import WRITES

@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from resources.control.store import ControlStore
-from streaming.query import open_sender
-from streaming.sinks.ledgering import Ledgering
-from streaming.sinks.own import CallableSink
-from streaming.sinks.sending import Sender
+from streaming.query.query import open_sender
+from streaming.sinks.callable import CallableSink
+from streaming.sinks.ledger_writer import Ledgering
+from streaming.sinks.sender import Sender
 from streaming.spec import ReplicaSpec
 from tests.support.queries import NAME, World
 from tests.support.small_apps import WRITES

@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 RUN = textwrap.dedent("""
     import sys
     from pathlib import Path
-    from streaming.session import binding_conf, end_session, start_session
-    from streaming.binding import BINDING
+    from streaming.spark.session import binding_conf, end_session, start_session
+    from streaming.spark.checkpoint import BINDING
     from streaming.spec import ReplicaSpec
 
     spark = start_session(ReplicaSpec.load(Path(sys.argv[1])))

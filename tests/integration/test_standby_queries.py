@@ -11,16 +11,14 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from resources.control.store import ControlStore
-from streaming.checkpoint import give_identity
-from streaming.epoch_source import EpochSource
 from streaming.gate import Gate, GateState
-from streaming.query import open_sender
-from streaming.rehearsal import rehearse
-from streaming.running import RunningQuery
-from streaming.sinks.ledgering import Ledgering
-from streaming.sinks.sending import Sender
+from streaming.query.query import RunningQuery, open_sender
+from streaming.query.rehearsal import rehearse, warm_up
+from streaming.sinks.ledger_writer import Ledgering
+from streaming.sinks.sender import Sender
+from streaming.spark.checkpoint import give_identity
+from streaming.spark.epoch_source import EpochSource
 from streaming.spec import ReplicaSpec
-from streaming.warming import warm_up
 from tests.support.queries import NAME, World, checkpoint_of
 
 pytestmark = pytest.mark.integration

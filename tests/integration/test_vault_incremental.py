@@ -19,7 +19,7 @@ from resources.vault.linking import Base
 from resources.vault.manifest import Manifest
 from resources.vault.records import Restored, Shipped
 from resources.vault.vault import SnapshotVault
-from streaming.sources.opening import arrow_columns
+from streaming.sources.factory import arrow_columns
 
 pytestmark = pytest.mark.integration
 

@@ -14,8 +14,8 @@ from configs.sinks import DeltaSink as DeltaDeclaration
 from configs.stream import StreamDeclaration
 from resources.control.store import ControlStore
 from streaming.sinks.delta import DeltaSink
-from streaming.sinks.ledgering import Ledgering
-from streaming.sinks.sending import Sender
+from streaming.sinks.ledger_writer import Ledgering
+from streaming.sinks.sender import Sender
 from streaming.sinks.staging import Staged, StagedFile
 from streaming.spec import ReplicaSpec
 from tests.support.queries import RATE

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from apps.word_count.stream import build as build_word_count
 from resources.object_store import S3ObjectStore
 from streaming.sinks.delta import DeltaSink
-from streaming.sinks.ledgering import Ledgering
+from streaming.sinks.ledger_writer import Ledgering
 
 FILE = Path("fault.json")
 HALF_OUT = (

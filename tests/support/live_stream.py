@@ -27,8 +27,8 @@ from orchestration.playbooks.switch import switch
 from orchestration.proof import Proof, prove
 from resources.control.records import Phase, ReplicaRow
 from resources.launcher import Launched
-from streaming.binding import PROVIDER
 from streaming.observing import StreamSeen, observe
+from streaming.spark.checkpoint import PROVIDER
 from streaming.world import World, open_world
 
 REPO = Path(__file__).parents[2]

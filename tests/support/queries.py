@@ -17,11 +17,11 @@ from configs.stream import StreamDeclaration
 from resources.control.records import LedgerEntry
 from resources.control.store import ControlStore
 from streaming.connections import delta_options
-from streaming.epoch_source import EpochSource
 from streaming.gate import Gate, GateState
-from streaming.query import open_sender, start_query
-from streaming.sinks.ledgering import Ledgering
-from streaming.sinks.sending import Sender
+from streaming.query.query import open_sender, start_query
+from streaming.sinks.ledger_writer import Ledgering
+from streaming.sinks.sender import Sender
+from streaming.spark.epoch_source import EpochSource
 from streaming.spec import ReplicaSpec
 
 NAME = "words"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resources.control.store import ControlStore
-from streaming.shipping import Shipper
+from streaming.state.shipper import Shipper
 from tests.fakes.clocks import SteppedClock
 from tests.support.standbys import a_spec
 from tests.support.vaults import ShippedStream, a_stream

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from ft_policies.doctor.findings import FindingKind as Kind
 from resources.vault.cut import numbers
 from resources.vault.state_files import shared_sizes
-from streaming.checkpoint import last_committed
+from streaming.spark.checkpoint import last_committed
 from tests.support.spark_patients import HDFS, SparkPatient
 
 

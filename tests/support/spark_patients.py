@@ -22,9 +22,8 @@ from resources.control.store import ControlStore
 from resources.launcher import Launched
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
-from streaming.binding import PROVIDER
-from streaming.checkpoint import last_committed
 from streaming.processes import HOST
+from streaming.spark.checkpoint import PROVIDER, last_committed
 from streaming.spec import ReplicaSpec
 from tests.support.queries import NAME, World, checkpoint_of
 

@@ -8,10 +8,10 @@ import pytest
 
 from resources.clock import SYSTEM_CLOCK
 from resources.control.store import ControlStore
-from streaming.catching_up import CatchUp
-from streaming.restoring import StartingPoint
+from streaming.query.catch_up import CatchUp
 from streaming.sampling import Sampler
 from streaming.spec import ReplicaSpec
+from streaming.state.follower import StartingPoint
 from tests.support.control_builders import decide
 from tests.support.standbys import a_spec
 from tests.support.vaults import a_stream

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from resources.control.records import Incident
-from streaming.sinks.ledgering import Ledgering
+from streaming.sinks.ledger_writer import Ledgering
 from streaming.world import World
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import STREAM, a_running_stream, a_world

@@ -1,6 +1,6 @@
 import pytest
 
-from streaming.collector import ENVIRONMENT, PARALLEL, collector
+from streaming.spark.session import ENVIRONMENT, PARALLEL, collector
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ft_policies.errors import TransientError
-from streaming.cutting_off import CuttableStore, cut_off, cut_until
+from streaming.replica.fault_injection import CuttableStore, cut_off, cut_until
 from tests.fakes.object_store import InMemoryObjectStore
 
 

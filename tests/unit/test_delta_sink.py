@@ -12,7 +12,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from ft_policies.errors import TransientError
 from resources.control.store import ControlStore
 from streaming.sinks.delta import DeltaSink
-from streaming.sinks.sending import Sender
+from streaming.sinks.sender import Sender
 from tests.support.control_registers import wait_for_the_clock
 from tests.support.delta_sinks import NAME, SCHEMA, PlainDeltaSink, Rows, SinkWorld as World
 

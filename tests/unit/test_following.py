@@ -13,9 +13,9 @@ from resources.control.records import ReplicaState, Slot, SnapshotState
 from resources.control.store import ControlStore
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
-from streaming.following import Follower, Synced
 from streaming.sampling import Sampler
 from streaming.spec import ReplicaSpec
+from streaming.state.follower import Follower, Synced
 from tests.fakes.clocks import SteppedClock
 from tests.support.control_builders import a_snapshot, register
 from tests.support.standbys import a_spec, until

@@ -12,8 +12,8 @@ from resources.control.records import (
     DesiredState,
     SnapshotRow,
 )
-from streaming.binding import BINDING, PROVIDER
 from streaming.recomputing import Recomputed
+from streaming.spark.checkpoint import BINDING, PROVIDER
 from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,

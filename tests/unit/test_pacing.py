@@ -8,7 +8,7 @@ import pytest
 from ft_policies.errors import TransientError
 from resources.control.records import Intervals
 from resources.control.store import ControlStore
-from streaming.pacing import READ_SECONDS, WantedIntervals
+from streaming.state.shipper import READ_SECONDS, WantedIntervals
 from tests.fakes.clocks import SteppedClock
 from tests.support.shipping import a_shipping
 

@@ -13,8 +13,8 @@ from ft_policies.errors import PermanentError
 from orchestration.playbooks import drill as playbook
 from orchestration.playbooks.drill import Drill
 from resources.control.records import ReplicaRow, Sample
-from streaming.cutting_off import cut_until
 from streaming.observing import observe
+from streaming.replica.fault_injection import cut_until
 from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
 from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorld, a_wanted_stream, simulated_worlds
 from tests.support.control_builders import a_snapshot

@@ -16,7 +16,7 @@ from resources.control.records import (
     Slot,
 )
 from streaming.priority import GIVING_WAY
-from streaming.sinks.ledgering import DIGEST_DIFFERS
+from streaming.sinks.ledger_writer import DIGEST_DIFFERS
 from streaming.spec import ReplicaSpec
 from tests.fakes.checkpoints import SyntheticCheckpoint
 from tests.fakes.worlds import (

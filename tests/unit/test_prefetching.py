@@ -12,12 +12,12 @@ import pytest
 
 from resources.control.records import EpochProposal
 from resources.control.store import ControlStore
-from streaming import prefetching
 from streaming.inbox import Inbox
-from streaming.prefetching import Prefetcher
 from streaming.sources.base import Json
 from streaming.sources.rate import SCHEMA as RATE_SCHEMA
 from streaming.spec import ReplicaSpec
+from streaming.state import prefetcher as prefetching
+from streaming.state.prefetcher import Prefetcher
 from tests.support.standbys import a_spec, until
 
 FILE_SCHEMA = pa.schema([("id", pa.int64())])

@@ -9,8 +9,8 @@ import pytest
 from ft_policies.failover import DetectedBy
 from resources.control.records import Incident, IncidentState, ReplicaState
 from resources.control.store import ControlStore
-from streaming.promotion import Fallen, Promotion
 from streaming.recovery_incidents import OVERTAKEN, RECOVERY
+from streaming.replica.failover import Fallen, Promotion
 from streaming.sampling import Sampler
 from tests.support.control_builders import waiting
 from tests.support.control_failovers import Look, a_failover, held, take_over

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from resources.control.store import ControlStore
-from streaming.pulse import Pulse
+from streaming.replica.heartbeat import Pulse
 from tests.support.control_builders import register
 from tests.support.standbys import until
 

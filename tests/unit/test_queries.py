@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from resources.vault.manifest import Manifest
-from streaming.following import Synced
+from streaming.state.follower import Synced
 from tests.fakes.queries import SlowQueries
 from tests.support.standbys import until
 from tests.support.vaults import a_stream

@@ -3,7 +3,7 @@
 import pytest
 
 from ft_policies.query_failures import FailureKind, GiveUp, QueryFailurePolicy, TryAgain
-from streaming.query import kind_of
+from streaming.query.query import kind_of
 
 POLICY = QueryFailurePolicy(unknown_tries=3, first_pause_seconds=0.5, longest_pause_seconds=4.0)
 

@@ -15,8 +15,7 @@ from configs.sources import (
     SpikesProfile,
     StepProfile,
 )
-from streaming.sources.profiles import curve
-from streaming.sources.rate import RateSource
+from streaming.sources.rate import RateSource, curve
 
 CONSTANT = ConstantProfile(rows_per_second=100)
 PROFILES = [

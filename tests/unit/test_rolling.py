@@ -11,10 +11,10 @@ from assets.tables import table_epochs
 from ft_policies.errors import PermanentError
 from resources.control.store import ControlStore
 from resources.s3_connection import S3Connection
-from streaming.sinks.copying import TableCopy
+from streaming.sinks.copy import TableCopy
 from streaming.sinks.delta_table import DEAD_LETTERS
 from streaming.sinks.lineage import dead_letter_writer, version_after, writer
-from streaming.sinks.rolling import Rolling, Turn
+from streaming.sinks.rollback import Rolling, Turn
 from tests.support.delta_sinks import NAME, SCHEMA, Rows, SinkWorld
 
 

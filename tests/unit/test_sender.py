@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ft_policies.errors import TransientError
-from streaming.sinks.sending import Sender
+from streaming.sinks.sender import Sender
 from tests.fakes.sinks import (
     Crash,
     Fate,

@@ -9,8 +9,8 @@ from hypothesis import given, settings, strategies as st
 from pyarrow import fs, parquet
 
 from configs.sources import FilesSource as FilesDeclaration
-from streaming.sources import blocks
-from streaming.sources.sifting import SetAside, Sieve
+from streaming.sources import formats
+from streaming.sources.validation import SetAside, Sieve
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("at", pa.timestamp("us", tz="UTC")), ("word", pa.string())]
@@ -123,8 +123,8 @@ def test_whatever_stands_where_each_line_is_read_or_set_aside(
 
 
 def test_blocks_and_buffers_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 37)
-    monkeypatch.setattr(blocks, "BLOCK_LINES", 3)
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 37)
+    monkeypatch.setattr(formats, "BLOCK_LINES", 3)
     file = tmp_path / "a"
     file.write_text(
         "\n".join(GOOD["csv"].format(id=one) if one % 5 else "bad" for one in range(50))

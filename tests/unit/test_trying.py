@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from ft_policies.errors import TransientError
-from streaming.trying import StoppedError, TryingThread
+from streaming.background import StoppedError, TryingThread
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,8 @@ from resources.control.records import Lease, ReplicaState, Slot
 from resources.control.store import ControlStore
 from resources.launcher import Launched
 from streaming.processes import HOST
-from streaming.promotion import Fallen, promote
-from streaming.pulse import Pulse
-from streaming.watching import PrimaryWatch, Silence
+from streaming.replica.failover import Fallen, PrimaryWatch, Silence, promote
+from streaming.replica.heartbeat import Pulse
 from tests.fakes.clocks import SteppedClock
 from tests.support.control_failovers import Look, a_failover, held
 from tests.support.control_registers import wait_for_the_clock

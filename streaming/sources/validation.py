@@ -13,8 +13,7 @@ from pyarrow import fs
 
 from configs.sources import FilesSource as FilesDeclaration
 from ft_policies.errors import PermanentError
-from streaming.sources.blocks import Block, blocks
-from streaming.sources.formats import conformed
+from streaming.sources.formats import Block, blocks, conformed
 
 LONGEST_RECORD = 4_096  # characters of a record that are kept
 

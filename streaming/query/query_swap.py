@@ -9,13 +9,13 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from resources.vault.manifest import Manifest
-from streaming.checkpoint import give_identity
-from streaming.following import Synced
-from streaming.running import RunningQuery
+from streaming.query.query import RunningQuery
 from streaming.sampling import Sampler
-from streaming.session import demand_java
-from streaming.sinks.sending import Sender
+from streaming.sinks.sender import Sender
+from streaming.spark.checkpoint import give_identity
+from streaming.spark.session import demand_java
 from streaming.spec import ReplicaSpec
+from streaming.state.follower import Synced
 
 EPOCHS_WORTH_A_START = 3
 

@@ -23,25 +23,24 @@ from resources.patience import patiently
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
 from streaming import priority
-from streaming.catching_up import last_decided
-from streaming.class_archive import ClassArchive
-from streaming.cutting_off import CuttableStore
 from streaming.gate import Gate, GateState
-from streaming.output import Output
-from streaming.promotion import promote
-from streaming.pulse import EXIT_LOST, Pulse
-from streaming.queries import Queries
-from streaming.query import kind_of, open_sender
-from streaming.reconciling import Ending, Reconciler
-from streaming.rehearsal import rehearse
-from streaming.restoring import StartingPoint, restore
+from streaming.query.catch_up import last_decided
+from streaming.query.query import kind_of, open_sender
+from streaming.query.query_swap import Queries
+from streaming.query.rehearsal import rehearse
+from streaming.replica.failover import PrimaryWatch, promote
+from streaming.replica.fault_injection import CuttableStore
+from streaming.replica.heartbeat import EXIT_LOST, Pulse
+from streaming.replica.host import SpareCapacityGuard
+from streaming.replica.output import Output
+from streaming.replica.reconciler import Ending, Reconciler
 from streaming.sampling import Sampler
-from streaming.session import binding_conf, end_session
-from streaming.sinks.ledgering import Ledgering
-from streaming.spare_capacity import SpareCapacityGuard
+from streaming.sinks.ledger_writer import Ledgering
+from streaming.spark.class_archive import ClassArchive
+from streaming.spark.session import binding_conf, end_session
 from streaming.spec import ReplicaSpec
-from streaming.standby import Standby
-from streaming.watching import PrimaryWatch
+from streaming.state.follower import StartingPoint, restore
+from streaming.state.standby import Standby
 
 EXIT_STOPPED = 0
 EXIT_FAILED = 1

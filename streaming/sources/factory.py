@@ -16,7 +16,7 @@ from streaming.references import load
 from streaming.sources.base import Source
 from streaming.sources.files import FilesSource
 from streaming.sources.rate import COLUMNS, SCHEMA, RateSource
-from streaming.sources.sifting import Sieve
+from streaming.sources.validation import Sieve
 from streaming.spec import ReplicaSpec
 
 

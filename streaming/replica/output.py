@@ -10,14 +10,13 @@ from ft_policies.query_failures import GiveUp, QueryFailurePolicy
 from resources.clock import SYSTEM_CLOCK
 from resources.control.store import ControlStore
 from resources.vault.vault import SnapshotVault
-from streaming.pulse import Pulse
-from streaming.query import kind_of
-from streaming.running import RunningQuery
+from streaming.query.query import RunningQuery, kind_of
+from streaming.replica.heartbeat import Pulse
 from streaming.sampling import Sampler
-from streaming.session import binding_conf
-from streaming.shipping import Shipper
-from streaming.sinks.sending import Sender
+from streaming.sinks.sender import Sender
+from streaming.spark.session import binding_conf
 from streaming.spec import ReplicaSpec
+from streaming.state.shipper import Shipper
 
 PRUNE_SECONDS = 1.0
 

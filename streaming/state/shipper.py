@@ -2,6 +2,8 @@
 
 One thread, one snapshot at a time. If the object store is away, snapshots get older and nothing
 else happens; each new try cuts the checkpoint anew, so what is shipped in the end is the newest.
+
+How often snapshots should be shipped and synced by now: the controller may want it otherwise.
 """
 
 import logging
@@ -12,21 +14,43 @@ from pathlib import Path
 from ft_policies.checkpoints import CheckpointPolicy, Ship
 from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK, Clock
-from resources.control.records import SnapshotRow, SnapshotState
+from resources.control.records import Intervals, SnapshotRow, SnapshotState
 from resources.control.store import ControlStore
 from resources.vault.cut import cut
 from resources.vault.manifest import Manifest
 from resources.vault.records import Shipped
 from resources.vault.vault import SnapshotVault
-from streaming.checkpoint import last_committed
-from streaming.pacing import WantedIntervals
+from streaming.background import TryingThread
+from streaming.spark.checkpoint import last_committed
 from streaming.spec import ReplicaSpec
-from streaming.trying import TryingThread
 
+READ_SECONDS = 3.0
 LOOK_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 
 log = logging.getLogger(__name__)
+
+
+class WantedIntervals:
+    """The wanted intervals of one stream, read once in a while; for one thread."""
+
+    def __init__(self, store: ControlStore, stream: str, clock: Clock) -> None:
+        self._store = store
+        self._stream = stream
+        self._clock = clock
+        self._read_at = float("-inf")
+        self._wanted = Intervals()
+
+    def now(self) -> Intervals:
+        """As last read; a control store that does not answer changes nothing."""
+        now = self._clock.monotonic()
+        if now - self._read_at >= READ_SECONDS:
+            self._read_at = now
+            try:
+                self._wanted = self._store.streams.intervals(self._stream)
+            except TransientError as error:
+                log.warning("the intervals stay as they are: %s", error)
+        return self._wanted
 
 
 @dataclass(slots=True)

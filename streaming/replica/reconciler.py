@@ -18,18 +18,17 @@ from resources.control.records import ReplicaState, Slot
 from resources.control.store import ControlStore
 from resources.patience import patiently
 from streaming import priority
-from streaming.catching_up import CatchUp, last_decided
 from streaming.gate import Gate, GateState
-from streaming.output import Output
-from streaming.promotion import Promotion
-from streaming.pulse import Pulse
-from streaming.queries import Queries
-from streaming.running import RunningQuery
+from streaming.query.catch_up import CatchUp, last_decided
+from streaming.query.query import RunningQuery
+from streaming.query.query_swap import Queries
+from streaming.replica.failover import PrimaryWatch, Promotion
+from streaming.replica.heartbeat import Pulse
+from streaming.replica.host import SpareCapacityGuard
+from streaming.replica.output import Output
 from streaming.sampling import Sampler
-from streaming.spare_capacity import SpareCapacityGuard
 from streaming.spec import ReplicaSpec
-from streaming.standby import Standby
-from streaming.watching import PrimaryWatch
+from streaming.state.standby import Standby
 
 HURRY_SECONDS = 0.05
 TEND_SECONDS = 0.25

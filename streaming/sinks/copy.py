@@ -22,10 +22,10 @@ from streaming.sinks.delta_table import (
     commit_nothing,
     find_table,
     make_dead_letters,
+    partition_values,
     translated,
 )
 from streaming.sinks.lineage import COPIED_THROUGH, STREAM
-from streaming.sinks.partitions import partition_values
 
 COPIED_FROM = "holdfast.copied_from"
 CANNOT_COPY = frozenset({"deletionVectors", "columnMapping"})

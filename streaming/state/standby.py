@@ -7,12 +7,11 @@ from pathlib import Path
 from resources.control.store import ControlStore
 from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
-from streaming.following import Follower, Synced
 from streaming.inbox import Inbox
-from streaming.prefetching import Prefetcher
-from streaming.restoring import StartingPoint, restore
 from streaming.sampling import Sampler
 from streaming.spec import ReplicaSpec
+from streaming.state.follower import Follower, StartingPoint, Synced, restore
+from streaming.state.prefetcher import Prefetcher
 
 
 @dataclass

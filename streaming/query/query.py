@@ -1,4 +1,7 @@
-"""One query on one checkpoint: started, tried again after failures, drained, stopped."""
+"""One query on one checkpoint: started, tried again after failures, drained, stopped.
+
+Starting the streaming query of a replica, and reading what its failure means.
+"""
 
 import logging
 from collections.abc import Callable
@@ -6,19 +9,32 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from configs.sinks import CallableSink as CallableDeclaration, DeltaSink as DeltaDeclaration
 from ft_policies.errors import PermanentError
 from ft_policies.query_failures import FailureKind, GiveUp, QueryFailurePolicy
 from resources.clock import SYSTEM_CLOCK
 from resources.vault.manifest import Manifest
-from streaming.checkpoint import is_idle, last_committed
-from streaming.query import kind_of, start_query
+from streaming.references import load
 from streaming.sampling import Sampler
-from streaming.sinks.sending import Sender
+from streaming.sinks.base import Sink
+from streaming.sinks.callable import CallableSink
+from streaming.sinks.dead_letters import DeadLetterTable
+from streaming.sinks.delta import DeltaSink
+from streaming.sinks.ledger_writer import Ledgering
+from streaming.sinks.sender import Sender
+from streaming.spark.checkpoint import is_idle, last_committed
+from streaming.spark.epoch_source import FORMAT, REHEARSAL
 from streaming.spec import ReplicaSpec
 
+HEALS_BY_ITSELF = (
+    "ft_policies.errors.TransientError",
+    "No space left on device",
+    "Disk quota exceeded",
+)
+FAILS_AGAIN = ("ft_policies.errors.PermanentError",)
 LOOK_SECONDS = 0.05
 DRAIN_SECONDS = 60.0
 SAMPLE_SECONDS = 5.0
@@ -26,6 +42,53 @@ INITIALIZES = "Initializing"  # as Spark says it
 WAITS_FOR_INPUT = "Waiting for data to arrive"
 
 log = logging.getLogger(__name__)
+
+
+def open_sender(spec: ReplicaSpec, ledgering: Ledgering, *, sending: bool) -> Sender:
+    """What a replica's epochs go through: to the declared sink, and bad records to their table."""
+    dead_letters = DeadLetterTable(spec, ledgering.store) if spec.dead_letters else None
+    sink = _sink(spec, ledgering)
+    return Sender(sink, ledgering, sending=sending, dead_letters=dead_letters)
+
+
+def _sink(spec: ReplicaSpec, ledgering: Ledgering) -> Sink:
+    match spec.stream.sink:
+        case DeltaDeclaration() as declared:
+            return DeltaSink(spec, declared, ledgering)
+        case CallableDeclaration() as declared:
+            return CallableSink(load(declared.function), ledgering, spec.folder / "outbox")
+
+
+def start_query(
+    spark: SparkSession,
+    spec: ReplicaSpec,
+    sink: Callable[[DataFrame, int], None],
+    checkpoint: Path,
+    *,
+    rehearsal: bool = False,
+) -> StreamingQuery:
+    """Source → the user's `build` → sink, on a checkpoint that no other query has."""
+    build = load(spec.stream.app)
+    source = spark.readStream.format(FORMAT).option("folder", str(spec.folder))
+    rows = source.option(REHEARSAL, rehearsal).load()
+    output: DataFrame = build(rows, dict(spec.stream.params))
+    return (
+        output.writeStream.queryName(f"{spec.stream.name}-{checkpoint.name}")
+        .outputMode(spec.stream.output_mode)
+        .option("checkpointLocation", str(checkpoint))
+        .foreachBatch(sink)
+        .start()
+    )
+
+
+def kind_of(failure: Exception) -> FailureKind:
+    """Judge a failure by its text, which is all that Spark keeps of a Python error."""
+    text = f"{type(failure).__module__}.{type(failure).__name__}: {failure}"
+    if any(word in text for word in HEALS_BY_ITSELF):
+        return FailureKind.TRANSIENT
+    if any(word in text for word in FAILS_AGAIN):
+        return FailureKind.PERMANENT
+    return FailureKind.UNKNOWN
 
 
 @dataclass

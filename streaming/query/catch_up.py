@@ -8,7 +8,7 @@ from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK
 from resources.control.store import ControlStore
 from resources.patience import patiently
-from streaming.running import RunningQuery
+from streaming.query.query import RunningQuery
 from streaming.sampling import Sampler
 
 log = logging.getLogger(__name__)

@@ -14,11 +14,11 @@ import pyarrow as pa
 from ft_policies.errors import TransientError
 from resources.control.records import Epoch
 from resources.control.store import ControlStore
+from streaming.background import TryingThread
 from streaming.inbox import Inbox
 from streaming.sources.base import Source
-from streaming.sources.opening import arrow_columns, open_source
+from streaming.sources.factory import arrow_columns, open_source
 from streaming.spec import ReplicaSpec
-from streaming.trying import TryingThread
 
 LOOK_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0

@@ -1,10 +1,19 @@
-"""The Spark session of a replica."""
+"""The Spark session of a replica.
+
+Java's garbage collector, for a driver with a heap of moderate size.
+
+In a small heap Java's usual one (G1) takes the large arrays of a streaming query, such as the map that Spark copies
+for each version of its state, for exceptions. It cleans up all the time on account of them, and stands still for
+tenths of a second in the middle of an epoch. The parallel one takes less CPU, and hardly stands still but for a
+whole collection once in a while: on two cores about a second for each GB that is alive. So large heaps keep G1, and
+so does whoever has chosen a collector.
+"""
 
 import logging
 import os
+import re
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,20 +23,21 @@ from pyspark.sql import SparkSession
 
 from configs.stream import FIXED_SPARK_CONF
 from ft_policies.errors import TransientError
-from resources.control.records import Slot
-from streaming.binding import BINDING, PROVIDER, SHUFFLE_PARTITIONS
-from streaming.class_archive import ClassArchive
-from streaming.collector import collector
-from streaming.epoch_source import EpochSource
+from streaming.spark.checkpoint import BINDING, PROVIDER, SHUFFLE_PARTITIONS
+from streaming.spark.class_archive import ClassArchive
+from streaming.spark.epoch_source import EpochSource
 from streaming.spec import ReplicaSpec
-from streaming.worker_python import start_workers_with, worker_python
+from streaming.workers import start_workers_with, worker_python
 
-log = logging.getLogger(__name__)
-
+PARALLEL = "-XX:+UseParallelGC"
+MODERATE_BYTES = 4 * 2**30
+# Java and Spark read these by themselves.
+ENVIRONMENT = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+_CHOSEN = re.compile(r"-XX:[+-]Use\w*GC\b")
+_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 END_SECONDS = 20.0
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 LOGGING = Path(__file__).with_name("log4j2.properties")
-
 DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.sql.streaming.pollingDelay": "25ms",
@@ -44,6 +54,24 @@ RAW_FILES = {
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
 
+log = logging.getLogger(__name__)
+
+
+def collector(driver_memory: str, *options: str) -> str:
+    """The option that chooses it, next to a user's own; none where Java's choice or the user's stands."""
+    if any(_CHOSEN.search(each) for each in (*options, *map(_of_environment, ENVIRONMENT))):
+        return ""
+    return PARALLEL if _bytes(driver_memory) <= MODERATE_BYTES else ""
+
+
+def _of_environment(name: str) -> str:
+    return os.environ.get(name, "")
+
+
+def _bytes(written: str) -> int:
+    """A size as Spark writes it: 512m, 2g."""
+    return int(written[:-1]) * _UNITS[written[-1].lower()]
+
 
 def start_session(spec: ReplicaSpec) -> SparkSession:
     """Start Spark as declared, with the epoch source registered."""
@@ -57,10 +85,6 @@ def start_session(spec: ReplicaSpec) -> SparkSession:
             raise
         log.exception("Java did not start with what makes it faster: trying without")
         spark = _builder(spec, archive.java_options()).getOrCreate()
-    if spec.slot is Slot.PRIMARY:
-        from streaming.warming import warm_up  # what it imports, Java need not wait for
-
-        threading.Thread(target=warm_up, args=(spark,), name="warm-up", daemon=True).start()
     spark.dataSource.register(EpochSource)
     return spark
 

@@ -26,7 +26,7 @@ from resources.patience import patiently
 from streaming.gate import Gate
 from streaming.inbox import Inbox
 from streaming.sources.base import Source, Split
-from streaming.sources.opening import columns, open_source
+from streaming.sources.factory import columns, open_source
 from streaming.spec import ReplicaSpec
 
 if TYPE_CHECKING:

@@ -3,11 +3,17 @@
 Spark puts its own Python code first on their path, as zip files, and Python compiles anew whatever it
 imports from a zip: a second for each of the processes that the start of a query waits for, one after
 the other. The same code is installed beside it, compiled.
+
+Sparing Spark's Python workers: after each task Spark has them collect garbage, in all that they ever imported.
+
+That takes longer than most tasks of a stream. What is imported stays for good, so it can be left out.
 """
 
+import gc
 import os
 import shlex
 import sys
+from functools import cache
 from pathlib import Path
 
 SCRIPT = """\
@@ -37,3 +43,10 @@ def worker_python(folder: Path) -> str:
     script.write_text(SCRIPT.format(python=shlex.quote(sys.executable)))
     script.chmod(0o755)
     return str(script) if os.access(script, os.X_OK) else sys.executable
+
+
+@cache
+def leave_imports_out() -> None:
+    """Keep what this process has by now out of all later collections; once, whoever asks."""
+    gc.collect()
+    gc.freeze()

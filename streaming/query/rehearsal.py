@@ -4,6 +4,12 @@ The first batch of a plan in a new driver takes many times longer than the secon
 code is generated and compiled, Python workers are started. A secondary has the time for that, so it
 processes the last few epochs on a scratch checkpoint, writes their rows to a scratch folder, and
 throws all of it away.
+
+Warming up: a new primary has Spark run something small while its query is being started.
+
+A new driver comes to its first epoch through one thing after the other: classes are loaded, plans are made,
+code is generated, Python processes are started. Part of that can happen on another core meanwhile. A secondary
+has its rehearsal instead, and leaves that core to the primary.
 """
 
 import logging
@@ -13,11 +19,11 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame, SparkSession
 
 from resources.clock import SYSTEM_CLOCK
-from streaming.checkpoint import last_committed
-from streaming.epoch_source import REHEARSED_EPOCHS
-from streaming.query import start_query
+from streaming.query.query import start_query
 from streaming.sinks.staging import run_epoch
 from streaming.sinks.staging_task import Staging
+from streaming.spark.checkpoint import last_committed
+from streaming.spark.epoch_source import REHEARSED_EPOCHS
 from streaming.spec import ReplicaSpec
 
 LOOK_SECONDS = 0.1
@@ -64,4 +70,21 @@ def rehearse(
         return False
     finally:
         shutil.rmtree(stage, ignore_errors=True)
+    return True
+
+
+def warm_up(spark: SparkSession) -> bool:
+    """Aggregate, digest and collect a row, as an epoch is; whether it came to its end.
+
+    Nothing depends on it but speed.
+    """
+    began = SYSTEM_CLOCK.monotonic()
+    try:
+        own = spark.newSession()
+        own.conf.set("spark.sql.adaptive.enabled", "false")  # as in a streaming query
+        run_epoch(own.range(1).groupBy("id").count(), staging=None)
+    except Exception as error:  # noqa: BLE001 - what is wrong with Spark, the query will tell
+        log.info("no warm-up: %s", error)
+        return False
+    log.info("warm after %.2f s", SYSTEM_CLOCK.monotonic() - began)
     return True

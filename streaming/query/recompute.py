@@ -1,4 +1,4 @@
-"""A driver for one epoch: `python -m streaming.recomputer --folder FOLDER --checkpoint FOLDER --epoch N`.
+"""A driver for one epoch: `python -m streaming.query.recompute --folder FOLDER --checkpoint FOLDER --epoch N`.
 
 The stream's own query goes on from a restored checkpoint, decides nothing and commits nothing. What it
 made of the epoch, or why it could not, is in a file of its folder then.
@@ -19,10 +19,10 @@ from configs.sinks import DeltaSink
 from ft_policies.errors import HoldfastError, PermanentError, TransientError
 from resources.clock import SYSTEM_CLOCK
 from streaming import priority
-from streaming.query import start_query
-from streaming.session import end_session, start_session
+from streaming.query.query import start_query
 from streaming.sinks.delta import demand_output_fits
 from streaming.sinks.staging import Staged, run_epoch
+from streaming.spark.session import end_session, start_session
 from streaming.spec import ReplicaSpec
 
 RESULT = "recomputed.json"
@@ -32,7 +32,9 @@ NICE = 5  # it runs beside a primary, and somebody waits for it
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compute the epoch and write down what came of it."""
-    parser = argparse.ArgumentParser(prog="python -m streaming.recomputer", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m streaming.query.recompute", description=__doc__
+    )
     parser.add_argument("--folder", type=Path, required=True, help="the driver's own folder")
     parser.add_argument("--checkpoint", type=Path, required=True, help="a restored checkpoint")
     parser.add_argument("--epoch", type=int, required=True, help="the one to compute")
