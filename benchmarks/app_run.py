@@ -27,13 +27,14 @@ from resources.control.records import Slot
 from streaming.gate import Gate, GateState
 from streaming.launching import spec_of
 from streaming.query.query import open_sender, start_query
-from streaming.sinks.ledger_writer import Ledgering
+from streaming.sinks.ledger_writer import LedgerWriter
 from streaming.sources.base import Json, Split
 from streaming.spark.checkpoint import PROVIDER
 from streaming.spark.epoch_source import EpochSource
 from streaming.spec import ReplicaSpec
 from streaming.workers import start_workers_with, worker_python
 from streaming.world import World, open_world
+from tests.fakes.leases import FixedToken
 
 HDFS_BACKED = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 DATA = "data"
@@ -81,8 +82,8 @@ class AppRun:
         conf = spec.stream.resources.spark_conf
         spark.conf.set(PROVIDER, conf.get(PROVIDER, HDFS_BACKED))
         Gate(spec.folder).set(GateState(open=True, token=1))
-        ledgering = Ledgering(self.world.store, spec.stream.name, spec.replica, lambda: 1)
-        sender = open_sender(spec, ledgering, sending=True)
+        ledger = LedgerWriter(self.world.store, spec.stream.name, spec.replica, FixedToken())
+        sender = open_sender(spec, ledger, sending=True)
         return start_query(spark, spec, sender, checkpoint_of(spec))
 
     @property

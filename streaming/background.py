@@ -15,7 +15,7 @@ class StoppedError(Exception):
     """Nobody wants the rest."""
 
 
-class TryingThread(threading.Thread):
+class RetryingThread(threading.Thread):
     """Does `work` every `look_seconds`; `failure` is how its log says that it did not go well."""
 
     def __init__(
@@ -63,7 +63,7 @@ class TryingThread(threading.Thread):
             return False
         return True
 
-    def _heed_stop(self) -> None:
+    def _check_stopped(self) -> None:
         """Leave the work where it is if it was stopped meanwhile."""
         if self._ended.is_set():
             raise StoppedError

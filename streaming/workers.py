@@ -46,7 +46,7 @@ def worker_python(folder: Path) -> str:
 
 
 @cache
-def leave_imports_out() -> None:
+def freeze_imports() -> None:
     """Keep what this process has by now out of all later collections; once, whoever asks."""
     gc.collect()
     gc.freeze()

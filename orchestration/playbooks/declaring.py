@@ -5,7 +5,7 @@ from ft_policies.errors import PermanentError
 from ft_policies.preflight import objections
 from resources.control.records import StreamRow
 from streaming.launching import declare, located, written
-from streaming.spark.checkpoint import BINDING
+from streaming.spark.checkpoint import CHECKPOINT_CONF
 from streaming.world import World
 
 
@@ -49,4 +49,6 @@ def demand_survivable(known: StreamRow, target: StreamDeclaration, *, done: str,
 
 def _binding(stream: StreamDeclaration) -> dict[str, str]:
     """What a checkpoint depends on, as this declaration has it."""
-    return {key: stream.resources.spark_conf.get(key, usual) for key, usual in BINDING.items()}
+    return {
+        key: stream.resources.spark_conf.get(key, usual) for key, usual in CHECKPOINT_CONF.items()
+    }

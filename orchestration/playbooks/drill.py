@@ -43,7 +43,7 @@ from orchestration.reviewing import decide_now
 from resources.control.records import ReplicaRow
 from streaming.observing import StreamSeen
 from streaming.processes import process_of
-from streaming.replica.fault_injection import cut_off
+from streaming.replica.fault_injection import block_object_store
 from streaming.world import World
 
 BY_ITSELF_SECONDS = 30.0  # a sensor's tick and the start of a run, if there is no secondary
@@ -124,8 +124,8 @@ class Drill:
         epoch = -1 if last is None else last.epoch
         match step.blow:
             case Blow.CUT_OFF:
-                until = cut_off(Path(row.folder), seconds=self.cut_off_seconds)
-                return {"epoch": epoch, "cut_until": until}
+                until = block_object_store(Path(row.folder), seconds=self.cut_off_seconds)
+                return {"epoch": epoch, "blocked_until": until}
             case Blow.KILL if process is not None:
                 process.kill()
             case Blow.PAUSE if process is not None:
@@ -166,7 +166,7 @@ class Drill:
 
     def _report(self) -> DrillOutcome:
         drill = self._drill()
-        told = outcome_of(self._watch, drill, cut_until=_cut_until(drill))
+        told = outcome_of(self._watch, drill, blocked_until=_cut_until(drill))
         close_incident(self.world, self.stream, told, since_at=drill.at)
         return told
 
@@ -226,4 +226,4 @@ class Drill:
 
 
 def _cut_until(drill: Begun) -> float:
-    return float((drill.found(Strike) or {}).get("cut_until", 0.0))
+    return float((drill.found(Strike) or {}).get("blocked_until", 0.0))

@@ -58,7 +58,7 @@ class DrillOutcome:
         return {**asdict(self), "held": self.held, "sentence": self.sentence}
 
 
-def outcome_of(watch: Watch, drill: Begun, *, cut_until: float) -> DrillOutcome:
+def outcome_of(watch: Watch, drill: Begun, *, blocked_until: float) -> DrillOutcome:
     """What came of a drill whose stream is back."""
     told = DrillOutcome(
         blow=drill.blow,
@@ -71,7 +71,7 @@ def outcome_of(watch: Watch, drill: Begun, *, cut_until: float) -> DrillOutcome:
     if not watch.look().wanted:
         return told
     if drill.blow is Blow.CUT_OFF:
-        return _after_a_cut(watch.world, watch.stream, drill, told, cut_until)
+        return _after_a_cut(watch.world, watch.stream, drill, told, blocked_until)
     recovery = _measured(watch, since_at=drill.at)
     detect = recovery.detect_seconds
     return replace(told, observed_seconds=recovery.seconds, detect_seconds=detect)
@@ -104,14 +104,14 @@ def _measured(watch: Watch, *, since_at: float) -> Recovery:
 
 
 def _after_a_cut(
-    world: World, stream: str, drill: Begun, told: DrillOutcome, cut_until: float
+    world: World, stream: str, drill: Begun, told: DrillOutcome, blocked_until: float
 ) -> DrillOutcome:
     """The stream should not have noticed: what counts is the longest time without a commit."""
     last, newest = world.store.ledger.last(stream), world.store.snapshots.newest(stream)
     first = (drill.found(Strike) or {}).get("epoch", 0)
     entries = [] if last is None else world.store.ledger.between(stream, first, last.epoch)
     gaps = [later.committed_at - one.committed_at for one, later in pairwise(entries)]
-    healed = None if newest is None else (newest.created_at or cut_until) - cut_until
+    healed = None if newest is None else (newest.created_at or blocked_until) - blocked_until
     return replace(
         told,
         predicted_seconds=None,

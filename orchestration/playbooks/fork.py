@@ -186,7 +186,7 @@ class Fork:
             raise PermanentError(
                 f"there is a stream {self.name} already", hint="fork under another name"
             )
-        self._table.demand_copyable()
+        self._table.require_copyable()
         output = tables_of(self.world, point.stream).output
         if output is not None:
             output.version(point.stream, point.epoch)

@@ -37,7 +37,7 @@ from orchestration.playbooks.restore_tables import Tables, tables_of
 from orchestration.playbooks.stop import see_off
 from resources.control.records import DesiredState, History
 from streaming.observing import observe
-from streaming.sinks.rollback import Turn
+from streaming.sinks.rollback import RollbackPoint
 from streaming.world import World
 
 PLAYBOOK = "restore"
@@ -103,7 +103,7 @@ class Restore:
                 vault.mark(step.history, after_epoch=step.epoch)
                 return {"superseded": len(vault.listing().superseded)}
             case RollOutput():
-                turn = Turn(stream=self.stream, history=step.history, epoch=step.epoch)
+                turn = RollbackPoint(stream=self.stream, history=step.history, epoch=step.epoch)
                 return self._tables.roll(turn)
             case EndRestore():
                 # Before it is wanted again: whoever launches then goes by what was mended.

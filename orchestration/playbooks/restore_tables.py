@@ -7,7 +7,7 @@ from typing import Any
 from configs.sinks import DeltaSink
 from streaming.connections import connector
 from streaming.sinks.lineage import dead_letter_writer, writer
-from streaming.sinks.rollback import Rolling, Turn
+from streaming.sinks.rollback import RollbackPoint, TableRollback
 from streaming.world import World
 
 
@@ -16,8 +16,8 @@ class Tables:
     """What of a stream's output Holdfast can take back."""
 
     stream: str
-    output: Rolling | None
-    dead_letters: Rolling | None
+    output: TableRollback | None
+    dead_letters: TableRollback | None
 
     def is_rolled(self, history: int) -> bool:
         """Whether all are open for a history: each is shut for the one before with the same commit."""
@@ -26,7 +26,7 @@ class Tables:
             aside is None or aside.is_rolled(dead_letter_writer(self.stream, history))
         )
 
-    def roll(self, turn: Turn) -> Mapping[str, Any]:
+    def roll(self, turn: RollbackPoint) -> Mapping[str, Any]:
         """Take all of them back."""
         found: dict[str, Any] = {}
         if self.output is not None:
@@ -44,6 +44,6 @@ def tables_of(world: World, stream: str) -> Tables:
     aside = project.dead_letters_path(declared)
     return Tables(
         stream=stream,
-        output=Rolling(project.table_path(declared), connect) if is_table else None,
-        dead_letters=None if aside is None else Rolling(aside, connect),
+        output=TableRollback(project.table_path(declared), connect) if is_table else None,
+        dead_letters=None if aside is None else TableRollback(aside, connect),
     )

@@ -1,4 +1,4 @@
-"""The time from the start of a query, or the opening of its gate, until it is level again."""
+"""The time from the start of a query, or the opening of its gate, until it has caught up."""
 
 import logging
 from collections.abc import Callable
@@ -25,35 +25,33 @@ class CatchUp:
     start: int | None
     wired: bool
     since: float
-    level: bool = False
 
-    def see(self, query: RunningQuery, sampler: Sampler, *, sent: bool) -> bool:
-        """Note each step when it is over, with its seconds; true in the moment that it is level."""
+    def observe(self, query: RunningQuery, sampler: Sampler, *, sent: bool) -> bool:
+        """Record each step when it is over, with its seconds; true when it has caught up."""
         now = SYSTEM_CLOCK.monotonic()
         if not self.wired and query.wired:
             sampler.once("t_wire_receive_seconds", now - self.since)
             self.wired, self.since = True, now
         done = query.epoch
-        if self.level or not (self.wired and sent) or done is None or done < self.goal:
+        if not (self.wired and sent) or done is None or done < self.goal:
             return False
         sampler.once("t_replay_seconds", now - self.since, self.goal)
-        log.info("level with epoch %s after %.2f s", self.goal, now - self.since)
-        self.level = True
+        log.info("caught up with epoch %s after %.2f s", self.goal, now - self.since)
         return True
 
-    def tell_rows(self, query: RunningQuery, store: ControlStore, sampler: Sampler) -> None:
-        """Note how much that was: its seconds mean nothing without."""
+    def record_rows(self, query: RunningQuery, store: ControlStore, sampler: Sampler) -> None:
+        """Record how much that was: its seconds mean nothing without."""
         first = 0 if self.start is None else self.start + 1
         try:
             rows = store.epochs.rows_between(query.spec.stream.name, first, query.epoch or 0)
         except TransientError as error:
-            log.warning("nobody knows how many rows that were: %s", error)
+            log.warning("the number of replayed rows is unknown: %s", error)
             return
         sampler.once("replay_rows", float(rows), self.goal)
 
 
 def last_decided(store: ControlStore, stream: str, give_up: Callable[[], bool]) -> int:
-    """The newest epoch of the log, -1 if there is none; a store that is away is waited for."""
+    """The newest epoch of the log, -1 if there is none; it waits for a store that is away."""
     last = patiently(
         lambda: store.epochs.last(stream), what="reading the epoch log", give_up=give_up
     )

@@ -23,7 +23,7 @@ from streaming.sinks.base import Sink
 from streaming.sinks.callable import CallableSink
 from streaming.sinks.dead_letters import DeadLetterTable
 from streaming.sinks.delta import DeltaSink
-from streaming.sinks.ledger_writer import Ledgering
+from streaming.sinks.ledger_writer import LedgerWriter
 from streaming.sinks.sender import Sender
 from streaming.spark.checkpoint import is_idle, last_committed
 from streaming.spark.epoch_source import FORMAT, REHEARSAL
@@ -44,19 +44,19 @@ WAITS_FOR_INPUT = "Waiting for data to arrive"
 log = logging.getLogger(__name__)
 
 
-def open_sender(spec: ReplicaSpec, ledgering: Ledgering, *, sending: bool) -> Sender:
+def open_sender(spec: ReplicaSpec, ledger: LedgerWriter, *, sending: bool) -> Sender:
     """What a replica's epochs go through: to the declared sink, and bad records to their table."""
-    dead_letters = DeadLetterTable(spec, ledgering.store) if spec.dead_letters else None
-    sink = _sink(spec, ledgering)
-    return Sender(sink, ledgering, sending=sending, dead_letters=dead_letters)
+    dead_letters = DeadLetterTable(spec, ledger.store) if spec.dead_letters else None
+    sink = _sink(spec, ledger)
+    return Sender(sink, ledger, sending=sending, dead_letters=dead_letters)
 
 
-def _sink(spec: ReplicaSpec, ledgering: Ledgering) -> Sink:
+def _sink(spec: ReplicaSpec, ledger: LedgerWriter) -> Sink:
     match spec.stream.sink:
         case DeltaDeclaration() as declared:
-            return DeltaSink(spec, declared, ledgering)
+            return DeltaSink(spec, declared, ledger)
         case CallableDeclaration() as declared:
-            return CallableSink(load(declared.function), ledgering, spec.folder / "outbox")
+            return CallableSink(load(declared.function), ledger, spec.folder / "outbox")
 
 
 def start_query(
@@ -119,7 +119,7 @@ class RunningQuery:
         return last_committed(self.checkpoint)
 
     @property
-    def trying_again(self) -> bool:
+    def is_retrying(self) -> bool:
         """Whether it has failed and waits for its next try."""
         return self._again_at is not None
 
@@ -143,7 +143,7 @@ class RunningQuery:
         query = self._query
         return query.status["message"] if query is not None and query.isActive else ""
 
-    def tend(self, sampler: Sampler) -> None:
+    def poll(self, sampler: Sampler) -> None:
         """Sample a live query, try a failed one again; an error that stays is raised."""
         now = SYSTEM_CLOCK.monotonic()
         if self._again_at is not None:

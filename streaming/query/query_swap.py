@@ -13,22 +13,22 @@ from streaming.query.query import RunningQuery
 from streaming.sampling import Sampler
 from streaming.sinks.sender import Sender
 from streaming.spark.checkpoint import give_identity
-from streaming.spark.session import demand_java
+from streaming.spark.session import require_java
 from streaming.spec import ReplicaSpec
-from streaming.state.follower import Synced
+from streaming.state.follower import LocalSnapshot
 
 EPOCHS_WORTH_A_START = 3
 
 
 @dataclass
-class Queries:
-    """At most two: `current` is the one to go on with, the fresh one takes its place when it is ready."""
+class QuerySwap:
+    """At most two: `current` is the one to go on with, the replacement takes its place when it is ready."""
 
     spec: ReplicaSpec
     spark: SparkSession
     sender: Sender
     current: RunningQuery | None = None
-    _fresh: RunningQuery | None = None
+    _replacement: RunningQuery | None = None
     _leaving: dict[threading.Thread, Path] = field(default_factory=dict)
     _used: set[Path] = field(default_factory=set)
 
@@ -39,46 +39,52 @@ class Queries:
 
     def start(self, checkpoint: Path, parent: Manifest | None) -> None:
         """Start the current one on a checkpoint of its own."""
-        self.current = self._started(checkpoint, parent)
+        self.current = self._start(checkpoint, parent)
 
-    def adopt_fresh(self) -> bool:
+    def adopt_replacement(self) -> bool:
         """Go on with the query that is starting, if that saves more epochs than its start costs."""
-        held, fresh = self.current, self._fresh
-        if fresh is None or fresh.trying_again:
+        held, replacement = self.current, self._replacement
+        if replacement is None or replacement.is_retrying:
             return False
-        if held is not None and (fresh.epoch or 0) < (held.epoch or 0) + EPOCHS_WORTH_A_START:
+        if held is not None and (replacement.epoch or 0) < (held.epoch or 0) + EPOCHS_WORTH_A_START:
             return False
-        self._replace(fresh)
+        self._replace(replacement)
         return True
 
-    def drop_fresh(self) -> None:
-        """Nobody needs newer state than the current query has."""
-        if self._fresh is not None:
-            self._let_go(self._fresh)
-            self._fresh = None
+    def drop_replacement(self) -> None:
+        """Go without newer state than the current query has."""
+        if self._replacement is not None:
+            self._stop_later(self._replacement)
+            self._replacement = None
 
-    def renew(self, synced: Synced) -> bool:
+    def replace_with(self, snapshot: LocalSnapshot) -> bool:
         """Move to newer state, make before break; whether the current query was replaced just now."""
-        if self._fresh is not None and self._fresh.trying_again and not _is_on(self._fresh, synced):
-            self.drop_fresh()
-        if not _is_on(self.current, synced) and self._fresh is None:  # a starting one is finished
-            self._fresh = self._started(synced.checkpoint, synced.manifest)
-        if self._fresh is None or not self._fresh.ready:
+        replacement = self._replacement
+        if (
+            replacement is not None
+            and replacement.is_retrying
+            and not _is_on(replacement, snapshot)
+        ):
+            self.drop_replacement()
+        # One that is starting already comes first, even if there is a newer snapshot by now.
+        if self._replacement is None and not _is_on(self.current, snapshot):
+            self._replacement = self._start(snapshot.checkpoint, snapshot.manifest)
+        if self._replacement is None or not self._replacement.ready:
             return False
-        self._replace(self._fresh)
+        self._replace(self._replacement)
         return True
 
     def stop(self) -> None:
         """Stop both where they are."""
         for query in self._all():
             query.stop()
-        self.current = self._fresh = None
+        self.current = self._replacement = None
 
-    def tend(self, sampler: Sampler) -> None:
+    def poll(self, sampler: Sampler) -> None:
         """See to failures and progress of both, and to the JVM that they run in."""
-        demand_java(self.spark)
+        require_java(self.spark)
         for query in self._all():
-            query.tend(sampler)
+            query.poll(sampler)
 
     def remove_unused(self, *, shown: set[Path], keep: Iterable[Path]) -> None:
         """Remove checkpoints that were in use or shown once, and are not to be kept now."""
@@ -90,26 +96,28 @@ class Queries:
             shutil.rmtree(folder, ignore_errors=True)
         self._used = using
 
-    def _replace(self, fresh: RunningQuery) -> None:
+    def _replace(self, replacement: RunningQuery) -> None:
         if self.current is not None:
-            self._let_go(self.current)
-        self.current, self._fresh = fresh, None
+            self._stop_later(self.current)
+        self.current, self._replacement = replacement, None
 
-    def _let_go(self, query: RunningQuery) -> None:
+    def _stop_later(self, query: RunningQuery) -> None:
         """Stop it without waiting: that can take Spark seconds, and a takeover has none."""
-        thread = threading.Thread(target=query.stop, name="let-go", daemon=True)
+        thread = threading.Thread(target=query.stop, name="stop-query", daemon=True)
         self._leaving[thread] = query.checkpoint
         thread.start()
 
-    def _started(self, checkpoint: Path, parent: Manifest | None) -> RunningQuery:
+    def _start(self, checkpoint: Path, parent: Manifest | None) -> RunningQuery:
         give_identity(checkpoint)
         query = RunningQuery(self.spec, self.spark, self.sender, checkpoint, parent)
         query.start()
         return query
 
     def _all(self) -> list[RunningQuery]:
-        return [query for query in (self.current, self._fresh) if query is not None]
+        return [query for query in (self.current, self._replacement) if query is not None]
 
 
-def _is_on(query: RunningQuery | None, synced: Synced) -> bool:
-    return query is not None and query.parent is not None and query.parent.id == synced.manifest.id
+def _is_on(query: RunningQuery | None, snapshot: LocalSnapshot) -> bool:
+    return (
+        query is not None and query.parent is not None and query.parent.id == snapshot.manifest.id
+    )

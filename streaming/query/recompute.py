@@ -20,7 +20,7 @@ from ft_policies.errors import HoldfastError, PermanentError, TransientError
 from resources.clock import SYSTEM_CLOCK
 from streaming import priority
 from streaming.query.query import start_query
-from streaming.sinks.delta import demand_output_fits
+from streaming.sinks.delta import require_output_fits
 from streaming.sinks.staging import Staged, run_epoch
 from streaming.spark.session import end_session, start_session
 from streaming.spec import ReplicaSpec
@@ -73,14 +73,14 @@ def recompute(
         try:
             deadline = SYSTEM_CLOCK.monotonic() + patience_seconds
             while epoch not in computed:
-                _demand_progress(query, epoch, deadline)
+                _require_progress(query, epoch, deadline)
                 SYSTEM_CLOCK.sleep(LOOK_SECONDS)
         finally:
             query.stop()
     finally:
         end_session(spark)
     if isinstance(spec.stream.sink, DeltaSink):
-        demand_output_fits(spec, spec.stream.sink, schemas[0])
+        require_output_fits(spec, spec.stream.sink, schemas[0])
     return computed[epoch]
 
 
@@ -98,7 +98,7 @@ def _started(
         ) from error
 
 
-def _demand_progress(query: StreamingQuery, epoch: int, deadline: float) -> None:
+def _require_progress(query: StreamingQuery, epoch: int, deadline: float) -> None:
     failure = query.exception()
     if failure is not None:
         raise PermanentError(

@@ -43,10 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ThreadPoolExecutor(1, thread_name_prefix="session") as pool:
         session = pool.submit(_start_spark, spec)
         from resources.control.store import ControlStore
-        from streaming.replica.process import Life
+        from streaming.replica.process import ReplicaProcess
 
         with ControlStore.open(spec.control_url) as store:
-            return Life(spec, store, session, stop_requested).run()
+            return ReplicaProcess(spec, store, session, stop_requested).run()
 
 
 def _start_spark(spec: ReplicaSpec) -> SparkSession:

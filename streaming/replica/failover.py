@@ -1,12 +1,10 @@
-"""A secondary's eye on its primary.
+"""Failover: a secondary monitors its primary, and takes its place when it has failed.
 
-On the same host a primary whose process is gone is seen at once. One that is silent is seen when its
+On the same host a primary whose process is gone is noticed at once. A silent one is noticed when its
 lease has not been renewed for the lease time, counted on this process' own monotonic clock between
-looks that succeeded: nobody's wall clock matters, and a control store that does not answer makes
-nobody look dead. A look comes every half heartbeat, and one when the lease time would be over: so a
-primary is silent for the lease time and half a heartbeat at most before it is seen.
-
-A secondary becomes the primary: the takeover, and what is told of it afterwards.
+looks that succeeded: wall clocks do not matter, and a control store that does not answer makes no
+primary look dead. A look comes every half heartbeat, and one when the lease time would be over: so a
+primary is silent for the lease time and half a heartbeat at most before it is noticed.
 """
 
 import logging
@@ -21,6 +19,7 @@ from resources.clock import SYSTEM_CLOCK, Clock
 from resources.control.records import Incident, Lease, ReplicaRow, ReplicaState, Slot
 from resources.control.store import ControlStore
 from resources.patience import patiently
+from streaming.lease import StreamLease
 from streaming.processes import process_state
 from streaming.recovery_incidents import (
     RECOVERY,
@@ -31,7 +30,7 @@ from streaming.recovery_incidents import (
     overtake,
     primary_key,
 )
-from streaming.replica.heartbeat import Pulse
+from streaming.replica.heartbeat import Heartbeat
 from streaming.sampling import Sampler
 
 POLL_SECONDS = 0.05
@@ -41,8 +40,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Fallen:
-    """A primary that counts as failed, and the lease as it was last seen."""
+class FailedPrimary:
+    """A primary that counts as failed, and the lease as it was last observed."""
 
     primary: str | None
     lease: Lease | None
@@ -52,19 +51,19 @@ class Fallen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion:
-    """A takeover that has happened; a replica that was sending already `goes_on`: nobody missed anything."""
+    """A takeover that has happened; if the replica `was_sending` already, the stream was never away."""
 
     stream: str
     replica: str
-    fallen: Fallen
+    failed: FailedPrimary
     token: int
     taken_at: float
     detect_seconds: float
     taken_monotonic: float
-    goes_on: bool = False
+    was_sending: bool = False
 
-    def level(self, store: ControlStore, sampler: Sampler) -> None:
-        """Tell how long it took, and open the incident that restores redundancy.
+    def record_caught_up(self, store: ControlStore, sampler: Sampler) -> None:
+        """Record how long it took, and open the incident that restores redundancy.
 
         A place that was handed over in a migration is no failure, and the migration sees to the rest.
         """
@@ -73,7 +72,7 @@ class Promotion:
         ):
             return
         away_seconds = self.detect_seconds + SYSTEM_CLOCK.monotonic() - self.taken_monotonic
-        seconds = 0.0 if self.goes_on else away_seconds
+        seconds = 0.0 if self.was_sending else away_seconds
         sampler.once("t_detect_seconds", self.detect_seconds)
         sampler.once("recovery_seconds", seconds)
         patiently(lambda: self._open_incident(store, seconds), what="reporting the failover")
@@ -85,22 +84,22 @@ class Promotion:
         return last is not None and last.state is ReplicaState.HANDED_OVER
 
     def _open_incident(self, store: ControlStore, seconds: float) -> None:
-        """Unless one will do: a sensor may have seen the primary fall, too."""
-        key = primary_key(self.stream, self.fallen.primary or f"token-{self.token}")
-        known = [one for one in store.incidents.of(self.stream) if one.kind == RECOVERY]
+        """Unless there is one that serves: a sensor may have noticed the failure, too."""
+        key = primary_key(self.stream, self.failed.primary or f"token-{self.token}")
+        recoveries = [row for row in store.incidents.of(self.stream) if row.kind == RECOVERY]
         at = store.now()
-        if any(is_claimed(one, at=at) or self._is_of_this(one, key, at) for one in known):
+        if any(is_claimed(row, at=at) or self._is_of_this(row, key, at) for row in recoveries):
             return
-        closed = [overtake(store.incidents, one) for one in known]
+        closed = [overtake(store.incidents, row) for row in recoveries]
         store.incidents.open_next(
             stream=self.stream,
             key=key,
             kind=RECOVERY,
             detail={
                 "health": "taken_over",
-                "reason": self.fallen.reason,
-                "detected_by": self.fallen.detected_by.value,
-                "primary": self.fallen.primary,
+                "reason": self.failed.reason,
+                "detected_by": self.failed.detected_by.value,
+                "primary": self.failed.primary,
                 "taken_over_by": self.replica,
                 "t_detect_seconds": self.detect_seconds,
                 "recovery_seconds": seconds,
@@ -113,59 +112,41 @@ class Promotion:
 
         One that waits, and was there when the primary still renewed its lease, is of an older loss.
         """
-        lease = self.fallen.lease
+        lease = self.failed.lease
         older = lease is not None and incident.opened_at < lease.renewed_at
         if older and is_waiting(incident, at=at):
             return False
-        nameless = self.fallen.primary is None and is_of_primary(incident)
+        nameless = self.failed.primary is None and is_of_primary(incident)
         return nameless or has_key(incident, key)
 
 
-def promote(
-    store: ControlStore, pulse: Pulse, fallen: Fallen, lease_seconds: float
-) -> Promotion | None:
-    """Take lease and slot of a primary that has fallen; `None` if that is not how it is any more."""
-    row = pulse.row
-    if not row.desired.deploy:
-        return None  # it has been asked to leave
-    try:
-        lease = store.takeovers.take(
-            row.stream,
-            row.id,
-            primary=fallen.primary,
-            seen=fallen.lease,
-            ttl_seconds=lease_seconds,
-            reason=fallen.reason,
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """How this replica takes the place of a failed primary: lease and slot, in one step."""
+
+    heartbeat: Heartbeat
+
+    def attempt(self, failed: FailedPrimary) -> Promotion | None:
+        """Take over; `None` if this replica is to leave, or the primary is not as observed any more."""
+        lease = self.heartbeat.lease
+        if not self.heartbeat.row.desired.deploy:
+            return None
+        taken = lease.take_over(primary=failed.primary, observed=failed.lease, reason=failed.reason)
+        if taken is None:
+            return None
+        silent_seconds = 0.0 if failed.lease is None else taken.taken_at - failed.lease.renewed_at
+        return Promotion(
+            stream=lease.stream,
+            replica=lease.replica,
+            failed=failed,
+            token=taken.token,
+            taken_at=taken.taken_at,
+            detect_seconds=max(silent_seconds, 0.0),
+            taken_monotonic=SYSTEM_CLOCK.monotonic(),
         )
-    except TransientError:
-        lease = None
-    lease = lease or _already_mine(store, pulse)
-    if lease is None:
-        return None
-    taken_monotonic = SYSTEM_CLOCK.monotonic()
-    pulse.adopt(lease)
-    silent = 0.0 if fallen.lease is None else lease.taken_at - fallen.lease.renewed_at
-    return Promotion(
-        stream=row.stream,
-        replica=row.id,
-        fallen=fallen,
-        token=lease.token,
-        taken_at=lease.taken_at,
-        detect_seconds=max(silent, 0.0),
-        taken_monotonic=taken_monotonic,
-    )
 
 
-def _already_mine(store: ControlStore, pulse: Pulse) -> Lease | None:
-    """The lease, if it was taken and only the answer got lost."""
-    try:
-        lease = store.leases.get(pulse.row.stream)
-    except TransientError:
-        return None
-    return lease if lease is not None and lease.holder == pulse.row.id else None
-
-
-class Silence:
+class LeaseSilence:
     """How long a lease has shown no sign of life."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -192,8 +173,8 @@ class Silence:
         return lease
 
 
-class PrimaryWatch(threading.Thread):
-    """Looks at the primary until it has fallen, takes over at once, and wakes the replica then.
+class PrimaryMonitor(threading.Thread):
+    """Looks at the primary until it has failed, takes over at once, and wakes the replica then.
 
     Taking over is not left to the replica's own loop, which may be busy: with a restore, for example.
     """
@@ -201,34 +182,28 @@ class PrimaryWatch(threading.Thread):
     def __init__(
         self,
         store: ControlStore,
-        stream: str,
+        lease: StreamLease,
         policy: FailoverPolicy,
+        takeover: Takeover,
         *,
         beat_seconds: float,
-        promote: Callable[[Fallen], Promotion | None],
         wake: threading.Event,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        super().__init__(name="watch", daemon=True)
+        super().__init__(name="monitor", daemon=True)
         self._store = store
-        self._stream = stream
+        self._lease = lease
         self._policy = policy
+        self._takeover = takeover
         self._beat_seconds = beat_seconds
-        self._promote = promote
         self._wake = wake
         self._clock = clock
-        self._silence = Silence(clock)
+        self._silence = LeaseSilence(clock)
         self._ended = threading.Event()
         self._looked_at = float("-inf")
-        self._seen_gone = False
+        self._was_gone = False
         self._primary: ReplicaRow | None = None
-        self._lease: Lease | None = None
         self.promotion: Promotion | None = None
-
-    def token(self) -> int:
-        """The token of the lease as last seen."""
-        lease = self._lease
-        return 0 if lease is None else lease.token
 
     def run(self) -> None:
         """Look often at the process, and every half heartbeat at the lease."""
@@ -236,21 +211,21 @@ class PrimaryWatch(threading.Thread):
             try:
                 self.look()
             except TransientError as error:
-                log.warning("the primary cannot be watched: %s", error)
+                log.warning("the primary cannot be monitored: %s", error)
             except Exception:
-                log.exception("the primary cannot be watched, for a reason that nobody thought of")
+                log.exception("the primary cannot be monitored: unexpected error")
 
     def look(self) -> None:
-        """Look once; what was seen before counts until the next look at the control store."""
+        """Look once; what was observed before counts until the next look at the control store."""
         gone = process_state(self._primary) is Process.GONE
         now = self._clock.monotonic()
-        if (gone and not self._seen_gone) or now - self._looked_at >= self._pause_seconds:
-            self._looked_at, self._seen_gone = now, gone
-            self._lease = self._silence.look(lambda: self._store.leases.get(self._stream))
-            self._primary = self._store.replicas.live(self._stream, Slot.PRIMARY)
+        if (gone and not self._was_gone) or now - self._looked_at >= self._pause_seconds:
+            self._looked_at, self._was_gone = now, gone
+            self._silence.look(self._lease.observe)
+            self._primary = self._store.replicas.live(self._lease.stream, Slot.PRIMARY)
             process = process_state(self._primary)
-            self._seen_gone = process is Process.GONE
-            self._judge(process)
+            self._was_gone = process is Process.GONE
+            self._decide(process)
 
     def stop(self) -> None:
         """Look no longer."""
@@ -263,13 +238,13 @@ class PrimaryWatch(threading.Thread):
         A primary that is gone and not replaced yet is urgent.
         """
         usual = self._beat_seconds / 2
-        if self._seen_gone:
+        if self._was_gone:
             return min(AGAIN_SECONDS, usual)
         left = self._policy.lease_seconds - self._silence.seconds
         return min(left, usual) if left > 0 else usual
 
-    def _judge(self, process: Process) -> None:
-        primary, lease = self._primary, self._lease
+    def _decide(self, process: Process) -> None:
+        primary, lease = self._primary, self._lease.observed
         look = PrimaryLook(
             id=None if primary is None else primary.id,
             process=process,
@@ -278,7 +253,7 @@ class PrimaryWatch(threading.Thread):
         )
         decision = self._policy.decide(look)
         if isinstance(decision, TakeOver):
-            fallen = Fallen(look.id, lease, decision.reason, decision.detected_by)
-            self.promotion = self._promote(fallen)
+            failed = FailedPrimary(look.id, lease, decision.reason, decision.detected_by)
+            self.promotion = self._takeover.attempt(failed)
             if self.promotion is not None:
                 self._wake.set()

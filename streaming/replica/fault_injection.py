@@ -16,7 +16,7 @@ from resources.object_store import ObjectStore, StoredObject
 FILE = "cut_off_until"
 
 
-def cut_off(replica_folder: Path, *, seconds: float) -> float:
+def block_object_store(replica_folder: Path, *, seconds: float) -> float:
     """Cut a replica's way for a while, from now on; until when."""
     until = SYSTEM_CLOCK.now() + seconds
     order = replica_folder / FILE
@@ -26,14 +26,14 @@ def cut_off(replica_folder: Path, *, seconds: float) -> float:
     return until
 
 
-def cut_until(replica_folder: Path) -> float:
+def blocked_until(replica_folder: Path) -> float:
     """Until when a replica's way is cut; 0 if it never was."""
     order = replica_folder / FILE
     return float(order.read_text()) if order.exists() else 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class CuttableStore:
+class BlockableStore:
     """The object store as one replica reaches it."""
 
     store: ObjectStore
@@ -65,7 +65,7 @@ class CuttableStore:
         self._way().delete(keys)
 
     def _way(self) -> ObjectStore:
-        left = cut_until(self.replica_folder) - SYSTEM_CLOCK.now()
+        left = blocked_until(self.replica_folder) - SYSTEM_CLOCK.now()
         if left > 0:
             raise TransientError(
                 f"a drill has cut the way to the object store for another {left:.0f} s",

@@ -1,8 +1,8 @@
-"""The pulse of a replica: it renews the lease, says what is on, and hears what is wanted.
+"""The heartbeat of a replica: it renews the lease, reports what is on, and reads what is desired.
 
 It is a thread of its own and does nothing else, so that neither a long batch nor a slow object
 store looks like a dead replica. A control store that does not answer for a while changes nothing:
-the lease is there for speed, not for safety. Only a lease that somebody else has ends the replica.
+the lease is there for speed, not for safety. Only a lease that another replica holds ends this one.
 """
 
 import logging
@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 from ft_policies.errors import TransientError
 from ft_policies.tiers import OFF, Switches
-from resources.control.records import Lease, ReplicaRow, ReplicaState
+from resources.control.records import ReplicaRow, ReplicaState
 from resources.control.store import ControlStore
+from streaming.lease import StreamLease
 
 EXIT_LOST = 3
 LAST_RESORT_SECONDS = 15.0
@@ -23,8 +24,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vitals:
-    """What a replica says of itself with each beat."""
+class ReplicaReport:
+    """What a replica reports of itself with each beat."""
 
     state: ReplicaState = ReplicaState.STARTING
     observed: Switches = OFF
@@ -33,62 +34,37 @@ class Vitals:
     epoch: int | None = None
 
 
-class Pulse(threading.Thread):
-    """Beats until it is stopped or the replica has lost its place."""
+class Heartbeat(threading.Thread):
+    """Beats until it is stopped or the replica has lost its place; `row` is the replica as of the last beat."""
 
     def __init__(
         self,
         store: ControlStore,
         row: ReplicaRow,
+        lease: StreamLease,
         *,
         beat_seconds: float,
-        lease_seconds: float,
         on_lost: Callable[[], None],
     ) -> None:
-        super().__init__(name="pulse", daemon=True)
+        super().__init__(name="heartbeat", daemon=True)
         self._store = store
         self._beat_seconds = beat_seconds
-        self._lease_seconds = lease_seconds
         self._on_lost = on_lost
         self._ended = threading.Event()
         self._due = threading.Event()
         self._lock = threading.Lock()
-        self._vitals = Vitals()
+        self._report = ReplicaReport()
         self.row = row
-        self.lease: Lease | None = None
-        self._token = 0
+        self.lease = lease
         self.lost = threading.Event()
 
-    def say(self, **changes: object) -> None:
-        """Change what the next beat tells; another epoch is not kept until then: somebody may wait for it."""
+    def report(self, **changes: object) -> None:
+        """Change what the next beat reports; another epoch is reported at once: a playbook may wait for it."""
         with self._lock:
-            before = self._vitals
-            self._vitals = replace(before, **changes)  # type: ignore[arg-type]
-            if self._vitals.epoch != before.epoch:
+            before = self._report
+            self._report = replace(before, **changes)  # type: ignore[arg-type]
+            if self._report.epoch != before.epoch:
                 self._due.set()
-
-    def token(self) -> int:
-        """The token of the lease that it has, or had: what it still writes is its own."""
-        return self._token
-
-    def take_lease(self) -> bool:
-        """Try to become primary."""
-        lease = self._store.leases.take(self.row.stream, self.row.id, self._lease_seconds)
-        if lease is not None:
-            self.adopt(lease)
-        return lease is not None
-
-    def adopt(self, lease: Lease) -> None:
-        """Hold, from now on, a lease that was taken."""
-        with self._lock:
-            self.lease, self._token = lease, lease.token
-
-    def release_lease(self) -> None:
-        """Give the lease back, so that nobody has to wait for its end."""
-        with self._lock:
-            lease, self.lease = self.lease, None
-        if lease is not None:
-            self._store.leases.release(lease)
 
     def run(self) -> None:
         """Beat."""
@@ -102,27 +78,25 @@ class Pulse(threading.Thread):
             except TransientError as error:
                 log.warning("a heartbeat failed, the next one may not: %s", error)
             except Exception as error:
-                # A replica without a pulse is replaced, so it must not go on beside its successor.
+                # A replica without a heartbeat is replaced, so it must not go on beside its successor.
                 log.exception("no heartbeat is possible any more")
                 self._lose(str(error))
             if self.lost.is_set():
                 return
 
     def beat(self) -> None:
-        """Renew the lease, report, and take note of what is wanted."""
+        """Renew the lease, report, and read what is desired."""
         with self._lock:
-            vitals, lease = self._vitals, self.lease
-            if lease is not None:
-                self.lease = self._store.leases.renew(lease, self._lease_seconds)
-        if lease is not None and self.lease is None:
+            report = self._report
+        if not self.lease.renew():
             self._lose("the lease has another holder")
         self.row = self._store.replicas.heartbeat(
             self.row.id,
-            state=vitals.state,
-            observed=vitals.observed,
-            observed_generation=vitals.observed_generation,
-            snapshot_served=vitals.snapshot_served,
-            epoch=vitals.epoch,
+            state=report.state,
+            observed=report.observed,
+            observed_generation=report.observed_generation,
+            snapshot_served=report.snapshot_served,
+            epoch=report.epoch,
         )
         if self.row.state.ended:
             self._lose(self.row.reason)
@@ -134,13 +108,26 @@ class Pulse(threading.Thread):
         if self.is_alive() and threading.current_thread() is not self:
             self.join()
 
-    def _lose(self, why: str) -> None:
+    def _lose(self, reason: str) -> None:
         if self.lost.is_set():
             return
-        log.warning("this replica has lost its place: %s", why)
+        log.warning("this replica has lost its place: %s", reason)
         self.lost.set()
         # The main thread stops the query and leaves. If Spark does not let it, this does.
         last_resort = threading.Timer(LAST_RESORT_SECONDS, os._exit, args=(EXIT_LOST,))
         last_resort.daemon = True
         last_resort.start()
         self._on_lost()
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """When a replica has to leave: by a signal, by its row, or because its place is lost."""
+
+    heartbeat: Heartbeat
+    stop_requested: threading.Event
+
+    def is_due(self) -> bool:
+        """Whether it has to leave now."""
+        asked = self.stop_requested.is_set() or not self.heartbeat.row.desired.deploy
+        return asked or self.heartbeat.lost.is_set()

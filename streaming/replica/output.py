@@ -1,4 +1,4 @@
-"""What leaves a replica: its epochs through the send switch, and a primary's snapshots."""
+"""What leaves a replica: its epochs through the sender, and a primary's snapshots."""
 
 import logging
 from dataclasses import dataclass, field
@@ -7,14 +7,16 @@ from pyspark.sql import SparkSession
 
 from ft_policies.errors import HoldfastError
 from ft_policies.query_failures import GiveUp, QueryFailurePolicy
+from ft_policies.tiers import Switches
 from resources.clock import SYSTEM_CLOCK
 from resources.control.store import ControlStore
 from resources.vault.vault import SnapshotVault
 from streaming.query.query import RunningQuery, kind_of
-from streaming.replica.heartbeat import Pulse
+from streaming.replica.heartbeat import Heartbeat
+from streaming.replica.states import Role
 from streaming.sampling import Sampler
 from streaming.sinks.sender import Sender
-from streaming.spark.session import binding_conf
+from streaming.spark.session import checkpoint_conf
 from streaming.spec import ReplicaSpec
 from streaming.state.shipper import Shipper
 
@@ -24,14 +26,14 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class Output:
+class Sending:
     """The sender of a replica and, once it is primary and sends, its shipper."""
 
     spec: ReplicaSpec
     store: ControlStore
     vault: SnapshotVault
     spark: SparkSession
-    pulse: Pulse
+    heartbeat: Heartbeat
     sender: Sender
     sampler: Sampler
     policy: QueryFailurePolicy = field(default_factory=QueryFailurePolicy)
@@ -45,13 +47,17 @@ class Output:
         """Whether epochs are sent as they come."""
         return self.sender.is_open
 
-    def send(self, *, wanted: bool, timed: bool) -> None:
-        """Bring the send switch to where it should be; while it is off, let go of what others sent."""
-        if not wanted:
+    def reconcile(self, desired: Switches, role: Role) -> bool:
+        """Send or hold back, as desired; whether epochs are sent now.
+
+        While they are held back, those that the primary has sent are let go.
+        """
+        if not desired.send:
             self.sender.shut()
             self._prune()
         elif not self.is_open:
-            self._open(timed=timed)
+            self._open(timed=role is Role.PRIMARY)
+        return self.is_open
 
     def ship(self, query: RunningQuery) -> None:
         """Ship snapshots from now on, if everything that the query has finished is sent by now."""
@@ -62,11 +68,11 @@ class Output:
             self.vault,
             self.store,
             checkpoint=query.checkpoint,
-            conf=binding_conf(self.spark),
+            conf=checkpoint_conf(self.spark),
             parent=query.parent,
-            token=self.pulse.token,
-            requested=lambda: self.pulse.row.snapshot_requested,
-            on_served=lambda count: self.pulse.say(snapshot_served=count),
+            lease=self.heartbeat.lease,
+            requested=lambda: self.heartbeat.row.snapshot_requested,
+            on_served=lambda count: self.heartbeat.report(snapshot_served=count),
         )
         self._shipper.start()
 
@@ -76,7 +82,7 @@ class Output:
             self._shipper.finish()
 
     def _open(self, *, timed: bool) -> None:
-        """Send what was kept; an error of the user's own sink is tried again as one of a batch is."""
+        """Send what was held back; an error of the user's own sink is tried again as one of a batch is."""
         began = SYSTEM_CLOCK.monotonic()
         if began < self._again_at:
             return
@@ -98,6 +104,6 @@ class Output:
 
     def _prune(self) -> None:
         now = SYSTEM_CLOCK.monotonic()
-        if self.sender.kept and now - self._pruned_at >= PRUNE_SECONDS:
+        if self.sender.held_back and now - self._pruned_at >= PRUNE_SECONDS:
             self._pruned_at = now
             self.sender.prune()

@@ -1,4 +1,4 @@
-"""The life of a replica: deployed, then reconciling, until it is told to leave or loses its place."""
+"""The process of a replica: deployed, then reconciling, until it is asked to leave or loses its place."""
 
 import logging
 import threading
@@ -15,7 +15,7 @@ from ft_policies.failover import FailoverPolicy
 from ft_policies.query_failures import FailureKind
 from resources import session_priority
 from resources.clock import SYSTEM_CLOCK
-from resources.control.records import ReplicaState, Slot
+from resources.control.records import ReplicaRow, ReplicaState, Slot
 from resources.control.store import ControlStore
 from resources.launcher import Launched
 from resources.object_store import S3ObjectStore
@@ -24,22 +24,24 @@ from resources.vault.manifest import Manifest
 from resources.vault.vault import SnapshotVault
 from streaming import priority
 from streaming.gate import Gate, GateState
+from streaming.lease import StreamLease
 from streaming.query.catch_up import last_decided
 from streaming.query.query import kind_of, open_sender
-from streaming.query.query_swap import Queries
+from streaming.query.query_swap import QuerySwap
 from streaming.query.rehearsal import rehearse
-from streaming.replica.failover import PrimaryWatch, promote
-from streaming.replica.fault_injection import CuttableStore
-from streaming.replica.heartbeat import EXIT_LOST, Pulse
+from streaming.replica.failover import PrimaryMonitor, Takeover
+from streaming.replica.fault_injection import BlockableStore
+from streaming.replica.heartbeat import EXIT_LOST, Departure, Heartbeat
 from streaming.replica.host import SpareCapacityGuard
-from streaming.replica.output import Output
+from streaming.replica.output import Sending
+from streaming.replica.processor import Processor
 from streaming.replica.reconciler import Ending, Reconciler
 from streaming.sampling import Sampler
-from streaming.sinks.ledger_writer import Ledgering
+from streaming.sinks.ledger_writer import LedgerWriter
 from streaming.spark.class_archive import ClassArchive
-from streaming.spark.session import binding_conf, end_session
+from streaming.spark.session import checkpoint_conf, end_session
 from streaming.spec import ReplicaSpec
-from streaming.state.follower import StartingPoint, restore
+from streaming.state.follower import RestoredState, restore
 from streaming.state.standby import Standby
 
 EXIT_STOPPED = 0
@@ -49,8 +51,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class Life:
-    """A pulse, and switches to reconcile around one Spark session, which may still be starting."""
+class ReplicaProcess:
+    """A heartbeat, and switches to reconcile around one Spark session, which may still be starting."""
 
     spec: ReplicaSpec
     store: ControlStore
@@ -62,108 +64,108 @@ class Life:
         self.archive = ClassArchive.here(self.spec.replica)
 
     def run(self) -> int:
-        """Live; the value is the process' exit code."""
+        """Run until the end of the replica; the process' exit code."""
         row = self.store.replicas.get(self.spec.replica)
         if row is None:
             raise PermanentError(
                 f"replica {self.spec.replica} is not in the control store",
-                hint="replicas are started by `holdfast start`, not by hand",
+                hint="start the stream with `holdfast start`: it registers its replicas",
             )
         this = Launched.this()
         self.store.replicas.launched(row.id, pid=this.pid, pid_started_at=this.started_at)
-        supervision = self.spec.stream.supervision
         gate = Gate(self.spec.folder)
-        pulse = Pulse(
-            self.store,
-            row,
-            beat_seconds=supervision.heartbeat,
-            lease_seconds=supervision.lease,
-            on_lost=lambda: _make_room(gate),
-        )
-        pulse.start()
+        heartbeat = self._heartbeat(row, gate)
+        heartbeat.start()
         try:
-            spark, ending = self._live(pulse, gate)
+            spark, ending = self._run(heartbeat, gate)
         except Exception as error:
             log.exception("this replica has failed")
             heals = kind_of(error) is FailureKind.TRANSIENT
-            self._leave(pulse, ReplicaState.DEAD if heals else ReplicaState.FAILED, _told(error))
+            state = ReplicaState.DEAD if heals else ReplicaState.FAILED
+            self._leave(heartbeat, state, _message(error))
             return EXIT_FAILED
         if ending is Ending.LOST:
             return EXIT_LOST
-        self._leave(pulse, ReplicaState.STOPPED, "told to stop")
+        self._leave(heartbeat, ReplicaState.STOPPED, "told to stop")
         self.archive.write(spark)
         end_session(spark)
         return EXIT_STOPPED
 
-    def _live(self, pulse: Pulse, gate: Gate) -> tuple[SparkSession, Ending]:
+    def _heartbeat(self, row: ReplicaRow, gate: Gate) -> Heartbeat:
+        supervision = self.spec.stream.supervision
+        lease = StreamLease(self.store, row.stream, row.id, ttl_seconds=supervision.lease)
+        return Heartbeat(
+            self.store,
+            row,
+            lease,
+            beat_seconds=supervision.heartbeat,
+            on_lost=partial(_make_room, gate),
+        )
+
+    def _run(self, heartbeat: Heartbeat, gate: Gate) -> tuple[SparkSession, Ending]:
         name = self.spec.stream.name
         sampler = Sampler(self.store, name, self.spec.replica)
-        way = CuttableStore(S3ObjectStore(self.spec.connect), self.spec.folder)
+        objects = BlockableStore(S3ObjectStore(self.spec.connect), self.spec.folder)
         rollouts = self.store.rollouts
-        others = partial(rollouts.rolled_back, name, beside=pulse.row.rollout)
-        vault = SnapshotVault(way, name, rolled_back=others)
-        is_primary = pulse.row.slot is Slot.PRIMARY
+        others = partial(rollouts.rolled_back, name, beside=heartbeat.row.rollout)
+        vault = SnapshotVault(objects, name, rolled_back=others)
+        is_primary = heartbeat.row.slot is Slot.PRIMARY
         spark, start = self._deploy(vault, sampler, read_snapshot=is_primary)
-        reconciler = self._reconciler(pulse, gate, vault, sampler, spark, start)
-        self.archive.write_after(reconciler.led, spark)
+        reconciler = self._reconciler(heartbeat, gate, vault, sampler, spark, start)
+        self.archive.write_after(reconciler.leading, spark)
         if not is_primary:
             self._stand_by(spark, sampler, reconciler)
         return spark, reconciler.run()
 
     def _reconciler(
         self,
-        pulse: Pulse,
+        heartbeat: Heartbeat,
         gate: Gate,
         vault: SnapshotVault,
         sampler: Sampler,
         spark: SparkSession,
-        start: StartingPoint | None,
+        start: RestoredState | None,
     ) -> Reconciler:
-        """What a replica is made of, wired together."""
+        """The parts of a replica, wired together."""
         spec, store, wake = self.spec, self.store, threading.Event()
-        watch = self._watch(pulse, wake)
-
-        def token() -> int:
-            return pulse.token() or watch.token()
-
-        ledgering = Ledgering(store, spec.stream.name, spec.replica, token, spec.history)
-        sender = open_sender(spec, ledgering, sending=False)
+        departure = Departure(heartbeat, self.stop_requested)
+        ledger = LedgerWriter(store, spec.stream.name, spec.replica, heartbeat.lease, spec.history)
+        sender = open_sender(spec, ledger, sending=False)
+        standby = Standby(spec, vault, store, sampler, start)
+        queries = QuerySwap(spec, spark, sender)
         return Reconciler(
-            spec=spec,
             store=store,
-            pulse=pulse,
-            gate=gate,
-            output=Output(spec, store, vault, spark, pulse, sender, sampler),
+            heartbeat=heartbeat,
+            departure=departure,
+            monitor=self._monitor(heartbeat, wake),
+            standby=standby,
+            processor=Processor(spec, store, departure, gate, standby, queries, sampler),
+            sending=Sending(spec, store, vault, spark, heartbeat, sender, sampler),
             sampler=sampler,
-            watch=watch,
-            token=token,
             spare=SpareCapacityGuard.of(spec.stream.secondary),
-            stop_requested=self.stop_requested,
             wake=wake,
-            standby=Standby(spec, vault, store, sampler, start),
-            queries=Queries(spec, spark, sender),
         )
 
-    def _watch(self, pulse: Pulse, wake: threading.Event) -> PrimaryWatch:
+    def _monitor(self, heartbeat: Heartbeat, wake: threading.Event) -> PrimaryMonitor:
         supervision = self.spec.stream.supervision
-        return PrimaryWatch(
+        return PrimaryMonitor(
             self.store,
-            self.spec.stream.name,
+            heartbeat.lease,
             FailoverPolicy(lease_seconds=supervision.lease),
+            Takeover(heartbeat),
             beat_seconds=supervision.heartbeat,
-            promote=lambda fallen: promote(self.store, pulse, fallen, supervision.lease),
             wake=wake,
         )
 
     def _stand_by(self, spark: SparkSession, sampler: Sampler, reconciler: Reconciler) -> None:
-        """Watch the primary, and rehearse until there is something more urgent."""
-        watch = reconciler.watch
-        watch.start()
-        self._rehearse(spark, sampler, lambda: watch.promotion is not None or reconciler.is_over())
+        """Monitor the primary, and rehearse until there is something more urgent."""
+        monitor, departure = reconciler.monitor, reconciler.departure
+        monitor.start()
+        self._rehearse(spark, sampler, lambda: monitor.promotion is not None or departure.is_due())
 
     def _deploy(
         self, vault: SnapshotVault, sampler: Sampler, *, read_snapshot: bool
-    ) -> tuple[SparkSession, StartingPoint | None]:
+    ) -> tuple[SparkSession, RestoredState | None]:
         """Wait for Spark; a primary reads the snapshot meanwhile: each waits for something else."""
         with ThreadPoolExecutor(1, thread_name_prefix="restore") as pool:
             restoring = (
@@ -173,44 +175,44 @@ class Life:
             sampler.once("t_deploy_seconds", SYSTEM_CLOCK.now() - psutil.Process().create_time())
             restored = None if restoring is None else restoring.result()
         if restored is not None:
-            restored.tell(sampler)
+            restored.record(sampler)
             if restored.manifest is not None:
-                _compare(spark, restored.manifest)
+                _log_mismatches(spark, restored.manifest)
         return spark, restored
 
     def _rehearse(self, spark: SparkSession, sampler: Sampler, give_up: Callable[[], bool]) -> None:
         try:
             decided = last_decided(self.store, self.spec.stream.name, give_up) + 1
-        except TransientError as error:  # it was given up, for something more urgent
+        except TransientError as error:  # something more urgent has come
             log.warning("no rehearsal: %s", error)
             return
         began = SYSTEM_CLOCK.monotonic()
         if rehearse(spark, self.spec, decided_epochs=decided, give_up=give_up):
             sampler.once("t_rehearse_seconds", SYSTEM_CLOCK.monotonic() - began)
 
-    def _leave(self, pulse: Pulse, state: ReplicaState, reason: str) -> None:
-        pulse.stop()
-        patiently(pulse.beat, what="telling how far it came")
-        patiently(pulse.release_lease, what="giving the lease back")
+    def _leave(self, heartbeat: Heartbeat, state: ReplicaState, reason: str) -> None:
+        heartbeat.stop()
+        patiently(heartbeat.beat, what="reporting the last epoch")
+        patiently(heartbeat.lease.release, what="releasing the lease")
         patiently(
             lambda: self.store.replicas.end(self.spec.replica, state, reason),
-            what="saying good-bye",
+            what="reporting the end of this replica",
         )
         log.info("%s: %s", state, reason)
 
 
-def _compare(spark: SparkSession, manifest: Manifest) -> None:
-    """Say what the declaration has changed since the snapshot: Spark goes on with the old value."""
-    for line in manifest.mismatches(spark_version=spark.version, conf=binding_conf(spark)):
+def _log_mismatches(spark: SparkSession, manifest: Manifest) -> None:
+    """Log what the declaration has changed since the snapshot: Spark goes on with the old value."""
+    for line in manifest.mismatches(spark_version=spark.version, conf=checkpoint_conf(spark)):
         log.warning("the checkpoint keeps its own setting. %s", line)
 
 
 def _make_room(gate: Gate) -> None:
-    """Send nothing more, and leave the host to whoever has the place now."""
+    """Send nothing more, and leave the host to the replica that has the place now."""
     gate.set(GateState(open=False, token=0))
     session_priority.lower(priority.LOWEST)
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     hint = error.hint if isinstance(error, HoldfastError) else ""
     return f"{error} ({hint})" if hint else str(error)

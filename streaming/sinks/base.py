@@ -43,7 +43,7 @@ class DeadLetters(Protocol):
         """Put out those of an epoch, unless they are there; to be repeated after an error."""
 
 
-class Entries(Protocol):
+class LedgerView(Protocol):
     """The ledger as one replica of a stream sees it."""
 
     def entry(self, epoch: int) -> LedgerEntry | None:

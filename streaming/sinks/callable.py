@@ -9,7 +9,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from streaming.sinks.base import Entries
+from streaming.sinks.base import LedgerView
 from streaming.sinks.staging import Staged, run_epoch
 
 
@@ -24,7 +24,7 @@ class CallableSink:
     """
 
     write: Callable[[DataFrame, int], None]
-    ledgering: Entries
+    ledger: LedgerView
     outbox: Path
     _called_through: int = -1
 
@@ -33,7 +33,7 @@ class CallableSink:
 
     def is_done(self, epoch: int) -> bool:
         """Only the ledger knows."""
-        return self.ledgering.entry(epoch) is not None
+        return self.ledger.entry(epoch) is not None
 
     def stage(self, df: DataFrame, epoch: int, *, write: bool) -> Staged:
         """Run the plan, and keep its rows in the cache if they are to be written."""

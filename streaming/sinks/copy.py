@@ -59,7 +59,7 @@ class TableCopy:
                 )
         return False
 
-    def demand_copyable(self) -> None:
+    def require_copyable(self) -> None:
         """Refuse a table of whose rows a plain copy of its files would not be all."""
         with translated(self.source):
             table = find_table(self.source, delta_options(self.source, self.connect))

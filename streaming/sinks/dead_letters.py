@@ -21,7 +21,7 @@ from streaming.sinks.delta_table import DEAD_LETTERS, make_dead_letters, transla
 from streaming.sinks.lineage import dead_letter_writer
 from streaming.sources.factory import arrow_columns, open_source
 from streaming.sources.files import FilesSource, records_aside
-from streaming.sources.validation import SetAside
+from streaming.sources.validation import RejectedRecord
 from streaming.spec import ReplicaSpec
 
 SAMPLE = "dead_letters"
@@ -107,7 +107,7 @@ class DeadLetterTable:
         return dead_letter_writer(self.spec.stream.name, self.spec.history)
 
 
-def _rows(epoch: int, aside: Iterable[tuple[str, SetAside]]) -> pa.Table:
+def _rows(epoch: int, aside: Iterable[tuple[str, RejectedRecord]]) -> pa.Table:
     return pa.Table.from_pylist(
         [
             {

@@ -30,12 +30,12 @@ from streaming.connections import delta_options, filesystem
 from streaming.sinks.delta_table import (
     WITHOUT_CLEANUP,
     committer,
-    demand_fit,
     find_table,
     make_table,
+    require_fit,
     translated,
 )
-from streaming.sinks.ledger_writer import Ledgering
+from streaming.sinks.ledger_writer import LedgerWriter
 from streaming.sinks.lineage import CLOSED, DIGEST, EPOCH, HISTORY, STREAM, writer
 from streaming.sinks.staging import Staged, run_epoch
 from streaming.sinks.staging_task import Staging
@@ -52,7 +52,7 @@ class DeltaSink:
 
     spec: ReplicaSpec
     declared: DeltaDeclaration
-    ledgering: Ledgering
+    ledger: LedgerWriter
     _opened: DeltaTable | None = None
     _fits: bool = False
     _tried_through: int = -1
@@ -63,7 +63,7 @@ class DeltaSink:
             self._opened = self._open(schema)
         if self._opened is not None and schema is not None and not self._fits:
             partition_by = self.declared.partition_by
-            demand_fit(self._opened, self.spec.table, _columns(schema), partition_by)
+            require_fit(self._opened, self.spec.table, _columns(schema), partition_by)
             self._fits = True
 
     def is_done(self, epoch: int) -> bool:
@@ -74,7 +74,7 @@ class DeltaSink:
         holds only if the table is asked first.
         """
         newest = self._newest(update=True)
-        entry = self.ledgering.entry(epoch)
+        entry = self.ledger.entry(epoch)
         if entry is None and newest > epoch:
             raise PermanentError(
                 f"the table {self.spec.table} has epochs after {epoch} of which the ledger knows nothing",
@@ -178,7 +178,7 @@ class DeltaSink:
                     EPOCH: str(epoch),
                     HISTORY: str(self.spec.history),
                     "holdfast.replica": self.spec.replica,
-                    "holdfast.token": str(self.ledgering.token()),
+                    "holdfast.token": str(self.ledger.lease.token),
                     DIGEST: staged.digest,
                 },
             ),
@@ -210,11 +210,11 @@ class DeltaSink:
         return writer(self.spec.stream.name, self.spec.history)
 
 
-def demand_output_fits(spec: ReplicaSpec, declared: DeltaDeclaration, schema: StructType) -> None:
+def require_output_fits(spec: ReplicaSpec, declared: DeltaDeclaration, schema: StructType) -> None:
     """Refuse output whose columns are not the table's, if there is a table already."""
     table = find_table(spec.table, delta_options(spec.table, spec.connect))
     if table is not None:
-        demand_fit(table, spec.table, _columns(schema), declared.partition_by)
+        require_fit(table, spec.table, _columns(schema), declared.partition_by)
 
 
 def _columns(schema: StructType) -> Schema:

@@ -79,7 +79,9 @@ def commit_nothing(table: DeltaTable, commit: CommitProperties) -> None:
     )
 
 
-def demand_fit(table: DeltaTable, path: str, schema: Schema, partition_by: tuple[str, ...]) -> None:
+def require_fit(
+    table: DeltaTable, path: str, schema: Schema, partition_by: tuple[str, ...]
+) -> None:
     """Refuse a table with other columns or partitions than the stream's output."""
     has = {field.name: str(field.type) for field in table.schema().fields}
     gives = {field.name: str(field.type) for field in schema.fields}

@@ -5,12 +5,12 @@ first epoch that differed; the ledger's audit has all of them.
 """
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from resources.control.records import JsonObject, LedgerEntry
 from resources.control.store import ControlStore
 from resources.patience import patiently
+from streaming.lease import WriteToken
 
 DIGEST_DIFFERS = "digest_differs"
 
@@ -18,17 +18,17 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Ledgering:
+class LedgerWriter:
     """The ledger as one replica of a stream sees it."""
 
     store: ControlStore
     stream: str
     replica: str
-    token: Callable[[], int]
+    lease: WriteToken
     history: int = 0
 
     def entry(self, epoch: int) -> LedgerEntry | None:
-        """What was committed for an epoch, by whomever."""
+        """What was committed for an epoch, by any replica."""
         return patiently(
             lambda: self.store.ledger.get(self.stream, epoch),
             what=f"looking epoch {epoch} up in the ledger",
@@ -42,7 +42,7 @@ class Ledgering:
                     stream=self.stream,
                     epoch=epoch,
                     replica=self.replica,
-                    token=self.token(),
+                    token=self.lease.token,
                     rows=rows,
                     digest=digest,
                 ),

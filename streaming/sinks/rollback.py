@@ -1,4 +1,4 @@
-"""Rolling a stream's tables: back to what they were after an epoch, and shut for the older history.
+"""TableRollback a stream's tables: back to what they were after an epoch, and shut for the older history.
 
 Both in one commit. A replica of the older history that wakes up later is refused by the table itself:
 its application transaction is at a version that nothing can follow.
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class RollbackPoint:
     """The turn from one history of a stream to the next."""
 
     stream: str
@@ -62,7 +62,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Rolling:
+class TableRollback:
     """One table, and how to reach it."""
 
     path: str
@@ -79,14 +79,14 @@ class Rolling:
         with translated(self.path):
             table = self._needed()
             version = version_after(table, stream, epoch)
-            self._demand_files(table, version)
+            self._require_files(table, version)
         return version
 
-    def roll(self, turn: Turn) -> int:
+    def roll(self, turn: RollbackPoint) -> int:
         """Take the output back; the version that it was taken back to."""
         return self._commit(writer(turn.stream, turn.history), lambda table: _restore(table, turn))
 
-    def roll_dead_letters(self, turn: Turn) -> int:
+    def roll_dead_letters(self, turn: RollbackPoint) -> int:
         """Take the dead letters back: those of later epochs are deleted.
 
         The table is made if it is not there yet, or the older history could make it.
@@ -110,7 +110,7 @@ class Rolling:
             hint="stop the other program that writes to it, then restore again",
         )
 
-    def _demand_files(self, table: DeltaTable, version: int) -> None:
+    def _require_files(self, table: DeltaTable, version: int) -> None:
         """A file that is in both versions is there; others may have been vacuumed."""
         try:
             target = DeltaTable(self.path, version=version, storage_options=self._options())
@@ -147,7 +147,7 @@ class Rolling:
         return delta_options(self.path, self.connect)
 
 
-def _restore(table: DeltaTable, turn: Turn) -> int:
+def _restore(table: DeltaTable, turn: RollbackPoint) -> int:
     version = version_after(table, turn.stream, turn.epoch)
     if version == table.version():
         commit_nothing(table, turn.commit(writer))
@@ -160,7 +160,7 @@ def _restore(table: DeltaTable, turn: Turn) -> int:
     return version
 
 
-def _delete_later(table: DeltaTable, turn: Turn) -> int:
+def _delete_later(table: DeltaTable, turn: RollbackPoint) -> int:
     version, commit = table.version(), turn.commit(dead_letter_writer)
     table.delete(
         f"epoch > {turn.epoch}",

@@ -10,7 +10,7 @@ import threading
 
 from pyspark.sql import DataFrame
 
-from streaming.sinks.base import DeadLetters, Entries, Sink
+from streaming.sinks.base import DeadLetters, LedgerView, Sink
 from streaming.sinks.staging import Staged
 
 
@@ -20,16 +20,16 @@ class Sender:
     def __init__(
         self,
         sink: Sink,
-        ledgering: Entries,
+        ledger: LedgerView,
         *,
         sending: bool,
         dead_letters: DeadLetters | None = None,
     ) -> None:
         self._sink = sink
         self._dead_letters = dead_letters
-        self._ledgering = ledgering
+        self._ledger = ledger
         self._is_open = sending
-        self._kept: dict[int, Staged] = {}
+        self._held_back: dict[int, Staged] = {}
         self._lock = threading.Lock()
 
     @property
@@ -38,30 +38,30 @@ class Sender:
         return self._is_open
 
     @property
-    def kept(self) -> tuple[int, ...]:
+    def held_back(self) -> tuple[int, ...]:
         """The epochs that are held back."""
-        return tuple(sorted(self._kept.copy()))
+        return tuple(sorted(self._held_back.copy()))
 
     def __call__(self, df: DataFrame, epoch: int) -> None:
         """Process one epoch, and commit or keep it; one that is done is only digested."""
         with self._lock:
             self._sink.prepare(df.schema)
-            write = epoch not in self._kept and not self._sink.is_done(epoch)
+            write = epoch not in self._held_back and not self._sink.is_done(epoch)
         # The plan runs in any case: Spark's state has to go on.
         staged = self._sink.stage(df, epoch, write=write)
         with self._lock:
-            self._settle(staged, epoch, written=write)
+            self._finish_batch(staged, epoch, written=write)
 
     def open(self) -> None:
         """Commit what was kept, oldest first, and send from now on; after an error, call it again."""
         with self._lock:
             self._sink.prepare(None)
-            for epoch in self.kept:
+            for epoch in self.held_back:
                 if self._sink.is_done(epoch):
-                    self._give_up(epoch)
+                    self._drop(epoch)
                 else:
-                    self._send(self._kept[epoch], epoch)
-                    del self._kept[epoch]
+                    self._send(self._held_back[epoch], epoch)
+                    del self._held_back[epoch]
             self._is_open = True
 
     def shut(self) -> None:
@@ -71,32 +71,32 @@ class Sender:
 
     def prune(self) -> None:
         """Let go of kept epochs that another replica has committed, and compare its digests."""
-        for epoch in self.kept:
+        for epoch in self.held_back:
             with self._lock:  # for one epoch only: `open` must not wait for all of them
-                if epoch not in self._kept:
+                if epoch not in self._held_back:
                     continue
-                if self._ledgering.entry(epoch) is None or not self._sink.is_done(epoch):
+                if self._ledger.entry(epoch) is None or not self._sink.is_done(epoch):
                     return
-                self._give_up(epoch)
+                self._drop(epoch)
 
-    def _settle(self, staged: Staged, epoch: int, *, written: bool) -> None:
-        if epoch in self._kept:  # the batch is a repeated one
+    def _finish_batch(self, staged: Staged, epoch: int, *, written: bool) -> None:
+        if epoch in self._held_back:  # the batch is a repeated one
             self._sink.discard(staged, epoch)
         elif not written:
-            self._ledgering.write(epoch, rows=staged.rows, digest=staged.digest)
+            self._ledger.write(epoch, rows=staged.rows, digest=staged.digest)
         elif self._is_open:
             self._send(staged, epoch)  # after an error Spark repeats the batch, which stages anew
         else:
-            self._kept[epoch] = self._sink.keep(staged, epoch)
+            self._held_back[epoch] = self._sink.keep(staged, epoch)
 
     def _send(self, staged: Staged, epoch: int) -> None:
         if self._dead_letters is not None:
             self._dead_letters.send(epoch)
         self._sink.commit(staged, epoch)
-        self._ledgering.write(epoch, rows=staged.rows, digest=staged.digest)
+        self._ledger.write(epoch, rows=staged.rows, digest=staged.digest)
 
-    def _give_up(self, epoch: int) -> None:
-        staged = self._kept[epoch]
-        self._ledgering.write(epoch, rows=staged.rows, digest=staged.digest)
-        del self._kept[epoch]
+    def _drop(self, epoch: int) -> None:
+        staged = self._held_back[epoch]
+        self._ledger.write(epoch, rows=staged.rows, digest=staged.digest)
+        del self._held_back[epoch]
         self._sink.discard(staged, epoch)

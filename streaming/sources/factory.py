@@ -16,7 +16,7 @@ from streaming.references import load
 from streaming.sources.base import Source
 from streaming.sources.files import FilesSource
 from streaming.sources.rate import COLUMNS, SCHEMA, RateSource
-from streaming.sources.validation import Sieve
+from streaming.sources.validation import RecordValidator
 from streaming.spec import ReplicaSpec
 
 
@@ -41,11 +41,13 @@ def open_source(spec: ReplicaSpec, schema: pa.Schema, assigned: Callable[[], set
             return RateSource(declared)
         case FilesDeclaration() as declared:
             files, root = filesystem(declared.path, spec.connect)
-            return FilesSource(declared, schema, files, root, assigned, _sieve(declared, schema))
+            return FilesSource(
+                declared, schema, files, root, assigned, _validator(declared, schema)
+            )
 
 
-def _sieve(declared: FilesDeclaration, schema: pa.Schema) -> Sieve | None:
+def _validator(declared: FilesDeclaration, schema: pa.Schema) -> RecordValidator | None:
     if declared.dead_letters is None:
         return None
     rules = declared.dead_letters.rules
-    return Sieve(declared, schema, None if rules is None else load(rules))
+    return RecordValidator(declared, schema, None if rules is None else load(rules))

@@ -22,7 +22,7 @@ Rules: TypeAlias = Callable[[pa.RecordBatch], pa.StringArray]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sifted:
+class ValidatedBatch:
     """How many rows a file has, and the numbers of its records (lines or rows, from 1 on) that are none."""
 
     rows: int
@@ -30,7 +30,7 @@ class Sifted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetAside:
+class RejectedRecord:
     """A record that is no input: where it stands in its file, and why."""
 
     position: int
@@ -39,14 +39,14 @@ class SetAside:
 
 
 @dataclass(frozen=True, slots=True)
-class Sieve:
+class RecordValidator:
     """Sifts files of one declared format and schema; a record of a text file is a line."""
 
     declared: FilesDeclaration
     schema: pa.Schema
     rules: Rules | None = None
 
-    def sift(self, filesystem: fs.FileSystem, path: str) -> Sifted:
+    def validate(self, filesystem: fs.FileSystem, path: str) -> ValidatedBatch:
         """Decide which records of a file are set aside."""
         rows, aside = 0, []
         for block in blocks(self.declared, self.schema, filesystem, path):
@@ -56,7 +56,7 @@ class Sieve:
             refused = {number for number, objection in objections if objection is not None}
             rows += len(readable) - len(refused)
             aside += sorted(unreadable | refused)
-        return Sifted(rows=rows, aside=tuple(aside))
+        return ValidatedBatch(rows=rows, aside=tuple(aside))
 
     def read(
         self, filesystem: fs.FileSystem, path: str, aside: Collection[int]
@@ -76,9 +76,9 @@ class Sieve:
                 ) from error
             yield conformed(rows, self.schema)
 
-    def reasons(
+    def rejected(
         self, filesystem: fs.FileSystem, path: str, aside: Collection[int]
-    ) -> Iterator[SetAside]:
+    ) -> Iterator[RejectedRecord]:
         """What was set aside, each with the reason."""
         wanted = frozenset(aside)
         for block in blocks(self.declared, self.schema, filesystem, path):
@@ -86,7 +86,7 @@ class Sieve:
             readable = [number for number, fault in faults.items() if fault is None]
             faults |= zip(readable, self._objections(block, readable), strict=True)
             for number, fault in faults.items():
-                yield SetAside(
+                yield RejectedRecord(
                     position=number,
                     reason=fault or "it was set aside when its epoch was decided",
                     record=block.record(number)[:LONGEST_RECORD],

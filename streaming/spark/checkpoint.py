@@ -14,7 +14,7 @@ from resources.vault.soundness import CODEC, LZ4
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-BINDING = {
+CHECKPOINT_CONF = {
     SHUFFLE_PARTITIONS: "2",
     PROVIDER: "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
     CODEC: LZ4,

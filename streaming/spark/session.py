@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from configs.stream import FIXED_SPARK_CONF
 from ft_policies.errors import TransientError
-from streaming.spark.checkpoint import BINDING, PROVIDER, SHUFFLE_PARTITIONS
+from streaming.spark.checkpoint import CHECKPOINT_CONF, PROVIDER, SHUFFLE_PARTITIONS
 from streaming.spark.class_archive import ClassArchive
 from streaming.spark.epoch_source import EpochSource
 from streaming.spec import ReplicaSpec
@@ -42,7 +42,7 @@ DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.sql.streaming.pollingDelay": "25ms",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    SHUFFLE_PARTITIONS: BINDING[SHUFFLE_PARTITIONS],
+    SHUFFLE_PARTITIONS: CHECKPOINT_CONF[SHUFFLE_PARTITIONS],
     # Spark's usual one starts a process (`readlink`) for each file of a checkpoint that it looks at.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -142,7 +142,7 @@ def end_session(spark: SparkSession) -> None:
         jvm.wait()
 
 
-def demand_java(spark: SparkSession) -> None:
+def require_java(spark: SparkSession) -> None:
     """Notice a JVM that was killed: a replica that only stands by would not, until it is needed."""
     jvm = spark.sparkContext._gateway.proc  # type: ignore[union-attr]  # noqa: SLF001
     if jvm.poll() is not None:
@@ -152,6 +152,6 @@ def demand_java(spark: SparkSession) -> None:
         )
 
 
-def binding_conf(spark: SparkSession) -> dict[str, str]:
+def checkpoint_conf(spark: SparkSession) -> dict[str, str]:
     """The settings that a checkpoint made by this session depends on."""
-    return {key: spark.conf.get(key, usual) or usual for key, usual in BINDING.items()}
+    return {key: spark.conf.get(key, usual) or usual for key, usual in CHECKPOINT_CONF.items()}

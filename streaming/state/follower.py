@@ -22,10 +22,10 @@ from resources.vault.linking import Base
 from resources.vault.manifest import Manifest, UnusableSnapshotError
 from resources.vault.records import Restored
 from resources.vault.vault import SnapshotVault
-from streaming.background import StoppedError, TryingThread
+from streaming.background import RetryingThread, StoppedError
 from streaming.sampling import Sampler
 from streaming.spec import ReplicaSpec
-from streaming.state.shipper import WantedIntervals
+from streaming.state.shipper import IntervalOverrides
 
 LOOK_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 10.0
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartingPoint:
+class RestoredState:
     """What a query starts from; without a manifest it starts at epoch 0."""
 
     checkpoint: Path
@@ -46,7 +46,7 @@ class StartingPoint:
         """The last epoch that the snapshot covers."""
         return None if self.manifest is None else self.manifest.epoch
 
-    def tell(self, sampler: Sampler) -> None:
+    def record(self, sampler: Sampler) -> None:
         """Note how long it took, and for how much."""
         read_bytes = 0 if self.manifest is None else self.manifest.state_bytes
         sampler.once("t_read_snapshot_seconds", self.seconds, self.epoch)
@@ -59,7 +59,7 @@ def restore(
     vault: SnapshotVault,
     *,
     give_up: Callable[[], bool] = lambda: False,
-) -> StartingPoint:
+) -> RestoredState:
     """Restore into a new folder; damaged snapshots are passed over, and said."""
     began = SYSTEM_CLOCK.monotonic()
     checkpoint = spec.new_checkpoint()
@@ -77,11 +77,11 @@ def restore(
     seconds = SYSTEM_CLOCK.monotonic() - began
     if found is None:
         log.info("no snapshot to start from: starting at epoch 0")
-        return StartingPoint(checkpoint=checkpoint, manifest=None, seconds=seconds)
+        return RestoredState(checkpoint=checkpoint, manifest=None, seconds=seconds)
     for refused in found.refused:
         report_damaged(spec, store, refused.id, refused.reason)
     log.info("restored %s in %.2f s", found.manifest.id, seconds)
-    return StartingPoint(checkpoint=checkpoint, manifest=found.manifest, seconds=seconds)
+    return RestoredState(checkpoint=checkpoint, manifest=found.manifest, seconds=seconds)
 
 
 def report_damaged(spec: ReplicaSpec, store: ControlStore, snapshot: str, reason: str) -> None:
@@ -103,7 +103,7 @@ def report_damaged(spec: ReplicaSpec, store: ControlStore, snapshot: str, reason
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
+class LocalSnapshot:
     """A snapshot that is complete on the local disk, and how long it took to get there."""
 
     manifest: Manifest
@@ -116,7 +116,7 @@ class Synced:
         return self.manifest.epoch
 
 
-class Follower(TryingThread):
+class SnapshotFollower(RetryingThread):
     """Has the primary ship at least every `every_seconds`, and restores whatever is newer.
 
     The controller may want another interval than `every_seconds`, and change it at any time.
@@ -147,19 +147,19 @@ class Follower(TryingThread):
         self._store = store
         self._sampler = sampler
         self._declared_seconds = every_seconds
-        self._wanted = WantedIntervals(store, spec.stream.name, clock)
+        self._wanted = IntervalOverrides(store, spec.stream.name, clock)
         self._on_shown = on_shown
         self._base: Base | None = None
         self._clock = clock
         self._asked_at = float("-inf")
         self._gone: set[str] = set()
-        self._synced: Synced | None = None
+        self._snapshot: LocalSnapshot | None = None
         self._showing = threading.Lock()
 
     @property
-    def synced(self) -> Synced | None:
+    def snapshot(self) -> LocalSnapshot | None:
         """The newest snapshot that is complete here; it stays the same once this was stopped."""
-        return self._synced
+        return self._snapshot
 
     def stop(self) -> None:
         """Ask it to end; from here on it shows nothing new."""
@@ -178,7 +178,7 @@ class Follower(TryingThread):
 
     @property
     def _epoch(self) -> int:
-        return -1 if self._synced is None else self._synced.epoch
+        return -1 if self._snapshot is None else self._snapshot.epoch
 
     def _every_seconds(self) -> float:
         wanted = self._wanted.now().sync_every
@@ -206,9 +206,9 @@ class Follower(TryingThread):
             manifest = self._vault.manifest(row.id)
             restored = self._restore(manifest, folder)
         except UnusableSnapshotError as error:
-            self._pass_over(row, str(error))
+            self._skip(row, str(error))
             return False
-        self._show(Synced(manifest, folder, self._clock.monotonic() - began), restored)
+        self._show(LocalSnapshot(manifest, folder, self._clock.monotonic() - began), restored)
         return True
 
     def _restore(self, manifest: Manifest, folder: Path) -> Restored:
@@ -217,25 +217,25 @@ class Follower(TryingThread):
         )
 
     def _go_on(self, _done: int, _total: int) -> None:
-        self._heed_stop()
+        self._check_stopped()
 
-    def _show(self, synced: Synced, restored: Restored) -> None:
+    def _show(self, snapshot: LocalSnapshot, restored: Restored) -> None:
         with self._showing:
             if self._ended.is_set():  # nobody would ever remove what nobody was shown
-                shutil.rmtree(synced.checkpoint, ignore_errors=True)
+                shutil.rmtree(snapshot.checkpoint, ignore_errors=True)
                 raise StoppedError
-            self._on_shown(synced.checkpoint)
-            self._synced = synced
-        self._base = Base(synced.checkpoint, synced.manifest)
-        self._sampler.once("sync_seconds", synced.seconds, synced.epoch)
-        self._sampler.once("sync_bytes", float(restored.fetched_bytes), synced.epoch)
-        self._sampler.once("sync_requests", float(restored.requests + 1), synced.epoch)
+            self._on_shown(snapshot.checkpoint)
+            self._snapshot = snapshot
+        self._base = Base(snapshot.checkpoint, snapshot.manifest)
+        self._sampler.once("sync_seconds", snapshot.seconds, snapshot.epoch)
+        self._sampler.once("sync_bytes", float(restored.fetched_bytes), snapshot.epoch)
+        self._sampler.once("sync_requests", float(restored.requests + 1), snapshot.epoch)
         log.info(
             "synced %s: %s of %s bytes fetched, %.2f s",
-            synced.manifest.id, restored.fetched_bytes, restored.bytes, synced.seconds,
+            snapshot.manifest.id, restored.fetched_bytes, restored.bytes, snapshot.seconds,
         )  # fmt: skip
 
-    def _pass_over(self, row: SnapshotRow, reason: str) -> None:
+    def _skip(self, row: SnapshotRow, reason: str) -> None:
         """A snapshot that retention dropped meanwhile is no damage; it leaves the catalogue soon."""
         if all(record.id != row.id for record in self._vault.list()):
             log.info("snapshot %s was dropped before it could be followed", row.id)

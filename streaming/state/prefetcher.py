@@ -14,7 +14,7 @@ import pyarrow as pa
 from ft_policies.errors import TransientError
 from resources.control.records import Epoch
 from resources.control.store import ControlStore
-from streaming.background import TryingThread
+from streaming.background import RetryingThread
 from streaming.inbox import Inbox
 from streaming.sources.base import Source
 from streaming.sources.factory import arrow_columns, open_source
@@ -28,7 +28,7 @@ KEEP_FREE_BYTES = 512 << 20
 log = logging.getLogger(__name__)
 
 
-class Prefetcher(TryingThread):
+class Prefetcher(RetryingThread):
     """Writes every split of every epoch after `after_epoch` into the inbox.
 
     A stream of files needs Spark to read its columns: give `schema`, or start it when a session is up.
@@ -93,7 +93,7 @@ class Prefetcher(TryingThread):
     def _fetch_epoch(self, epoch: Epoch) -> None:
         splits = self._source.splits(epoch.input)
         if epoch.epoch > self._pruned_through and not self._inbox.has(epoch.epoch, len(splits)):
-            self._demand_room()
+            self._require_room()
             for index, split in enumerate(splits):
                 rows = self._until_stopped(self._source.read(split))
                 self._inbox.write(epoch.epoch, index, self._schema, rows)
@@ -103,10 +103,10 @@ class Prefetcher(TryingThread):
 
     def _until_stopped(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            self._heed_stop()
+            self._check_stopped()
             yield batch
 
-    def _demand_room(self) -> None:
+    def _require_room(self) -> None:
         free = shutil.disk_usage(self._spec.folder).free
         if free < KEEP_FREE_BYTES:
             raise TransientError(

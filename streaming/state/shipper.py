@@ -20,7 +20,8 @@ from resources.vault.cut import cut
 from resources.vault.manifest import Manifest
 from resources.vault.records import Shipped
 from resources.vault.vault import SnapshotVault
-from streaming.background import TryingThread
+from streaming.background import RetryingThread
+from streaming.lease import WriteToken
 from streaming.spark.checkpoint import last_committed
 from streaming.spec import ReplicaSpec
 
@@ -31,7 +32,7 @@ LONGEST_PAUSE_SECONDS = 30.0
 log = logging.getLogger(__name__)
 
 
-class WantedIntervals:
+class IntervalOverrides:
     """The wanted intervals of one stream, read once in a while; for one thread."""
 
     def __init__(self, store: ControlStore, stream: str, clock: Clock) -> None:
@@ -65,7 +66,7 @@ class _Reached:
         return -1 if self.manifest is None else self.manifest.epoch
 
 
-class Shipper(TryingThread):
+class Shipper(RetryingThread):
     """Ships when the checkpoint policy, a person or the end of the replica asks for it."""
 
     def __init__(
@@ -77,7 +78,7 @@ class Shipper(TryingThread):
         checkpoint: Path,
         conf: Mapping[str, str],
         parent: Manifest | None,
-        token: Callable[[], int],
+        lease: WriteToken,
         requested: Callable[[], int],
         on_served: Callable[[int], None],
         clock: Clock = SYSTEM_CLOCK,
@@ -95,12 +96,12 @@ class Shipper(TryingThread):
         self._store = store
         self._checkpoint = checkpoint
         self._conf = dict(conf)
-        self._token = token
+        self._lease = lease
         self._requested = requested
         self._on_served = on_served
         self._clock = clock
         self._declared = spec.stream.checkpoint.policy()
-        self._wanted = WantedIntervals(store, spec.stream.name, clock)
+        self._wanted = IntervalOverrides(store, spec.stream.name, clock)
         self._reached = _Reached(parent, clock.monotonic())
         self._served = requested()
 
@@ -161,7 +162,7 @@ class Shipper(TryingThread):
         shipped = self._vault.ship(
             self._checkpoint,
             epoch,
-            token=self._token(),
+            token=self._lease.token,
             replica=self._spec.replica,
             parent=self._foundation(),
             conf=self._conf,

@@ -89,7 +89,7 @@ class SimulatedLedger:
 
 @dataclass
 class SimulatedEntries:
-    """What `Ledgering` is to a replica."""
+    """What `LedgerWriter` is to a replica."""
 
     ledger: SimulatedLedger
     replica: str

@@ -23,7 +23,7 @@ from resources.control.store import ControlStore
 from resources.object_store import S3ObjectStore
 from resources.vault.soundness import LZ4, codec_of
 from streaming.connections import connector, filesystem
-from streaming.spark.checkpoint import BINDING
+from streaming.spark.checkpoint import CHECKPOINT_CONF
 from streaming.spec import ReplicaSpec
 from tests.support.queries import NAME, RATE, World, checkpoint_of
 from tests.support.small_apps import WRITES
@@ -64,7 +64,7 @@ def test_all_that_spark_binds_a_checkpoint_to_is_known_with_its_defaults(world: 
     offsets = checkpoint_of(spec) / "offsets" / "0"
     bound = json.loads(offsets.read_text().splitlines()[1])["conf"]
     format_version = "spark.sql.streaming.stateStore.checkpointFormatVersion"  # told by file names
-    assert bound | {format_version: FIXED_SPARK_CONF[format_version]} == BINDING
+    assert bound | {format_version: FIXED_SPARK_CONF[format_version]} == CHECKPOINT_CONF
     assert codec_of(checkpoint_of(spec)) == LZ4
 
 

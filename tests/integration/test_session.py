@@ -15,14 +15,14 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 RUN = textwrap.dedent("""
     import sys
     from pathlib import Path
-    from streaming.spark.session import binding_conf, end_session, start_session
-    from streaming.spark.checkpoint import BINDING
+    from streaming.spark.session import checkpoint_conf, end_session, start_session
+    from streaming.spark.checkpoint import CHECKPOINT_CONF
     from streaming.spec import ReplicaSpec
 
     spark = start_session(ReplicaSpec.load(Path(sys.argv[1])))
     beans = spark._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
     names = [bean.getName() for bean in beans]
-    assert binding_conf(spark) == BINDING
+    assert checkpoint_conf(spark) == CHECKPOINT_CONF
     end_session(spark)
     print(*names, sep=",")
 """)

@@ -14,11 +14,12 @@ from resources.control.store import ControlStore
 from streaming.gate import Gate, GateState
 from streaming.query.query import RunningQuery, open_sender
 from streaming.query.rehearsal import rehearse, warm_up
-from streaming.sinks.ledger_writer import Ledgering
+from streaming.sinks.ledger_writer import LedgerWriter
 from streaming.sinks.sender import Sender
 from streaming.spark.checkpoint import give_identity
 from streaming.spark.epoch_source import EpochSource
 from streaming.spec import ReplicaSpec
+from tests.fakes.leases import FixedToken
 from tests.support.queries import NAME, World, checkpoint_of
 
 pytestmark = pytest.mark.integration
@@ -48,8 +49,8 @@ def test_a_held_query_stays_ready_while_its_successor_starts(world: World) -> No
     spec = world.spec("r1")
     world.run(spec, through_epoch=1)
     Gate(spec.folder).set(GateState(open=False, token=1))
-    ledgering = Ledgering(world.store, NAME, "r1", lambda: 1)
-    sender = open_sender(spec, ledgering, sending=True)
+    ledger = LedgerWriter(world.store, NAME, "r1", FixedToken())
+    sender = open_sender(spec, ledger, sending=True)
     held, fresh = a_copy(world, spec, sender, "held"), a_copy(world, spec, sender, "fresh")
     try:
         held.start()

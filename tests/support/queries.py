@@ -19,10 +19,11 @@ from resources.control.store import ControlStore
 from streaming.connections import delta_options
 from streaming.gate import Gate, GateState
 from streaming.query.query import open_sender, start_query
-from streaming.sinks.ledger_writer import Ledgering
+from streaming.sinks.ledger_writer import LedgerWriter
 from streaming.sinks.sender import Sender
 from streaming.spark.epoch_source import EpochSource
 from streaming.spec import ReplicaSpec
+from tests.fakes.leases import FixedToken
 
 NAME = "words"
 EMBEDDED = EmbeddedObjectStore()
@@ -79,8 +80,8 @@ class World:
     def running(self, spec: ReplicaSpec, sender: Sender | None = None) -> Iterator[StreamingQuery]:
         self.spark.dataSource.register(EpochSource)
         Gate(spec.folder).set(GateState(open=True, token=1))
-        ledgering = Ledgering(self.store, NAME, spec.replica, lambda: 1)
-        sender = sender or open_sender(spec, ledgering, sending=True)
+        ledger = LedgerWriter(self.store, NAME, spec.replica, FixedToken())
+        sender = sender or open_sender(spec, ledger, sending=True)
         query = start_query(self.spark, spec, sender, checkpoint_of(spec))
         try:
             yield query

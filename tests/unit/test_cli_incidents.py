@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from resources.control.records import Incident
-from streaming.sinks.ledger_writer import Ledgering
+from streaming.sinks.ledger_writer import LedgerWriter
 from streaming.world import World
+from tests.fakes.leases import FixedToken
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import STREAM, a_running_stream, a_world
 
@@ -21,7 +22,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def differing(world: World, replica: str = "odd") -> Incident:
     """A replica that has computed something else than the ledger has."""
-    Ledgering(world.store, STREAM, replica, lambda: 1).write(2, rows=10, digest="another")
+    LedgerWriter(world.store, STREAM, replica, FixedToken()).write(2, rows=10, digest="another")
     return world.store.incidents.of(STREAM)[0]
 
 

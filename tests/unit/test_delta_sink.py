@@ -39,7 +39,7 @@ def test_pruned_epochs_leave_no_files(world: World) -> None:
         primary(Rows([epoch]), epoch)
     standby(Rows([2]), 2)
     standby.prune()
-    assert (standby.kept, world.folders()) == ((2,), ["0-a", "1-a", "2-b"])
+    assert (standby.held_back, world.folders()) == ((2,), ["0-a", "1-a", "2-b"])
     assert world.store.ledger.audit(NAME).disagreements == []
 
 
@@ -73,10 +73,10 @@ def test_a_commit_that_was_answered_with_an_error_keeps_its_files(
     try:
         sender.open()
     except TransientError:
-        assert sender.kept == (0,)
+        assert sender.held_back == (0,)
     sender.prune()
     sender.open()
-    assert (sender.kept, world.output(), world.folders()) == ((), [0], ["0-a"])
+    assert (sender.held_back, world.output(), world.folders()) == ((), [0], ["0-a"])
 
 
 def test_a_commit_that_failed_while_another_was_faster_loses_its_files_at_last(
@@ -92,7 +92,7 @@ def test_a_commit_that_failed_while_another_was_faster_loses_its_files_at_last(
     for epoch in range(30):
         primary(Rows([epoch]), epoch)
     standby.prune()
-    assert (standby.kept, "0-b" in world.folders()) == ((), False)
+    assert (standby.held_back, "0-b" in world.folders()) == ((), False)
 
 
 def refuse(self: DeltaSink, *_: object) -> None:

@@ -13,7 +13,7 @@ from resources.control.records import (
     SnapshotRow,
 )
 from streaming.recomputing import Recomputed
-from streaming.spark.checkpoint import BINDING, PROVIDER
+from streaming.spark.checkpoint import CHECKPOINT_CONF, PROVIDER
 from streaming.world import World
 from tests.fakes.worlds import (
     CLICKS,
@@ -137,7 +137,7 @@ def test_a_folder_in_which_no_replica_can_be_is_refused(
 def test_what_spark_does_by_itself_may_be_written_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    conf = {"spark_conf": {PROVIDER: BINDING[PROVIDER]}}
+    conf = {"spark_conf": {PROVIDER: CHECKPOINT_CONF[PROVIDER]}}
     with (
         a_live_world(tmp_path, monkeypatch) as (worlds, _, __),
         written_anew(worlds, resources=conf) as world,
@@ -152,7 +152,7 @@ def test_what_spark_does_by_itself_may_be_written_down(
         ({"output_mode": "update"}, "output_mode"),
         *(
             ({"resources": {"spark_conf": {key: "7"}}}, key)
-            for key in sorted(BINDING.keys() - OWNED_SPARK_CONF.keys())
+            for key in sorted(CHECKPOINT_CONF.keys() - OWNED_SPARK_CONF.keys())
         ),
     ],
 )

@@ -14,7 +14,7 @@ from orchestration.playbooks import drill as playbook
 from orchestration.playbooks.drill import Drill
 from resources.control.records import ReplicaRow, Sample
 from streaming.observing import observe
-from streaming.replica.fault_injection import cut_until
+from streaming.replica.fault_injection import blocked_until
 from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
 from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorld, a_wanted_stream, simulated_worlds
 from tests.support.control_builders import a_snapshot
@@ -145,7 +145,7 @@ def test_a_cut_ends_by_itself_and_the_drill_waits_for_a_snapshot(
             nonlocal looks
             looks += 1
             drivers.act()
-            healed_at = cut_until(Path(struck.folder)) + 0.5
+            healed_at = blocked_until(Path(struck.folder)) + 0.5
             if looks > 4:
                 row = a_snapshot("s1", 1, stream=CLICKS, created_at=healed_at)
                 world.store.snapshots.record(row)

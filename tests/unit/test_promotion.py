@@ -1,4 +1,4 @@
-"""What a secondary that has taken over tells: how long it took, and one incident."""
+"""What a secondary that has taken over records: how long it took, and one incident."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +10,7 @@ from ft_policies.failover import DetectedBy
 from resources.control.records import Incident, IncidentState, ReplicaState
 from resources.control.store import ControlStore
 from streaming.recovery_incidents import OVERTAKEN, RECOVERY
-from streaming.replica.failover import Fallen, Promotion
+from streaming.replica.failover import FailedPrimary, Promotion
 from streaming.sampling import Sampler
 from tests.support.control_builders import waiting
 from tests.support.control_failovers import Look, a_failover, held, take_over
@@ -34,22 +34,22 @@ def renewed(store: ControlStore, look: Look) -> Look:
 
 
 def promoted(
-    store: ControlStore, look: Look, *, primary: str | None = "p1", goes_on: bool = False
+    store: ControlStore, look: Look, *, primary: str | None = "p1", was_sending: bool = False
 ) -> None:
-    """Take over, and be level at once."""
+    """Take over, and have caught up at once."""
     wait_for_the_clock(store)
     lease = take_over(store, look)
     assert lease is not None
     Promotion(
         stream="words",
         replica="s1",
-        fallen=Fallen(primary, look.lease, "gone", DetectedBy.PROCESS),
+        failed=FailedPrimary(primary, look.lease, "gone", DetectedBy.PROCESS),
         token=lease.token,
         taken_at=lease.taken_at,
         detect_seconds=0.5,
         taken_monotonic=0.0,
-        goes_on=goes_on,
-    ).level(store, Sampler(store, "words", "s1"))
+        was_sending=was_sending,
+    ).record_caught_up(store, Sampler(store, "words", "s1"))
 
 
 def open_keys(store: ControlStore) -> list[str]:
@@ -72,15 +72,15 @@ def test_it_opens_the_incident_of_the_primary_that_fell(store: ControlStore) -> 
     assert (incident.key, incident.detail["detected_by"]) == ("words/p1/1", "process")
 
 
-@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize("was_sending", [True, False])
 def test_a_stream_whose_secondary_sent_all_along_was_never_away(
-    store: ControlStore, *, goes_on: bool
+    store: ControlStore, *, was_sending: bool
 ) -> None:
-    promoted(store, a_failover(store), goes_on=goes_on)
+    promoted(store, a_failover(store), was_sending=was_sending)
     (incident,) = store.incidents.of("words")
     samples = store.samples.latest("words")
     assert samples["t_detect_seconds"].value == 0.5
-    assert (samples["recovery_seconds"].value == 0.0) is goes_on
+    assert (samples["recovery_seconds"].value == 0.0) is was_sending
     assert incident.detail["recovery_seconds"] == samples["recovery_seconds"].value
 
 

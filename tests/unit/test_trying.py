@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from ft_policies.errors import TransientError
-from streaming.background import StoppedError, TryingThread
+from streaming.background import RetryingThread, StoppedError
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +37,8 @@ def waits_of(*outcomes: Exception | None) -> list[float]:
     return waits.seconds
 
 
-def trying(work: Callable[[], None]) -> TryingThread:
-    return TryingThread(
+def trying(work: Callable[[], None]) -> RetryingThread:
+    return RetryingThread(
         "worker", work, look_seconds=7.0, longest_pause_seconds=1.0, failure="no luck", logger=log
     )
 
