@@ -1,6 +1,6 @@
-"""Trying again and again: a thread whose work may fail at any time, and that must not end for it.
+"""Work in the background: a thread whose work may fail at any time, and that must not end for it.
 
-A stream runs on without what the thread brings, so a failure is said and tried again, ever more
+A stream runs on without what the thread brings, so a failure is logged and tried again, ever more
 rarely while it lasts. Only `stop` ends it.
 """
 
@@ -12,11 +12,11 @@ from ft_policies.errors import HoldfastError
 
 
 class StoppedError(Exception):
-    """Nobody wants the rest."""
+    """The thread was stopped: the rest of its work is not needed."""
 
 
 class RetryingThread(threading.Thread):
-    """Does `work` every `look_seconds`; `failure` is how its log says that it did not go well."""
+    """Does `work` every `look_seconds`; `failure` is how the log calls a failure of it."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class RetryingThread(threading.Thread):
         self._ended.set()
 
     def run(self) -> None:
-        """Work and look again; whatever goes wrong is said and tried again."""
+        """Work and look again; a failure is logged and tried again."""
         delay = 0.0
         while not self._ended.wait(delay):
             if self._tried():
@@ -59,7 +59,7 @@ class RetryingThread(threading.Thread):
             self._logger.warning("%s: %s (%s)", self._failure, error, error.hint)
             return False
         except Exception:
-            self._logger.exception("%s, for a reason that nobody thought of", self._failure)
+            self._logger.exception("%s: unexpected error", self._failure)
             return False
         return True
 

@@ -1,6 +1,6 @@
 """What the processes of one replica share: a file in the replica's folder.
 
-Spark starts processes of its own for the source and the tasks. They are told one thing, the
+Spark starts processes of its own for the source and the tasks. They get one thing, the
 replica's folder, and find here what they need. Secrets are not in it: they are read where they
 are kept.
 """
@@ -30,7 +30,7 @@ class ReplicaSpec(BaseModel):
     slot: Slot = Slot.PRIMARY  # as it is launched: a secondary may take over
     stream: StreamDeclaration
     nice: int = 0
-    """The priority until it is primary: it gives way to whoever has the place."""
+    """The priority until it is primary: it gives way to the primary."""
     nice_seconds: float | None = None
     """For how long at the most, if there is a limit."""
     history: int = 0

@@ -4,9 +4,8 @@ Spark puts its own Python code first on their path, as zip files, and Python com
 imports from a zip: a second for each of the processes that the start of a query waits for, one after
 the other. The same code is installed beside it, compiled.
 
-Sparing Spark's Python workers: after each task Spark has them collect garbage, in all that they ever imported.
-
-That takes longer than most tasks of a stream. What is imported stays for good, so it can be left out.
+After each task Spark has its workers collect garbage, in all that they ever imported. That takes longer than most
+tasks of a stream. What is imported stays for good, so it is left out.
 """
 
 import gc
@@ -47,6 +46,6 @@ def worker_python(folder: Path) -> str:
 
 @cache
 def freeze_imports() -> None:
-    """Keep what this process has by now out of all later collections; once, whoever asks."""
+    """Keep what this process has by now out of all later collections; once in a process."""
     gc.collect()
     gc.freeze()

@@ -1,7 +1,4 @@
-"""One query on one checkpoint: started, tried again after failures, drained, stopped.
-
-Starting the streaming query of a replica, and reading what its failure means.
-"""
+"""One query on one checkpoint: started, tried again after failures, drained, stopped."""
 
 import logging
 from collections.abc import Callable
@@ -38,7 +35,7 @@ FAILS_AGAIN = ("ft_policies.errors.PermanentError",)
 LOOK_SECONDS = 0.05
 DRAIN_SECONDS = 60.0
 SAMPLE_SECONDS = 5.0
-INITIALIZES = "Initializing"  # as Spark says it
+INITIALIZES = "Initializing"  # in Spark's words
 WAITS_FOR_INPUT = "Waiting for data to arrive"
 
 log = logging.getLogger(__name__)
@@ -82,7 +79,7 @@ def start_query(
 
 
 def kind_of(failure: Exception) -> FailureKind:
-    """Judge a failure by its text, which is all that Spark keeps of a Python error."""
+    """Classify a failure by its text, which is all that Spark keeps of a Python error."""
     text = f"{type(failure).__module__}.{type(failure).__name__}: {failure}"
     if any(word in text for word in HEALS_BY_ITSELF):
         return FailureKind.TRANSIENT
@@ -133,13 +130,13 @@ class RunningQuery:
     def ready(self) -> bool:
         """Whether it is wired and has nothing to do: behind a shut gate, it only waits for that.
 
-        For the moments in which it asks its source again, it does not say so.
+        While it asks its source again, for moments, Spark does not call it so.
         """
         return self._stage == WAITS_FOR_INPUT
 
     @property
     def _stage(self) -> str:
-        """What Spark says that it does; nothing if it does not run."""
+        """What it does, in Spark's words; empty if it does not run."""
         query = self._query
         return query.status["message"] if query is not None and query.isActive else ""
 
@@ -167,7 +164,7 @@ class RunningQuery:
             SYSTEM_CLOCK.sleep(LOOK_SECONDS)
 
     def stop(self) -> None:
-        """Stop it where it is; what it has not finished is processed again by whoever is next."""
+        """Stop it where it is; its successor processes again what it has not finished."""
         if self._query is not None:
             self._query.stop()
 

@@ -27,7 +27,7 @@ from streaming.spec import ReplicaSpec
 
 RESULT = "recomputed.json"
 LOOK_SECONDS = 0.1
-NICE = 5  # it runs beside a primary, and somebody waits for it
+NICE = 5  # it runs beside a primary, and a drill waits for it
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,12 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--patience", type=float, required=True, help="seconds")
     given = parser.parse_args(arguments)
     priority.lower(NICE)
-    told = _told(given)
-    (given.folder / RESULT).write_text(json.dumps(told))
-    return 0 if "digest" in told else 1
+    result = _result(given)
+    (given.folder / RESULT).write_text(json.dumps(result))
+    return 0 if "digest" in result else 1
 
 
-def _told(given: argparse.Namespace) -> dict[str, Any]:
+def _result(given: argparse.Namespace) -> dict[str, Any]:
     try:
         spec = ReplicaSpec.load(given.folder)
         staged = recompute(spec, given.checkpoint, given.epoch, patience_seconds=given.patience)

@@ -5,11 +5,8 @@ code is generated and compiled, Python workers are started. A secondary has the 
 processes the last few epochs on a scratch checkpoint, writes their rows to a scratch folder, and
 throws all of it away.
 
-Warming up: a new primary has Spark run something small while its query is being started.
-
-A new driver comes to its first epoch through one thing after the other: classes are loaded, plans are made,
-code is generated, Python processes are started. Part of that can happen on another core meanwhile. A secondary
-has its rehearsal instead, and leaves that core to the primary.
+A primary has no time for that. It warms up instead: Spark runs something small on another core while the
+query is being started. A secondary does not, and leaves that core to the primary.
 """
 
 import logging
@@ -76,14 +73,14 @@ def rehearse(
 def warm_up(spark: SparkSession) -> bool:
     """Aggregate, digest and collect a row, as an epoch is; whether it came to its end.
 
-    Nothing depends on it but speed.
+    Only speed depends on it.
     """
     began = SYSTEM_CLOCK.monotonic()
     try:
         own = spark.newSession()
         own.conf.set("spark.sql.adaptive.enabled", "false")  # as in a streaming query
         run_epoch(own.range(1).groupBy("id").count(), staging=None)
-    except Exception as error:  # noqa: BLE001 - what is wrong with Spark, the query will tell
+    except Exception as error:  # noqa: BLE001 - the query reports what is wrong with Spark
         log.info("no warm-up: %s", error)
         return False
     log.info("warm after %.2f s", SYSTEM_CLOCK.monotonic() - began)

@@ -1,7 +1,7 @@
 """One replica of a stream: `python -m streaming.replica --folder FOLDER`.
 
-It is started detached and lives until it is told to stop, loses its place, or fails for good.
-Everything that it must know is in its folder and in the control store.
+It is started detached and runs until it is asked to stop, loses its place, or fails for good.
+All that it needs to know is in its folder and in the control store.
 
 Java takes seconds to start, and so does importing everything that a replica needs. So this module
 imports what starts Java, and the rest while Java starts.

@@ -84,7 +84,7 @@ class Promotion:
         return last is not None and last.state is ReplicaState.HANDED_OVER
 
     def _open_incident(self, store: ControlStore, seconds: float) -> None:
-        """Unless there is one that serves: a sensor may have noticed the failure, too."""
+        """Open it unless a sensor has opened one for the same failure."""
         key = primary_key(self.stream, self.failed.primary or f"token-{self.token}")
         recoveries = [row for row in store.incidents.of(self.stream) if row.kind == RECOVERY]
         at = store.now()

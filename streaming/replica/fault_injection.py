@@ -1,7 +1,7 @@
-"""A way to the object store that a drill can cut: that of one replica, and for a while only.
+"""Fault injection: a drill blocks the object store for one replica, and for a while only.
 
-The order is a file in the replica's folder, so it holds for a replica on this host, survives whoever
-gave it, and ends by itself.
+The order is a file in the replica's folder, so it holds for a replica on this host, survives the drill
+that gave it, and ends by itself.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,11 +13,11 @@ from ft_policies.errors import TransientError
 from resources.clock import SYSTEM_CLOCK
 from resources.object_store import ObjectStore, StoredObject
 
-FILE = "cut_off_until"
+FILE = "cut_off_until"  # the name of this fault when the file was introduced
 
 
 def block_object_store(replica_folder: Path, *, seconds: float) -> float:
-    """Cut a replica's way for a while, from now on; until when."""
+    """Block the object store for a replica, from now on; until when."""
     until = SYSTEM_CLOCK.now() + seconds
     order = replica_folder / FILE
     draft = order.with_suffix(".new")
@@ -27,7 +27,7 @@ def block_object_store(replica_folder: Path, *, seconds: float) -> float:
 
 
 def blocked_until(replica_folder: Path) -> float:
-    """Until when a replica's way is cut; 0 if it never was."""
+    """Until when the object store is blocked for a replica; 0 if it never was."""
     order = replica_folder / FILE
     return float(order.read_text()) if order.exists() else 0.0
 
@@ -46,29 +46,29 @@ class BlockableStore:
 
     def put(self, key: str, body: bytes | BinaryIO) -> None:
         """Store an object with one request, in place of any that was there."""
-        self._way().put(key, body)
+        self._open_store().put(key, body)
 
     def get(self, key: str) -> bytes:
         """Read a whole object."""
-        return self._way().get(key)
+        return self._open_store().get(key)
 
     def read(self, key: str, *, start: int = 0, length: int | None = None) -> Iterator[bytes]:
         """Read an object or a range of it in parts, as they come; it ends where the object ends."""
-        return self._way().read(key, start=start, length=length)
+        return self._open_store().read(key, start=start, length=length)
 
     def list(self, prefix: str) -> list[StoredObject]:
         """All objects whose key starts with the prefix, ordered by key."""
-        return self._way().list(prefix)
+        return self._open_store().list(prefix)
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete objects; one that is not there counts as deleted."""
-        self._way().delete(keys)
+        """Delete objects; an object that is not there counts as deleted."""
+        self._open_store().delete(keys)
 
-    def _way(self) -> ObjectStore:
+    def _open_store(self) -> ObjectStore:
         left = blocked_until(self.replica_folder) - SYSTEM_CLOCK.now()
         if left > 0:
             raise TransientError(
-                f"a drill has cut the way to the object store for another {left:.0f} s",
-                hint="the stream goes on; snapshots follow when the way is open again",
+                f"a drill blocks the object store for another {left:.0f} s",
+                hint="wait: the stream goes on, and snapshots follow when the drill is over",
             )
         return self.store

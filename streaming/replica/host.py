@@ -1,4 +1,4 @@
-"""A secondary's eye on its host, for the mode in which it lives on capacity that nobody else needs."""
+"""The load of the host, for a secondary that runs on spare capacity only."""
 
 import logging
 from collections.abc import Callable
@@ -34,12 +34,12 @@ class SpareCapacityGuard:
 
     @classmethod
     def of(cls, secondary: Secondary) -> "SpareCapacityGuard | None":
-        """The guard that a stream declares, if it does."""
+        """The guard of a stream that declares spare capacity, else `None`."""
         spare = secondary.spare_capacity
         return None if spare is None else cls(spare.policy())
 
     def is_paused(self, queued_epochs: Callable[[], int]) -> bool:
-        """Look at the host now and then, and say whether to give way."""
+        """Look at the host now and then; whether to give way."""
         now = self.clock.monotonic()
         if now - self._looked_at < LOOK_SECONDS:
             return self.paused

@@ -20,7 +20,7 @@ class Processing(StrEnum):
     """What the query of a replica does."""
 
     STOPPED = "stopped"
-    """It gets no epochs, and need not be there; one that was is kept until its state is replaced."""
+    """It gets no epochs and need not run; a query that did is kept until another state replaces its own."""
     HELD = "held"
     """It is ready behind the shut gate, on the newest state."""
     CATCHING_UP = "catching_up"

@@ -67,7 +67,7 @@ class CallableSink:
         self._delete(staged)
 
     def discard(self, staged: Staged, epoch: int) -> None:
-        """Let go of the rows; nobody else reads them."""
+        """Let go of the rows: only this replica reads them."""
         if staged.frame is not None:
             staged.frame.unpersist()
         self._delete(staged)

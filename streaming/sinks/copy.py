@@ -1,6 +1,6 @@
 """Copying a table as it was after an epoch: the files first, then one commit that names them all.
 
-A copy that was cut short is a table without rows; whoever copies again writes the same files.
+A copy that was cut short is a table without rows; another attempt writes the same files.
 """
 
 import json
@@ -44,7 +44,7 @@ class TableCopy:
     connect: Callable[[], S3Connection]
 
     def is_done(self) -> bool:
-        """Whether the copy is there; an error if a table of somebody else is."""
+        """Whether the copy is there; an error if another table is there."""
         with translated(self.target):
             table = find_table(self.target, delta_options(self.target, self.connect))
             if table is None:
@@ -130,7 +130,7 @@ class TableCopy:
         )
         table.update_incremental()
         if table.transaction_version(self.writer) is not None:
-            return  # somebody else has copied it just now
+            return  # another run has copied it just now
         table.create_write_transaction(
             [_added(file) for file in files],
             "append",

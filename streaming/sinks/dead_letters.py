@@ -87,7 +87,7 @@ class DeadLetterTable:
         try:
             self.store.samples.write([sample])
         except TransientError as error:
-            log.warning("nobody counts the dead letters of epoch %s: %s", epoch, error)
+            log.warning("the dead letters of epoch %s are not counted: %s", epoch, error)
 
     def _opened_source(self) -> FilesSource:
         if self._source is None:
@@ -113,11 +113,11 @@ def _rows(epoch: int, aside: Iterable[tuple[str, RejectedRecord]]) -> pa.Table:
             {
                 "epoch": epoch,
                 "file": file,
-                "position": one.position,
-                "reason": one.reason,
-                "record": one.record,
+                "position": record.position,
+                "reason": record.reason,
+                "record": record.record,
             }
-            for file, one in aside
+            for file, record in aside
         ],
         schema=DEAD_LETTERS,
     )

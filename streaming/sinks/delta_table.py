@@ -1,6 +1,6 @@
 """Opening a stream's Delta table, and asking it who committed an epoch.
 
-The values of a file's partition columns, as Hive writes them into its path.
+It imports no Spark, because playbooks use it, too.
 """
 
 from collections.abc import Iterator
@@ -102,7 +102,7 @@ def require_fit(
 def committer(
     table: DeltaTable, stream: str, epoch: int, *, history: int, newest: int
 ) -> str | None:
-    """The replica whose commit of an epoch the table's history shows; None if it does not say.
+    """The replica whose commit of an epoch the table's history shows; None if it does not show one.
 
     `newest` is the newest epoch in the table: so many commits, and a few of other programs, have
     to be read.
@@ -117,7 +117,7 @@ def committer(
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Say of an error of the table's storage whether it is worth trying again."""
+    """Turn an error of the table's storage into one that says whether it is worth trying again."""
     try:
         yield
     except (DeltaProtocolError, SchemaMismatchError, PermissionError) as error:
@@ -133,7 +133,7 @@ def translated(path: str) -> Iterator[None]:
 
 
 def partition_values(path: str) -> dict[str, str | None]:
-    """Read them off a path that is relative to the table."""
+    """The values of a file's partition columns, as Hive writes them into its path from the table on."""
     pairs = [part.split("=", 1) for part in path.split("/") if "=" in part]
     return {
         unquote(name): None if value == NULL_PARTITION else unquote(value) for name, value in pairs

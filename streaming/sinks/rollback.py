@@ -103,7 +103,7 @@ class TableRollback:
                     return table.version()
                 try:
                     return act(table)
-                except CommitFailedError as error:  # somebody else has just committed
+                except CommitFailedError as error:  # another program has just committed
                     log.info("rolling %s: %s", self.path, error)
         raise TransientError(
             f"{self.path} is written to too often to be rolled",

@@ -1,8 +1,8 @@
-"""The send switch: what foreachBatch calls, and what decides whether an epoch goes out or waits.
+"""The sender: what foreachBatch calls, and what decides whether an epoch goes out or is held back.
 
-A replica that only processes stages its epochs and keeps them. When it is opened it commits what it
-kept, oldest first, and goes on sending. Both come under one lock, so a batch in flight is either
-among those kept or comes after them: epochs go out in order, and none before the one before it is
+A replica that only processes stages its epochs and holds them back. When its sender is opened it commits
+them, oldest first, and goes on sending. Both come under one lock, so a batch in flight is either
+among those held back or comes after them: epochs go out in order, and none before its predecessor is
 in the ledger.
 """
 
@@ -15,7 +15,7 @@ from streaming.sinks.staging import Staged
 
 
 class Sender:
-    """Sends the epochs of one replica while open, keeps them while shut."""
+    """Sends the epochs of one replica while open, holds them back while shut."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Sender:
         return tuple(sorted(self._held_back.copy()))
 
     def __call__(self, df: DataFrame, epoch: int) -> None:
-        """Process one epoch, and commit or keep it; one that is done is only digested."""
+        """Process an epoch, and commit it or hold it back; an epoch that is done is only digested."""
         with self._lock:
             self._sink.prepare(df.schema)
             write = epoch not in self._held_back and not self._sink.is_done(epoch)
@@ -53,7 +53,7 @@ class Sender:
             self._finish_batch(staged, epoch, written=write)
 
     def open(self) -> None:
-        """Commit what was kept, oldest first, and send from now on; after an error, call it again."""
+        """Commit what was held back, oldest first, and send from now on; after an error, call it again."""
         with self._lock:
             self._sink.prepare(None)
             for epoch in self.held_back:
@@ -65,12 +65,12 @@ class Sender:
             self._is_open = True
 
     def shut(self) -> None:
-        """Keep epochs from now on."""
+        """Hold epochs back from now on."""
         with self._lock:
             self._is_open = False
 
     def prune(self) -> None:
-        """Let go of kept epochs that another replica has committed, and compare its digests."""
+        """Let go of held-back epochs that another replica has committed, and compare its digests."""
         for epoch in self.held_back:
             with self._lock:  # for one epoch only: `open` must not wait for all of them
                 if epoch not in self._held_back:

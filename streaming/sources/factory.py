@@ -1,4 +1,4 @@
-"""Making the source that a stream declares, alike for whoever reads it: Spark's tasks or a thread."""
+"""Making the source that a stream declares, alike for all that read it: Spark's tasks and the prefetcher."""
 
 from collections.abc import Callable
 

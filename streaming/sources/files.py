@@ -127,7 +127,7 @@ class FilesSource:
         try:
             yield from reading
         except FileNotFoundError:
-            pass  # told below, with what to do
+            pass  # `_require_unchanged` raises, with what to do
         except OSError as error:
             raise _unreadable(file["name"], error) from error
         self._require_unchanged(file)
@@ -166,7 +166,7 @@ class FilesSource:
         return not name.startswith((".", "_")) and fnmatch.fnmatch(name, self.declared.pattern)
 
     def _measured(self, info: fs.FileInfo) -> Arrived | None:
-        """Count a file's rows; one that has gone since it was listed was never input."""
+        """Count a file's rows; a file that has gone since it was listed was never input."""
         key = (info.base_name, info.size, info.mtime_ns)
         if key not in self._counted:
             try:
@@ -215,7 +215,7 @@ class FilesSource:
             )
 
     def _changed_ns(self, info: fs.FileInfo) -> int:
-        """When a file was last changed; S3 tells whole seconds when asked for one object."""
+        """When a file was last changed; S3 has whole seconds when asked for one object."""
         local = isinstance(self.filesystem, fs.LocalFileSystem)
         return int(info.mtime_ns if local else info.mtime_ns // 1_000_000_000 * 1_000_000_000)
 
@@ -230,7 +230,7 @@ def _unreadable(path: str, error: OSError) -> TransientError:
 
 
 def _first(files: Iterator[Arrived], rows: int) -> list[Arrived]:
-    """The files that fit together into `rows`; one that is too large alone comes alone."""
+    """The files that fit together into `rows`; a file that is too large comes alone."""
     taken: list[Arrived] = []
     for file in files:
         rows -= file.rows

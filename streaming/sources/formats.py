@@ -1,7 +1,6 @@
 """Reading parquet, JSON-lines and CSV files as Arrow batches of a declared schema.
 
-The records of a file, block by block: lines that may be unreadable, or rows of a parquet file.
-
+Where records may be unreadable, a file is read block by block: lines of text, or rows of a parquet file.
 Lines are parsed many at once, as if nothing were wrong with them. Only if something is, a block is halved
 until the lines that cannot be read stand alone: so one parser decides, and good lines cost what they always
 do. Lines that do not even look whole are tried first, one by one: most bad ones do not.
@@ -189,7 +188,7 @@ class Lines:
         return self.reading.rows([line for at, line in self.lines.items() if at in numbers])
 
     def fault(self, number: int) -> str | None:
-        """What Arrow says of a line."""
+        """Arrow's error for a line."""
         return self.reading.fault([self.lines[number]])
 
     def record(self, number: int) -> str:

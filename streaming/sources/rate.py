@@ -1,8 +1,6 @@
 """A synthetic input: each row is computed from its number, so it can be read again for ever.
 
-How many rows a synthetic input has produced by a given time, and when it produced row i.
-
-Every profile is a cumulative curve that is linear between knots, so that counting rows at a time
+A profile is a cumulative curve that is linear between knots, so that counting the rows by a given time
 and dating a row by its number are the same interpolation, once in each direction.
 """
 

@@ -1,4 +1,4 @@
-"""Telling input from what is not: which records of a file are set aside, and why.
+"""Validation: which records of a file are rejected, and why.
 
 That is decided once, with the epoch that gets the file, and written into the epoch log. Who reads the file
 later only leaves those records out: a replay reads the same rows, even if the rules have changed since.
@@ -93,7 +93,7 @@ class RecordValidator:
                 )
 
     def _objections(self, block: Block, readable: Sequence[int]) -> Sequence[str | None]:
-        """What the rules say of each of these records."""
+        """The rules' objection to each of these records, if any."""
         if self.rules is None or not readable:
             return [None] * len(readable)
         found: list[str | None] = self.rules(

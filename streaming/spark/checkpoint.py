@@ -1,9 +1,8 @@
 """Reading the progress of a query off Spark's checkpoint folder, without asking Spark.
 
-What a checkpoint is bound to: Spark writes it into the offsets, and goes on by it whatever is declared later.
-
-So another value would change nothing, and nobody would be told. It is kept with each snapshot, too, so that a restore
-can be judged. RocksDB's changelogs are not among it: Spark goes from and to them by itself.
+`CHECKPOINT_CONF` is what a checkpoint is bound to: Spark writes it into the offsets, and goes on by it whatever is
+declared later. Another value would change nothing, without a word. It is kept with each snapshot, too, so that a
+restore can compare it. RocksDB's changelogs are not among it: Spark goes from and to them by itself.
 """
 
 import json
@@ -34,7 +33,7 @@ CHECKPOINT_CONF = {
     "spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled": "true",
     "spark.sql.streaming.statefulOperator.useStrictDistribution": "true",
 }
-"""With what each is if nobody says."""
+"""With Spark's or Holdfast's default of each."""
 
 
 def last_committed(checkpoint: Path) -> int | None:

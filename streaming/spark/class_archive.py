@@ -1,6 +1,6 @@
 """Java's class archive: a JVM that maps Spark's classes from a file starts in about half the time.
 
-The first driver on a machine that is level writes the archive, and every later one uses it. Java stands
+The first driver on a machine that has caught up writes the archive, and every later one uses it. Java stands
 still for some seconds meanwhile, once. It depends on the Java and the Spark that made it, and on where
 they are installed, so all of it is in its name, and a JVM that it does not fit starts without it.
 Nothing depends on it but speed.
@@ -80,9 +80,9 @@ class ClassArchive:
         draft = self.path.with_suffix(f".{self.replica}.new")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._remove_stale_drafts()
-        said = _diagnose(spark, "vmCds", "dynamic_dump", str(draft))
+        answer = _diagnose(spark, "vmCds", "dynamic_dump", str(draft))
         if not draft.exists():
-            log.info("Java wrote no class archive: %s", said)
+            log.info("Java wrote no class archive: %s", answer)
             return
         draft.rename(self.path)
         seconds = SYSTEM_CLOCK.monotonic() - began
@@ -131,6 +131,6 @@ def _spark_jars() -> Path:
 
 
 def _fingerprint(*installed: Path) -> str:
-    """Where things are installed, and since when: one that is installed anew is another."""
-    births = [(str(one), one.stat().st_mtime_ns if one.exists() else 0) for one in installed]
+    """Where things are installed, and since when: an installation that is replaced counts as another."""
+    births = [(str(path), path.stat().st_mtime_ns if path.exists() else 0) for path in installed]
     return hashlib.sha256(repr(births).encode()).hexdigest()[:12]

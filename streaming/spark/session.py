@@ -1,12 +1,10 @@
 """The Spark session of a replica.
 
-Java's garbage collector, for a driver with a heap of moderate size.
-
-In a small heap Java's usual one (G1) takes the large arrays of a streaming query, such as the map that Spark copies
+It chooses Java's garbage collector for a driver with a heap of moderate size. In a small heap Java's usual one (G1) takes the large arrays of a streaming query, such as the map that Spark copies
 for each version of its state, for exceptions. It cleans up all the time on account of them, and stands still for
 tenths of a second in the middle of an epoch. The parallel one takes less CPU, and hardly stands still but for a
-whole collection once in a while: on two cores about a second for each GB that is alive. So large heaps keep G1, and
-so does whoever has chosen a collector.
+whole collection once in a while: on two cores about a second for each GB that is alive. So large heaps keep G1,
+and so does a stream whose declaration chooses a collector.
 """
 
 import logging

@@ -4,7 +4,7 @@ Each one gets a folder of its own, beside the one before: what did not change is
 fetched and verified, and the folder is shown when it is whole. So a query may be held on one folder
 while the next is made. Folders that were shown are removed by the replica, never here.
 
-Giving a query the newest snapshot that verifies.
+A replica that follows nothing restores the newest snapshot that verifies when its query starts.
 """
 
 import logging
@@ -47,7 +47,7 @@ class RestoredState:
         return None if self.manifest is None else self.manifest.epoch
 
     def record(self, sampler: Sampler) -> None:
-        """Note how long it took, and for how much."""
+        """Record how long it took, and for how much."""
         read_bytes = 0 if self.manifest is None else self.manifest.state_bytes
         sampler.once("t_read_snapshot_seconds", self.seconds, self.epoch)
         sampler.once("read_snapshot_bytes", float(read_bytes), self.epoch)
@@ -60,7 +60,7 @@ def restore(
     *,
     give_up: Callable[[], bool] = lambda: False,
 ) -> RestoredState:
-    """Restore into a new folder; damaged snapshots are passed over, and said."""
+    """Restore into a new folder; damaged snapshots are skipped and reported."""
     began = SYSTEM_CLOCK.monotonic()
     checkpoint = spec.new_checkpoint()
     try:
@@ -85,7 +85,7 @@ def restore(
 
 
 def report_damaged(spec: ReplicaSpec, store: ControlStore, snapshot: str, reason: str) -> None:
-    """Mark a snapshot that cannot be restored, and leave an incident for people to see."""
+    """Mark a snapshot that cannot be restored, and leave a closed incident for the record."""
     log.error("snapshot %s is damaged: %s", snapshot, reason)
     name = spec.stream.name
 
@@ -117,7 +117,7 @@ class LocalSnapshot:
 
 
 class SnapshotFollower(RetryingThread):
-    """Has the primary ship at least every `every_seconds`, and restores whatever is newer.
+    """Has the primary ship at least every `every_seconds`, and restores what is newer.
 
     The controller may want another interval than `every_seconds`, and change it at any time.
     """
@@ -147,7 +147,7 @@ class SnapshotFollower(RetryingThread):
         self._store = store
         self._sampler = sampler
         self._declared_seconds = every_seconds
-        self._wanted = IntervalOverrides(store, spec.stream.name, clock)
+        self._overrides = IntervalOverrides(store, spec.stream.name, clock)
         self._on_shown = on_shown
         self._base: Base | None = None
         self._clock = clock
@@ -181,7 +181,7 @@ class SnapshotFollower(RetryingThread):
         return -1 if self._snapshot is None else self._snapshot.epoch
 
     def _every_seconds(self) -> float:
-        wanted = self._wanted.now().sync_every
+        wanted = self._overrides.now().sync_every
         return self._declared_seconds if wanted is None else wanted
 
     def _ask_if_old(self, newest: SnapshotRow | None) -> None:
@@ -221,7 +221,7 @@ class SnapshotFollower(RetryingThread):
 
     def _show(self, snapshot: LocalSnapshot, restored: Restored) -> None:
         with self._showing:
-            if self._ended.is_set():  # nobody would ever remove what nobody was shown
+            if self._ended.is_set():  # what was not shown, the replica would never remove
                 shutil.rmtree(snapshot.checkpoint, ignore_errors=True)
                 raise StoppedError
             self._on_shown(snapshot.checkpoint)

@@ -1,6 +1,6 @@
 """Prefetching: a thread that brings the input of each new epoch to the local disk, in order.
 
-It follows the epoch log, which says what an epoch reads before anybody has processed it. What is in
+It follows the epoch log, which has the input of an epoch before any replica has processed it. What is in
 the inbox is a copy, so nothing here can make a stream wrong: at worst a task reads at the source.
 """
 
@@ -67,7 +67,7 @@ class Prefetcher(RetryingThread):
         return self._due is not None and self._through >= self._due
 
     def prune(self, through_epoch: int) -> None:
-        """Forget the epochs that the state covers by now; those not fetched yet are passed over."""
+        """Forget the epochs that the state covers by now; those not fetched yet are skipped."""
         self._pruned_through = max(self._pruned_through, through_epoch)
         self._inbox.prune(through_epoch)
 

@@ -3,7 +3,7 @@
 One thread, one snapshot at a time. If the object store is away, snapshots get older and nothing
 else happens; each new try cuts the checkpoint anew, so what is shipped in the end is the newest.
 
-How often snapshots should be shipped and synced by now: the controller may want it otherwise.
+The controller may override how often snapshots are shipped and synced.
 """
 
 import logging
@@ -33,25 +33,25 @@ log = logging.getLogger(__name__)
 
 
 class IntervalOverrides:
-    """The wanted intervals of one stream, read once in a while; for one thread."""
+    """What the controller wants instead of the declared intervals, read once in a while; for one thread."""
 
     def __init__(self, store: ControlStore, stream: str, clock: Clock) -> None:
         self._store = store
         self._stream = stream
         self._clock = clock
         self._read_at = float("-inf")
-        self._wanted = Intervals()
+        self._overrides = Intervals()
 
     def now(self) -> Intervals:
-        """As last read; a control store that does not answer changes nothing."""
+        """The intervals as last read; a control store that does not answer changes nothing."""
         now = self._clock.monotonic()
         if now - self._read_at >= READ_SECONDS:
             self._read_at = now
             try:
-                self._wanted = self._store.streams.intervals(self._stream)
+                self._overrides = self._store.streams.intervals(self._stream)
             except TransientError as error:
                 log.warning("the intervals stay as they are: %s", error)
-        return self._wanted
+        return self._overrides
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class _Reached:
 
 
 class Shipper(RetryingThread):
-    """Ships when the checkpoint policy, a person or the end of the replica asks for it."""
+    """Ships when the checkpoint policy says so, on request, and at the end of the replica."""
 
     def __init__(
         self,
@@ -101,19 +101,19 @@ class Shipper(RetryingThread):
         self._on_served = on_served
         self._clock = clock
         self._declared = spec.stream.checkpoint.policy()
-        self._wanted = IntervalOverrides(store, spec.stream.name, clock)
+        self._overrides = IntervalOverrides(store, spec.stream.name, clock)
         self._reached = _Reached(parent, clock.monotonic())
         self._served = requested()
 
     def ship_if_due(self) -> None:
-        """Ship if the policy says so or somebody has asked."""
-        asked = self._requested()
+        """Ship if the policy says so or it was requested."""
+        requested = self._requested()
         epoch = last_committed(self._checkpoint)
-        if epoch is not None and (asked > self._served or self._is_due(epoch)):
+        if epoch is not None and (requested > self._served or self._is_due(epoch)):
             self._ship(epoch)
-        if asked > self._served and epoch is not None:
-            self._served = asked
-            self._on_served(asked)
+        if requested > self._served and epoch is not None:
+            self._served = requested
+            self._on_served(requested)
 
     def finish(self) -> None:
         """Ship what is left, once; a store that is away does not hold the replica back."""
@@ -128,7 +128,7 @@ class Shipper(RetryingThread):
             log.exception("the last snapshot was not shipped")
 
     def _tried(self) -> bool:
-        """A failure costs nothing but the age of the last snapshot, so that is said with it."""
+        """A failure costs nothing but the age of the last snapshot, so the log has that, too."""
         went_well = super()._tried()
         if not went_well:
             age = self._clock.monotonic() - self._reached.at
@@ -144,8 +144,8 @@ class Shipper(RetryingThread):
         return isinstance(decision, Ship)
 
     def _policy(self) -> CheckpointPolicy:
-        """What is declared, at the interval that is wanted by now."""
-        seconds = self._wanted.now().snapshot_every
+        """What is declared, at the interval that the controller wants by now."""
+        seconds = self._overrides.now().snapshot_every
         return self._declared if seconds is None else replace(self._declared, seconds=seconds)
 
     def _new_bytes(self, epoch: int) -> int:
@@ -174,18 +174,17 @@ class Shipper(RetryingThread):
         self._catalogue(shipped)
 
     def _foundation(self) -> Manifest | None:
-        """What a snapshot may build on: only one that is kept keeps its packs.
+        """What the next snapshot may build on: a snapshot whose packs are kept, else it is whole.
 
-        Our own last one is. What a secondary once started from may be dropped by the time it is
-        promoted, because it ships nothing until then. On one that was found damaged nothing is
-        built: the next snapshot is whole.
+        The last one of this replica is kept. The one that a secondary started from may be dropped by the
+        time of its promotion, because it ships nothing until then. A damaged one is no foundation.
         """
         parent = self._reached.manifest
         if parent is None or self._is_damaged(parent):
             return None
         if parent.replica == self._spec.replica:
             return parent
-        return parent if any(one.id == parent.id for one in self._vault.list()) else None
+        return parent if any(record.id == parent.id for record in self._vault.list()) else None
 
     def _is_damaged(self, parent: Manifest) -> bool:
         row = self._store.snapshots.get(self._spec.stream.name, parent.id)

@@ -1,25 +1,18 @@
 """The named states of a replica's processing, and what the gate says in each of them."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
 from resources.control.store import ControlStore
-from streaming.gate import Gate, GateState
-from streaming.lease import StreamLease
-from streaming.replica.heartbeat import Departure, Heartbeat
+from streaming.gate import GateState
 from streaming.replica.processor import Processor
 from streaming.replica.states import Processing
-from streaming.sampling import Sampler
-from streaming.state.follower import RestoredState
-from streaming.state.standby import Standby
-from tests.fakes.queries import EasyQuery, EasyQuerySwap
-from tests.support.control_builders import decide, register
-from tests.support.standbys import a_spec
+from tests.fakes.queries import EasyQuery
+from tests.support.control_builders import decide
+from tests.support.replicas import a_reconciler, query_of
 
 ACTIVE, HOT, COLD = (
     SECONDARY[tier]
@@ -35,31 +28,11 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
 
 @pytest.fixture
 def processor(tmp_path: Path, store: ControlStore) -> Processor:
-    """That of a primary with the lease, whose stream has decided the epochs 0 to 2."""
+    """That of a replica with the lease, whose stream has decided the epochs 0 to 2."""
     decide(store, 3)
-    row = register(store, "words-2")
-    assert row is not None
-    spec, sampler = a_spec(tmp_path, store), Sampler(store, "words", row.id)
-    lease = StreamLease(store, "words", row.id, ttl_seconds=60.0)
-    assert lease.take()
-    heartbeat = Heartbeat(store, row, lease, beat_seconds=0.5, on_lost=lambda: None)
-    nothing: Any = None
-    start = RestoredState(checkpoint=spec.new_checkpoint(), manifest=None, seconds=0.1)
-    return Processor(
-        spec,
-        store,
-        Departure(heartbeat, threading.Event()),
-        Gate(spec.folder),
-        Standby(spec, nothing, store, sampler, start),
-        EasyQuerySwap(spec, nothing, nothing),
-        sampler,
-    )
-
-
-def query_of(processor: Processor) -> EasyQuery:
-    current: Any = processor.queries.current
-    assert isinstance(current, EasyQuery)
-    return current
+    reconciler = a_reconciler(tmp_path, store)
+    assert reconciler.heartbeat.lease.take()
+    return reconciler.processor
 
 
 def caught_up(processor: Processor, desired: Switches) -> EasyQuery:

@@ -59,5 +59,5 @@ def test_a_known_failure_is_said_with_its_hint_and_any_other_with_its_traceback(
     known, other = caplog.records
     assert (known.levelname, known.getMessage()) == ("WARNING", "no luck: away (wait)")
     assert known.exc_info is None
-    assert other.getMessage() == "no luck, for a reason that nobody thought of"
+    assert other.getMessage() == "no luck: unexpected error"
     assert "ValueError: odd" in caplog.text
