@@ -78,7 +78,7 @@ def start_query(
     )
 
 
-def kind_of(failure: Exception) -> FailureKind:
+def classify_failure(failure: Exception) -> FailureKind:
     """Classify a failure by its text, which is all that Spark keeps of a Python error."""
     text = f"{type(failure).__module__}.{type(failure).__name__}: {failure}"
     if any(word in text for word in HEALS_BY_ITSELF):
@@ -170,7 +170,7 @@ class RunningQuery:
 
     def _judge(self, failure: StreamingQueryException | None) -> None:
         epoch = self.epoch
-        kind = FailureKind.UNKNOWN if failure is None else kind_of(failure)
+        kind = FailureKind.UNKNOWN if failure is None else classify_failure(failure)
         self._failures = self._failures + 1 if (epoch, kind) == self._last_failure else 1
         self._last_failure = (epoch, kind)
         decision = self.policy.decide(kind, failures_in_a_row=self._failures)

@@ -69,7 +69,7 @@ def recompute(
 
     spark = start_session(spec)
     try:
-        query = _started(spark, spec, sink, checkpoint)
+        query = _start(spark, spec, sink, checkpoint)
         try:
             deadline = SYSTEM_CLOCK.monotonic() + patience_seconds
             while epoch not in computed:
@@ -84,7 +84,7 @@ def recompute(
     return computed[epoch]
 
 
-def _started(
+def _start(
     spark: SparkSession, spec: ReplicaSpec, sink: Callable[[DataFrame, int], None], checkpoint: Path
 ) -> StreamingQuery:
     try:

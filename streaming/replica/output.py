@@ -11,7 +11,7 @@ from ft_policies.tiers import Switches
 from resources.clock import SYSTEM_CLOCK
 from resources.control.store import ControlStore
 from resources.vault.vault import SnapshotVault
-from streaming.query.query import RunningQuery, kind_of
+from streaming.query.query import RunningQuery, classify_failure
 from streaming.replica.heartbeat import Heartbeat
 from streaming.replica.states import Role
 from streaming.sampling import Sampler
@@ -92,7 +92,7 @@ class Sending:
             raise
         except Exception as error:
             self._failures += 1
-            decision = self.policy.decide(kind_of(error), failures_in_a_row=self._failures)
+            decision = self.policy.decide(classify_failure(error), failures_in_a_row=self._failures)
             if isinstance(decision, GiveUp):
                 raise
             self._again_at = began + decision.after_seconds

@@ -26,7 +26,7 @@ from streaming import priority
 from streaming.gate import Gate, GateState
 from streaming.lease import StreamLease
 from streaming.query.catch_up import last_decided
-from streaming.query.query import kind_of, open_sender
+from streaming.query.query import classify_failure, open_sender
 from streaming.query.query_swap import QuerySwap
 from streaming.query.rehearsal import rehearse
 from streaming.replica.failover import PrimaryMonitor, Takeover
@@ -80,7 +80,7 @@ class ReplicaProcess:
             spark, ending = self._run(heartbeat, gate)
         except Exception as error:
             log.exception("this replica has failed")
-            heals = kind_of(error) is FailureKind.TRANSIENT
+            heals = classify_failure(error) is FailureKind.TRANSIENT
             state = ReplicaState.DEAD if heals else ReplicaState.FAILED
             self._leave(heartbeat, state, _message(error))
             return EXIT_FAILED

@@ -23,7 +23,7 @@ from streaming.sinks.delta_table import (
     find_table,
     make_dead_letters,
     partition_values,
-    translated,
+    translate_errors,
 )
 from streaming.sinks.lineage import COPIED_THROUGH, STREAM
 
@@ -45,7 +45,7 @@ class TableCopy:
 
     def is_done(self) -> bool:
         """Whether the copy is there; an error if another table is there."""
-        with translated(self.target):
+        with translate_errors(self.target):
             table = find_table(self.target, delta_options(self.target, self.connect))
             if table is None:
                 return False
@@ -61,7 +61,7 @@ class TableCopy:
 
     def require_copyable(self) -> None:
         """Refuse a table of whose rows a plain copy of its files would not be all."""
-        with translated(self.source):
+        with translate_errors(self.source):
             table = find_table(self.source, delta_options(self.source, self.connect))
             if table is None:
                 raise PermanentError(
@@ -77,11 +77,11 @@ class TableCopy:
 
     def copy_dead_letters(self) -> int:
         """Copy those of the source's epochs, which are few; how many rows that were."""
-        with translated(self.source):
+        with translate_errors(self.source):
             source = find_table(self.source, delta_options(self.source, self.connect))
             theirs = [("epoch", "<=", self.epoch)]
             rows = None if source is None else source.to_pyarrow_table(filters=theirs)
-        with translated(self.target):
+        with translate_errors(self.target):
             table = make_dead_letters(self.target, delta_options(self.target, self.connect))
             if rows is None or rows.num_rows == 0:
                 commit_nothing(table, self._properties())
@@ -91,12 +91,12 @@ class TableCopy:
 
     def copy(self, version: int) -> int:
         """Copy that version of the source; how many files that were."""
-        with translated(self.source):
+        with translate_errors(self.source):
             options = delta_options(self.source, self.connect)
             source = DeltaTable(self.source, version=version, storage_options=options)
             files = pa.table(source.get_add_actions(flatten=True)).to_pylist()
             self._copy_files([file["path"] for file in files])
-        with translated(self.target):
+        with translate_errors(self.target):
             self._commit(source, files)
         return len(files)
 

@@ -17,7 +17,7 @@ from resources.control.records import Sample
 from resources.control.store import ControlStore
 from resources.patience import patiently
 from streaming.connections import delta_options
-from streaming.sinks.delta_table import DEAD_LETTERS, make_dead_letters, translated
+from streaming.sinks.delta_table import DEAD_LETTERS, make_dead_letters, translate_errors
 from streaming.sinks.lineage import dead_letter_writer
 from streaming.sources.factory import arrow_columns, open_source
 from streaming.sources.files import FilesSource, records_aside
@@ -54,7 +54,7 @@ class DeadLetterTable:
 
     def _add(self, rows: pa.Table, epoch: int) -> None:
         for _ in range(COMMIT_TRIES):
-            with translated(self.spec.dead_letters):
+            with translate_errors(self.spec.dead_letters):
                 table = self._opened_table()
                 table.update_incremental()
                 newest = table.transaction_version(self._app_id)

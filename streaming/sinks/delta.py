@@ -33,7 +33,7 @@ from streaming.sinks.delta_table import (
     find_table,
     make_table,
     require_fit,
-    translated,
+    translate_errors,
 )
 from streaming.sinks.ledger_writer import LedgerWriter
 from streaming.sinks.lineage import CLOSED, DIGEST, EPOCH, HISTORY, STREAM, writer
@@ -146,7 +146,7 @@ class DeltaSink:
         """Try to commit; False if the table has changed, which has then been read again."""
         table = self._table()
         self._tried_through = max(self._tried_through, epoch)
-        with translated(self.spec.table):
+        with translate_errors(self.spec.table):
             try:
                 self._write(table, staged, epoch)
             except CommitFailedError as error:
@@ -189,7 +189,7 @@ class DeltaSink:
         """The newest epoch in the table as it was last read; -1 if there is none."""
         if self._opened is None:
             return -1
-        with translated(self.spec.table):
+        with translate_errors(self.spec.table):
             if update:
                 self._opened.update_incremental()
             version = self._opened.transaction_version(self._app_id)

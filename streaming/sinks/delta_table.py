@@ -38,7 +38,7 @@ NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 def find_table(path: str, options: dict[str, str]) -> DeltaTable | None:
     """The table, if there is one."""
-    with translated(path):
+    with translate_errors(path):
         try:
             return DeltaTable(path, storage_options=options)
         except TableNotFoundError:
@@ -49,7 +49,7 @@ def make_table(
     path: str, options: dict[str, str], *, schema: Schema, partition_by: tuple[str, ...]
 ) -> DeltaTable:
     """The table, made if there is none; another replica may be making it at this moment."""
-    with translated(path):
+    with translate_errors(path):
         try:
             return DeltaTable.create(
                 path,
@@ -116,7 +116,7 @@ def committer(
 
 
 @contextmanager
-def translated(path: str) -> Iterator[None]:
+def translate_errors(path: str) -> Iterator[None]:
     """Turn an error of the table's storage into one that says whether it is worth trying again."""
     try:
         yield

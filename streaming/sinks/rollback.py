@@ -21,7 +21,7 @@ from streaming.sinks.delta_table import (
     commit_nothing,
     find_table,
     make_dead_letters,
-    translated,
+    translate_errors,
 )
 from streaming.sinks.lineage import (
     CLOSED,
@@ -70,13 +70,13 @@ class TableRollback:
 
     def is_rolled(self, name: str) -> bool:
         """Whether the table is open for a writer of this name."""
-        with translated(self.path):
+        with translate_errors(self.path):
             table = self._found()
             return table is not None and table.transaction_version(name) is not None
 
     def version(self, stream: str, epoch: int) -> int:
         """The version to go back to, which can be read, with all its files; an error says why not."""
-        with translated(self.path):
+        with translate_errors(self.path):
             table = self._needed()
             version = version_after(table, stream, epoch)
             self._require_files(table, version)
@@ -97,7 +97,7 @@ class TableRollback:
 
     def _commit(self, name: str, act: Callable[[DeltaTable], int]) -> int:
         for _ in range(COMMIT_TRIES):
-            with translated(self.path):
+            with translate_errors(self.path):
                 table = self._needed()
                 if table.transaction_version(name) is not None:
                     return table.version()

@@ -32,7 +32,7 @@ def read_rows(
     try:
         with filesystem.open_input_file(path) as opened:
             for batch in _batches(declared, opened, schema):
-                yield conformed(batch, schema)
+                yield conform(batch, schema)
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
         if "Empty JSON" in str(error) or "Empty CSV" in str(error):
             return
@@ -98,7 +98,7 @@ def csv_conversion(schema: pa.Schema) -> csv.ConvertOptions:
     )
 
 
-def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The declared columns in their order and types."""
     columns = [
         batch.column(field.name).cast(field.type)
@@ -225,7 +225,7 @@ class Rows:
         return str(self.batch.slice(number - self.first, 1).to_pylist()[0])
 
 
-def blocks(
+def read_blocks(
     declared: FilesDeclaration, schema: pa.Schema, filesystem: fs.FileSystem, path: str
 ) -> Iterator[Block]:
     """All records of a file."""

@@ -13,7 +13,7 @@ from pyarrow import fs
 
 from configs.sources import FilesSource as FilesDeclaration
 from ft_policies.errors import PermanentError
-from streaming.sources.formats import Block, blocks, conformed
+from streaming.sources.formats import Block, conform, read_blocks
 
 LONGEST_RECORD = 4_096  # characters of a record that are kept
 
@@ -49,7 +49,7 @@ class RecordValidator:
     def validate(self, filesystem: fs.FileSystem, path: str) -> ValidatedBatch:
         """Decide which records of a file are set aside."""
         rows, aside = 0, []
-        for block in blocks(self.declared, self.schema, filesystem, path):
+        for block in read_blocks(self.declared, self.schema, filesystem, path):
             unreadable = block.unreadable()
             readable = [number for number in block.numbers if number not in unreadable]
             objections = zip(readable, self._objections(block, readable), strict=True)
@@ -63,7 +63,7 @@ class RecordValidator:
     ) -> Iterator[pa.RecordBatch]:
         """The rows of a file without what was set aside."""
         left_out = frozenset(aside)
-        for block in blocks(self.declared, self.schema, filesystem, path):
+        for block in read_blocks(self.declared, self.schema, filesystem, path):
             numbers = {number for number in block.numbers if number not in left_out}
             if not numbers:
                 continue
@@ -74,14 +74,14 @@ class RecordValidator:
                     f"{path} can no longer be read as when its epoch was decided: {error}",
                     hint="were source.schema or source.format changed since?",
                 ) from error
-            yield conformed(rows, self.schema)
+            yield conform(rows, self.schema)
 
     def rejected(
         self, filesystem: fs.FileSystem, path: str, aside: Collection[int]
     ) -> Iterator[RejectedRecord]:
         """What was set aside, each with the reason."""
         wanted = frozenset(aside)
-        for block in blocks(self.declared, self.schema, filesystem, path):
+        for block in read_blocks(self.declared, self.schema, filesystem, path):
             faults = {number: block.fault(number) for number in block.numbers if number in wanted}
             readable = [number for number, fault in faults.items() if fault is None]
             faults |= zip(readable, self._objections(block, readable), strict=True)
@@ -97,6 +97,6 @@ class RecordValidator:
         if self.rules is None or not readable:
             return [None] * len(readable)
         found: list[str | None] = self.rules(
-            conformed(block.rows(set(readable)), self.schema)
+            conform(block.rows(set(readable)), self.schema)
         ).to_pylist()
         return found

@@ -1,10 +1,11 @@
 """The Spark session of a replica.
 
-It chooses Java's garbage collector for a driver with a heap of moderate size. In a small heap Java's usual one (G1) takes the large arrays of a streaming query, such as the map that Spark copies
-for each version of its state, for exceptions. It cleans up all the time on account of them, and stands still for
-tenths of a second in the middle of an epoch. The parallel one takes less CPU, and hardly stands still but for a
-whole collection once in a while: on two cores about a second for each GB that is alive. So large heaps keep G1,
-and so does a stream whose declaration chooses a collector.
+It chooses Java's garbage collector for a driver with a heap of moderate size. In a small heap Java's usual one (G1)
+takes the large arrays of a streaming query, such as the map that Spark copies for each version of its state, for
+exceptions. It cleans up all the time on account of them, and stands still for tenths of a second in the middle of an
+epoch. The parallel one takes less CPU, and hardly stands still but for a whole collection once in a while: on two
+cores about a second for each GB that is alive. So large heaps keep G1, and so does a stream whose declaration
+chooses a collector.
 """
 
 import logging
@@ -55,7 +56,7 @@ RAW_FILES = {
 log = logging.getLogger(__name__)
 
 
-def collector(driver_memory: str, *options: str) -> str:
+def choose_collector(driver_memory: str, *options: str) -> str:
     """The option that chooses it, next to a user's own; none where Java's choice or the user's stands."""
     if any(_CHOSEN.search(each) for each in (*options, *map(_of_environment, ENVIRONMENT))):
         return ""
@@ -75,7 +76,7 @@ def start_session(spec: ReplicaSpec) -> SparkSession:
     """Start Spark as declared, with the epoch source registered."""
     start_workers_with(worker_python(spec.folder) if _is_local(spec) else sys.executable)
     archive = ClassArchive.here(spec.replica)
-    chosen = _collector(spec)
+    chosen = _collector_option(spec)
     try:
         spark = _builder(spec, f"{archive.java_options()} {chosen}").getOrCreate()
     except PySparkRuntimeError:
@@ -87,10 +88,12 @@ def start_session(spec: ReplicaSpec) -> SparkSession:
     return spark
 
 
-def _collector(spec: ReplicaSpec) -> str:
+def _collector_option(spec: ReplicaSpec) -> str:
     wanted = spec.stream.resources
     named = (JAVA_OPTIONS, "spark.driver.defaultJavaOptions")
-    return collector(wanted.driver_memory, *(wanted.spark_conf.get(one, "") for one in named))
+    return choose_collector(
+        wanted.driver_memory, *(wanted.spark_conf.get(one, "") for one in named)
+    )
 
 
 def _builder(spec: ReplicaSpec, faster: str) -> SparkSession.Builder:

@@ -3,7 +3,7 @@
 import pytest
 
 from ft_policies.query_failures import FailureKind, GiveUp, QueryFailurePolicy, TryAgain
-from streaming.query.query import kind_of
+from streaming.query.query import classify_failure
 
 POLICY = QueryFailurePolicy(unknown_tries=3, first_pause_seconds=0.5, longest_pause_seconds=4.0)
 
@@ -36,4 +36,4 @@ def test_a_permanent_error_is_not_tried_again() -> None:
     ],
 )
 def test_a_failure_is_judged_by_what_it_says(text: str, kind: FailureKind) -> None:
-    assert kind_of(RuntimeError(text)) is kind
+    assert classify_failure(RuntimeError(text)) is kind
