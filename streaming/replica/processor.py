@@ -118,9 +118,8 @@ class Processor:
             self.queries.stop()
 
     def _open_gate(self) -> None:
-        if not self._set_gate(open_=True):
-            return
-        self.state = Processing.CATCHING_UP
+        if self._set_gate(open_=True):
+            self.state = Processing.CATCHING_UP
 
     def _shut_gate(self, state: Processing) -> None:
         if self.state.gate_is_open and not self._set_gate(open_=False):
