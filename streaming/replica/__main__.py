@@ -17,8 +17,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from resources.control.records import Slot
 from streaming import priority
 from streaming.spark.session import start_session
@@ -41,22 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Before anything is started: threads and children inherit it.
         priority.lower(spec.nice, seconds=spec.nice_seconds)
     with ThreadPoolExecutor(1, thread_name_prefix="session") as pool:
-        session = pool.submit(_start_spark, spec)
+        session = pool.submit(start_session, spec)
         from resources.control.store import ControlStore
         from streaming.replica.process import ReplicaProcess
 
         with ControlStore.open(spec.control_url) as store:
             return ReplicaProcess(spec, store, session, stop_requested).run()
-
-
-def _start_spark(spec: ReplicaSpec) -> SparkSession:
-    """Start Spark; a primary has it warm up while its query is being started."""
-    spark = start_session(spec)
-    if spec.slot is Slot.PRIMARY:
-        from streaming.query.rehearsal import warm_up  # what it imports, Java need not wait for
-
-        threading.Thread(target=warm_up, args=(spark,), name="warm-up", daemon=True).start()
-    return spark
 
 
 def _log_to(path: Path) -> None:

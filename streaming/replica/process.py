@@ -28,7 +28,7 @@ from streaming.lease import StreamLease
 from streaming.query.catch_up import last_decided
 from streaming.query.query import classify_failure, open_sender
 from streaming.query.query_swap import QuerySwap
-from streaming.query.rehearsal import rehearse
+from streaming.query.rehearsal import rehearse, warm_up
 from streaming.replica.failover import PrimaryMonitor, Takeover
 from streaming.replica.fault_injection import BlockableStore
 from streaming.replica.heartbeat import EXIT_LOST, Departure, Heartbeat
@@ -65,6 +65,8 @@ class ReplicaProcess:
 
     def run(self) -> int:
         """Run until the end of the replica; the process' exit code."""
+        if self.spec.slot is Slot.PRIMARY:
+            self.session.add_done_callback(_warm_up_beside)
         row = self.store.replicas.get(self.spec.replica)
         if row is None:
             raise PermanentError(
@@ -199,6 +201,13 @@ class ReplicaProcess:
             what="reporting the end of this replica",
         )
         log.info("%s: %s", state, reason)
+
+
+def _warm_up_beside(session: Future[SparkSession]) -> None:
+    """Have Spark warm up, if it has started, while a primary goes on with its own start."""
+    if session.exception() is None:
+        spark = session.result()
+        threading.Thread(target=warm_up, args=(spark,), name="warm-up", daemon=True).start()
 
 
 def _log_mismatches(spark: SparkSession, manifest: Manifest) -> None:
