@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ft_policies.recovery import turn_told
+from ft_policies.playbooks.recover.steps import switch_change
 from resources.control.records import JournalLine, Phase
 from resources.control.store import ControlStore
 
@@ -62,7 +62,7 @@ def under_way(changes: list[Change], *, at: float) -> Change | None:
 
 def about(step: Mapping[str, Any]) -> str:
     """`receive on` for a step that turns a switch, otherwise the replica that it is about."""
-    turn = turn_told(step)
+    turn = switch_change(step)
     if turn is not None:
         return str(turn)
     return str(next((step[key] for key in ABOUT if step.get(key)), ""))

@@ -7,7 +7,8 @@ to a weaker tier it is held all along. How the primary is, is another question.
 from dataclasses import dataclass
 
 from ft_policies.health import Health
-from ft_policies.recovery import Observed, SecondaryLook
+from ft_policies.playbooks.recover.secondary import SecondaryView
+from ft_policies.playbooks.recover.steps import RecoverFacts
 from ft_policies.tiers import SECONDARY, Tier
 from ft_policies.transitions import ON_ORDER
 from streaming.observing import StreamSeen
@@ -44,7 +45,7 @@ def _reason(seen: StreamSeen) -> str:
     return f"only {seen.covered} is covered: {_lacking(seen.observed())}"
 
 
-def _lacking(observed: Observed) -> str:
+def _lacking(observed: RecoverFacts) -> str:
     secondary = observed.secondary
     if secondary is None:
         failed = observed.secondary_failures_in_a_row
@@ -58,6 +59,6 @@ def _lacking(observed: Observed) -> str:
     return f"{secondary.id} has {_off(secondary, observed.tier)} off"
 
 
-def _off(secondary: SecondaryLook, tier: Tier) -> str:
+def _off(secondary: SecondaryView, tier: Tier) -> str:
     missing = SECONDARY[tier].on() - secondary.observed.on()
     return ", ".join(switch.value for switch in ON_ORDER if switch in missing)

@@ -16,7 +16,7 @@ from benchmarks.live_project import RUN, end, live_project
 from ft_policies.health import Health
 from ft_policies.tiers import SECONDARY, Tier
 from orchestration.incidents import open_recovery
-from orchestration.playbooks.recover import start
+from orchestration.playbooks.recover import Start
 from orchestration.reviewing import decide_now
 from orchestration.services.dagster_server import DagsterServer
 from streaming.observing import observe
@@ -25,7 +25,7 @@ from streaming.world import World
 NAME = "adaptive"
 OBJECTIVE_SECONDS = 60.0
 RATES = {"low": 100, "high": 400}
-# Long enough that what is saved outweighs the start of a new secondary after each kill.
+# Long enough that what is saved outweighs the Start of a new secondary after each kill.
 STEP_AT, END_AT = 600.0, 1500.0
 # Before anything is known, and once in each load when the tier has settled.
 KILLS_AT = (75.0, 400.0, 1000.0)
@@ -129,7 +129,7 @@ def run_pass(contender: str, folder: Path, step: Callable[[str], None]) -> Passe
     with live_project(folder, declaration(contender)) as world:
         step(f"{contender}: start")
         DagsterServer(world.project).ensure()
-        for _ in start(world, NAME, RUN):
+        for _ in Start(world, NAME, RUN).steps():
             pass
         await_that(world, NAME, lambda: world.store.ledger.last(NAME) is not None, "first epoch")
         first = world.store.epochs.get(NAME, 0)

@@ -16,8 +16,8 @@ from benchmarks.live_project import RUN, end, live_project
 from ft_policies.health import Health
 from ft_policies.tiers import SECONDARY, Tier
 from orchestration.incidents import open_recovery
-from orchestration.playbooks.recover import Recovery, start
-from orchestration.playbooks.switch import switch
+from orchestration.playbooks.lifecycle import SwitchTier
+from orchestration.playbooks.recover import Recover, Start
 from orchestration.services.dagster_server import DagsterServer
 from resources.control.records import LedgerEntry, ReplicaRow
 from streaming.observing import observe
@@ -75,7 +75,7 @@ class SupervisedStream:
 
     def start(self) -> None:
         """Start it, and wait until its state is full."""
-        for _ in start(self._world, NAME, RUN):
+        for _ in Start(self._world, NAME, RUN).steps():
             pass
         self._wait(self._is_full, "full state")
 
@@ -91,7 +91,7 @@ class SupervisedStream:
             self._dagster.ensure()
         else:
             self._dagster.stop()
-        for _ in switch(self._world, NAME, tier, RUN, why="benchmark"):
+        for _ in SwitchTier(self._world, NAME, RUN, tier=tier, why="benchmark").steps():
             pass
 
     def settle(self, number: int) -> None:
@@ -178,7 +178,7 @@ class SupervisedStream:
 
     def _restore_redundancy(self) -> None:
         """Do what a run of Dagster's would do after a failover."""
-        for _ in Recovery(world=self._world, stream=NAME, run=RUN).steps():
+        for _ in Recover(world=self._world, stream=NAME, run=RUN).steps():
             pass
 
     def _close_incidents(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from orchestration.playbooks.stop import stop
+from orchestration.playbooks.lifecycle import Stop
 from orchestration.services.dagster_server import DagsterServer
 from resources.ports import free_port
 from streaming.observing import observe
@@ -37,7 +37,7 @@ def live_project(folder: Path, declaration: Mapping[str, Any]) -> Iterator[World
 def end(world: World, stream: str) -> None:
     """Stop the stream and everything that came with it; stopping twice is harmless."""
     DagsterServer(world.project).stop()
-    for _ in stop(world, stream, RUN):
+    for _ in Stop(world, stream, RUN).steps():
         pass
     for row in world.store.replicas.of(stream, live=False):
         process = process_of(row)

@@ -27,9 +27,9 @@ from benchmarks.harness import Benchmark, median
 from benchmarks.killing import await_that
 from benchmarks.live_project import RUN, end, live_project
 from configs.project import Project
-from ft_policies.migration import Protocol
-from orchestration.playbooks.migrate import Wish, migrate
-from orchestration.playbooks.recover import start
+from ft_policies.playbooks.recover.migration import Protocol
+from orchestration.playbooks.migrate import Migrate, MigrationRequest
+from orchestration.playbooks.recover import Start
 from streaming.observing import observe
 from streaming.world import World
 
@@ -66,16 +66,18 @@ class MigratedStream:
 
     def start(self) -> None:
         """Start it, and wait until its state is full."""
-        for _ in start(self._world, NAME, RUN):
+        for _ in Start(self._world, NAME, RUN).steps():
             pass
         await_that(self._world, NAME, self._is_full, "full state")
 
     def migrate(self, protocol: Protocol) -> float:
-        """Change its memory, migrate, and give the longest time without a commit."""
+        """Change its memory, Migrate, and give the longest time without a commit."""
         self._settle()
         self._declare(MEMORIES[self._changes % len(MEMORIES)])
         self._changes += 1
-        for _ in migrate(self._world, NAME, RUN, Wish(protocol=protocol)):
+        for _ in Migrate(
+            self._world, NAME, RUN, request=MigrationRequest(protocol=protocol)
+        ).steps():
             pass
         last = self._epoch()
         await_that(self._world, NAME, lambda: self._epoch() > last, "epoch after the migration")

@@ -22,8 +22,8 @@ from typing import Any
 import yaml
 
 from benchmarks.harness import Benchmark, median
-from orchestration.playbooks.recover import start
-from orchestration.playbooks.stop import stop
+from orchestration.playbooks.lifecycle import Stop
+from orchestration.playbooks.recover import Start
 from streaming.observing import observe
 from streaming.world import open_world
 
@@ -79,7 +79,7 @@ def supervised(folder: Path) -> Measured:
     (folder / "configs" / "streams" / "bench.yaml").write_text(yaml.safe_dump(DECLARATION))
     with open_world(folder) as world:
         try:
-            steps = start(world, "bench", "benchmark")
+            steps = Start(world, "bench", "benchmark").steps()
             next(steps)
             last = WARM_UP + MEASURED + 1
             primary = observe(world, "bench").primary
@@ -93,7 +93,7 @@ def supervised(folder: Path) -> Measured:
                 committed.parents[1], first=1
             )  # epoch 0 only fixes where the input starts
         finally:
-            list(stop(world, "bench", "benchmark"))
+            list(Stop(world, "bench", "benchmark").steps())
             embedded = world.embedded_s3()
             if embedded is not None:
                 embedded.stop()

@@ -24,9 +24,9 @@ from configs.units import (
     written_as,
 )
 from ft_policies.checkpoints import CheckpointPolicy
-from ft_policies.drill import Blow, DisturbanceBudget
 from ft_policies.epochs import Pace
 from ft_policies.health import HealthPolicy
+from ft_policies.playbooks.drill import DisturbanceBudget, Fault
 from ft_policies.retention import RetentionPolicy
 from ft_policies.spare_capacity import SpareCapacityPolicy
 from ft_policies.tiers import Guarantee, Tier
@@ -176,12 +176,20 @@ class Secondary(Section):
 class Drills(Section):
     """How often the stream may be disturbed, by drills and real failures together; 0 is no drill.
 
-    `blow` is what the schedule strikes it with.
+    `fault` is what the schedule injects.
     """
 
     most: CountOrZero = 3
     per: Duration = 86400.0
-    blow: Blow = Blow.KILL
+    fault: Fault = Fault.KILL
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_blow(cls, declared: Any) -> Any:
+        """`blow` is the name that `fault` had; it goes with the next version."""
+        if isinstance(declared, dict) and "blow" in declared and "fault" not in declared:
+            return {"fault" if key == "blow" else key: value for key, value in declared.items()}
+        return declared
 
     def budget(self) -> DisturbanceBudget:
         """The policy that this section describes."""

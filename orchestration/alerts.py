@@ -8,7 +8,7 @@ import dagster as dg
 
 from configs.notifying import AnyTold, Function, Log, Webhook
 from ft_policies.errors import HoldfastError, PermanentError
-from orchestration.reporting import STREAM_TAG
+from orchestration.jobs.base import STREAM_TAG
 from resources.notifying import Alert, FunctionNotifier, LogNotifier, Notifier, WebhookNotifier
 from streaming.references import load
 

@@ -10,9 +10,8 @@ from assets.reports import costs, decisions, drills, incidents, journal, model, 
 from assets.worlds import ProjectWorlds, Worlds
 from configs.project import Project
 from orchestration.alerts import alerts
-from orchestration.drills import drill_stream, failure_drills, prove_snapshot, restore_drills
-from orchestration.housekeeping import prune_snapshots
-from orchestration.jobs import (
+from orchestration.jobs.drills import drill_stream, prove_snapshot
+from orchestration.jobs.lifecycle import (
     ensure_object_store,
     migrate_stream,
     snapshot_stream,
@@ -20,14 +19,20 @@ from orchestration.jobs import (
     stop_stream,
     switch_tier,
 )
+from orchestration.jobs.maintenance import prune_snapshots, rehash_output, repair_stream
+from orchestration.jobs.recovery import recover_stream
+from orchestration.jobs.restore import restore_stream
 from orchestration.observer import stream_observer
-from orchestration.recovering import recover_stream
-from orchestration.rehashing import rehash_output
-from orchestration.repairs import repair_stream
 from orchestration.reports import REPORT_COSTS, REPORT_NOW, daily_costs, hourly_reports
-from orchestration.restores import restore_stream
 from orchestration.reviewing import what_if as ask_what_if
-from orchestration.schedules import AUDIT, audits, durable_snapshots, retention
+from orchestration.schedules import (
+    AUDIT,
+    audits,
+    durable_snapshots,
+    failure_drills,
+    restore_drills,
+    retention,
+)
 from orchestration.sensors import object_store_sensor, recovery_sensor, tier_review_sensor
 
 

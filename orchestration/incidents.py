@@ -12,10 +12,9 @@ from uuid import uuid4
 
 from ft_policies.health import LAUNCH_SECONDS, Health
 from ft_policies.tiers import OFF
-from orchestration.playbooks.leaving import LEAVE_SECONDS
-from orchestration.playbooks.performing import was_left
-from orchestration.playbooks.reaching import note_reached
-from orchestration.playbooks.watching import patience_seconds
+from orchestration.playbooks.base import was_abandoned
+from orchestration.playbooks.recover import record_tier_reached
+from orchestration.playbooks.waiting import LEAVE_SECONDS, patience_seconds
 from orchestration.sightings import as_it_is, detail_of, detection_seconds, key_of, left_over
 from resources.control.records import Incident, Phase, ReplicaState, Sample
 from streaming.observing import StreamSeen, observe
@@ -49,7 +48,7 @@ def due_recoveries(world: World) -> list[DueRecovery]:
     for name in sorted(world.project.streams):
         known = open_recovery(world, name)  # read first: see `_incident`
         seen = observe(world, name)
-        note_reached(world.store, seen)
+        record_tier_reached(world.store, seen)
         incident = _incident(world, seen, known)
         key = None if incident is None else run_key(incident, at=seen.at)
         if incident is not None and key is not None:
@@ -153,7 +152,7 @@ def _is_worked_on(world: World, seen: StreamSeen, *, step_seconds: float) -> boo
     for line in world.store.journal.of(seen.name, limit=1):
         patience = BETWEEN_STEPS_SECONDS + (step_seconds if line.phase is Phase.INTENT else 0.0)
         asked_for = line.incident is None and line.phase is not Phase.FAILED
-        return asked_for and not was_left(line) and seen.at - line.at < patience
+        return asked_for and not was_abandoned(line) and seen.at - line.at < patience
     return False
 
 

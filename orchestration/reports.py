@@ -6,7 +6,7 @@ import dagster as dg
 
 from assets.keys import report_key
 from assets.reports import days, decisions, drills, incidents, journal, model, what_if
-from orchestration.reporting import CAUSE_TAG, by_the_clock, checking_job
+from orchestration.jobs.base import CAUSE_TAG, by_the_clock, checking_job
 
 COST_REPORT = report_key(days.REPORT)
 REPORTS_OF_NOW = [

@@ -13,10 +13,10 @@ import dagster as dg
 from assets.worlds import Worlds
 from ft_policies.errors import TransientError
 from orchestration.incidents import DueRecovery, due_recoveries
-from orchestration.jobs import SwitchConfig, ensure_object_store, switch_tier
+from orchestration.jobs.base import CAUSE_TAG, INCIDENT_TAG, STREAM_TAG
+from orchestration.jobs.lifecycle import SwitchConfig, ensure_object_store, switch_tier
+from orchestration.jobs.recovery import RecoverConfig, recover_stream
 from orchestration.minding import DueSwitch, due_switches
-from orchestration.recovering import RecoverConfig, recover_stream
-from orchestration.reporting import CAUSE_TAG, INCIDENT_TAG, STREAM_TAG
 from resources.control.records import DesiredState, JsonObject
 from streaming.world import World
 

@@ -10,7 +10,7 @@ from configs.sinks import DeltaSink
 from configs.sources import FilesSource
 from configs.stream import StreamDeclaration
 from ft_policies.errors import PermanentError, TransientError
-from ft_policies.migration import GIVING_WAY_SHARE, Protocol
+from ft_policies.playbooks.recover.migration import GIVING_WAY_SHARE, Protocol
 from ft_policies.tiers import PRIMARY, Switches
 from resources.control.records import (
     DesiredState,

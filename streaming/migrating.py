@@ -2,8 +2,13 @@
 
 from collections.abc import Sequence
 
-from ft_policies.migration import MOST_BEHIND, REPLAY_SHARE, Migration, Protocol
-from ft_policies.recovery import FAILURES_BEFORE_GIVING_UP
+from ft_policies.playbooks.recover.decide import FAILURES_BEFORE_GIVING_UP
+from ft_policies.playbooks.recover.migration import (
+    MOST_BEHIND,
+    REPLAY_SHARE,
+    MigrationFacts,
+    Protocol,
+)
 from resources.control.records import LedgerEntry, ReplicaRow, ReplicaState, Rollout, Slot
 from resources.control.store import ControlStore
 from streaming.sinks.ledgering import DIGEST_DIFFERS
@@ -20,22 +25,22 @@ def migrating(
     at: float,
     committed: LedgerEntry | None,
     replicas: Sequence[ReplicaRow],
-) -> Migration:
+) -> MigrationFacts:
     """The rollout that is under way, as one look shows it; `before` is what the stream ran until then."""
     targets = [row for row in replicas if row.rollout == rollout.rollout]
     target = next((row for row in targets if not row.state.ended), None)
-    return Migration(
+    return MigrationFacts(
         rollout=rollout.rollout,
         protocol=rollout.protocol,
         before=before,
-        level=target is not None and _is_level(store, rollout, target, committed, at),
+        caught_up=target is not None and _has_caught_up(store, rollout, target, committed, at),
         overdue=at > rollout.deadline_at,
         differs=None if rollout.may_differ else _difference(store, rollout, target),
         failed=_failure(targets),
     )
 
 
-def _is_level(
+def _has_caught_up(
     store: ControlStore,
     rollout: Rollout,
     target: ReplicaRow,

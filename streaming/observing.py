@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from ft_policies.health import HealthPolicy, PrimarySeen, SecondarySeen, Verdict
-from ft_policies.migration import Migration
-from ft_policies.recovery import Observed, SecondaryLook, next_step
+from ft_policies.playbooks.recover.decide import next_step
+from ft_policies.playbooks.recover.migration import MigrationFacts
+from ft_policies.playbooks.recover.secondary import SecondaryView
+from ft_policies.playbooks.recover.steps import RecoverFacts
 from ft_policies.tiers import OFF, Tier, covered
 from resources.control.records import (
     DesiredState,
@@ -48,7 +50,7 @@ class StreamSeen:
     failures_in_a_row: int
     secondary_failures_in_a_row: int
     rollout: int
-    migration: Migration | None
+    migration: MigrationFacts | None
 
     @property
     def needs_nothing(self) -> bool:
@@ -60,9 +62,9 @@ class StreamSeen:
         """Whether the live replicas are good for the tier that people want."""
         return self.covered.strength >= self.tier.strength
 
-    def observed(self) -> Observed:
+    def observed(self) -> RecoverFacts:
         """The part of it that the recover playbook decides on."""
-        return Observed(
+        return RecoverFacts(
             verdict=self.verdict,
             primary=None if self.primary is None else self.primary.id,
             token=0 if self.lease is None else self.lease.token,
@@ -79,12 +81,12 @@ class StreamSeen:
             migration=self.migration,
         )
 
-    def secondary_look(self) -> SecondaryLook | None:
+    def secondary_look(self) -> SecondaryView | None:
         """The live secondary, as the recover playbook sees it."""
         row, verdict = self.secondary, self.secondary_verdict
         if row is None or verdict is None:
             return None
-        return SecondaryLook(
+        return SecondaryView(
             id=row.id,
             health=verdict.health,
             reason=verdict.reason,

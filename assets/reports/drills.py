@@ -8,7 +8,7 @@ from assets.keys import stream_key
 from assets.reports import suites
 from assets.reports.listing import Rows, listing
 from ft_policies.cost_report import Cell
-from ft_policies.drill import PLAYBOOK, Report
+from ft_policies.playbooks.drill import PLAYBOOK, Report
 from resources.control.records import JournalLine, Phase, SnapshotRow
 from streaming.world import World
 
@@ -23,7 +23,7 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
         lambda world: drill_rows(world, streams),
         suites.drills,
         deps=[stream_key(name) for name in streams],
-        description="What drills have shown, newest first: the blow, the tier, predicted and observed "
+        description="What drills have shown, newest first: the fault, the tier, predicted and observed "
         "seconds, and whether the objective was held; and the last snapshot of each stream that was "
         "proven by restoring it.",
         expects="Every drill held the objective, and no recovery took a negative time.",
@@ -42,7 +42,7 @@ def drill_rows(world: World, streams: Sequence[str]) -> Rows:
 def reports_of(world: World, stream: str) -> list[JournalLine]:
     """The reports of a stream's drills, oldest first."""
     lines = world.store.journal.since(stream, PLAYBOOK, at=0.0)
-    return [one for one in lines if one.step == Report.__name__ and one.phase is Phase.DONE]
+    return [one for one in lines if one.step == Report.name and one.phase is Phase.DONE]
 
 
 def _drill(line: JournalLine) -> dict[str, Cell]:
@@ -50,7 +50,7 @@ def _drill(line: JournalLine) -> dict[str, Cell]:
     return _row(
         at=line.at,
         stream=line.stream,
-        drill=told["blow"],
+        drill=told["fault"],
         about=told["primary"],
         tier=told["tier"],
         objective_seconds=told["objective_seconds"],

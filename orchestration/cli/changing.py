@@ -1,9 +1,10 @@
 """A change of a stream's replicas while it is under way, for `holdfast status`."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from assets.changes import Change, about, recent_changes, under_way
-from ft_policies.foresight import foreseen
+from ft_policies.playbooks.base import step_fields
+from ft_policies.playbooks.recover.decide import plan_recovery
 from streaming.observing import StreamSeen
 from streaming.world import World
 
@@ -56,10 +57,10 @@ def _steps(change: Change, now: float) -> list[StepFacts]:
 
 
 def _to_come(change: Change, seen: StreamSeen) -> list[StepFacts]:
-    """The steps that are foreseen, each taken to succeed, after the one that is under way."""
+    """The steps that are plan_recovery, each taken to succeed, after the one that is under way."""
     steps = [
-        StepFacts(step=type(one).__name__, about=about(asdict(one)), phase=PLANNED, seconds=None)
-        for one in foreseen(replace(seen.observed(), secondary_failures_in_a_row=0))
+        StepFacts(step=step.name, about=about(step_fields(step)), phase=PLANNED, seconds=None)
+        for step in plan_recovery(replace(seen.observed(), secondary_failures_in_a_row=0))
     ]
     doing = change.doing
     if doing is not None and steps and (doing.step, doing.about) == (steps[0].step, steps[0].about):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from ft_policies.recovery import turn_told
+from ft_policies.playbooks.recover.steps import switch_change
 from ft_policies.tiers import Tier
 
 _BYTES = ("B", "kB", "MB", "GB", "TB")
@@ -84,4 +84,4 @@ def plural(number: int, one: str, many: str = "") -> str:
 
 def turn(detail: Mapping[str, Any]) -> str:
     """`receive on`, for a step that turns a switch; nothing for any other."""
-    return str(turn_told(detail) or "")
+    return str(switch_change(detail) or "")

@@ -4,18 +4,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ft_policies.drill import PLAYBOOK, AwaitBack, Blow, Report, Strike
+from ft_policies.playbooks.drill import PLAYBOOK, AwaitBack, DrillStep, Fault, InjectFault, Report
 from ft_policies.tiers import Tier
 from resources.control.records import JournalLine, Phase
 from streaming.recovery_incidents import RECOVERY, is_of_primary
 from streaming.step_history import LONGEST_LOSS_SECONDS
 from streaming.world import World
 
-FORGOTTEN_SECONDS = 3600.0  # a drill that nobody finished in that time is none any more
+FORGOTTEN_SECONDS = 3600.0  # a drill that was not finished in that time is forgotten
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class OpenDrill:
     """A drill that has not been reported: its lines, the strike first."""
 
     lines: Sequence[JournalLine]
@@ -31,9 +31,9 @@ class Begun:
         return str(self._said["primary"])
 
     @property
-    def blow(self) -> Blow:
+    def fault(self) -> Fault:
         """How."""
-        return Blow(self._said["blow"])
+        return Fault(self._said["fault"])
 
     @property
     def tier(self) -> Tier:
@@ -46,8 +46,8 @@ class Begun:
         seconds = self._said["predicted_seconds"]
         return None if seconds is None else float(seconds)
 
-    def found(self, step: type) -> dict[str, Any] | None:
-        """What the last one found who did a step; `None` if nobody has."""
+    def detail_of(self, step: type[DrillStep]) -> dict[str, Any] | None:
+        """What the journal has of the last time that a step was done; `None` if it never was."""
         done = [one for one in self.lines if _is(one, step, Phase.DONE)]
         return done[-1].detail if done else None
 
@@ -56,28 +56,28 @@ class Begun:
         return self.lines[0].detail
 
 
-def begun(lines: Sequence[JournalLine]) -> Begun | None:
-    """The last drill, unless it has been reported or its blow failed."""
+def last_open(lines: Sequence[JournalLine]) -> OpenDrill | None:
+    """The last drill, unless it has been reported or its fault failed."""
     current: list[JournalLine] = []
     for line in lines:
-        if _is(line, Strike, Phase.INTENT) and not _continues(current, line):
+        if _is(line, InjectFault, Phase.INTENT) and not _continues(current, line):
             current = [line]
-        elif _is(line, Report, Phase.DONE) or _is(line, Strike, Phase.FAILED):
+        elif _is(line, Report, Phase.DONE) or _is(line, InjectFault, Phase.FAILED):
             current = []
         elif current:
             current.append(line)
-    return Begun(current) if current else None
+    return OpenDrill(current) if current else None
 
 
-def unfinished(world: World, stream: str, *, at: float) -> Begun | None:
+def open_drill(world: World, stream: str, *, at: float) -> OpenDrill | None:
     """The drill of a stream that somebody has to finish."""
     since = at - FORGOTTEN_SECONDS
-    return begun(world.store.journal.since(stream, PLAYBOOK, at=since))
+    return last_open(world.store.journal.since(stream, PLAYBOOK, at=since))
 
 
-def waited(drill: Begun) -> bool:
+def waited(drill: OpenDrill) -> bool:
     """Whether somebody has watched the stream come back, or not."""
-    return drill.found(AwaitBack) is not None
+    return drill.detail_of(AwaitBack) is not None
 
 
 def disturbed_at(world: World, stream: str, *, since_at: float) -> list[float]:
@@ -97,15 +97,15 @@ def _strikes(lines: Sequence[JournalLine]) -> Iterator[float]:
     """When each replica that was struck was struck first."""
     seen: set[str] = set()
     for line in lines:
-        if _is(line, Strike, Phase.INTENT) and line.detail["primary"] not in seen:
+        if _is(line, InjectFault, Phase.INTENT) and line.detail["primary"] not in seen:
             seen.add(line.detail["primary"])
             yield line.at
 
 
 def _continues(current: Sequence[JournalLine], strike: JournalLine) -> bool:
-    """Whether it is the same blow again, because the first one may not have landed."""
+    """Whether it is the same fault again, because the first one may not have landed."""
     return bool(current) and current[0].detail["primary"] == strike.detail["primary"]
 
 
-def _is(line: JournalLine, step: type, phase: Phase) -> bool:
-    return line.step == step.__name__ and line.phase is phase
+def _is(line: JournalLine, step: type[DrillStep], phase: Phase) -> bool:
+    return line.step == step.name and line.phase is phase

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from ft_policies.migration import Protocol
+from ft_policies.playbooks.recover.migration import Protocol
 from ft_policies.tiers import Switches, Tier
 
 JsonObject: TypeAlias = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ft_policies.migration import Protocol
+from ft_policies.playbooks.recover.migration import Protocol
 from ft_policies.tiers import Mode, Tier
 from resources.control.records import (
     DesiredState,

@@ -26,7 +26,7 @@ def steps_between(before: Tier, after: Tier) -> tuple[str, ...]:
     """The steps that a change of tier surely has."""
     if before is Tier.PASSIVE_REPLICATION:
         return "LaunchSecondary", "TurnSwitch"
-    return ("AwaitSecondaryEnd",) if after is Tier.PASSIVE_REPLICATION else ("TurnSwitch",)
+    return ("AwaitSecondaryExit",) if after is Tier.PASSIVE_REPLICATION else ("TurnSwitch",)
 
 
 def kill_primary(stream: LiveStream, tier: Tier, chance: random.Random) -> float:

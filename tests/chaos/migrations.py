@@ -17,10 +17,10 @@ from itertools import product
 from pathlib import Path
 
 from ft_policies.errors import HoldfastError
-from ft_policies.migration import Protocol
+from ft_policies.playbooks.recover.migration import Protocol
 from ft_policies.tiers import Tier
-from orchestration.jobs import MigrateConfig, migrate_stream
-from orchestration.playbooks.migrate import Wish, migration_plan
+from orchestration.jobs.lifecycle import MigrateConfig, migrate_stream
+from orchestration.playbooks.migrate import Migrate, MigrationRequest
 from resources.control.records import ReplicaRow
 from tests.chaos.blows import alive
 from tests.chaos.report import Trial
@@ -66,7 +66,7 @@ def _kill_replica(stream: LiveStream, protocol: Protocol, step: str, whom: str) 
             struck = whom
 
     with stream.upon(step, kill), suppress(HoldfastError):
-        list(stream.migrate(Wish(protocol=protocol)))
+        list(stream.migrate(MigrationRequest(protocol=protocol)))
     _finish(stream)
     return struck
 
@@ -135,8 +135,10 @@ def in_tier(run: ChaosRun, tier: Tier, protocols: Sequence[Protocol], victims: s
             # Dagster comes last: it is started for those who are killed with it.
             for whom, protocol in product(filter(victims.__contains__, VICTIMS), protocols):
                 another_declaration(stream)
-                plan = migration_plan(stream.world, NAME, "plan", Wish(protocol=protocol))
-                for step in dict.fromkeys(type(one).__name__ for one in plan):
+                plan = Migrate(
+                    stream.world, NAME, "plan", request=MigrationRequest(protocol=protocol)
+                ).plan()
+                for step in dict.fromkeys(one.name for one in plan):
                     run.demand_time(tier)
                     another_declaration(stream)
                     ended = migrate_and_strike(stream, dagster, protocol, step, whom)

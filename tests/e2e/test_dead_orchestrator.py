@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from ft_policies.tiers import Tier
-from orchestration.reporting import INCIDENT_TAG
+from orchestration.jobs.base import INCIDENT_TAG
 from resources.control.records import Incident
 from resources.embedded_s3 import EmbeddedS3
 from streaming.recovery_incidents import RECOVERY

@@ -21,7 +21,7 @@ def test_a_paused_driver_that_was_replaced_finds_that_it_lost_and_leaves(tmp_pat
         stream.await_failure()
         assert stream.look().verdict.health == "disputed"
         steps = stream.recover()
-        assert [step.name for step in steps] == ["Fence", "Launch", "AwaitLevel"]
+        assert [step.name for step in steps] == ["Fence", "Launch", "AwaitCatchUp"]
         replaced_at = stream.epoch()
 
         process = process_of(paused)

@@ -17,10 +17,10 @@ from apps.word_count.oracle import expected
 from assets.outputs import audit
 from assets.tables import open_table
 from ft_policies.errors import TransientError
-from orchestration.playbooks.recover import start
-from orchestration.playbooks.restore import restore
-from orchestration.playbooks.restore_point import Asked
-from orchestration.playbooks.stop import stop
+from orchestration.playbooks.lifecycle import Stop
+from orchestration.playbooks.recover import Start
+from orchestration.playbooks.restore.point import RestoreTarget
+from orchestration.playbooks.restore.restore import Restore
 from orchestration.proof import prove
 from resources.control.records import ReplicaRow
 from resources.control.schema import replicas
@@ -85,8 +85,10 @@ def a_zombie(stream: LiveStream) -> Iterator[ReplicaRow]:
 
 
 def restored(stream: LiveStream, epoch: int) -> list[str]:
-    asked, impatient = Asked(epoch=epoch), 1.0
-    steps = restore(stream.world, NAME, asked, "test", why="a test", patience_seconds=impatient)
+    asked, impatient = RestoreTarget(epoch=epoch), 1.0
+    steps = Restore(
+        stream.world, NAME, "test", target=asked, why="a test", patience_seconds=impatient
+    ).steps()
     names = [one.name for one in steps]
     stream._note()
     return names
@@ -113,9 +115,9 @@ def demand_fork(stream: LiveStream) -> None:
     steps = [step["step"] for step in json.loads(told.stdout)["steps"]]
     assert steps == ["CopySnapshot", "CopyOutput", "CopyEpochs", "WriteDeclaration"]
     with open_world(stream.root) as world:
-        list(start(world, FORK, "test"))
+        list(Start(world, FORK, "test").steps())
         stream.wait(lambda: committed(world) >= point + 4, "epochs of the fork", 60)
-        list(stop(world, FORK, "test"))
+        list(Stop(world, FORK, "test").steps())
         proof = prove(world, FORK, expected)
         assert proof.holds, proof.faults()
         assert audit(world, FORK).passed

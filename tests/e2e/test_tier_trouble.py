@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ft_policies.drill import Blow
+from ft_policies.playbooks.drill import Fault
 from ft_policies.tiers import Tier
 from orchestration.playbooks.drill import Drill
 from resources.clock import SYSTEM_CLOCK
@@ -120,14 +120,18 @@ def test_a_drill_pauses_the_primary_and_is_timed(tmp_path: Path) -> None:
         stream.await_tier(Tier.PASSIVE_STANDBY_HOT)
         paused, secondary = stream.primary(), stream.secondary()
         drill = Drill(
-            world=stream.world, stream=NAME, run="drill", blow=Blow.PAUSE, beyond_budget=True
+            world=stream.world, stream=NAME, run="drill", fault=Fault.PAUSE, beyond_budget=True
         )
         *done, report = drill.steps()
-        assert [one.name for one in done] == ["Strike", "AwaitBack", "Recover", "Release"]
+        assert [one.name for one in done] == ["InjectFault", "AwaitBack", "Recover", "Release"]
         assert not alive(paused)
         assert stream.primary().id == secondary.id
-        assert report.found["predicted_seconds"] > 0.0
-        assert report.found["observed_seconds"] > report.found["detect_seconds"] > 0.0
+        assert report.result.as_dict()["predicted_seconds"] > 0.0
+        assert (
+            report.result.as_dict()["observed_seconds"]
+            > report.result.as_dict()["detect_seconds"]
+            > 0.0
+        )
         assert stream.world.store.incidents.of(NAME) == []
         stream.await_epoch(stream.epoch() + 2)
         demand_exact_output(stream)

@@ -117,7 +117,7 @@ def _two_failures_at_once_in_a_change_of_tier_are_survived(stream: LiveStream) -
     """`make chaos` in small."""
     known = len(stream.world.store.tiers.history(NAME))
     in_the_middle(
-        stream, Tier.PASSIVE_REPLICATION, step="AwaitSecondaryEnd", whom="both", delay=0.0
+        stream, Tier.PASSIVE_REPLICATION, step="AwaitSecondaryExit", whom="both", delay=0.0
     )
     *_, change = changes = stream.world.store.tiers.history(NAME)
     assert len(changes) == known + 1

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestration.playbooks.repair import row_of
+from orchestration.playbooks.repair.repair import row_of
 from streaming.world import World
 from tests.fakes.checkpoints import SyntheticCheckpoint
 from tests.support.cli import facts, holdfast

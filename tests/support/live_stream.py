@@ -16,14 +16,13 @@ import psutil
 from apps.folding import ROCKSDB
 from apps.word_count.oracle import expected
 from configs.project import Project
-from ft_policies.recovery import Step
+from ft_policies.playbooks.recover.steps import RecoverStep
 from ft_policies.tiers import Tier
-from orchestration.playbooks.migrate import Wish, migrate
-from orchestration.playbooks.performing import Performed
-from orchestration.playbooks.recover import Recovery, start
-from orchestration.playbooks.repair import Repairing
-from orchestration.playbooks.stop import stop
-from orchestration.playbooks.switch import switch
+from orchestration.playbooks.base import StepDone
+from orchestration.playbooks.lifecycle import Stop, SwitchTier
+from orchestration.playbooks.migrate import Migrate, MigrationRequest
+from orchestration.playbooks.recover import Recover, Start
+from orchestration.playbooks.repair.repair import Repair
 from orchestration.proof import Proof, prove
 from resources.control.records import Phase, ReplicaRow
 from resources.launcher import Launched
@@ -79,28 +78,28 @@ class LiveStream:
         self._ever_started: list[Launched] = []
 
     def start(self) -> None:
-        list(start(self.world, NAME, "test"))
+        list(Start(self.world, NAME, "test").steps())
         self._note()
 
-    def recover(self) -> list[Performed[Step]]:
-        steps = list(Recovery(world=self.world, stream=NAME, run="test").steps())
+    def recover(self) -> list[StepDone[RecoverStep]]:
+        steps = list(Recover(world=self.world, stream=NAME, run="test").steps())
         self._note()
         return steps
 
-    def switch(self, tier: Tier) -> list[Performed[Step]]:
-        steps = list(switch(self.world, NAME, tier, "test", why="a test"))
+    def switch(self, tier: Tier) -> list[StepDone[RecoverStep]]:
+        steps = list(SwitchTier(self.world, NAME, "test", tier=tier, why="a test").steps())
         self._note()
         return steps
 
     def repair(self) -> list[str]:
         """The steps of the best repair for whatever the doctor finds."""
-        repairing = Repairing(world=self.world, stream=NAME, run="test", chosen=None)
+        repairing = Repair(world=self.world, stream=NAME, run="test", chosen=None)
         steps = [performed.name for performed in repairing.steps()]
         self._note()
         return steps
 
-    def migrate(self, wish: Wish) -> Iterator[Performed[Step]]:
-        for performed in migrate(self.world, NAME, "test", wish):
+    def migrate(self, wish: MigrationRequest) -> Iterator[StepDone[RecoverStep]]:
+        for performed in Migrate(self.world, NAME, "test", request=wish).steps():
             self._note()
             yield performed
 
@@ -111,7 +110,7 @@ class LiveStream:
         self.world = World(Project.load(self.root), self.world.store)
 
     def stop(self) -> None:
-        list(stop(self.world, NAME, "test"))
+        list(Stop(self.world, NAME, "test").steps())
 
     def look(self) -> StreamSeen:
         return observe(self.world, NAME)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestration.playbooks import migration_steps
+from orchestration.playbooks import migrate_steps
 from resources.control.records import ReplicaRow
 from streaming.observing import observe
 from streaming.world import World
@@ -27,7 +27,7 @@ DECLARED = {
 def a_live_world(
     root: Path, patch: pytest.MonkeyPatch, **changes: object
 ) -> Iterator[tuple[SimulatedWorlds, World, SimulatedDrivers]]:
-    patch.setattr(migration_steps, "SLACK_SECONDS", 0.1)  # there are no epochs to wait for
+    patch.setattr(migrate_steps, "SLACK_SECONDS", 0.1)  # there are no epochs to wait for
     worlds = simulated_worlds(root, **{**DECLARED, **changes})
     with worlds.open() as world, simulated_drivers(world, patch) as drivers:
         a_wanted_stream(world)

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from assets.examination.examining import diagnosed
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend
-from orchestration.playbooks.repair import Repairing, row_of
+from orchestration.playbooks.repair.repair import Repair, row_of
 from resources.control.records import ReplicaRow
 from resources.control.store import ControlStore
 from streaming.launching import declare
@@ -115,7 +115,7 @@ def repaired(
     world: SimulatedWorld, chosen: Mend | None = None, *, run: str = RUN, deep: bool = False
 ) -> list[str]:
     """Carry a repair out; the steps that it took."""
-    repairing = Repairing(world=world, stream=CLICKS, run=run, chosen=chosen, deep=deep)
+    repairing = Repair(world=world, stream=CLICKS, run=run, chosen=chosen, deep=deep)
     return [performed.name for performed in repairing.steps()]
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.recovery import Step
-from orchestration.playbooks.performing import Performed
-from orchestration.playbooks.recover import Recovery
-from orchestration.playbooks.watching import Watch
+from ft_policies.playbooks.recover.steps import RecoverStep
+from orchestration.playbooks.base import StepDone
+from orchestration.playbooks.recover import Recover
+from orchestration.playbooks.waiting import StreamWaiter
 from resources.control.records import ReplicaRow
 from streaming.observing import observe
 from streaming.world import World
@@ -45,16 +45,18 @@ def a_driven_world(
         yield world, drivers
 
 
-def recovery(world: World, beat: Callable[[], None] = lambda: None) -> Iterator[Performed[Step]]:
-    return Recovery(world=world, stream=CLICKS, run="run", beat=beat).steps()
+def recovery(
+    world: World, beat: Callable[[], None] = lambda: None
+) -> Iterator[StepDone[RecoverStep]]:
+    return Recover(world=world, stream=CLICKS, run="run", keep_alive=beat).steps()
 
 
 def recovered(drivers: SimulatedDrivers) -> list[str]:
     return [one.name for one in recovery(drivers.world, drivers.act)]
 
 
-def a_watch(world: World, beat: Callable[[], None] = lambda: None) -> Watch:
-    return Watch(world=world, stream=CLICKS, began_at=0.0, beat=beat)
+def a_watch(world: World, beat: Callable[[], None] = lambda: None) -> StreamWaiter:
+    return StreamWaiter(world=world, stream=CLICKS, began_at=0.0, keep_alive=beat)
 
 
 def take_over(world: World, secondary: str, *, primary: str | None = None) -> None:

@@ -16,7 +16,7 @@ from configs.deployment import Deployment
 from configs.project import Project
 from configs.sinks import DeltaSink
 from ft_policies.tiers import PRIMARY
-from orchestration.playbooks.repair import row_of
+from orchestration.playbooks.repair.repair import row_of
 from resources.control.records import ReplicaState, Slot
 from resources.control.store import ControlStore
 from resources.launcher import Launched

@@ -15,7 +15,7 @@ import pytest
 from configs.notifying import Function, Log, Webhook
 from ft_policies.errors import PermanentError, TransientError
 from orchestration.alerts import alert_of, tell
-from orchestration.reporting import STREAM_TAG
+from orchestration.jobs.base import STREAM_TAG
 from resources.notifying import TRIES, Alert, WebhookNotifier
 from tests.fakes.clocks import SteppedClock
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ft_policies.errors import PermanentError, TransientError
-from orchestration.playbooks.aside import Aside, runs_aside
+from orchestration.playbooks.repair.quarantine import Quarantine, runs_aside
 from resources.control.schema import ledger, ledger_copies
 from tests.fakes.worlds import CLICKS, SimulatedWorld
 from tests.support.patients import (
@@ -73,10 +73,10 @@ def runs_aside_patiently(world: SimulatedWorld) -> list[str]:
 
 def undone(world: SimulatedWorld, run: str) -> None:
     try:
-        Aside(world, CLICKS, run).undo()
+        Quarantine(world, CLICKS, run).undo()
     except TransientError:
         if run in runs_aside(world, CLICKS):
-            Aside(world, CLICKS, run).undo()
+            Quarantine(world, CLICKS, run).undo()
 
 
 def test_a_run_that_has_set_nothing_aside_is_an_error_that_names_those_that_have(
@@ -85,12 +85,12 @@ def test_a_run_that_has_set_nothing_aside_is_an_error_that_names_those_that_have
     with patients(tmp_path / "project").open() as world:
         a_patient(world, tmp_path / "checkpoint")
         with pytest.raises(PermanentError, match="has set nothing of clicks aside") as none:
-            Aside(world, CLICKS, "cli-9").undo()
+            Quarantine(world, CLICKS, "cli-9").undo()
         assert none.value.hint == "runs that have: none"
         world.objects.truncate(pack_key(world, 3), 10)
         repaired(world)
         with pytest.raises(PermanentError) as wrong:
-            Aside(world, CLICKS, "cli-9").confirm()
+            Quarantine(world, CLICKS, "cli-9").confirm()
         assert wrong.value.hint == f"runs that have: {RUN}"
 
 
@@ -101,5 +101,5 @@ def test_what_is_there_again_meanwhile_is_left_alone(tmp_path: Path) -> None:
         world.objects.truncate(key, 10)
         repaired(world)
         world.objects.put(key, b"whole again")
-        Aside(world, CLICKS, RUN).undo()
+        Quarantine(world, CLICKS, RUN).undo()
         assert world.objects.get(key) == b"whole again"

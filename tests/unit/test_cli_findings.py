@@ -3,11 +3,11 @@
 import io
 
 import pytest
+from orchestration.asking import repair_named
 from rich.console import Console
 
 from ft_policies.doctor.diagnosing import diagnose
 from ft_policies.doctor.findings import Cost
-from orchestration.asking import repair_named
 from orchestration.cli.findings import cost_told, findings_table
 from tests.fakes.examined import a_snapshot, a_well_stream, records
 

@@ -34,10 +34,10 @@ def test_a_start_of_a_stream_that_never_ran_is_planned_and_declares_nothing(
     tmp_path: Path, world: World
 ) -> None:
     [told] = facts(tmp_path, "start", STREAM, "--dry-run")["streams"]
-    assert steps(told) == ["Launch", "AwaitLevel", "LaunchSecondary", "TurnSwitch"]
+    assert steps(told) == ["Launch", "AwaitCatchUp", "LaunchSecondary", "TurnSwitch"]
     assert told["steps"][0]["does"] == "starts a new primary from the newest snapshot"
     shown = holdfast(tmp_path, "start", STREAM, "--dry-run").output
-    assert "2.  AwaitLevel" in shown
+    assert "2.  AwaitCatchUp" in shown
     assert "waits until the primary has worked off what was missed" in shown
     assert world.store.streams.get(STREAM) is None
     assert world.store.journal.of(STREAM) == []
@@ -54,7 +54,7 @@ def test_a_stop_shows_the_secondary_first_and_stops_nothing(tmp_path: Path, worl
     a_running_stream(world)
     a_secondary(world)
     [told] = facts(tmp_path, "stop", STREAM, "--dry-run")["streams"]
-    assert steps(told) == ["Ask", "AwaitLeave", "Ask", "AwaitLeave"]
+    assert steps(told) == ["RequestExit", "AwaitExit", "RequestExit", "AwaitExit"]
     shown = holdfast(tmp_path, "stop", STREAM, "--dry-run").output
     assert "1.  Ask         asks s1 to finish its epoch" in shown
     assert f"waits until {REPLICA} has left" in shown
@@ -78,10 +78,10 @@ def test_a_proof_is_planned_from_the_catalogue_alone(tmp_path: Path, world: Worl
     a_running_stream(world)
     snapshot = a_snapshot(world, 1)
     told = facts(tmp_path, "snapshots", "prove", STREAM, "--dry-run")
-    assert steps(told) == ["RestoreScratch", "Recompute", "NoteProof"]
+    assert steps(told) == ["RestoreScratch", "Recompute", "RecordProof"]
     assert snapshot in told["steps"][0]["does"]
     assert "computes epoch 2 from there without sending" in told["steps"][1]["does"]
-    assert "3.  NoteProof" in holdfast(tmp_path, "snapshots", "prove", STREAM, "--dry-run").output
+    assert "3.  RecordProof" in holdfast(tmp_path, "snapshots", "prove", STREAM, "--dry-run").output
     assert world.store.journal.of(STREAM) == []
     assert not object_store_runs(world)
 

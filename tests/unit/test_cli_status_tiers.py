@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.recovery import LaunchSecondary, TurnSwitch
+from ft_policies.playbooks.recover.steps import LaunchSecondary, TurnSwitch
 from ft_policies.tiers import SECONDARY, Switch, Switches, Tier
-from orchestration.playbooks.performing import Journaled
+from orchestration.playbooks.base import JournalWriter
 from resources.control.records import Phase
 from streaming.world import World
 from tests.fakes.declared import a_project, written
@@ -32,7 +32,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def a_turn_under_way(world: World) -> None:
-    run = Journaled(store=world.store, stream=STREAM, playbook="switch", run="cli-1")
+    run = JournalWriter(store=world.store, stream=STREAM, playbook="switch", run="cli-1")
     run.write(LaunchSecondary(), Phase.INTENT)
     run.write(LaunchSecondary(), Phase.DONE, 0.1, replica="s1")
     run.write(RECEIVE_ON, Phase.INTENT)
@@ -77,7 +77,7 @@ def test_between_two_steps_a_change_is_told_with_what_is_to_come(
 ) -> None:
     a_secondary(world, observed=Switches(deploy=True, receive=True))
     a_turn_under_way(world)
-    run = Journaled(store=world.store, stream=STREAM, playbook="switch", run="cli-1")
+    run = JournalWriter(store=world.store, stream=STREAM, playbook="switch", run="cli-1")
     run.write(RECEIVE_ON, Phase.DONE, 2.0)
     (stream,) = facts(tmp_path, "status")["streams"]
     assert [(s["about"], s["phase"]) for s in stream["change"]["steps"]] == [

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ft_policies.tiers import SECONDARY, Tier
-from orchestration.playbooks import watching
+from orchestration.playbooks import waiting
 from resources.clock import SystemClock
 from resources.control.records import TierChange
 from streaming.observing import observe
@@ -157,7 +157,7 @@ def test_an_interrupted_switch_says_who_finishes_it(
     a_running_stream(world)
     a_secondary(world, observed=COLD)
     with monkeypatch.context() as patched:
-        patched.setattr(watching, "SYSTEM_CLOCK", ClockWithCtrlC())
+        patched.setattr(waiting, "SYSTEM_CLOCK", ClockWithCtrlC())
         result = holdfast(tmp_path, "switch", STREAM, "passive_standby_hot")
     assert result.exit_code == 130, result.output
     assert "clicks should have passive_standby_hot from now on" in result.output

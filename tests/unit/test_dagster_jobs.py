@@ -210,7 +210,7 @@ def test_a_secondary_that_is_back_and_paused_is_not_said_to_hold_the_tier(tmp_pa
         incident = world.store.incidents.open(stream=CLICKS, key=key, kind="recovery", detail={})
     assert recovered(worlds, incident.id).success
     outcome = as_it_is(worlds, incident).outcome
-    assert "paused, good for passive_standby_cold" in outcome
+    assert "paused, covers passive_standby_cold" in outcome
     assert "held" not in outcome
 
 
@@ -264,7 +264,7 @@ def test_a_secondary_that_always_fails_leaves_stream_and_incident_as_they_are(
             store.replicas.end(f"s{len(started)}", ReplicaState.FAILED, "no room")
         started.append(name)
 
-    monkeypatch.setattr("orchestration.playbooks.secondaries.launch_secondary", fails_at_once)
+    monkeypatch.setattr("orchestration.playbooks.recover_secondary.launch_secondary", fails_at_once)
     assert not recovered(worlds, incident.id).success
     assert len(started) == 3
     found = as_it_is(worlds, incident)

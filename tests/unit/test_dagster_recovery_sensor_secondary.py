@@ -1,13 +1,12 @@
 """The recovery sensor of a stream with a secondary: a tier that is not held is an incident too."""
 
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
-from ft_policies.recovery import LaunchSecondary
+from ft_policies.playbooks.recover.steps import LaunchSecondary
 from ft_policies.tiers import OFF, Switches, Tier
 from orchestration.incidents import calls_for_recovery
-from orchestration.playbooks.performing import Journaled, perform
+from orchestration.playbooks.base import JournalWriter, StepResult
 from resources.control.records import IncidentState, Phase, ReplicaState
 from streaming.observing import observe
 from streaming.recovery_incidents import RECOVERY, is_of_primary
@@ -123,19 +122,20 @@ def test_a_change_whose_performer_is_gone_is_gone_on_with_at_once(tmp_path: Path
     worlds = standby_worlds(tmp_path, tier="passive_replication")
     with worlds.open() as world:
         world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="run-1")
-        journal = Journaled(store=world.store, stream=CLICKS, playbook="switch", run="run-1")
+        journal = JournalWriter(store=world.store, stream=CLICKS, playbook="switch", run="run-1")
         seen = observe(world, CLICKS)
-        later = replace(seen, at=seen.at + 6.0)
+        later, calls = replace(seen, at=seen.at + 6.0), list[bool]()
 
-        def calls_in_the_middle(step: LaunchSecondary) -> dict[str, bool]:
+        def calls_in_the_middle(step: LaunchSecondary) -> StepResult:
             found = calls_for_recovery(world, later)
             [line] = world.store.journal.of(CLICKS, limit=1)
             gone = {**line.detail["performer"], "started_at": 0.0}
             journal.write(step, Phase.INTENT, performer=gone)
-            return {"while at work": found, "when gone": calls_for_recovery(world, later)}
+            calls.extend([found, calls_for_recovery(world, later)])
+            return StepResult()
 
-        [done] = islice(perform(LaunchSecondary, calls_in_the_middle, journal), 1)
-    assert done.found == {"while at work": False, "when gone": True}
+        journal.perform(LaunchSecondary(), calls_in_the_middle)
+    assert calls == [False, True], "while the performer is at work, and when it is gone"
 
 
 def test_a_tier_is_reached_when_the_paused_secondary_goes_on(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestration.playbooks.recover import start
+from orchestration.playbooks.recover import Start
 from resources.control.records import ReplicaState
 from streaming.launching import launch_primary
 from streaming.world import World
@@ -47,10 +47,10 @@ def test_a_start_changes_nothing_under_a_secondary_that_may_take_over(
         a_secondary(world, "s1")
     written_anew(worlds)
     with worlds.open() as world:
-        start(world, CLICKS, "run")
+        Start(world, CLICKS, "run").steps()
         assert declared_tier(world) == "passive_replication"
         world.store.replicas.end("s1", ReplicaState.DEAD, "gone")
-        start(world, CLICKS, "run")
+        Start(world, CLICKS, "run").steps()
         assert declared_tier(world) == "deployed"
 
 

@@ -10,8 +10,8 @@ import pytest
 from assets.examination.examining import diagnosed, examine
 from ft_policies.doctor.diagnosing import diagnose
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend, Severity
-from orchestration.playbooks.aside import Aside
-from orchestration.playbooks.repair import Repairing
+from orchestration.playbooks.repair.quarantine import Quarantine
+from orchestration.playbooks.repair.repair import Repair
 from resources.control.records import DesiredState, ReplicaState
 from tests.fakes.checkpoints import StateKind
 from tests.fakes.drivers import simulated_drivers
@@ -101,13 +101,13 @@ def test_the_checkpoint_of_a_primary_that_was_ended_is_kept_until_it_is_confirme
         before = tree(checkpoint.root)
         assert repaired(world) == ["EndPrimary"]
         assert tree(checkpoint.root) == before, "its process may still be there"
-        for decide in (Aside.undo, Aside.confirm):
+        for decide in (Quarantine.undo, Quarantine.confirm):
             shutil.rmtree(checkpoint.root)  # as the next start does
-            decide(Aside(world, CLICKS, RUN))
-            assert checkpoint.root.exists() is (decide is Aside.undo)
-            if decide is Aside.undo:
+            decide(Quarantine(world, CLICKS, RUN))
+            assert checkpoint.root.exists() is (decide is Quarantine.undo)
+            if decide is Quarantine.undo:
                 assert tree(checkpoint.root) == before
-                Aside(world, CLICKS, RUN).keep_folder(checkpoint.root, below=replicas)
+                Quarantine(world, CLICKS, RUN).keep_folder(checkpoint.root, below=replicas)
         assert not list(tmp_path.glob(f"**/aside/{RUN}"))
 
 
@@ -176,10 +176,8 @@ def test_a_stream_that_is_wanted_is_brought_back_with_another_primary(
     world.store.streams.desire(CLICKS, DesiredState.RUNNING)
     (checkpoint.root / "metadata").unlink()
     with simulated_drivers(world, monkeypatch) as drivers:
-        steps = Repairing(
-            world=world, stream=CLICKS, run=RUN, chosen=None, beat=drivers.act
-        ).steps()
-        done = [(one.name, one.found.get("steps")) for one in steps]
+        steps = Repair(world, CLICKS, RUN, chosen=None, keep_alive=drivers.act).steps()
+        done = [(one.name, one.result.as_dict().get("steps")) for one in steps]
         seen = examine(world, CLICKS)
     assert done == [("EndPrimary", None), ("BringBack", "Launch")]
     assert seen.primary not in (None, REPLICA)

@@ -12,9 +12,9 @@ from assets.examination import leftovers
 from assets.examination.examining import diagnosed
 from assets.examination.leftovers import DRILL_SECONDS
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severity
-from orchestration.playbooks.aside import Aside
-from orchestration.playbooks.restore import restore
-from orchestration.playbooks.restore_point import Asked
+from orchestration.playbooks.repair.quarantine import Quarantine
+from orchestration.playbooks.restore.point import RestoreTarget
+from orchestration.playbooks.restore.restore import Restore
 from resources.control.records import EpochProposal, LedgerEntry, ReplicaState
 from resources.control.schema import epochs, ledger, ledger_copies
 from tests.fakes.checkpoints import SyntheticCheckpoint
@@ -74,7 +74,7 @@ def test_an_epoch_that_only_the_table_has_is_entered_and_withdrawn(
     assert entry is not None
     assert (entry.rows, entry.digest) == (10, "d2")
     assert kinds(world) == []
-    Aside(world, CLICKS, RUN).undo()
+    Quarantine(world, CLICKS, RUN).undo()
     assert everything(world) == before
 
 
@@ -112,7 +112,7 @@ def test_the_table_is_the_one_that_the_stream_runs_by_whatever_its_file_says_by_
         assert repaired(world) == ["SetAsideLeftovers"]
         assert not staged.exists()
         assert kinds(world) == []
-        Aside(world, CLICKS, RUN).undo()
+        Quarantine(world, CLICKS, RUN).undo()
         assert staged.exists()
 
 
@@ -140,8 +140,8 @@ def test_a_hole_in_the_ledger_that_the_table_does_not_fill_is_told(
     (found,) = diagnosed(world, CLICKS).findings
     assert (found.kind, found.epochs) == (Kind.HOLE_IN_LEDGER, (silent,))
     (advice,) = found.advice
-    assert advice.command == f"holdfast restore {CLICKS} --epoch {silent - 1}"
-    list(restore(world, CLICKS, Asked(epoch=silent - 1), RUN, why=""))
+    assert advice.command == f"holdfast Restore {CLICKS} --epoch {silent - 1}"
+    list(Restore(world, CLICKS, RUN, target=RestoreTarget(epoch=silent - 1), why="").steps())
     assert kinds(world) == []
 
 
@@ -157,8 +157,8 @@ def test_an_epoch_that_the_table_lost_in_its_middle_is_mended_by_the_restore_tha
     (found,) = diagnosed(world, CLICKS).findings
     assert (found.kind, found.epochs) == (Kind.ENTERED_NOT_WRITTEN, (3,))
     (advice,) = found.advice
-    assert advice.command == f"holdfast restore {CLICKS} --epoch 2"
-    list(restore(world, CLICKS, Asked(epoch=2), RUN, why=""))
+    assert advice.command == f"holdfast Restore {CLICKS} --epoch 2"
+    list(Restore(world, CLICKS, RUN, target=RestoreTarget(epoch=2), why="").steps())
     assert kinds(world) == []
     assert world.store.ledger.last(CLICKS) == world.store.ledger.get(CLICKS, 2)
 
@@ -200,7 +200,7 @@ def test_folders_that_nobody_needs_are_set_aside_and_put_back(
 
     assert kinds(world) == []
     assert not any(folder.exists() for folder in (staged, unknown, drill))
-    Aside(world, CLICKS, RUN).undo()
+    Quarantine(world, CLICKS, RUN).undo()
     assert everything(world) == before
 
 
@@ -262,7 +262,7 @@ def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Pa
         assert repaired(world) == [], "nothing is given up unasked"
         assert repaired(world, chosen=RepairKind.SKIP_INPUT) == ["SkipInput"]
         assert kinds(world) == [Kind.INPUT_SKIPPED]
-        Aside(world, CLICKS, RUN).undo()
+        Quarantine(world, CLICKS, RUN).undo()
         assert kinds(world) == [Kind.SOURCE_EXPIRED]
         away = folder.rename(tmp_path / "not mounted")
         (world.project.home / "replicas" / "clicks-0000000c").mkdir(parents=True)

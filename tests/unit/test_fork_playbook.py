@@ -1,4 +1,4 @@
-"""The fork playbook: a stream of its own with another's past, and the other as it was."""
+"""The Fork playbook: a stream of its own with another's past, and the other as it was."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,15 +12,15 @@ from assets.catalogue import adopt
 from assets.outputs import audit
 from configs.project import Project
 from ft_policies.errors import PermanentError
-from orchestration.playbooks.fork import fork, fork_plan
-from orchestration.playbooks.restore_point import Asked
+from orchestration.playbooks.restore.fork import Fork
+from orchestration.playbooks.restore.point import RestoreTarget
 from streaming.sinks.lineage import writer
 from tests.fakes.worlds import CLICKS, SimulatedWorld, decided, simulated_worlds
 from tests.support.restorable import a_past, entries, output, snapshots
 from tests.support.vaults import tree
 
 STEPS = ["CopySnapshot", "CopyOutput", "CopyEpochs", "WriteDeclaration"]
-AT_5 = Asked(epoch=5)
+AT_5 = RestoreTarget(epoch=5)
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
         yield world
 
 
-def forked(world: SimulatedWorld, asked: Asked = AT_5, **options: Any) -> list[str]:
+def forked(world: SimulatedWorld, asked: RestoreTarget = AT_5, **options: Any) -> list[str]:
     given = {"name": "trial", **options}
-    return [one.name for one in fork(world, CLICKS, asked, "run", **given)]
+    return [one.name for one in Fork(world, CLICKS, "run", target=asked, **given).steps()]
 
 
 def original(world: SimulatedWorld) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def test_a_fork_has_the_past_of_the_original_which_stays_as_it_was(world: Simula
 def test_a_fork_that_was_cut_short_is_finished_by_the_next(
     world: SimulatedWorld, done: int
 ) -> None:
-    steps = fork(world, CLICKS, AT_5, "run", name="trial")
+    steps = Fork(world, CLICKS, "run", target=AT_5, into="trial").steps()
     assert [next(steps).name for _ in range(done)] == STEPS[:done]
     assert "trial" not in as_declared(world).project.streams
     assert forked(world) == STEPS[done:]
@@ -118,17 +118,23 @@ def test_the_declaration_is_the_originals_but_for_name_and_output(world: Simulat
 def test_a_fork_of_a_fork_keeps_what_came_in_one_commit(world: SimulatedWorld) -> None:
     forked(world)
     again = as_declared(world)
-    names = [one.name for one in fork(again, "trial", Asked(epoch=5), "run", name="another")]
+    names = [
+        one.name
+        for one in Fork(
+            again, "trial", "run", target=RestoreTarget(epoch=5), into="another"
+        ).steps()
+    ]
     assert names == STEPS
     last = as_declared(world)
     assert output(last, "another") == [0, 1, 2, 3, 4, 5]
     with pytest.raises(PermanentError, match="does not reach back to epoch 4"):
-        fork(again, "trial", Asked(epoch=4), "run", name="a_third")
+        Fork(again, "trial", "run", target=RestoreTarget(epoch=4), into="a_third").steps()
 
 
 def test_a_plan_tells_the_steps_and_changes_nothing(world: SimulatedWorld) -> None:
     before = original(world)
-    point, steps = fork_plan(world, CLICKS, AT_5, name="trial")
+    fork = Fork(world, CLICKS, "", into="trial", target=AT_5)
+    steps, point = fork.plan(), fork.point
     assert [type(step).__name__ for step in steps] == STEPS
     assert point.epoch == 5
     assert not Path(world.project.home / "tables" / "trial").exists()
@@ -139,7 +145,7 @@ def test_a_plan_tells_the_steps_and_changes_nothing(world: SimulatedWorld) -> No
     ("options", "told"),
     [
         ({"name": CLICKS}, "there is a stream clicks already|would write to"),
-        ({"name": "Not A Name"}, "the fork cannot be declared: name"),
+        ({"name": "Not A Name"}, "the Fork cannot be declared: name"),
         ({"output": "PATH OF THE ORIGINAL"}, "as the original does"),
     ],
 )

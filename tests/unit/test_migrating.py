@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.migration import MOST_BEHIND, Protocol
+from ft_policies.playbooks.recover.migration import MOST_BEHIND, Protocol
 from ft_policies.tiers import SECONDARY, Tier
 from resources.control.records import ReplicaState, Rollout, Slot
 from resources.control.store import ControlStore

@@ -6,8 +6,8 @@ import pytest
 
 from configs.stream import OWNED_SPARK_CONF, StreamDeclaration
 from ft_policies.errors import PermanentError
-from ft_policies.migration import Protocol
-from orchestration.playbooks.migrate import Wish, migrate, migration_plan
+from ft_policies.playbooks.recover.migration import Protocol
+from orchestration.playbooks.migrate import Migrate, MigrationRequest
 from resources.control.records import (
     DesiredState,
     SnapshotRow,
@@ -46,8 +46,14 @@ def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted
             tried.append((target.params["threshold"], row.epoch))
             return Recomputed(rows=3, digest="another")
 
-        monkeypatch.setattr("orchestration.playbooks.trial._recomputed", recomputed)
-        steps = migrate(world, CLICKS, "r", Wish(may_differ=may_differ), beat=drivers.act)
+        monkeypatch.setattr("orchestration.playbooks.migrate_trial._recomputed", recomputed)
+        steps = Migrate(
+            world,
+            CLICKS,
+            "r",
+            request=MigrationRequest(may_differ=may_differ),
+            keep_alive=drivers.act,
+        ).steps()
         if may_differ:
             assert next(steps).name == "LaunchSecondary"
         else:
@@ -74,14 +80,20 @@ def test_a_stream_without_a_snapshot_is_asked_for_one_to_try_the_target_on(
         def ship(_: World, stream: str) -> None:
             world.store.snapshots.record(a_snapshot("s1", 1, stream=stream))
 
-        monkeypatch.setattr("orchestration.playbooks.trial._recomputed", recomputed)
-        monkeypatch.setattr("orchestration.playbooks.trial.snapshot_now", ship)
-        assert migration_plan(world, CLICKS, "p", Wish()), "a plan asks for nothing"
+        monkeypatch.setattr("orchestration.playbooks.migrate_trial._recomputed", recomputed)
+        monkeypatch.setattr("orchestration.playbooks.migrate_trial.snapshot_now", ship)
+        assert Migrate(world, CLICKS, "p", request=MigrationRequest()).plan(), (
+            "a plan asks for nothing"
+        )
         assert tried == []
         with pytest.raises(PermanentError, match="would put out something else"):
-            next(migrate(world, CLICKS, "r", Wish(), beat=drivers.act))
+            next(
+                Migrate(
+                    world, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
+                ).steps()
+            )
         with pytest.raises(PermanentError, match="would put out something else"):
-            migration_plan(world, CLICKS, "p", Wish())
+            Migrate(world, CLICKS, "p", request=MigrationRequest()).plan()
         assert tried == ["s1", "s1"]
 
 
@@ -90,18 +102,27 @@ def test_another_migration_is_refused_while_one_is_under_way_and_the_same_is_gon
 ) -> None:
     with a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers):
         with written_anew(worlds, **LARGER) as world:
-            next(migrate(world, CLICKS, "first", Wish(), beat=drivers.act))
-            other = Wish(protocol=Protocol.LEGACY)
-            for refused in (migrate(world, CLICKS, "r", other), None):
+            next(
+                Migrate(
+                    world, CLICKS, "first", request=MigrationRequest(), keep_alive=drivers.act
+                ).steps()
+            )
+            other = MigrationRequest(protocol=Protocol.LEGACY)
+            for refused in (Migrate(world, CLICKS, "r", request=other).steps(), None):
                 with pytest.raises(PermanentError, match="another migration of clicks"):
-                    list(refused or migration_plan(world, CLICKS, "p", other))
+                    list(refused or Migrate(world, CLICKS, "p", request=other).plan())
         with (
             written_anew(worlds, resources={"driver_memory": "3g"}) as world,
             pytest.raises(PermanentError, match="another migration of clicks"),
         ):
-            list(migrate(world, CLICKS, "r", Wish()))
+            list(Migrate(world, CLICKS, "r", request=MigrationRequest()).steps())
         with written_anew(worlds, **LARGER) as world:
-            done = [one.name for one in migrate(world, CLICKS, "r", Wish(), beat=drivers.act)]
+            done = [
+                one.name
+                for one in Migrate(
+                    world, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
+                ).steps()
+            ]
             assert done[-1] == "FinishMigration"
 
 
@@ -112,13 +133,15 @@ def test_a_stream_that_was_stopped_meanwhile_is_not_said_to_be_migrated(
         a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
         written_anew(worlds, **LARGER) as world,
     ):
-        steps = migrate(world, CLICKS, "r", Wish(), beat=drivers.act)
+        steps = Migrate(
+            world, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
+        ).steps()
         next(steps)
         world.store.streams.desire(CLICKS, DesiredState.STOPPED)
         with pytest.raises(PermanentError, match="was not migrated: it was stopped meanwhile"):
             list(steps)
         with pytest.raises(PermanentError, match="does not run"):
-            list(migrate(world, CLICKS, "r", Wish()))
+            list(Migrate(world, CLICKS, "r", request=MigrationRequest()).steps())
 
 
 def test_a_folder_in_which_no_replica_can_be_is_refused(
@@ -130,7 +153,11 @@ def test_a_folder_in_which_no_replica_can_be_is_refused(
             written_anew(worlds, resources={"folder": str(tmp_path / "file" / "x")}) as world,
             pytest.raises(PermanentError, match="can have no replicas in"),
         ):
-            list(migrate(world, CLICKS, "r", Wish(protocol=Protocol.LEGACY)))
+            list(
+                Migrate(
+                    world, CLICKS, "r", request=MigrationRequest(protocol=Protocol.LEGACY)
+                ).steps()
+            )
         assert world.store.rollouts.history(CLICKS) == []
 
 
@@ -142,7 +169,7 @@ def test_what_spark_does_by_itself_may_be_written_down(
         a_live_world(tmp_path, monkeypatch) as (worlds, _, __),
         written_anew(worlds, resources=conf) as world,
     ):
-        assert migration_plan(world, CLICKS, "p", Wish())
+        assert Migrate(world, CLICKS, "p", request=MigrationRequest()).plan()
 
 
 @pytest.mark.parametrize(
@@ -162,9 +189,9 @@ def test_what_a_checkpoint_does_not_survive_is_refused_before_anything_is_touche
     with a_live_world(tmp_path, monkeypatch) as (worlds, before, _):
         old, journal = primary_of(before), before.store.journal.of(CLICKS)
         with written_anew(worlds, **change) as world:
-            for refused in (migrate(world, CLICKS, "r", Wish()), None):
+            for refused in (Migrate(world, CLICKS, "r", request=MigrationRequest()).steps(), None):
                 with pytest.raises(PermanentError, match=f"cannot be migrated: {field}"):
-                    list(refused or migration_plan(world, CLICKS, "p", Wish()))
+                    list(refused or Migrate(world, CLICKS, "p", request=MigrationRequest()).plan())
             assert world.store.rollouts.history(CLICKS) == []
             assert world.store.journal.of(CLICKS) == journal
             assert primary_of(world) == old
@@ -175,7 +202,7 @@ def test_a_stream_that_does_not_run_is_started_and_not_migrated(tmp_path: Path) 
         simulated_worlds(tmp_path).open() as world,
         pytest.raises(PermanentError, match="does not run"),
     ):
-        list(migrate(world, CLICKS, "r", Wish()))
+        list(Migrate(world, CLICKS, "r", request=MigrationRequest()).steps())
 
 
 def test_one_rollout_is_under_way_at_a_time(tmp_path: Path) -> None:

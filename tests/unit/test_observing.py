@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from ft_policies.health import Health
-from ft_policies.recovery import GiveUp, GiveUpSecondary, Launch, next_step
+from ft_policies.playbooks.recover.decide import next_step
+from ft_policies.playbooks.recover.steps import GiveUp, GiveUpSecondary, Launch
 from ft_policies.tiers import OFF, SECONDARY, Switches, Tier
 from resources.control.records import DesiredState, ReplicaState
 from streaming.launching import launch_primary, launch_secondary

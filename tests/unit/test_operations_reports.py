@@ -9,8 +9,8 @@ import pytest
 from assets.reports.drills import drill_rows
 from assets.reports.incidents import incident_rows
 from assets.reports.journal import journal_rows
-from ft_policies.drill import PLAYBOOK, Report
-from orchestration.drills import failure_drills
+from ft_policies.playbooks.drill import PLAYBOOK, Report
+from orchestration.schedules import failure_drills
 from resources.control.records import Phase, SnapshotState
 from streaming.world import World
 from tests.fakes.worlds import (

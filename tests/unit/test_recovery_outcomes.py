@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.recovery import Fence, LaunchSecondary, Step, TurnSwitch
+from ft_policies.playbooks.recover.steps import Fence, LaunchSecondary, RecoverStep, TurnSwitch
 from ft_policies.tiers import SECONDARY, Switch, Tier
-from orchestration.outcomes import outcome_of
-from orchestration.playbooks.performing import Journaled
+from orchestration.jobs.recovery import outcome_of
+from orchestration.playbooks.base import JournalWriter
 from resources.control.records import Incident, Phase, Sample
 from streaming.world import World
 from tests.fakes.worlds import (
@@ -40,8 +40,8 @@ def an_incident(world: World, key: str, **detail: float) -> Incident:
     )
 
 
-def done(world: World, run: str, step: Step, *, incident: str | None) -> None:
-    journal = Journaled(
+def done(world: World, run: str, step: RecoverStep, *, incident: str | None) -> None:
+    journal = JournalWriter(
         store=world.store, stream=CLICKS, playbook="recover", run=run, incident=incident
     )
     journal.write(step, Phase.INTENT)

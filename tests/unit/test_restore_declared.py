@@ -1,4 +1,4 @@
-"""A restore takes back what the stream ran by, and lets it go on by what is declared now."""
+"""A Restore takes back what the stream ran by, and lets it go on by what is declared now."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ft_policies.errors import PermanentError
-from ft_policies.migration import Protocol
-from orchestration.playbooks.fork import fork
-from orchestration.playbooks.restore import restore, restore_plan
-from orchestration.playbooks.restore_point import Asked
+from ft_policies.playbooks.recover.migration import Protocol
+from orchestration.playbooks.restore.fork import Fork
+from orchestration.playbooks.restore.point import RestoreTarget
+from orchestration.playbooks.restore.restore import Restore
 from resources.control.records import DesiredState, Slot
 from streaming.launching import launch_primary
 from streaming.spec import ReplicaSpec
@@ -22,7 +22,7 @@ from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorlds, simulated_world
 from tests.support.delta_tables import a_commit, a_table, words
 from tests.support.restorable import a_past, entries, output
 
-AT_5 = Asked(epoch=5)
+AT_5 = RestoreTarget(epoch=5)
 MENDED = {"app": "json:dumps"}
 ELSEWHERE = {"sink": {"kind": "delta", "path": "elsewhere"}}
 
@@ -48,7 +48,10 @@ def written_anew(worlds: SimulatedWorlds, **changes: object) -> Iterator[World]:
 
 
 def restoring(world: World, **options: Any) -> Iterator[str]:
-    return (one.name for one in restore(world, CLICKS, AT_5, "run", why="bad app", **options))
+    return (
+        one.name
+        for one in Restore(world, CLICKS, "run", target=AT_5, why="bad app", **options).steps()
+    )
 
 
 def declared_app(world: World) -> str:
@@ -64,7 +67,7 @@ def test_the_mended_application_computes_again_what_was_undone(
         written_anew(worlds, **MENDED) as world,
         simulated_drivers(world, monkeypatch) as drivers,
     ):
-        assert list(restoring(world, beat=drivers.act))[-1] == "StartStream"
+        assert list(restoring(world, keep_alive=drivers.act))[-1] == "StartStream"
         primary = world.store.replicas.live(CLICKS, Slot.PRIMARY)
         assert primary is not None
         assert ReplicaSpec.load(Path(primary.folder)).stream.app == MENDED["app"]
@@ -105,7 +108,7 @@ def test_one_that_was_finished_starts_by_what_was_mended_since(
         written_anew(worlds, **MENDED) as world,
         simulated_drivers(world, monkeypatch) as drivers,
     ):
-        assert list(restoring(world, beat=drivers.act)) == ["StartStream"]
+        assert list(restoring(world, keep_alive=drivers.act)) == ["StartStream"]
         assert declared_app(world) == MENDED["app"]
 
 
@@ -128,9 +131,9 @@ def test_a_file_by_which_the_past_is_elsewhere_is_refused_before_anything_is_tou
             list(restoring(world))
         assert "as it was" in refused.value.hint
         with pytest.raises(PermanentError, match=f"cannot be restored: {field}"):
-            restore_plan(world, CLICKS, AT_5)
+            Restore(world, CLICKS, "plan", target=AT_5).plan()
         with pytest.raises(PermanentError, match=f"cannot be forked: {field}"):
-            fork(world, CLICKS, AT_5, "run", name="trial")
+            Fork(world, CLICKS, "run", target=AT_5, into="trial").steps()
         assert world.store.histories.of(CLICKS) == []
     with worlds.open() as world:
         assert entries(world) == list(range(8))

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from ft_policies.errors import PermanentError
-from orchestration.playbooks.restore import restore, restore_plan
-from orchestration.playbooks.restore_point import Asked
+from orchestration.playbooks.restore.point import RestoreTarget
+from orchestration.playbooks.restore.restore import Restore
 from tests.fakes.object_store import InMemoryObjectStore
 from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorld, simulated_worlds
 from tests.support.restorable import a_past, entries, output, ship, snapshots
 
 STEPS = ["BeginHistory", "MarkSnapshots", "RollOutput", "EndRestore"]
 ELSEWHERE = "s3://elsewhere/copies"
-FROM_THERE = Asked(epoch=5, place=ELSEWHERE)
+FROM_THERE = RestoreTarget(epoch=5, place=ELSEWHERE)
 SNAPSHOT = "000000000004-1-r1"
 
 
@@ -28,8 +28,8 @@ def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
         yield world
 
 
-def restored(world: SimulatedWorld, asked: Asked = FROM_THERE) -> list[str]:
-    return [one.name for one in restore(world, CLICKS, asked, "run", why="lost")]
+def restored(world: SimulatedWorld, asked: RestoreTarget = FROM_THERE) -> list[str]:
+    return [one.name for one in Restore(world, CLICKS, "run", target=asked, why="lost").steps()]
 
 
 def lose_packs(world: SimulatedWorld) -> None:
@@ -65,7 +65,7 @@ def test_one_that_is_whole_here_is_not_fetched(world: SimulatedWorld) -> None:
 
 def test_one_that_is_listed_here_but_has_lost_its_packs_is_fetched(world: SimulatedWorld) -> None:
     lose_packs(world)
-    planned = [type(step).__name__ for step in restore_plan(world, CLICKS, FROM_THERE).steps]
+    planned = [step.name for step in Restore(world, CLICKS, "plan", target=FROM_THERE).plan()]
     assert planned == restored(world) == ["FetchSnapshot", *STEPS]
     demand_whole(world)
 
@@ -76,13 +76,13 @@ def test_one_whose_manifest_cannot_be_read_is_fetched(world: SimulatedWorld) -> 
     demand_whole(world)
 
 
-@pytest.mark.parametrize("asked", [FROM_THERE, Asked(place=ELSEWHERE)])
+@pytest.mark.parametrize("asked", [FROM_THERE, RestoreTarget(place=ELSEWHERE)])
 def test_one_that_is_half_done_is_finished_with_a_snapshot_from_elsewhere(
-    world: SimulatedWorld, asked: Asked
+    world: SimulatedWorld, asked: RestoreTarget
 ) -> None:
-    next(restore(world, CLICKS, Asked(epoch=5), "run", why="lost"))
+    next(Restore(world, CLICKS, "run", target=RestoreTarget(epoch=5), why="lost").steps())
     lose_packs(world)
-    planned = [type(step).__name__ for step in restore_plan(world, CLICKS, asked).steps]
+    planned = [step.name for step in Restore(world, CLICKS, "plan", target=asked).plan()]
     assert planned == restored(world, asked) == ["FetchSnapshot", *STEPS[1:]]
     demand_whole(world)
 
@@ -90,7 +90,7 @@ def test_one_that_is_half_done_is_finished_with_a_snapshot_from_elsewhere(
 def test_one_that_is_done_is_done_again_with_a_snapshot_from_elsewhere(
     world: SimulatedWorld,
 ) -> None:
-    restored(world, Asked(epoch=5))
+    restored(world, RestoreTarget(epoch=5))
     lose_packs(world)
     assert restored(world) == ["FetchSnapshot", *STEPS]
     demand_whole(world)

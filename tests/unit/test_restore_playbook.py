@@ -1,4 +1,4 @@
-"""The restore playbook on a real control store and a real table, with snapshots in memory."""
+"""The Restore playbook on a real control store and a real table, with snapshots in memory."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,9 +8,9 @@ import pytest
 from deltalake import DeltaTable
 
 from ft_policies.errors import PermanentError
-from orchestration.playbooks.recover import start
-from orchestration.playbooks.restore import restore, restore_plan
-from orchestration.playbooks.restore_point import Asked, moment
+from orchestration.playbooks.recover import Start
+from orchestration.playbooks.restore.point import RestoreTarget, parse_time
+from orchestration.playbooks.restore.restore import Restore
 from resources.control.records import DesiredState, EpochProposal, Slot
 from resources.control.schema import epochs
 from streaming.launching import launch_primary
@@ -44,8 +44,14 @@ def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
         yield world
 
 
-def restored(world: World, asked: Asked = Asked(epoch=5), **options: Any) -> list[str]:  # noqa: B008
-    return [one.name for one in restore(world, CLICKS, asked, "run", why="bad app", **options)]
+AT_5 = RestoreTarget(epoch=5)
+
+
+def restored(world: World, asked: RestoreTarget = AT_5, **options: Any) -> list[str]:
+    return [
+        one.name
+        for one in Restore(world, CLICKS, "run", target=asked, why="bad app", **options).steps()
+    ]
 
 
 def demand_back_at_5(world: World, history: int = 1) -> None:
@@ -72,27 +78,31 @@ def test_the_newest_snapshot_up_to_the_epoch_is_noted_with_why(world: World) -> 
 
 @pytest.mark.parametrize("done", range(1, 5))
 def test_a_restore_that_was_cut_short_is_finished_by_the_next(world: World, done: int) -> None:
-    steps = restore(world, CLICKS, Asked(epoch=5), "run", why="")
+    steps = Restore(world, CLICKS, "run", target=RestoreTarget(epoch=5), why="").steps()
     assert [next(steps).name for _ in range(done)] == STEPS[:done]
     assert restored(world) == STEPS[done:]
     demand_back_at_5(world)
 
 
 def test_one_that_is_half_done_is_finished_without_naming_the_point(world: World) -> None:
-    next(restore(world, CLICKS, Asked(epoch=5), "run", why=""))
-    assert restored(world, Asked()) == STEPS[1:]
+    next(Restore(world, CLICKS, "run", target=RestoreTarget(epoch=5), why="").steps())
+    assert restored(world, RestoreTarget()) == STEPS[1:]
     demand_back_at_5(world)
 
 
 def test_one_that_is_half_done_gives_way_to_no_other_and_lets_nobody_start(world: World) -> None:
-    next(restore(world, CLICKS, Asked(epoch=5), "run", why=""))
-    for point in (Asked(epoch=3), Asked(epoch=7), Asked(snapshot="000000000006-1-r1")):
+    next(Restore(world, CLICKS, "run", target=RestoreTarget(epoch=5), why="").steps())
+    for point in (
+        RestoreTarget(epoch=3),
+        RestoreTarget(epoch=7),
+        RestoreTarget(snapshot="000000000006-1-r1"),
+    ):
         with pytest.raises(PermanentError, match="being restored to epoch 5") as told:
             restored(world, point)
-        assert "`holdfast restore clicks --epoch 5` finishes it" in told.value.hint
+        assert "`holdfast Restore clicks --epoch 5` finishes it" in told.value.hint
     with pytest.raises(PermanentError, match="being restored to epoch 5") as refused:
-        list(start(world, CLICKS, "run"))
-    assert "holdfast restore clicks --epoch 5" in refused.value.hint
+        list(Start(world, CLICKS, "run").steps())
+    assert "holdfast Restore clicks --epoch 5" in refused.value.hint
     world.store.streams.desire(CLICKS, DesiredState.RUNNING)
     with pytest.raises(PermanentError, match="half done"):
         launch_primary(world.project, world.store, CLICKS)
@@ -100,7 +110,7 @@ def test_one_that_is_half_done_gives_way_to_no_other_and_lets_nobody_start(world
 
 
 def test_a_second_restore_goes_on_from_the_first(world: World) -> None:
-    restored(world, Asked(epoch=6))
+    restored(world, RestoreTarget(epoch=6))
     assert restored(world) == STEPS
     demand_back_at_5(world, history=2)
 
@@ -108,7 +118,7 @@ def test_a_second_restore_goes_on_from_the_first(world: World) -> None:
 def test_a_restore_to_where_the_stream_is_already_does_nothing(world: World) -> None:
     restored(world)
     assert restored(world) == []
-    assert restored(world, Asked(snapshot="000000000004-1-r1")) == STEPS
+    assert restored(world, RestoreTarget(snapshot="000000000004-1-r1")) == STEPS
 
 
 def test_a_stream_that_ran_is_stopped_and_started_in_the_new_history(
@@ -117,7 +127,7 @@ def test_a_stream_that_ran_is_stopped_and_started_in_the_new_history(
     world.store.streams.desire(CLICKS, DesiredState.RUNNING)
     a_primary(world, "p1", alive=False)
     with simulated_drivers(world, monkeypatch) as drivers:
-        names = restored(world, beat=drivers.act)
+        names = restored(world, keep_alive=drivers.act)
         primary = world.store.replicas.live(CLICKS, Slot.PRIMARY)
     assert names == ["StopStream", *STEPS, "StartStream"]
     assert primary is not None
@@ -128,12 +138,12 @@ def test_a_stream_that_ran_is_stopped_and_started_in_the_new_history(
 def test_the_newest_epoch_by_a_time_is_meant(world: World) -> None:
     entry = world.store.ledger.get(CLICKS, 5)
     assert entry is not None
-    assert restored(world, Asked(at=entry.committed_at)) == STEPS
+    assert restored(world, RestoreTarget(at=entry.committed_at)) == STEPS
     demand_back_at_5(world)
 
 
 def test_the_epoch_of_a_snapshot_is_meant(world: World) -> None:
-    restored(world, Asked(snapshot="000000000004-1-r1"))
+    restored(world, RestoreTarget(snapshot="000000000004-1-r1"))
     assert output(world) == entries(world) == [0, 1, 2, 3, 4]
 
 
@@ -148,7 +158,7 @@ def test_a_damaged_snapshot_is_passed_over(world: SimulatedWorld) -> None:
 
 
 def test_a_plan_tells_what_is_undone_and_changes_nothing(world: World) -> None:
-    plan = restore_plan(world, CLICKS, Asked(epoch=5))
+    plan = Restore(world, CLICKS, "plan", target=RestoreTarget(epoch=5)).look_ahead()
     assert [type(step).__name__ for step in plan.steps] == STEPS
     assert plan.point is not None
     assert (plan.point.undone_epochs, plan.point.undone_rows) == (2, 2)
@@ -160,13 +170,13 @@ def test_a_plan_tells_what_is_undone_and_changes_nothing(world: World) -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (Asked(epoch=9), "epoch 9 of clicks is not committed: the last one is 7"),
-        (Asked(at=1.0), "had committed nothing by 1970-01-01T00:00:01"),
-        (Asked(snapshot="000000000002-1-r1"), "there is no snapshot 000000000002-1-r1"),
-        (Asked(), "nobody says where to go back to"),
+        (RestoreTarget(epoch=9), "epoch 9 of clicks is not committed: the last one is 7"),
+        (RestoreTarget(at=1.0), "had committed nothing by 1970-01-01T00:00:01"),
+        (RestoreTarget(snapshot="000000000002-1-r1"), "there is no snapshot 000000000002-1-r1"),
+        (RestoreTarget(), "the request does not say where to go back to"),
     ],
 )
-def test_a_point_that_is_not_there_is_told(world: World, asked: Asked, told: str) -> None:
+def test_a_point_that_is_not_there_is_told(world: World, asked: RestoreTarget, told: str) -> None:
     with pytest.raises(PermanentError, match=told) as refused:
         restored(world, asked)
     assert refused.value.hint
@@ -176,12 +186,12 @@ def test_a_point_that_is_not_there_is_told(world: World, asked: Asked, told: str
 def test_a_snapshot_that_a_restore_has_superseded_is_no_point(world: World) -> None:
     restored(world)
     with pytest.raises(PermanentError, match="was superseded by a restore"):
-        restored(world, Asked(snapshot="000000000006-1-r1"))
+        restored(world, RestoreTarget(snapshot="000000000006-1-r1"))
 
 
 def test_without_a_snapshot_all_is_computed_from_epoch_0(world: SimulatedWorld) -> None:
     world.objects.objects.clear()
-    plan = restore_plan(world, CLICKS, Asked(epoch=5))
+    plan = Restore(world, CLICKS, "plan", target=RestoreTarget(epoch=5)).look_ahead()
     assert plan.point is not None
     assert (plan.point.snapshot, plan.point.first_computed) == (None, 0)
 
@@ -224,13 +234,13 @@ def test_a_table_is_never_kept(world: World) -> None:
 
 def test_a_point_has_one_name() -> None:
     with pytest.raises(PermanentError, match="by one of epoch, time and snapshot"):
-        Asked(epoch=5, snapshot="000000000004-1-r1")
+        RestoreTarget(epoch=5, snapshot="000000000004-1-r1")
 
 
 def test_times_are_read_with_a_zone_or_as_utc() -> None:
-    assert moment("1970-01-01T00:01:00") == moment("1970-01-01T01:01:00+01:00") == 60.0
+    assert parse_time("1970-01-01T00:01:00") == parse_time("1970-01-01T01:01:00+01:00") == 60.0
     with pytest.raises(PermanentError, match="is not a time"):
-        moment("yesterday")
+        parse_time("yesterday")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A restore that is not alone: others restore the same stream, or start and stop it meanwhile."""
+"""A Restore that is not alone: others Restore the same stream, or Start and Stop it meanwhile."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from ft_policies.errors import PermanentError
-from ft_policies.restore import StopStream
-from orchestration.playbooks.performing import Performed
-from orchestration.playbooks.recover import start
-from orchestration.playbooks.restore import Restore, restore
-from orchestration.playbooks.restore_point import Asked
-from orchestration.playbooks.stop import stop
+from ft_policies.playbooks.restore import StopStream
+from orchestration.playbooks.base import InnerSteps, StepDone
+from orchestration.playbooks.lifecycle import Stop
+from orchestration.playbooks.recover import Start
+from orchestration.playbooks.restore.point import RestoreTarget
+from orchestration.playbooks.restore.restore import Restore
 from resources.control.records import DesiredState
 from streaming.world import World
 from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorld, simulated_worlds
@@ -27,11 +27,11 @@ def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
         yield world
 
 
-def restoring(world: World, epoch: int = 5) -> Iterator[Performed[object]]:
-    return restore(world, CLICKS, Asked(epoch=epoch), "run", why="bad app")  # type: ignore[return-value]
+def restoring(world: World, epoch: int = 5) -> Iterator[StepDone[object]]:
+    return Restore(world, CLICKS, "run", target=RestoreTarget(epoch=epoch), why="bad app").steps()  # type: ignore[return-value]
 
 
-def until(steps: Iterator[Performed[object]], name: str) -> None:
+def until(steps: Iterator[StepDone[object]], name: str) -> None:
     for done in steps:
         if done.name == name:
             return
@@ -46,13 +46,12 @@ def is_wanted(world: World) -> bool:
 def test_the_slower_of_two_does_not_stop_what_the_faster_has_wanted_again(world: World) -> None:
     faster = restoring(world)
     until(faster, "StopStream")
-    wish = world.store.histories.newest(CLICKS)
-    assert wish is not None
-    slower = Restore(world=world, restore=wish, run="slower")
+    slower = Restore(world, CLICKS, "slower", target=RestoreTarget(epoch=5))
+    slower.begin()
     until(faster, "EndRestore")
-    assert slower._act(StopStream()) == {"steps": []}
+    assert slower.act(StopStream()) == InnerSteps([])
     assert is_wanted(world)
-    assert slower.observed().finished
+    assert slower.observe().finished
 
 
 def test_one_whose_place_another_took_says_so_and_restores_nothing(world: World) -> None:
@@ -63,7 +62,7 @@ def test_one_whose_place_another_took_says_so_and_restores_nothing(world: World)
         PermanentError, match=r"to epoch 6, took the place of the one to epoch 5"
     ) as told:
         list(first)
-    assert "holdfast restore clicks --epoch 6" in told.value.hint
+    assert "holdfast Restore clicks --epoch 6" in told.value.hint
     assert entries(world) == list(range(8))
     until(second, "EndRestore")
     assert output(world) == entries(world) == list(range(7))
@@ -76,7 +75,7 @@ def test_a_stream_that_somebody_stops_during_its_restore_stays_stopped(
 ) -> None:
     steps = restoring(world)
     until(steps, done)
-    list(stop(world, CLICKS, "somebody"))
+    list(Stop(world, CLICKS, "somebody").steps())
     assert [one.name for one in steps][-1] == "EndRestore"
     assert not is_wanted(world)
 
@@ -86,8 +85,8 @@ def test_a_stream_that_somebody_starts_before_its_restore_begins_is_left_alone(
 ) -> None:
     steps = restoring(world)
     until(steps, "StopStream")
-    start(world, CLICKS, "somebody")
-    with pytest.raises(PermanentError, match="was started before its restore to epoch 5 began"):
+    Start(world, CLICKS, "somebody").steps()
+    with pytest.raises(PermanentError, match="was started before its Restore to epoch 5 began"):
         list(steps)
     assert is_wanted(world)
     assert entries(world) == list(range(8))
@@ -95,7 +94,7 @@ def test_a_stream_that_somebody_starts_before_its_restore_begins_is_left_alone(
 
 def test_a_restore_that_was_given_up_long_ago_starts_nothing(world: World) -> None:
     until(restoring(world), "StopStream")
-    start(world, CLICKS, "somebody")
-    list(stop(world, CLICKS, "somebody"))
+    Start(world, CLICKS, "somebody").steps()
+    list(Stop(world, CLICKS, "somebody").steps())
     assert [one.name for one in restoring(world)][-1] == "EndRestore"
     assert not is_wanted(world)

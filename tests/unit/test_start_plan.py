@@ -1,13 +1,13 @@
-"""What a start would do, told before it is done, is what it then does."""
+"""What a Start would do, told before it is done, is what it then does."""
 
 from pathlib import Path
 
 import pytest
 
 from ft_policies.errors import PermanentError
-from ft_policies.migration import Protocol
+from ft_policies.playbooks.recover.migration import Protocol
 from ft_policies.tiers import Tier
-from orchestration.playbooks.recover import start, start_plan
+from orchestration.playbooks.recover import Start
 from resources.control.records import DesiredState, ReplicaState
 from streaming.launching import declare
 from streaming.world import World
@@ -32,7 +32,7 @@ def worlds(tmp_path: Path) -> SimulatedWorlds:
 
 
 def planned(world: World) -> list[str]:
-    return [type(step).__name__ for step in start_plan(world, CLICKS)]
+    return [step.name for step in Start(world, CLICKS, "plan").plan()]
 
 
 def a_rollout(world: World) -> int:
@@ -57,7 +57,7 @@ def stopped(world: World) -> None:
     world.store.streams.desire(CLICKS, DesiredState.STOPPED)
 
 
-FROM_NOTHING = ["Launch", "AwaitLevel", "LaunchSecondary", "TurnSwitch"]
+FROM_NOTHING = ["Launch", "AwaitCatchUp", "LaunchSecondary", "TurnSwitch"]
 
 
 def test_a_stream_that_was_stopped_is_launched_with_its_secondary(
@@ -113,7 +113,7 @@ def test_the_tier_is_the_one_that_is_declared_now(worlds: SimulatedWorlds) -> No
     file = worlds.root / "configs" / "streams" / f"{CLICKS}.yaml"
     file.write_text(written(name=CLICKS, tier="passive_replication"), encoding="utf-8")
     with worlds.open() as world:
-        assert planned(world) == ["Launch", "AwaitLevel"]
+        assert planned(world) == ["Launch", "AwaitCatchUp"]
 
 
 def test_what_is_half_restored_is_refused_as_it_would_be(worlds: SimulatedWorlds) -> None:
@@ -123,7 +123,7 @@ def test_what_is_half_restored_is_refused_as_it_would_be(worlds: SimulatedWorlds
         wish = world.store.histories.want(CLICKS, epoch=1, snapshot=None, why="a test", run="run")
         world.store.histories.begin(wish)
         with pytest.raises(PermanentError, match="half done"):
-            start_plan(world, CLICKS)
+            Start(world, CLICKS, "plan").plan()
 
 
 def test_the_plan_is_what_is_then_done(
@@ -132,6 +132,6 @@ def test_the_plan_is_what_is_then_done(
     with worlds.open() as world:
         plan = planned(world)
         with simulated_drivers(world, monkeypatch) as drivers:
-            start(world, CLICKS, "run")
-            level_at_once = [step for step in plan if step != "AwaitLevel"]
+            Start(world, CLICKS, "run").steps()
+            level_at_once = [step for step in plan if step != "AwaitCatchUp"]
             assert recovered(drivers) == level_at_once

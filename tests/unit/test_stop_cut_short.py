@@ -1,4 +1,4 @@
-"""A stop that is cut short is finished by whoever looks next; one that goes on is left alone."""
+"""A Stop that is cut short is finished by whoever looks next; one that goes on is left alone."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +9,10 @@ from ft_policies.health import Health
 from ft_policies.tiers import PRIMARY
 from orchestration import incidents as opening
 from orchestration.incidents import calls_for_recovery
-from orchestration.outcomes import outcome_of
-from orchestration.playbooks.leaving import LEAVE_SECONDS
-from orchestration.playbooks.stop import stop
-from orchestration.playbooks.watching import NOT_DUE
+from orchestration.jobs.recovery import outcome_of
+from orchestration.playbooks.base import StepSkipped
+from orchestration.playbooks.lifecycle import Stop
+from orchestration.playbooks.waiting import LEAVE_SECONDS
 from resources.control.records import DesiredState, IncidentState, Phase, ReplicaState
 from streaming.observing import observe
 from streaming.world import World
@@ -28,17 +28,17 @@ def calls_after(world: World, seconds: float) -> bool:
 
 
 def a_stop(world: World, phase: Phase) -> None:
-    """Somebody has said that the stream should stop, and is at the first replica."""
+    """Somebody has said that the stream should Stop, and is at the first replica."""
     world.store.streams.desire(CLICKS, DesiredState.STOPPED)
     world.store.journal.write(
-        stream=CLICKS, playbook="stop", run="run", step="AwaitLeave", phase=phase
+        stream=CLICKS, playbook="stop", run="run", step="AwaitExit", phase=phase
     )
 
 
 def test_a_stop_leaves_a_stream_alone_that_somebody_wants_again(tmp_path: Path) -> None:
     with a_running_world(tmp_path) as world:
-        steps = stop(world, CLICKS, "run")
-        assert next(steps).name == "Ask"
+        steps = Stop(world, CLICKS, "run").steps()
+        assert next(steps).name == "RequestExit"
         world.store.replicas.end("p", ReplicaState.STOPPED, "told to stop")
         world.store.streams.desire(CLICKS, DesiredState.RUNNING)
         a_primary(world, "p2")
@@ -55,7 +55,7 @@ def test_a_primary_that_is_wanted_again_is_not_told_to_leave(tmp_path: Path) -> 
                 world.store.streams.desire(CLICKS, DesiredState.RUNNING)
 
         done = list(recovery(world, want_it_again))
-        assert [(one.name, one.found) for one in done] == [("AwaitEnd", {"found": NOT_DUE})]
+        assert [(one.name, one.result) for one in done] == [("AwaitPrimaryExit", StepSkipped())]
         assert replica_of(world, "p").desired == PRIMARY
 
 
@@ -73,7 +73,7 @@ def test_replicas_that_nobody_wants_or_has_told_to_leave_are_seen_off(
     [incident] = incidents(worlds)
     assert incident.key == f"{CLICKS}/p1/unwanted/1"
     with worlds.open() as world, simulated_drivers(world, monkeypatch) as drivers:
-        assert recovered(drivers) == ["AwaitEnd", "AwaitSecondaryEnd"]
+        assert recovered(drivers) == ["AwaitPrimaryExit", "AwaitSecondaryExit"]
         assert observe(world, CLICKS).verdict.health is Health.STOPPED
         outcome = outcome_of(world, incident)
     assert outcome.sentence.startswith("stopped after")

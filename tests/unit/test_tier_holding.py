@@ -9,9 +9,9 @@ import pytest
 from assets.changes import recent_changes, under_way
 from assets.holding import Holding, holding
 from assets.tiers import tier_metadata
-from ft_policies.recovery import LaunchSecondary, TurnSwitch
+from ft_policies.playbooks.recover.steps import LaunchSecondary, TurnSwitch
 from ft_policies.tiers import SECONDARY, Switch, Switches, Tier
-from orchestration.playbooks.performing import Journaled
+from orchestration.playbooks.base import JournalWriter
 from resources.control.records import DesiredState, Phase, ReplicaState
 from streaming.observing import observe
 from streaming.world import World
@@ -34,8 +34,8 @@ def now(world: World) -> Holding:
     return holding(observe(world, CLICKS))
 
 
-def a_run(world: World, run: str, *, playbook: str = "switch") -> Journaled:
-    return Journaled(store=world.store, stream=CLICKS, playbook=playbook, run=run)
+def a_run(world: World, run: str, *, playbook: str = "switch") -> JournalWriter:
+    return JournalWriter(store=world.store, stream=CLICKS, playbook=playbook, run=run)
 
 
 def rows(value: object) -> list[dict[str, object]]:

@@ -6,7 +6,7 @@ import typer
 
 from orchestration.cli import words
 from orchestration.cli.commands.streams import Patience, stopping
-from orchestration.cli.stepping import Told, carry_out
+from orchestration.cli.playbook import PlaybookOutcome, run_for_streams
 from orchestration.cli.terminal import DONE, NOTE, JsonOption, Terminal, chosen, terminal
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def up(
 
     What runs already is found and left alone, so it may be called again at any time.
     """
-    from orchestration.playbooks.recover import start
+    from orchestration.playbooks.recover import Start
 
     tell = terminal(ctx)
     with tell.world() as world:
@@ -49,8 +49,8 @@ def up(
             "dagster": start_dagster(world, tell, port=port, quiet=as_json),
         }
         console = None if as_json else tell.out
-        told = carry_out(world, names, start, console, nothing_to_do="runs already")
-    _finish(tell, facts, told, as_json=as_json)
+        outcomes = run_for_streams(world, names, Start, console, nothing_to_do="runs already")
+    _finish(tell, facts, outcomes, as_json=as_json)
 
 
 def down(
@@ -68,18 +68,18 @@ def down(
     """Stop the streams gracefully, then Dagster, then the embedded object store."""
     tell = terminal(ctx)
     with tell.world() as world:
-        told: list[Told] = []
+        outcomes: list[PlaybookOutcome] = []
         if not keep_streams:
             console = None if as_json else tell.out
             names = [s.name for s in world.store.streams.all() if s.name in world.project.streams]
-            told = carry_out(
+            outcomes = run_for_streams(
                 world, names, stopping(patience), console, nothing_to_do="does not run"
             )
         _tell_forgotten(world, tell)
         facts: dict[str, Any] = {"dagster": stop_dagster(world, tell, quiet=as_json)}
-        if not keep_streams and not any(one.error for one in told):
+        if not keep_streams and not any(one.error for one in outcomes):
             facts["object_store"] = stop_object_store(world, tell, quiet=as_json)
-    _finish(tell, facts, told, as_json=as_json)
+    _finish(tell, facts, outcomes, as_json=as_json)
 
 
 def start_object_store(world: "World", tell: Terminal, *, quiet: bool) -> dict[str, Any]:
@@ -158,7 +158,9 @@ def _ended(stopped: bool) -> str:  # noqa: FBT001
     return "stopped" if stopped else "did not run"
 
 
-def _finish(tell: Terminal, facts: dict[str, Any], told: list[Told], *, as_json: bool) -> None:
+def _finish(
+    tell: Terminal, facts: dict[str, Any], outcomes: list[PlaybookOutcome], *, as_json: bool
+) -> None:
     if as_json:
-        tell.json({**facts, "streams": [one.facts() for one in told]})
-    raise typer.Exit(1 if any(one.error for one in told) else 0)
+        tell.json({**facts, "streams": [one.as_dict() for one in outcomes]})
+    raise typer.Exit(1 if any(one.error for one in outcomes) else 0)

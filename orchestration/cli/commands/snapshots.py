@@ -12,7 +12,7 @@ from rich.table import Table
 
 from ft_policies.errors import PermanentError
 from orchestration.cli import words
-from orchestration.cli.stepping import carry_out, plan_facts, plan_table
+from orchestration.cli.playbook import PlaybookCommand
 from orchestration.cli.storage import storage
 from orchestration.cli.terminal import (
     DONE,
@@ -145,35 +145,23 @@ def prove(
 
     It starts Spark in a scratch folder, sends nothing, and leaves the stream alone.
     """
-    from orchestration.playbooks.restore_drill import restore_drill
+    from orchestration.playbooks.prove import Prove
+
+    def build(world: "World", stream: str, run: str) -> Prove:
+        return Prove(world, stream, run, snapshot=snapshot)
+
+    def command(world: "World") -> PlaybookCommand:
+        return PlaybookCommand(
+            tell=tell, world=world, build=build, nothing_to_do="is proven", as_json=as_json
+        )
 
     tell = terminal(ctx)
-    if dry_run:
-        _show_proof(tell, stream, snapshot, as_json=as_json)
+    if dry_run:  # the catalogue has all that a plan needs: no object store is started for it
+        with tell.world() as world:
+            command(world).plan(stream)
         return
     with storage(tell, stream) as world:
-        [told] = carry_out(
-            world,
-            [stream],
-            lambda world, name, run: restore_drill(world, name, run, snapshot=snapshot),
-            None if as_json else tell.out,
-            nothing_to_do="is proven",
-        )
-    if as_json:
-        tell.json(told.facts())
-    raise typer.Exit(1 if told.error else 0)
-
-
-def _show_proof(tell: Terminal, stream: str, snapshot: str | None, *, as_json: bool) -> None:
-    """The catalogue knows all that a plan needs: no object store is started for it."""
-    from orchestration.playbooks.restore_drill import restore_drill_plan
-
-    with tell.world() as world:
-        told = plan_facts(stream, restore_drill_plan(world, stream, snapshot=snapshot))
-    if as_json:
-        tell.json(told)
-    else:
-        tell.out.print(plan_table(told["steps"]))
+        command(world).run(stream)
 
 
 @app.command(epilog="Example:  holdfast snapshots restore word_count --epoch 120 --into /tmp/look")

@@ -13,10 +13,10 @@ from ft_policies.errors import PermanentError
 from orchestration.cli import words
 from orchestration.cli.demo.stage import STREAM
 from orchestration.cli.demo.timeline import Timeline, line_facts, read
-from orchestration.cli.stepping import step_facts, step_line
+from orchestration.cli.playbook import step_facts, step_line
 from orchestration.cli.terminal import DONE, spinning
-from orchestration.playbooks.recover import start
-from orchestration.playbooks.stop import stop
+from orchestration.playbooks.lifecycle import Stop
+from orchestration.playbooks.recover import Start
 from resources.clock import SYSTEM_CLOCK
 from resources.control.records import Phase, ReplicaRow
 from streaming.observing import observe
@@ -66,7 +66,7 @@ class Narrator:
 def begin(world: World, tell: Narrator) -> None:
     """Start the stream, and let it commit epochs and ship a snapshot."""
     tell.line("\n[bold]1. the stream runs[/bold]")
-    for performed in start(world, STREAM, _run()):
+    for performed in Start(world, STREAM, _run()).steps():
         tell.line(step_line(STREAM, step_facts(performed)))
 
     def enough() -> bool:
@@ -104,7 +104,7 @@ def watch(world: World, killed: ReplicaRow, killed_at: float, tell: Narrator) ->
 def finish(world: World, tell: Narrator) -> None:
     """Stop the stream gracefully."""
     tell.line("\n[bold]4. it is stopped, and proven[/bold]")
-    for performed in stop(world, STREAM, _run()):
+    for performed in Stop(world, STREAM, _run()).steps():
         tell.line(step_line(STREAM, step_facts(performed)))
 
 

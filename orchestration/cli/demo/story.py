@@ -16,7 +16,7 @@ from orchestration.cli.demo.outcome import Outcome
 from orchestration.cli.demo.stage import STREAM, see_off, stage
 from orchestration.cli.demo.timeline import Timeline
 from orchestration.cli.terminal import FAILED, Terminal, spinning
-from orchestration.playbooks.stop import stop
+from orchestration.playbooks.lifecycle import Stop
 from orchestration.proof import Proof, prove
 from orchestration.services.dagster_server import DagsterServer
 from streaming.world import World, open_world
@@ -79,7 +79,8 @@ def _cleared(world: World, root: Path, tell: Narrator) -> Iterator[None]:
 
 def _clear(world: World, tell: Narrator) -> None:
     def end_stream() -> None:
-        for _ in stop(world, STREAM, "demo-end", patience_seconds=HURRY_SECONDS):
+        stop = Stop(world, STREAM, "demo-end", patience_seconds=HURRY_SECONDS)
+        for _ in stop.steps():
             pass
 
     def end_object_store() -> None:

@@ -23,7 +23,9 @@ class Timeline:
     def level_at(self) -> float | None:
         """When the new primary had worked off what was missed."""
         levels = [
-            line.at for line in self.lines if line.step == "AwaitLevel" and line.phase is Phase.DONE
+            line.at
+            for line in self.lines
+            if line.step == "AwaitCatchUp" and line.phase is Phase.DONE
         ]
         return levels[-1] if levels else None
 
