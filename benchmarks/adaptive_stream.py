@@ -25,7 +25,7 @@ from streaming.world import World
 NAME = "adaptive"
 OBJECTIVE_SECONDS = 60.0
 RATES = {"low": 100, "high": 400}
-# Long enough that what is saved outweighs the Start of a new secondary after each kill.
+# Long enough that what is saved outweighs the start of a new secondary after each kill.
 STEP_AT, END_AT = 600.0, 1500.0
 # Before anything is known, and once in each load when the tier has settled.
 KILLS_AT = (75.0, 400.0, 1000.0)

@@ -71,7 +71,7 @@ class MigratedStream:
         await_that(self._world, NAME, self._is_full, "full state")
 
     def migrate(self, protocol: Protocol) -> float:
-        """Change its memory, Migrate, and give the longest time without a commit."""
+        """Change its memory, migrate, and give the longest time without a commit."""
         self._settle()
         self._declare(MEMORIES[self._changes % len(MEMORIES)])
         self._changes += 1

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ft_policies.errors import PermanentError, TransientError
-from orchestration.playbooks.repair.quarantine import Quarantine, runs_aside
+from orchestration.playbooks.repair.quarantine import Quarantine, quarantined_runs
 from resources.control.schema import ledger, ledger_copies
 from tests.fakes.worlds import CLICKS, SimulatedWorld
 from tests.support.patients import (
@@ -60,22 +60,22 @@ def test_a_store_that_fails_at_any_call_changes_nothing_about_the_end(
     for run in sorted(runs & set(runs_aside_patiently(world)), reverse=True):
         undone(world, run)
     world.objects.plan_failures([])
-    assert runs_aside(world, CLICKS) == []
+    assert quarantined_runs(world, CLICKS) == []
     assert everything(world) == before
 
 
 def runs_aside_patiently(world: SimulatedWorld) -> list[str]:
     try:
-        return runs_aside(world, CLICKS)
+        return quarantined_runs(world, CLICKS)
     except TransientError:
-        return runs_aside(world, CLICKS)
+        return quarantined_runs(world, CLICKS)
 
 
 def undone(world: SimulatedWorld, run: str) -> None:
     try:
         Quarantine(world, CLICKS, run).undo()
     except TransientError:
-        if run in runs_aside(world, CLICKS):
+        if run in quarantined_runs(world, CLICKS):
             Quarantine(world, CLICKS, run).undo()
 
 

@@ -1,4 +1,4 @@
-"""What a Restore has superseded is no damage: the doctor finds a stream well that was taken back or forked."""
+"""What a restore has superseded is no damage: the doctor finds a stream well that was taken back or forked."""
 
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def test_a_stream_that_is_half_restored_has_one_finding_and_no_repair_touches_it
         before = everything(world)
         (found,) = diagnosed(world, CLICKS, deep=True).findings
         assert (found.kind, found.severity) == (FindingKind.HALF_RESTORED, Severity.CRITICAL)
-        assert f"`holdfast Restore {CLICKS}` finishes it" in found.evidence
+        assert f"`holdfast restore {CLICKS}` finishes it" in found.evidence
         assert repaired(world) == []
         with pytest.raises(PermanentError, match="nothing that was found"):
             Repair(world, CLICKS, "plan", chosen=RepairKind.ENTER_EPOCHS).plan()

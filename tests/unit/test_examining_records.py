@@ -140,7 +140,7 @@ def test_a_hole_in_the_ledger_that_the_table_does_not_fill_is_told(
     (found,) = diagnosed(world, CLICKS).findings
     assert (found.kind, found.epochs) == (Kind.HOLE_IN_LEDGER, (silent,))
     (advice,) = found.advice
-    assert advice.command == f"holdfast Restore {CLICKS} --epoch {silent - 1}"
+    assert advice.command == f"holdfast restore {CLICKS} --epoch {silent - 1}"
     list(Restore(world, CLICKS, RUN, target=RestoreTarget(epoch=silent - 1), why="").steps())
     assert kinds(world) == []
 
@@ -157,7 +157,7 @@ def test_an_epoch_that_the_table_lost_in_its_middle_is_mended_by_the_restore_tha
     (found,) = diagnosed(world, CLICKS).findings
     assert (found.kind, found.epochs) == (Kind.ENTERED_NOT_WRITTEN, (3,))
     (advice,) = found.advice
-    assert advice.command == f"holdfast Restore {CLICKS} --epoch 2"
+    assert advice.command == f"holdfast restore {CLICKS} --epoch 2"
     list(Restore(world, CLICKS, RUN, target=RestoreTarget(epoch=2), why="").steps())
     assert kinds(world) == []
     assert world.store.ledger.last(CLICKS) == world.store.ledger.get(CLICKS, 2)

@@ -9,7 +9,7 @@ from assets.examination.examining import diagnosed
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend
 from ft_policies.errors import PermanentError
 from ft_policies.retention import RetentionPolicy
-from orchestration.playbooks.repair.quarantine import Quarantine, runs_aside
+from orchestration.playbooks.repair.quarantine import Quarantine, quarantined_runs
 from orchestration.playbooks.repair.repair import Repair
 from resources.control.records import SnapshotState
 from tests.fakes.worlds import CLICKS, SimulatedWorld
@@ -77,7 +77,7 @@ def test_a_damaged_snapshot_is_set_aside_and_can_be_put_back(
     assert (row.state, row.reason) == (SnapshotState.DAMAGED, f"set aside by {RUN}")
     Quarantine(world, CLICKS, RUN).undo()
     assert everything(world) == before
-    assert runs_aside(world, CLICKS) == []
+    assert quarantined_runs(world, CLICKS) == []
 
 
 def test_a_wrong_digest_needs_a_deep_look(world: SimulatedWorld, tmp_path: Path) -> None:

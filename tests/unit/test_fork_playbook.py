@@ -1,4 +1,4 @@
-"""The Fork playbook: a stream of its own with another's past, and the other as it was."""
+"""The fork playbook: a stream of its own with another's past, and the other as it was."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +31,7 @@ def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
 
 
 def forked(world: SimulatedWorld, asked: RestoreTarget = AT_5, **options: Any) -> list[str]:
-    given = {"name": "trial", **options}
+    given = {"into": "trial", **options}
     return [one.name for one in Fork(world, CLICKS, "run", target=asked, **given).steps()]
 
 
@@ -144,8 +144,8 @@ def test_a_plan_tells_the_steps_and_changes_nothing(world: SimulatedWorld) -> No
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"name": CLICKS}, "there is a stream clicks already|would write to"),
-        ({"name": "Not A Name"}, "the Fork cannot be declared: name"),
+        ({"into": CLICKS}, "there is a stream clicks already|would write to"),
+        ({"into": "Not A Name"}, "the fork cannot be declared: name"),
         ({"output": "PATH OF THE ORIGINAL"}, "as the original does"),
     ],
 )

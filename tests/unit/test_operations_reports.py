@@ -24,7 +24,7 @@ from tests.fakes.worlds import (
 from tests.support.control_builders import a_snapshot
 
 TOLD = {
-    "blow": "kill",
+    "fault": "kill",
     "primary": "p1",
     "tier": "active_standby",
     "objective_seconds": 10.0,
@@ -36,7 +36,9 @@ TOLD = {
 
 @pytest.fixture
 def worlds(tmp_path: Path) -> SimulatedWorlds:
-    return simulated_worlds(tmp_path, CLICKS, "beta", supervision=PATIENT, drills={"blow": "pause"})
+    return simulated_worlds(
+        tmp_path, CLICKS, "beta", supervision=PATIENT, drills={"fault": "pause"}
+    )
 
 
 def a_line(world: World, step: str, phase: Phase, **changes: object) -> None:
@@ -110,5 +112,5 @@ def test_only_streams_that_are_well_are_drilled_by_the_clock(worlds: SimulatedWo
     requests = on_tuesday(worlds)
     assert isinstance(requests, list)
     [request] = requests
-    assert request.run_config["ops"]["strike"]["config"]["stream"] == CLICKS
-    assert request.run_config["ops"]["strike"]["config"]["blow"] == "pause"
+    assert request.run_config["ops"]["drill"]["config"]["stream"] == CLICKS
+    assert request.run_config["ops"]["drill"]["config"]["fault"] == "pause"

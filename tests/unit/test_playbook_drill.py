@@ -92,7 +92,7 @@ def test_a_paused_primary_is_let_go_and_leaves(
         struck = primary_of(world)
         assert struck.pid is not None
         process = psutil.Process(struck.pid)
-        steps = drilled(drivers, blow=Fault.PAUSE).steps()
+        steps = drilled(drivers, fault=Fault.PAUSE).steps()
         assert next(steps).name == "InjectFault"
         until(lambda: process.status() == psutil.STATUS_STOPPED)
         assert [one.name for one in steps] == ["Recover", "Release", "Report"]
@@ -153,7 +153,7 @@ def test_a_cut_ends_by_itself_and_the_drill_waits_for_a_snapshot(
                 world.store.snapshots.record(row)
 
         drill = Drill(
-            world=world, stream=CLICKS, run="r", blow=Fault.CUT_OFF,
+            world=world, stream=CLICKS, run="r", fault=Fault.CUT_OFF,
             cut_off_seconds=0.2, keep_alive=ship_again,
         )  # fmt: skip
         [struck_it, back, told] = list(drill.steps())

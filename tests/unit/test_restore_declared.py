@@ -1,4 +1,4 @@
-"""A Restore takes back what the stream ran by, and lets it go on by what is declared now."""
+"""A restore takes back what the stream ran by, and lets it go on by what is declared now."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The Restore playbook on a real control store and a real table, with snapshots in memory."""
+"""The restore playbook on a real control store and a real table, with snapshots in memory."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,10 +99,10 @@ def test_one_that_is_half_done_gives_way_to_no_other_and_lets_nobody_start(world
     ):
         with pytest.raises(PermanentError, match="being restored to epoch 5") as told:
             restored(world, point)
-        assert "`holdfast Restore clicks --epoch 5` finishes it" in told.value.hint
+        assert "`holdfast restore clicks --epoch 5` finishes it" in told.value.hint
     with pytest.raises(PermanentError, match="being restored to epoch 5") as refused:
         list(Start(world, CLICKS, "run").steps())
-    assert "holdfast Restore clicks --epoch 5" in refused.value.hint
+    assert "holdfast restore clicks --epoch 5" in refused.value.hint
     world.store.streams.desire(CLICKS, DesiredState.RUNNING)
     with pytest.raises(PermanentError, match="half done"):
         launch_primary(world.project, world.store, CLICKS)

@@ -1,4 +1,4 @@
-"""A Restore that is not alone: others Restore the same stream, or Start and Stop it meanwhile."""
+"""A restore that is not alone: others restore the same stream, or start and stop it meanwhile."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_one_whose_place_another_took_says_so_and_restores_nothing(world: World)
         PermanentError, match=r"to epoch 6, took the place of the one to epoch 5"
     ) as told:
         list(first)
-    assert "holdfast Restore clicks --epoch 6" in told.value.hint
+    assert "holdfast restore clicks --epoch 6" in told.value.hint
     assert entries(world) == list(range(8))
     until(second, "EndRestore")
     assert output(world) == entries(world) == list(range(7))
@@ -86,7 +86,7 @@ def test_a_stream_that_somebody_starts_before_its_restore_begins_is_left_alone(
     steps = restoring(world)
     until(steps, "StopStream")
     Start(world, CLICKS, "somebody").steps()
-    with pytest.raises(PermanentError, match="was started before its Restore to epoch 5 began"):
+    with pytest.raises(PermanentError, match="was started before its restore to epoch 5 began"):
         list(steps)
     assert is_wanted(world)
     assert entries(world) == list(range(8))

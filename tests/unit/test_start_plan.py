@@ -1,4 +1,4 @@
-"""What a Start would do, told before it is done, is what it then does."""
+"""What a start would do, told before it is done, is what it then does."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A Stop that is cut short is finished by whoever looks next; one that goes on is left alone."""
+"""A stop that is cut short is finished by whoever looks next; one that goes on is left alone."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ def calls_after(world: World, seconds: float) -> bool:
 
 
 def a_stop(world: World, phase: Phase) -> None:
-    """Somebody has said that the stream should Stop, and is at the first replica."""
+    """Somebody has said that the stream should stop, and is at the first replica."""
     world.store.streams.desire(CLICKS, DesiredState.STOPPED)
     world.store.journal.write(
         stream=CLICKS, playbook="stop", run="run", step="AwaitExit", phase=phase
