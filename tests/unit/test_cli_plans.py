@@ -56,7 +56,7 @@ def test_a_stop_shows_the_secondary_first_and_stops_nothing(tmp_path: Path, worl
     [told] = facts(tmp_path, "stop", STREAM, "--dry-run")["streams"]
     assert steps(told) == ["RequestExit", "AwaitExit", "RequestExit", "AwaitExit"]
     shown = holdfast(tmp_path, "stop", STREAM, "--dry-run").output
-    assert "1.  Ask         asks s1 to finish its epoch" in shown
+    assert "1.  RequestExit  asks s1 to finish its epoch" in shown
     assert f"waits until {REPLICA} has left" in shown
     assert observe(world, STREAM).wanted
     assert world.store.journal.of(STREAM) == []

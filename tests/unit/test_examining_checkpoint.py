@@ -10,6 +10,7 @@ import pytest
 from assets.examination.examining import diagnosed, examine
 from ft_policies.doctor.diagnosing import diagnose
 from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend, Severity
+from orchestration.playbooks.base import InnerSteps
 from orchestration.playbooks.repair.quarantine import Quarantine
 from orchestration.playbooks.repair.repair import Repair
 from resources.control.records import DesiredState, ReplicaState
@@ -177,9 +178,11 @@ def test_a_stream_that_is_wanted_is_brought_back_with_another_primary(
     (checkpoint.root / "metadata").unlink()
     with simulated_drivers(world, monkeypatch) as drivers:
         steps = Repair(world, CLICKS, RUN, chosen=None, keep_alive=drivers.act).steps()
-        done = [(one.name, one.result.as_dict().get("steps")) for one in steps]
+        ended, brought_back = list(steps)
         seen = examine(world, CLICKS)
-    assert done == [("EndPrimary", None), ("BringBack", "Launch")]
+    assert (ended.name, brought_back.name) == ("EndPrimary", "BringBack")
+    assert isinstance(brought_back.result, InnerSteps)
+    assert [inner.name for inner in brought_back.result.done] == ["Launch"]
     assert seen.primary not in (None, REPLICA)
     assert diagnose(seen) == []
     lines = world.store.journal.of(CLICKS, run=RUN)

@@ -55,7 +55,7 @@ def is_level(
         committed=store.ledger.last("words"),
         replicas=store.replicas.of("words"),
     )
-    return found.level
+    return found.caught_up
 
 
 PROCESSING = (Protocol.INTERRUPTION_FREE, Protocol.REPLAY)

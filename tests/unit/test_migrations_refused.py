@@ -47,18 +47,13 @@ def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted
             return Recomputed(rows=3, digest="another")
 
         monkeypatch.setattr("orchestration.playbooks.migrate_trial._recomputed", recomputed)
-        steps = Migrate(
-            world,
-            CLICKS,
-            "r",
-            request=MigrationRequest(may_differ=may_differ),
-            keep_alive=drivers.act,
-        ).steps()
+        request = MigrationRequest(may_differ=may_differ)
+        migrate = Migrate(world, CLICKS, "r", request=request, keep_alive=drivers.act)
         if may_differ:
-            assert next(steps).name == "LaunchSecondary"
+            assert next(migrate.steps()).name == "LaunchSecondary"
         else:
             with pytest.raises(PermanentError, match="epoch 2 has 3 rows"):
-                next(steps)
+                migrate.steps()
             assert world.store.rollouts.history(CLICKS) == []
         assert tried == [(2, 1)]
 
@@ -108,9 +103,9 @@ def test_another_migration_is_refused_while_one_is_under_way_and_the_same_is_gon
                 ).steps()
             )
             other = MigrationRequest(protocol=Protocol.LEGACY)
-            for refused in (Migrate(world, CLICKS, "r", request=other).steps(), None):
+            for refused in (Migrate.steps, Migrate.plan):
                 with pytest.raises(PermanentError, match="another migration of clicks"):
-                    list(refused or Migrate(world, CLICKS, "p", request=other).plan())
+                    refused(Migrate(world, CLICKS, "r", request=other))
         with (
             written_anew(worlds, resources={"driver_memory": "3g"}) as world,
             pytest.raises(PermanentError, match="another migration of clicks"),
@@ -189,9 +184,9 @@ def test_what_a_checkpoint_does_not_survive_is_refused_before_anything_is_touche
     with a_live_world(tmp_path, monkeypatch) as (worlds, before, _):
         old, journal = primary_of(before), before.store.journal.of(CLICKS)
         with written_anew(worlds, **change) as world:
-            for refused in (Migrate(world, CLICKS, "r", request=MigrationRequest()).steps(), None):
+            for refused in (Migrate.steps, Migrate.plan):
                 with pytest.raises(PermanentError, match=f"cannot be migrated: {field}"):
-                    list(refused or Migrate(world, CLICKS, "p", request=MigrationRequest()).plan())
+                    refused(Migrate(world, CLICKS, "r", request=MigrationRequest()))
             assert world.store.rollouts.history(CLICKS) == []
             assert world.store.journal.of(CLICKS) == journal
             assert primary_of(world) == old
