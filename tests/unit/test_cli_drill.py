@@ -35,6 +35,13 @@ def test_a_dry_run_shows_what_each_step_would_do(tmp_path: Path, world: World) -
     assert "kills the driver of" in shown.output
 
 
+def test_the_old_name_of_the_fault_option_still_works(tmp_path: Path, world: World) -> None:
+    a_running_stream(world)
+    told = facts(tmp_path, "drill", STREAM, "--blow", "pause", "--dry-run")
+    assert told["fault"] == "pause"
+    assert "--blow" not in holdfast(tmp_path, "drill", "--help").output
+
+
 def test_nobody_is_struck_without_consent(tmp_path: Path, world: World) -> None:
     a_running_stream(world)
     refused = holdfast(tmp_path, "drill", STREAM)

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from configs.sources import FilesSource, RateSource
 from configs.stream import StreamDeclaration
 from ft_policies.epochs import Pace
+from ft_policies.playbooks.drill import Fault
 from ft_policies.spare_capacity import SpareCapacityPolicy
 from ft_policies.tiers import Guarantee, Tier
 from tests.fakes.declared import a_declaration
@@ -36,6 +37,13 @@ def test_sections_hand_out_the_policies_that_they_describe() -> None:
     assert (checkpoint.epochs, checkpoint.seconds, checkpoint.bytes) == (5, None, 1024)
     retention = stream.retention.policy()
     assert (retention.last, retention.hourly, retention.daily) == (3, 2, 1)
+
+
+def test_the_old_name_of_the_drills_fault_is_still_read() -> None:
+    assert a_declaration(drills={"blow": "pause"}).drills.fault is Fault.PAUSE
+    assert a_declaration(drills={"fault": "cut_off"}).drills.fault is Fault.CUT_OFF
+    with pytest.raises(ValidationError, match="blow"):
+        a_declaration(drills={"fault": "kill", "blow": "pause"})
 
 
 def test_a_declaration_survives_json() -> None:
