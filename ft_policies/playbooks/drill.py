@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from ft_policies.health import Health, Verdict
 from ft_policies.tiers import Tier
@@ -242,5 +242,5 @@ def _inject(facts: DrillFacts, primary: str | None, fault: Fault) -> InjectFault
     )
 
 
-def _changed(injected: InjectedFault | None, **changes: bool) -> InjectedFault | None:
+def _changed(injected: InjectedFault | None, **changes: Any) -> InjectedFault | None:
     return None if injected is None else replace(injected, **changes)

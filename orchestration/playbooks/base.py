@@ -186,7 +186,7 @@ def do_nothing() -> None:
 
 
 @dataclass
-class StreamPlaybook(Playbook[FactsT, StepT], Protocol[FactsT, StepT]):
+class StreamPlaybook(Playbook[FactsT, StepT]):
     """A playbook for one stream of a project; `keep_alive` is called while a step waits."""
 
     world: World

@@ -74,17 +74,20 @@ class Prove(StreamPlaybook[ProveFacts, ProveStep]):
         return next_step(facts)
 
     def act(self, step: ProveStep) -> StepResult:
-        match step:
-            case RestoreScratch():
-                result: StepResult = self._restore(step.snapshot)
-            case Recompute():
-                result = self._recompute(step.epoch)
-            case RecordProof():
-                self.world.store.snapshots.proven(self.stream, step.snapshot, step.seconds)
-                result = StepResult()
+        result = self._perform(step)
         facts = step.after(self.observe())
         self._facts = replace(facts, seconds=SYSTEM_CLOCK.monotonic() - self._began)
         return result
+
+    def _perform(self, step: ProveStep) -> StepResult:
+        match step:
+            case RestoreScratch():
+                return self._restore(step.snapshot)
+            case Recompute():
+                return self._recompute(step.epoch)
+            case RecordProof():
+                self.world.store.snapshots.proven(self.stream, step.snapshot, step.seconds)
+                return StepResult()
 
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,11 +28,11 @@ def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
         yield world
 
 
-def restoring(world: World, epoch: int = 5) -> Iterator[StepDone[object]]:
-    return Restore(world, CLICKS, "run", target=RestoreTarget(epoch=epoch), why="bad app").steps()  # type: ignore[return-value]
+def restoring(world: World, epoch: int = 5) -> Iterator[StepDone[Any]]:
+    return Restore(world, CLICKS, "run", target=RestoreTarget(epoch=epoch), why="bad app").steps()
 
 
-def until(steps: Iterator[StepDone[object]], name: str) -> None:
+def until(steps: Iterator[StepDone[Any]], name: str) -> None:
     for done in steps:
         if done.name == name:
             return

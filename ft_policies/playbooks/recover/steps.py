@@ -104,8 +104,8 @@ class AwaitTakeover:
 
     def after(self, facts: RecoverFacts) -> RecoverFacts:
         rollout = 0 if facts.secondary is None else facts.secondary.rollout
-        primary = {"primary": self.secondary, "primary_rollout": rollout}
-        return facts.with_health(Health.REPLAYING, secondary=None, **primary)
+        replaying = facts.with_health(Health.REPLAYING, primary=self.secondary, secondary=None)
+        return replace(replaying, primary_rollout=rollout)
 
 
 @dataclass(frozen=True, slots=True)

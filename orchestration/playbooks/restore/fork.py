@@ -212,7 +212,10 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
 
     def _require_possible(self) -> None:
         """Refuse what cannot be forked, before anything is written."""
-        declaration, point = self.declaration, self.point  # a declaration that is refused comes first
+        declaration, point = (
+            self.declaration,
+            self.point,
+        )  # a declaration that is refused comes first
         if self.into in self.world.project.streams or declaration.is_written():
             raise PermanentError(
                 f"there is a stream {self.into} already", hint="fork under another name"

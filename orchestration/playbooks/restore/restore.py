@@ -50,9 +50,9 @@ class SnapshotCopied(StepResult):
 
 @dataclass(frozen=True, slots=True)
 class HistoryBegun(StepResult):
-    """How many entries of the ledger were set aside."""
+    """How many entries of the ledger were set aside; `None` if nothing was changed."""
 
-    entries_set_aside: int
+    entries_set_aside: int | None
 
 
 @dataclass(frozen=True, slots=True)
