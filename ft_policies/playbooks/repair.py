@@ -215,7 +215,7 @@ def _skip_input(seen: Examined, due: Due) -> RepairStep | None:
 
 
 def _end_primary(seen: Examined, due: Due) -> RepairStep | None:
-    """Not while nobody else could have its state: input may be lost that a new one would need."""
+    """Not while no other replica could have its state: input may be lost that a new one would need."""
     if seen.primary is None or not seen.may_replay or RepairKind.RESTART_PRIMARY not in due:
         return None
     return EndPrimary(seen.primary)

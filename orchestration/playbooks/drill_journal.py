@@ -16,7 +16,7 @@ FORGOTTEN_SECONDS = 3600.0  # a drill that was not finished in that time is forg
 
 @dataclass(frozen=True, slots=True)
 class OpenDrill:
-    """A drill that has not been reported: its lines, the strike first."""
+    """A drill that has not been reported: its lines, the injected fault first."""
 
     lines: Sequence[JournalLine]
 
@@ -27,12 +27,12 @@ class OpenDrill:
 
     @property
     def primary(self) -> str:
-        """Whom it strikes."""
+        """The target of the fault."""
         return str(self._said["primary"])
 
     @property
     def fault(self) -> Fault:
-        """How."""
+        """The fault."""
         return Fault(self._said["fault"])
 
     @property
@@ -57,7 +57,7 @@ class OpenDrill:
 
 
 def last_open(lines: Sequence[JournalLine]) -> OpenDrill | None:
-    """The last drill, unless it has been reported or its fault failed."""
+    """The last drill, unless it has been reported or the fault could not be injected."""
     current: list[JournalLine] = []
     for line in lines:
         if _is(line, InjectFault, Phase.INTENT) and not _continues(current, line):
@@ -70,20 +70,20 @@ def last_open(lines: Sequence[JournalLine]) -> OpenDrill | None:
 
 
 def open_drill(world: World, stream: str, *, at: float) -> OpenDrill | None:
-    """The drill of a stream that somebody has to finish."""
+    """The drill of a stream that is to be finished."""
     since = at - FORGOTTEN_SECONDS
     return last_open(world.store.journal.since(stream, PLAYBOOK, at=since))
 
 
 def waited(drill: OpenDrill) -> bool:
-    """Whether somebody has watched the stream come back, or not."""
+    """Whether a run has watched for the stream to come back."""
     return drill.detail_of(AwaitBack) is not None
 
 
 def disturbed_at(world: World, stream: str, *, since_at: float) -> list[float]:
     """When a stream was disturbed, by drills and by failures that were none."""
     lines = world.store.journal.since(stream, PLAYBOOK, at=since_at)
-    drills = list(_strikes(lines))
+    drills = list(_injected_at(lines))
     real = [
         one.opened_at
         for one in world.store.incidents.of(stream, open_only=False)
@@ -93,8 +93,8 @@ def disturbed_at(world: World, stream: str, *, since_at: float) -> list[float]:
     return drills + [at for at in real if not any(a <= at <= b for a, b in of_drills)]
 
 
-def _strikes(lines: Sequence[JournalLine]) -> Iterator[float]:
-    """When each replica that was struck was struck first."""
+def _injected_at(lines: Sequence[JournalLine]) -> Iterator[float]:
+    """When the first fault was injected into each target."""
     seen: set[str] = set()
     for line in lines:
         if _is(line, InjectFault, Phase.INTENT) and line.detail["primary"] not in seen:
@@ -102,9 +102,9 @@ def _strikes(lines: Sequence[JournalLine]) -> Iterator[float]:
             yield line.at
 
 
-def _continues(current: Sequence[JournalLine], strike: JournalLine) -> bool:
+def _continues(current: Sequence[JournalLine], line: JournalLine) -> bool:
     """Whether it is the same fault again, because the first one may not have landed."""
-    return bool(current) and current[0].detail["primary"] == strike.detail["primary"]
+    return bool(current) and current[0].detail["primary"] == line.detail["primary"]
 
 
 def _is(line: JournalLine, step: type[DrillStep], phase: Phase) -> bool:
