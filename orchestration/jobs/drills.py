@@ -48,7 +48,7 @@ def _run_prove(context: dg.OpExecutionContext, prove: Prove) -> dict[str, Any]:
     row = prove.row()
     prove.snapshot = row.id
     done = report(context, prove)
-    proven = {
+    proven: dict[str, str | int | float] = {
         "snapshot": row.id,
         "epoch": row.epoch,
         "proven_in_seconds": sum(step.seconds for step in done),
