@@ -1,4 +1,4 @@
-# The same commands for people and for CI; all of them make what they need first.
+# The same commands for developers and CI. Each makes what it needs first.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 .DELETE_ON_ERROR:
@@ -8,65 +8,65 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 WITH_JAVA := JAVA_HOME="$$(scripts/find-java)"
 PYTEST := $(BIN)/python -m pytest
-# Files side by side on two cores; a test with several drivers needs both cores for itself.
+# Test files in parallel on two cores; a test with several drivers needs both cores.
 TWO_AT_ONCE := -n 2 --dist loadfile
-# A benchmark is a script; modules that the scripts share have no __main__. `apps_measure` is a process of `apps`.
-BENCHMARKS := $(filter-out render apps_measure,$(basename $(notdir $(shell grep -ls __main__ benchmarks/*.py))))
+# A benchmark is a script; modules that the scripts share have no __main__.
+BENCHMARKS := $(filter-out render,$(basename $(notdir $(shell grep -ls __main__ benchmarks/*.py))))
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  make bench-NAME    run one benchmark: $(or $(BENCHMARKS),none yet)"
+	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  make bench-NAME       run one benchmark: $(or $(BENCHMARKS),none yet)"
 
-venv: $(INSTALLED) ## make .venv with everything at the pinned versions
+venv: $(INSTALLED) ## create .venv with the pinned versions
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@scripts/make-venv
 	@touch $@
 
-java: ## find Java 17 or newer; on Debian, as root, install it
+java: ## find Java 17 or newer; on Debian as root, install it
 	@scripts/find-java --install
 
-format: venv ## format the code, and mend what ruff can mend
+format: venv ## format the code and apply the fixes of ruff
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lint: venv ## format and rules (ruff), layers (import-linter), types (mypy)
+lint: venv ## check format and rules (ruff), layers (import-linter), types (mypy)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-unit: venv ## the tests that take seconds
-	$(PYTEST) tests/unit $(TWO_AT_ONCE) --timeout=20
+unit: venv ## run the unit tests (seconds)
+	$(PYTEST) tests/unit tests/contracts -m "not integration" $(TWO_AT_ONCE) --timeout=20
 
-integration: venv java ## the tests with a real S3 endpoint, real databases and Spark, the slow ones, too
-	$(WITH_JAVA) $(PYTEST) tests/integration $(TWO_AT_ONCE) --timeout=300
+integration: venv java ## run the tests with a real S3 endpoint, real databases and Spark, including the slow ones
+	$(WITH_JAVA) $(PYTEST) tests/integration tests/contracts -m integration $(TWO_AT_ONCE) --timeout=300
 
-e2e: venv java ## the tests that kill and hang real drivers, the slow ones, too
+e2e: venv java ## run the tests that kill and hang real drivers, including the slow ones
 	$(WITH_JAVA) $(PYTEST) tests/e2e -m "not crowded" $(TWO_AT_ONCE) --timeout=900
 	$(WITH_JAVA) $(PYTEST) tests/e2e -m crowded --timeout=900
 
-test: lint java ## lint and all tests but the slow ones, the cheapest first
-	$(WITH_JAVA) $(PYTEST) tests/unit tests/integration -m "not slow" $(TWO_AT_ONCE) --timeout=300
+test: lint java ## run lint and all tests except the slow ones, the cheapest first
+	$(WITH_JAVA) $(PYTEST) tests/unit tests/contracts tests/integration -m "not slow" $(TWO_AT_ONCE) --timeout=300
 	$(WITH_JAVA) $(PYTEST) tests/e2e -m "not slow and not crowded" $(TWO_AT_ONCE) --timeout=900
 	$(WITH_JAVA) $(PYTEST) tests/e2e -m "not slow and crowded" --timeout=900
 
-chaos: venv java ## about 70 minutes: kills in every tier, a walk over all 30 changes of tier (CHAOS="--seed 8 …")
+chaos: venv java ## kill drivers in every tier and in all 30 changes of tier; about 70 minutes (CHAOS="--seed 8 …")
 	$(WITH_JAVA) $(BIN)/python -m tests.chaos.walk $(CHAOS)
 
-chaos-migrations: venv java ## two hours: migrations by each protocol, with source, target, run or Dagster killed at each step
+chaos-migrations: venv java ## kill source, target, run or Dagster at each step of each migration protocol; two hours
 	$(WITH_JAVA) $(BIN)/python -m tests.chaos.migrations $(CHAOS)
 
-demo: venv java ## a stream, a killed driver, a recovery, and the proof that nothing was lost
+demo: venv java ## run a stream, kill its driver, recover it, and prove that nothing was lost
 	$(WITH_JAVA) $(BIN)/holdfast demo
 
 bench-%: venv java
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.$*
 
-bench: venv java ## all benchmarks, then docs/benchmarks.md from their results
+bench: venv java ## run all benchmarks, then write docs/benchmarks.md from the results
 	@failed=; for name in $(BENCHMARKS); do $(MAKE) --no-print-directory bench-$$name || failed="$$failed $$name"; done; \
 	$(BIN)/python -m benchmarks.render && { [ -z "$$failed" ] || { echo "bars that do not hold:$$failed"; exit 1; }; }
 
-clean: ## remove caches and builds (not .venv, not .holdfast)
+clean: ## remove caches and builds (keeps .venv and .holdfast)
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -26,7 +26,7 @@ class Query:
 
     @property
     def stream(self) -> str:
-        """The name of its stream."""
+        """The name of the stream."""
         return str(self.declaration["name"])
 
     @property
@@ -36,12 +36,12 @@ class Query:
 
     @property
     def expected(self) -> Expected:
-        """What must come out, by the oracle."""
+        """The oracle of the query."""
         expected: Expected = getattr(import_module(f"apps.{self.app}.oracle"), self.module)
         return expected
 
     def accepted(self, rows: pd.DataFrame) -> "pd.Series[bool]":
-        """Which well-formed rows are input, by the oracle; all, where there are no rules."""
+        """Which well-formed rows the oracle accepts; all, if the application has no rules."""
         oracle = import_module(f"apps.{self.app}.oracle")
         if not hasattr(oracle, "accepted"):
             return pd.Series(data=True, index=rows.index, dtype=bool)
@@ -49,11 +49,11 @@ class Query:
         return accepted
 
 
-def queries() -> list[Query]:
-    """Those that read files, in the order of their names."""
-    found = []
+def list_queries() -> list[Query]:
+    """The declared queries that read files, in the order of their paths."""
+    queries = []
     for path in sorted(Path(__file__).parent.glob("*/*.yaml")):
         declaration = yaml.safe_load(path.read_text())
         if declaration["source"]["kind"] == "files":
-            found.append(Query(path.parent.name, declaration))
-    return found
+            queries.append(Query(path.parent.name, declaration))
+    return queries

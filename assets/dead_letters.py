@@ -2,14 +2,13 @@
 
 import dagster as dg
 
-from assets.failures import explained
-from assets.keys import output_key
-from assets.tables import newest_rows, table_at
-from assets.worlds import Worlds
-from configs.sources import FilesSource
-from configs.stream import StreamDeclaration
-from streaming.sources.files import records_aside
-from streaming.world import World
+from holdfast.assets.keys import output_key
+from holdfast.assets.project_resource import Worlds, explained
+from holdfast.configs.sources import FilesSource
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.observation.tables import newest_rows, table_at
+from holdfast.resources.project import Project
+from holdfast.streaming.sources.files import records_aside
 
 CHECKED_EPOCHS = 1_000
 SHOWN_ROWS = 10_000
@@ -36,7 +35,7 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
     return [dead_letters]
 
 
-def judge(world: World, stream: str, most: float) -> dg.AssetCheckResult:
+def judge(world: Project, stream: str, most: float) -> dg.AssetCheckResult:
     """Hold the share of records that were set aside against what is allowed."""
     last = world.store.epochs.last(stream)
     through = -1 if last is None else last.epoch
@@ -52,15 +51,15 @@ def judge(world: World, stream: str, most: float) -> dg.AssetCheckResult:
             "dead_letters": aside,
             "records": records,
             "share": share,
-            "table": world.project.dead_letters_path(stream) or "",
+            "table": world.config.dead_letters_path(stream) or "",
             "reasons": dg.MetadataValue.json(_reasons(world, stream)),
         },
     )
 
 
-def _reasons(world: World, stream: str) -> dict[str, int]:
+def _reasons(world: Project, stream: str) -> dict[str, int]:
     """The commonest reasons among the newest dead letters, without what differs from line to line."""
-    table = table_at(world, world.project.dead_letters_path(stream) or "")
+    table = table_at(world, world.config.dead_letters_path(stream) or "")
     if table is None:
         return {}
     reasons = newest_rows(table, at_least=SHOWN_ROWS).frame["reason"]

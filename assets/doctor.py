@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from assets.examination.examining import diagnosed
-from assets.failures import explained
-from assets.keys import stream_key
-from assets.worlds import Worlds
-from configs.stream import StreamDeclaration
-from ft_policies.doctor.findings import Finding, Severity, worst
+from holdfast.assets.keys import stream_key
+from holdfast.assets.project_resource import Worlds, explained
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.ft_policies.doctor.findings import Finding, Severity, worst
+from holdfast.observation.doctor.examine import diagnosed
 
 DOCTOR = "doctor"
 

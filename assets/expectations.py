@@ -26,8 +26,8 @@ def validate(
     asset = context.data_sources.add_pandas("frames").add_dataframe_asset("frame")
     batch = asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
     outcome = batch.validate(suite)
-    failed = [one for one in outcome.results if not one.success]
-    configs = [one.expectation_config for one in failed if one.expectation_config]
+    failed = [result for result in outcome.results if not result.success]
+    configs = [result.expectation_config for result in failed if result.expectation_config]
     critical = any(config.severity == FailureSeverity.CRITICAL for config in configs)
     return dg.AssetCheckResult(
         passed=bool(outcome.success),
@@ -45,7 +45,7 @@ def validate(
 
 
 def _plain(kwargs: dict[str, object]) -> dict[str, object]:
-    """The arguments of an expectation that JSON can carry and a person wants to read."""
+    """The arguments of an expectation that JSON can carry, cut to a readable length."""
     shown = {key: value for key, value in kwargs.items() if key != "batch_id"}
     return {
         key: value if isinstance(value, str | int | float | bool | None) else str(value)[:200]

@@ -2,17 +2,22 @@
 
 import dagster as dg
 
-from assets import dead_letters
-from assets.expectations import validate
-from assets.failures import explained
-from assets.keys import output_key, stream_key
-from assets.tables import AUDITED_EPOCHS, TableEpochs, newest_rows, open_table, table_epochs
-from assets.worlds import Worlds
-from configs.sinks import DeltaSink
-from configs.stream import StreamDeclaration
-from resources.control.records import LedgerEntry
-from streaming.references import load
-from streaming.world import World
+from holdfast.assets import dead_letters
+from holdfast.assets.expectations import validate
+from holdfast.assets.keys import output_key, stream_key
+from holdfast.assets.project_resource import Worlds, explained
+from holdfast.configs.references import load
+from holdfast.configs.sinks import DeltaSink
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.observation.tables import (
+    AUDITED_EPOCHS,
+    TableEpochs,
+    newest_rows,
+    open_table,
+    table_epochs,
+)
+from holdfast.resources.control_store.records import LedgerEntry
+from holdfast.resources.project import Project
 
 VALIDATED_ROWS = 100_000
 SHOWN_PROBLEMS = 20
@@ -73,7 +78,7 @@ def _expectations(name: str, suite: str) -> dg.AssetChecksDefinition:
     return expectations
 
 
-def audit(world: World, stream: str) -> dg.AssetCheckResult:
+def audit(world: Project, stream: str) -> dg.AssetCheckResult:
     """Hold the ledger against the epoch log, the replicas' copies and the output table."""
     store = world.store
     last = store.ledger.last(stream)
@@ -84,7 +89,7 @@ def audit(world: World, stream: str) -> dg.AssetCheckResult:
         "last_epoch": -1 if last is None else last.epoch,
         "uncommitted_epochs": len(found.uncommitted),
     }
-    if last is not None and isinstance(world.project.stream(stream).sink, DeltaSink):
+    if last is not None and isinstance(world.config.stream(stream).sink, DeltaSink):
         checked, wrong = _audit_table(world, stream, last.epoch)
         metadata["table_epochs_checked"] = checked
         problems += wrong
@@ -100,7 +105,7 @@ def audit(world: World, stream: str) -> dg.AssetCheckResult:
     )
 
 
-def _audit_table(world: World, stream: str, last: int) -> tuple[str, list[str]]:
+def _audit_table(world: Project, stream: str, last: int) -> tuple[str, list[str]]:
     """The ledger is read first: an epoch is in the table before it is in the ledger."""
     first = max(0, last + 1 - AUDITED_EPOCHS)
     ledger = world.store.ledger.between(stream, first, last)

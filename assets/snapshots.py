@@ -2,14 +2,13 @@
 
 import dagster as dg
 
-from assets import catalogue
-from assets.failures import explained
-from assets.keys import snapshots_key, stream_key
-from assets.worlds import Worlds
-from configs.stream import StreamDeclaration
-from resources.control.records import SnapshotRow
-from streaming.observing import StreamSeen, observe
-from streaming.world import World
+from holdfast.assets.keys import snapshots_key, stream_key
+from holdfast.assets.project_resource import Worlds, explained
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.observation.status import StreamSeen, observe
+from holdfast.resources.control_store.records import SnapshotRow
+from holdfast.resources.project import Project
+from holdfast.resources.vault import catalogue
 
 LATE_FACTOR = 3.0
 PROVEN_WITHIN_DAYS = 7.0
@@ -47,7 +46,7 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
         with explained(), worlds.open() as world:
             seen = observe(world, name)
             newest = world.store.snapshots.newest(name)
-            return judge_age(world.project.stream(name), seen, newest)
+            return judge_age(world.config.stream(name), seen, newest)
 
     @dg.asset_check(
         asset=snapshots_key(name),
@@ -159,7 +158,7 @@ def _since(seen: StreamSeen, newest: SnapshotRow | None) -> float | None:
     return max(times, default=None)
 
 
-def verify_newest(world: World, stream: str) -> dg.AssetCheckResult:
+def verify_newest(world: Project, stream: str) -> dg.AssetCheckResult:
     """Read the newest snapshot in full, and enter in the catalogue what was found."""
     listed = world.vault(stream).list()
     if not listed:

@@ -4,22 +4,22 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-from assets import doctor
-from assets.failures import explained
-from assets.keys import stream_key
-from assets.worlds import Worlds
-from configs.stream import StreamDeclaration
-from ft_policies.health import Verdict
-from resources.control.records import Sample
-from streaming.observing import StreamSeen, observe
+from holdfast.assets import doctor
+from holdfast.assets.keys import stream_key
+from holdfast.assets.project_resource import Worlds, explained
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.ft_policies.health import Verdict
+from holdfast.observation.status import StreamSeen, observe
+from holdfast.resources.control_store.records import Sample
+from holdfast.resources.control_store.sample_names import SampleName
 
 RATES = (
-    "lag_rows",
-    "input_rows_per_second",
-    "processed_rows_per_second",
-    "output_rows_per_second",
-    "state_rows",
-    "state_bytes",
+    SampleName.LAG_ROWS,
+    SampleName.INPUT_ROWS_PER_SECOND,
+    SampleName.PROCESSED_ROWS_PER_SECOND,
+    SampleName.OUTPUT_ROWS_PER_SECOND,
+    SampleName.STATE_ROWS,
+    SampleName.STATE_BYTES,
 )
 HEALTHY = "healthy"
 
@@ -70,14 +70,14 @@ def verdict_metadata(verdict: Verdict) -> dict[str, str]:
 
 
 def progress_metadata(
-    seen: StreamSeen, samples: Mapping[str, Sample]
+    seen: StreamSeen, samples: Mapping[SampleName, Sample]
 ) -> dict[str, float | int | str]:
     """How far the stream is and how fast; numbers become plots in Dagster's UI."""
     found: dict[str, float | int | str] = {
         **verdict_metadata(seen.verdict),
         "tier": seen.tier.value,
         "covered_tier": seen.covered.value,
-        **{name: samples[name].value for name in RATES if name in samples},
+        **{name.value: samples[name].value for name in RATES if name in samples},
     }
     if seen.committed is not None:
         found |= {

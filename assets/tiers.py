@@ -1,20 +1,19 @@
-"""The tier of a stream as an asset: wanted and covered over time, and what each change took."""
+"""The tier of a stream as an asset: the declared and the covered tier over time, and how long changes took."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
 
-from assets.changes import Change, recent_changes
-from assets.failures import explained
-from assets.holding import Holding, holding
-from assets.keys import stream_key, tiers_key
-from assets.worlds import Worlds
-from configs.stream import StreamDeclaration
-from ft_policies.tiers import Switch
-from resources.control.records import ReplicaRow, TierChange
-from streaming.observing import StreamSeen, observe
-from streaming.world import World
+from holdfast.assets.keys import stream_key, tiers_key
+from holdfast.assets.project_resource import Worlds, explained
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.ft_policies.tiers import Switch
+from holdfast.observation.coverage import TierCoverage, coverage_of
+from holdfast.observation.playbook_runs import Change, recent_changes
+from holdfast.observation.status import StreamSeen, observe
+from holdfast.resources.control_store.records import ReplicaRow, TierChange
+from holdfast.resources.project import Project
 
 TIER_IS_HELD = "tier_is_held"
 SHOWN_CHANGES = 20
@@ -22,12 +21,12 @@ SHOWN_RUNS = 5
 
 
 def spec(declared: StreamDeclaration) -> dg.AssetSpec:
-    """What Dagster shows of a stream's tier."""
+    """The asset of a stream's tier."""
     return dg.AssetSpec(
         tiers_key(declared.name),
         deps=[stream_key(declared.name)],
-        description=f"The fault-tolerance tier of {declared.name}: which one is wanted, which one its "
-        "replicas cover, and how it came to be so. Each materialisation is a change of one of them.",
+        description=f"The fault-tolerance tier of {declared.name}: the tier it should have, the tier its "
+        "replicas cover, and the history of both. Each materialisation is a change of one of them.",
         group_name="tiers",
         kinds={"spark"},
         metadata={
@@ -38,44 +37,44 @@ def spec(declared: StreamDeclaration) -> dg.AssetSpec:
 
 
 def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
-    """The claims about a stream's tier."""
+    """The check of a stream's tier."""
     name = declared.name
 
     @dg.asset_check(
         asset=tiers_key(name),
         name=TIER_IS_HELD,
-        description="While the stream should run, its replicas cover the tier that is wanted.",
+        description="While the stream should run, its replicas cover the tier that it should have.",
     )
     def tier_is_held(worlds: dg.ResourceParam[Worlds]) -> dg.AssetCheckResult:
         with explained(), worlds.open() as world:
-            found = holding(observe(world, name))
+            coverage = coverage_of(observe(world, name))
         return dg.AssetCheckResult(
-            passed=found.held,
+            passed=coverage.covered,
             severity=dg.AssetCheckSeverity.WARN,
-            description=found.reason,
-            metadata=holding_metadata(found),
+            description=coverage.reason,
+            metadata=coverage_metadata(coverage),
         )
 
     return [tier_is_held]
 
 
-def holding_metadata(found: Holding) -> dict[str, str | int]:
-    """Tier and cover in words, and as numbers from 0 to 5 for Dagster's plots."""
+def coverage_metadata(coverage: TierCoverage) -> dict[str, str | int]:
+    """The tier and what is covered by name, and as numbers from 0 to 5 for Dagster's plots."""
     return {
-        "tier": found.tier.value,
-        "covered_tier": found.covered.value,
-        "tier_strength": found.tier.strength,
-        "covered_strength": found.covered.strength,
-        "reason": found.reason,
+        "tier": coverage.tier.value,
+        "covered_tier": coverage.covered_tier.value,
+        "tier_strength": coverage.tier.strength,
+        "covered_strength": coverage.covered_tier.strength,
+        "reason": coverage.reason,
     }
 
 
-def tier_metadata(world: World, seen: StreamSeen) -> dict[str, str | int | dg.TableMetadataValue]:
-    """All that the asset shows: tier now, its history, the switches, what the changes took."""
+def tier_metadata(world: Project, seen: StreamSeen) -> dict[str, str | int | dg.TableMetadataValue]:
+    """The metadata of the asset: the present tier, its history, the switches and the steps of changes."""
     store = world.store
     replicas = [row for row in (seen.primary, seen.secondary) if row is not None]
     return {
-        **holding_metadata(holding(seen)),
+        **coverage_metadata(coverage_of(seen)),
         "history": history_table(store.tiers.history(seen.name, limit=SHOWN_CHANGES)),
         "switches": switches_table(replicas),
         "steps": steps_table(recent_changes(store, seen.name)[-SHOWN_RUNS:]),
@@ -83,30 +82,30 @@ def tier_metadata(world: World, seen: StreamSeen) -> dict[str, str | int | dg.Ta
 
 
 def history_table(changes: Iterable[TierChange]) -> dg.TableMetadataValue:
-    """Who wanted which tier when and why, and how long it took until the replicas had it."""
+    """The changes of the tier: when, why, by which run, and how long until the replicas covered it."""
     rows = [
         {
-            "at": _moment(one.at),
-            "from": "" if one.tier_from is None else one.tier_from.value,
-            "to": one.tier_to.value,
-            "why": one.why,
-            "run": one.run,
-            "seconds_until_reached": _seconds(one),
+            "at": _format_time(change.at),
+            "from": "" if change.tier_from is None else change.tier_from.value,
+            "to": change.tier_to.value,
+            "why": change.why,
+            "run": change.run,
+            "seconds_until_reached": _seconds(change),
         }
-        for one in changes
+        for change in changes
     ]
     names = ("at", "from", "to", "why", "run")
     return _table(rows, **dict.fromkeys(names, "string"), seconds_until_reached="float")
 
 
 def switches_table(replicas: Iterable[ReplicaRow]) -> dg.TableMetadataValue:
-    """What each live replica has on; a switch that it should turn is shown with where it should go."""
+    """The switches of each live replica; one that is about to change is shown with its target."""
     rows = [
         {
             "replica": row.id,
             "slot": row.slot.value,
             "state": row.state.value,
-            **{switch.value: _turning(row, switch) for switch in Switch},
+            **{switch.value: _switch_state(row, switch) for switch in Switch},
         }
         for row in replicas
     ]
@@ -115,10 +114,10 @@ def switches_table(replicas: Iterable[ReplicaRow]) -> dg.TableMetadataValue:
 
 
 def steps_table(changes: Iterable[Change]) -> dg.TableMetadataValue:
-    """The steps of the last changes, with what each took."""
+    """The steps of the last changes, and how long each took."""
     rows = [
         {
-            "at": _moment(step.at),
+            "at": _format_time(step.at),
             "playbook": change.playbook,
             "run": change.run,
             "step": step.step,
@@ -133,7 +132,7 @@ def steps_table(changes: Iterable[Change]) -> dg.TableMetadataValue:
     return _table(rows, **dict.fromkeys(names, "string"), seconds="float")
 
 
-def _turning(row: ReplicaRow, switch: Switch) -> str:
+def _switch_state(row: ReplicaRow, switch: Switch) -> str:
     has, should = switch in row.observed.on(), switch in row.desired.on()
     now = "on" if has else "off"
     return now if has is should else f"{now}, wanted {'on' if should else 'off'}"
@@ -143,7 +142,7 @@ def _seconds(change: TierChange) -> float | None:
     return None if change.reached_at is None else round(change.reached_at - change.at, 3)
 
 
-def _moment(at: float) -> str:
+def _format_time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(sep=" ", timespec="seconds")
 
 

@@ -15,52 +15,52 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import adaptive_stream as trial
-from benchmarks.adaptive_plot import draw
-from benchmarks.adaptive_stream import ALWAYS_ACTIVE, AUTO, Passed, phase_at, run_pass
-from benchmarks.adaptive_watch import Moment, seconds_per_tier
 from benchmarks.harness import Benchmark
-from ft_policies.tiers import Tier
+from benchmarks.plots.adaptive import draw
+from benchmarks.streams import step_load
+from benchmarks.streams.monitor import Moment, seconds_per_tier
+from benchmarks.streams.step_load import ALWAYS_ACTIVE, AUTO, PassResult, phase_at, run_pass
+from holdfast.ft_policies.tiers import Tier
 
 MOST_CPU = 0.6
 REPO = Path(__file__).parent.parent
 WIDTH = 220
 NOTES = (
-    f"The synthetic load (apps/synthetic) with a state of what came in about the last 50 s ({trial.PAYLOAD_BYTES} bytes a row), {trial.RATES['low']} and then "
-    f"{trial.RATES['high']} rows a second in epochs of {trial.EPOCH_SECONDS} s; objective {trial.OBJECTIVE_SECONDS:g} s, "
-    f"ranked by all_costs, snapshots and syncs every {trial.EVERY}. `auto` begins in active_replication, "
-    "since nothing is measured yet. CPU seconds are of both replicas with their JVMs from the first epoch on, starts of new "
-    "secondaries and recoveries among them; Dagster, the same in both passes, is not. `back_after` is from kill -9 of "
-    "the primary's driver until the stream was level. Every row put out is held against a batch. "
-    "The objective was chosen by trial: at 20 s `auto` went to active_standby under the high load, which cannot save 40 %, "
-    "and that pass was ended; a pass at 40 s (deployed, then passive_standby_hot) was disturbed by other work and ended "
-    "before its counterpart; 60 s is the first that ran whole."
+    f"The synthetic load (apps/synthetic) with a state of the input of about the last 50 s ({step_load.PAYLOAD_BYTES} bytes per row), {step_load.RATES['low']} and then "
+    f"{step_load.RATES['high']} rows per second in epochs of {step_load.EPOCH_SECONDS} s; objective {step_load.OBJECTIVE_SECONDS:g} s, "
+    f"ranked by all_costs, snapshots and syncs every {step_load.EVERY}. `auto` begins in active_replication, "
+    "since nothing is measured yet. CPU seconds are those of both replicas with their JVMs from the first epoch on, "
+    "including starts of new secondaries and recoveries; Dagster, the same in both passes, is not included. `back_after` is "
+    "the time from kill -9 of the primary's driver until the stream had caught up. Every output row is compared with a batch "
+    "recomputation. The objective was chosen by trial: at 20 s `auto` chose active_standby under the high load, which cannot "
+    "save 40 %, and that pass was ended; a pass at 40 s (deployed, then passive_standby_hot) was disturbed by other work and "
+    "ended before its counterpart; 60 s is the first that ran to the end."
 )
 
 
-def judge(benchmark: Benchmark, passes: dict[str, Passed]) -> None:
+def judge(benchmark: Benchmark, passes: dict[str, PassResult]) -> None:
     """The bars: CPU seconds, the objective, and the output."""
-    spent = {name: _cpu(one.moments) for name, one in passes.items()}
+    spent = {name: _cpu(result.moments) for name, result in passes.items()}
     whole = sum(spent[AUTO]) / sum(spent[ALWAYS_ACTIVE])
     added = spent[AUTO][1] / spent[ALWAYS_ACTIVE][1]
     benchmark.bar("CPU seconds of both replicas / always active's", whole, "<=", MOST_CPU)
     benchmark.bar("CPU seconds of secondaries / always active's", added, "<=", MOST_CPU)
-    missed = sum(kill.seconds > trial.OBJECTIVE_SECONDS for kill in passes[AUTO].kills)
+    missed = sum(kill.seconds > step_load.OBJECTIVE_SECONDS for kill in passes[AUTO].kills)
     benchmark.bar("kills that missed the objective", missed, "<=", 0)
     phases = {kill.phase for kill in passes[AUTO].kills}
-    benchmark.bar("phases with a kill", len(phases), ">=", len(trial.RATES))
-    for name, one in passes.items():
-        benchmark.bar(f"{name}, rows that differ", one.differing, "<=", 0)
+    benchmark.bar("phases with a kill", len(phases), ">=", len(step_load.RATES))
+    for name, result in passes.items():
+        benchmark.bar(f"{name}, rows that differ", result.differing, "<=", 0)
 
 
-def _row(one: Passed, phase: str) -> dict[str, str | int | float]:
-    moments = [moment for moment in one.moments if phase_at(moment.at) == phase]
-    kills = [kill for kill in one.kills if kill.phase == phase]
+def _row(result: PassResult, phase: str) -> dict[str, str | int | float]:
+    moments = [moment for moment in result.moments if phase_at(moment.at) == phase]
+    kills = [kill for kill in result.kills if kill.phase == phase]
     primary, secondary = _cpu(moments)
     return {
-        "contender": one.contender,
+        "contender": result.contender,
         "load": phase,
-        "rows_per_second": trial.RATES[phase],
+        "rows_per_second": step_load.RATES[phase],
         "state_mb": round(max(moment.state_megabytes for moment in moments), 1),
         "seconds": round(moments[-1].at - moments[0].at),
         "primary_cpu_s": round(primary, 1),
@@ -79,7 +79,7 @@ def _cpu(moments: list[Moment]) -> tuple[float, float]:
 
 
 def _listed(seconds: list[float]) -> str:
-    return ", ".join(f"{one:.2f}" for one in seconds)
+    return ", ".join(f"{number:.2f}" for number in seconds)
 
 
 def _shares(seconds: dict[Tier, float]) -> str:
@@ -91,19 +91,21 @@ def _shares(seconds: dict[Tier, float]) -> str:
 def main() -> int:
     """Run both passes, or one of them for a look."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=list(trial.MODES))
+    parser.add_argument("--only", choices=list(step_load.MODES))
     only = parser.parse_args().only
     os.environ["PYTHONPATH"] = str(REPO)
     console = Console()
     console.width = max(console.width, WIDTH)
-    benchmark = Benchmark("adaptive", "The cheapest tier that holds, at run time", NOTES, console)
-    contenders = [only] if only else list(trial.MODES)
-    passes: dict[str, Passed] = {}
-    with benchmark.progress(len(contenders) * (len(trial.KILLS_AT) + 2)) as step:
+    benchmark = Benchmark(
+        "adaptive", "The cheapest tier that meets the objective, at run time", NOTES, console
+    )
+    contenders = [only] if only else list(step_load.MODES)
+    passes: dict[str, PassResult] = {}
+    with benchmark.progress(len(contenders) * (len(step_load.KILLS_AT) + 2)) as step:
         for contender in contenders:
-            passes[contender] = one = _passed(contender, step)
-            for phase in trial.RATES:
-                benchmark.row(**_row(one, phase))
+            passes[contender] = result = _run_pass(contender, step)
+            for phase in step_load.RATES:
+                benchmark.row(**_row(result, phase))
                 console.print(benchmark.table[-1])
     if only:
         return benchmark.show()
@@ -112,7 +114,7 @@ def main() -> int:
     return benchmark.finish()
 
 
-def _passed(contender: str, step: Callable[[str], None]) -> Passed:
+def _run_pass(contender: str, step: Callable[[str], None]) -> PassResult:
     folder = Path(tempfile.mkdtemp(prefix="bench-adaptive-")).resolve()
     try:
         return run_pass(contender, folder / "project", step)

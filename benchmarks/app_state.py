@@ -14,11 +14,11 @@ from pathlib import Path
 import pandas as pd
 from pyspark.sql import SparkSession, functions as sf
 
-from apps.catalogue import Query, queries
-from benchmarks.app_run import app_session, checkpoint_of, generated_run
-from benchmarks.app_state_plot import draw
 from benchmarks.harness import Benchmark
-from streaming.spec import ReplicaSpec
+from benchmarks.plots.app_state import draw
+from benchmarks.streams.app_run import app_session, checkpoint_of, generated_run
+from holdfast.apps.catalogue import Query, list_queries
+from holdfast.streaming.spec import ReplicaSpec
 
 EVENTS, EPOCHS, SEED = 300_000, 12, 1
 EARLIER = 2 * EPOCHS // 3
@@ -36,10 +36,10 @@ TIMES: Mapping[str, str] = {
     "word_count": "at",
 }
 NOTES = (
-    f"{EVENTS:,} generated events of each application in {EPOCHS} epochs, with late, missing, doubled and malformed "
-    "ones among them, on one core. The state is read after each epoch with Spark's own reader: bytes that a fold "
-    "keeps, or entries of Spark's operators. `growth` is its most in the last third of the epochs over its most "
-    "before: a state that grows with the events has 1.5. It need not be level, since calls, tweets and trips have their hours."
+    f"{EVENTS:,} generated events of each application in {EPOCHS} epochs, including late, missing, duplicate and malformed "
+    "ones, on one core. The state is read after each epoch with Spark's own reader: bytes that a fold keeps, or entries of "
+    "Spark's operators. `growth` is the maximum in the last third of the epochs divided by the maximum before: 1.5 for a "
+    "state that grows with the events. The state need not be constant, since calls, tweets and trips vary with the hour."
 )
 
 
@@ -56,7 +56,7 @@ def measure(query: Query, spark: SparkSession, root: Path) -> list[int]:
 def _state(spark: SparkSession, spec: ReplicaSpec, epoch: int) -> int:
     """Bytes that the folds of a query keep, or entries that Spark's own operators do; of all operators."""
     operators = (checkpoint_of(spec) / "state").glob("[0-9]*")
-    return sum(_state_of(spark, spec, epoch, int(one.name)) for one in operators)
+    return sum(_state_of(spark, spec, epoch, int(operator.name)) for operator in operators)
 
 
 def _state_of(spark: SparkSession, spec: ReplicaSpec, epoch: int, operator: int) -> int:
@@ -96,7 +96,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="queries whose names begin with this")
     only = parser.parse_args().only
-    chosen = [query for query in queries() if query.stream.startswith(only)]
+    chosen = [query for query in list_queries() if query.stream.startswith(only)]
     benchmark = Benchmark("app_state", "The state of the applications", NOTES)
     root = Path(tempfile.mkdtemp(prefix="bench-app-state-")).resolve()
     spark = app_session(root, cores=1)

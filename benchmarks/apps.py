@@ -20,8 +20,8 @@ from typing import Any
 
 from rich.console import Console
 
-from apps.catalogue import queries
 from benchmarks.harness import Benchmark
+from holdfast.apps.catalogue import list_queries
 
 EVENTS, EPOCHS = 300_000, 4
 CORES = (1, 2)
@@ -29,12 +29,11 @@ WIDTH = 140
 THESIS = {"taxi": 12_000, "energy_outlier": 10_000}
 REPO = Path(__file__).parent.parent
 NOTES = (
-    f"{EVENTS:,} generated events of each application in {EPOCHS} files, an epoch each, with late, missing, "
-    "doubled and malformed ones among them; events a second after the first one, with the "
-    "epoch log, the ledger, the Delta table and the dead-letter table, without snapshots. `state_mb` is what a "
-    "snapshot after the last epoch would hold; how it grows is in app_state. "
-    "With one core every row that was put out, and every record that was set aside, is held against the application's oracle. "
-    "The thesis: both taxi queries on one node 12.0 k events/s, the energy outlier query about 10 k events/s on 40."
+    f"{EVENTS:,} generated events of each application in {EPOCHS} files, one epoch each, including late, missing, "
+    "duplicate and malformed ones. Events per second count after the first epoch, with the epoch log, the ledger, the Delta "
+    "table and the dead-letter table, without snapshots. `state_mb` is the size of a snapshot after the last epoch; app_state "
+    "shows how the state grows. With one core every output row, and every dead letter, is compared with the application's "
+    "oracle. The thesis: both taxi queries on one node 12.0 k events/s, the energy outlier query about 10 k events/s on 40."
 )
 
 
@@ -42,7 +41,7 @@ def measured(
     cores: int, folder: Path, only: str, step: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
     """All queries in one process, which has so many cores."""
-    command = [sys.executable, "-m", "benchmarks.apps_measure", "--only", only]
+    command = [sys.executable, "-m", "benchmarks.streams.app_throughput", "--only", only]
     numbers = {"cores": cores, "events": EVENTS, "epochs": EPOCHS, "folder": folder}
     options = [word for name, value in numbers.items() for word in (f"--{name}", str(value))]
     options += ["--prove"] if cores == 1 else []
@@ -93,7 +92,7 @@ def main() -> int:
     found: dict[int, dict[str, dict[str, Any]]] = {}
     folder = Path(tempfile.mkdtemp(prefix="bench-apps-")).resolve()
     try:
-        with benchmark.progress(len(CORES) * (len(queries()) + 1)) as step:
+        with benchmark.progress(len(CORES) * (len(list_queries()) + 1)) as step:
             for cores in CORES:
                 runs = measured(cores, folder, only, step)
                 found[cores] = {run["query"]: run for run in runs}

@@ -21,15 +21,16 @@ from typing import Protocol
 
 from rich.console import Console
 
-from benchmarks import failover_trial as trial
-from benchmarks.failover_foretelling import written
-from benchmarks.failover_plain import plain_spark
-from benchmarks.failover_plot import draw
-from benchmarks.failover_stream import supervised_stream
-from benchmarks.failover_trial import STATES, STEPS, Failover, Found, Proof, State, Steady
 from benchmarks.harness import Benchmark, median
-from benchmarks.prediction import recoveries_of
-from ft_policies.tiers import Tier
+from benchmarks.plots.failover import draw
+from benchmarks.prediction import recoveries_path
+from benchmarks.streams import workload
+from benchmarks.streams.forecast import steps_to_json
+from benchmarks.streams.measurements import STEPS, ContenderResult, Failover, Steady, StreamProof
+from benchmarks.streams.plain_spark import plain_spark
+from benchmarks.streams.supervised_stream import supervised_stream
+from benchmarks.streams.workload import STATES, State
+from holdfast.ft_policies.tiers import Tier
 
 PLAIN = "plain"
 KILLS = 5
@@ -46,17 +47,17 @@ CONTENDERS = (PLAIN, *(tier.value for tier in CHEAPEST_FIRST))
 RECOVERED = {tier.value for tier in Tier} - {Tier.ACTIVE_REPLICATION.value}
 WIDTH = 260
 DOCS = Path(__file__).parent.parent / "docs"
-RESULT_OF = {"small": "failover", "large": "failover_large"}
+RESULT_NAMES = {"small": "failover", "large": "failover_large"}
 NOTES = (
-    f"An aggregation by key with about 10 MB and 200 MB of state ({trial.PAYLOAD_BYTES} bytes a key; Spark's "
-    f"default HDFS-backed state store), {trial.RATE} rows a second in epochs of {trial.EPOCH_SECONDS} s on "
-    f"{trial.MASTER}; snapshots every {trial.CHECKPOINT_EVERY}, secondaries sync every {trial.SYNC_EVERY}. Plain "
-    "Spark has the same rows, query, cores and memory, its own local checkpoint, and a supervisor that starts it "
-    "again the moment it has died; Holdfast's Spark defaults, class archive, collector and start of Python workers are Holdfast's. Seconds from kill -9 of the driver to the next committed epoch, medians; the "
-    "steps are medians of their own, so they need not add up. Dagster takes part in passive_replication only "
-    "(tick and start of the run count). Cores, memory, traffic (snapshots and syncs) and requests are of "
-    f"{trial.QUIET_SECONDS:.0f} quiet seconds before the first kill. In the end every row that the stream put out is held "
-    "against a batch recomputation."
+    f"An aggregation by key with about 10 MB and 200 MB of state ({workload.PAYLOAD_BYTES} bytes per key; Spark's "
+    f"default HDFS-backed state store), {workload.RATE} rows per second in epochs of {workload.EPOCH_SECONDS} s on "
+    f"{workload.MASTER}; snapshots every {workload.CHECKPOINT_EVERY}, secondaries sync every {workload.SYNC_EVERY}. Plain "
+    "Spark has the same rows, query, cores and memory, its own local checkpoint, and a supervisor that restarts it the "
+    "moment it dies; only Holdfast has Holdfast's Spark defaults, class archive, collector and start of Python workers. Seconds are "
+    "from kill -9 of the driver to the next committed epoch, medians; each step is a separate median, so the steps need not "
+    "add up. Dagster takes part in passive_replication only (its tick and the start of the run count). Cores, memory, traffic "
+    f"(snapshots and syncs) and requests are those of {workload.QUIET_SECONDS:.0f} quiet seconds before the first kill. At the end "
+    "every output row of the stream is compared with a batch recomputation."
 )
 
 
@@ -65,29 +66,29 @@ class Contender(Protocol):
 
     def settle(self, number: int) -> None: ...
     def kill(self) -> Failover: ...
-    def steady(self) -> Steady: ...
-    def state_megabytes(self) -> float: ...
+    def measure_steady(self) -> Steady: ...
+    def measure_state_megabytes(self) -> float: ...
 
 
 def measure(
     name: str, state: State, contender: Contender, kills: int, step: Callable[[str], None]
-) -> Found:
+) -> ContenderResult:
     """Let it be quiet, then kill it again and again."""
-    found = Found(name, state)
+    result = ContenderResult(name, state)
     contender.settle(0)
     step(f"{state.name} state: {name}, quiet")
-    found.steady = contender.steady()
+    result.steady = contender.measure_steady()
     for number in range(kills):
         step(f"{state.name} state: {name}, kill {number + 1}")
         contender.settle(number)
-        found.failovers.append(contender.kill())
-    found.state_megabytes = contender.state_megabytes()
-    return found
+        result.failovers.append(contender.kill())
+    result.state_megabytes = contender.measure_state_megabytes()
+    return result
 
 
 def run(
     state: State, wanted: Sequence[str], kills: int, step: Callable[[str], None]
-) -> Iterator[Found | Proof]:
+) -> Iterator[ContenderResult | StreamProof]:
     """All contenders with one state: plain Spark first, then one stream through all tiers.
 
     At its end all that the stream put out, through all tiers and kills, is held against a batch.
@@ -103,22 +104,22 @@ def run(
             stream.hold(tier)
             yield measure(tier.value, state, stream, kills, step)
         steps = stream.steps()
-        yield Proof(state, stream.prove(), steps)
+        yield StreamProof(state, stream.prove(), steps)
 
 
-def row_of(found: Found, plain: float | None) -> dict[str, str | int | float]:
+def build_row(result: ContenderResult, plain: float | None) -> dict[str, str | int | float]:
     """A line of the table."""
-    seconds = [one.seconds for one in found.failovers]
-    steady = found.steady
+    seconds = [kill.seconds for kill in result.failovers]
+    steady = result.steady
     return {
-        "state": found.state.name,
-        "contender": found.contender,
-        "state_mb": round(found.state_megabytes, 1),
+        "state": result.state.name,
+        "contender": result.contender,
+        "state_mb": round(result.state_megabytes, 1),
         "kills": len(seconds),
         "seconds": median(seconds),
         "worst": round(max(seconds), 3),
         "of_plain": "" if plain is None else round(median(seconds) / plain, 3),
-        **{step: median([one.steps[step] for one in found.failovers]) for step in STEPS},
+        **{step: median([kill.steps[step] for kill in result.failovers]) for step in STEPS},
         "cores": round(steady.primary.cores, 2),
         "secondary_cores": round(steady.secondary.cores, 2),
         "rss_mb": round(steady.primary.rss_megabytes),
@@ -128,19 +129,19 @@ def row_of(found: Found, plain: float | None) -> dict[str, str | int | float]:
     }
 
 
-def report(benchmark: Benchmark, found: list[Found], proofs: list[Proof]) -> None:
+def report(benchmark: Benchmark, results: list[ContenderResult], proofs: list[StreamProof]) -> None:
     """The table, the bars at the small state, and the proofs."""
     plain = {
-        one.state.name: median([kill.seconds for kill in one.failovers])
-        for one in found
-        if one.contender == PLAIN
+        result.state.name: median([kill.seconds for kill in result.failovers])
+        for result in results
+        if result.contender == PLAIN
     }
-    for one in found:
-        benchmark.row(**row_of(one, plain.get(one.state.name)))
+    for result in results:
+        benchmark.row(**build_row(result, plain.get(result.state.name)))
     for tier, limit in BARS.items():
-        for one in found:
-            if one.contender == tier and one.state.name == "small" and "small" in plain:
-                away = median([kill.seconds for kill in one.failovers])
+        for result in results:
+            if result.contender == tier and result.state.name == "small" and "small" in plain:
+                away = median([kill.seconds for kill in result.failovers])
                 benchmark.bar(
                     f"{tier}, seconds / plain Spark's", away / plain["small"], "<=", limit
                 )
@@ -150,35 +151,37 @@ def report(benchmark: Benchmark, found: list[Found], proofs: list[Proof]) -> Non
 
 def main() -> int:
     """Measure what is asked for; everything, if nothing is."""
-    given = _given()
+    options = _parse_arguments()
     os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent)
     console = Console()
     console.width = max(console.width, WIDTH)
-    return max(_measured(STATES[name], given, console) for name in given.states)
+    return max(_measure_state(STATES[name], options, console) for name in options.states)
 
 
-def _measured(state: State, given: argparse.Namespace, console: Console) -> int:
+def _measure_state(state: State, options: argparse.Namespace, console: Console) -> int:
     """All contenders with one state: a run, and a result, of its own."""
     title = f"From the kill to the next epoch, {state.name} state"
-    benchmark = Benchmark(RESULT_OF[state.name], title, NOTES, console)
-    found: list[Found] = []
-    proofs: list[Proof] = []
-    with benchmark.progress(len(given.tiers) * (given.kills + 1)) as step:
+    benchmark = Benchmark(RESULT_NAMES[state.name], title, NOTES, console)
+    results: list[ContenderResult] = []
+    proofs: list[StreamProof] = []
+    with benchmark.progress(len(options.tiers) * (options.kills + 1)) as step:
         try:
-            for one in run(state, given.tiers, given.kills, step):
-                console.print(_told(one))
-                if isinstance(one, Proof):
-                    proofs.append(one)
+            for result in run(state, options.tiers, options.kills, step):
+                console.print(_format_result(result))
+                if isinstance(result, StreamProof):
+                    proofs.append(result)
                 else:
-                    found.append(one)
+                    results.append(result)
         except Exception:  # noqa: BLE001 - what was measured before is worth showing
             console.print_exception()
-    report(benchmark, found, proofs)
-    measured = {one.contender for one in found} if proofs and given.kills >= KILLS else set()
+    report(benchmark, results, proofs)
+    measured = (
+        {result.contender for result in results} if proofs and options.kills >= KILLS else set()
+    )
     if measured >= RECOVERED:
-        kept = {"steps": written(proofs[0].steps), "recoveries": list(_recoveries(found))}
-        recoveries_of(state.name).parent.mkdir(parents=True, exist_ok=True)
-        recoveries_of(state.name).write_text(json.dumps(kept) + "\n")
+        kept = {"steps": steps_to_json(proofs[0].steps), "recoveries": list(_recoveries(results))}
+        recoveries_path(state.name).parent.mkdir(parents=True, exist_ok=True)
+        recoveries_path(state.name).write_text(json.dumps(kept) + "\n")
     if measured < set(CONTENDERS):
         console.print("not everything was measured: no result is written")
         return max(benchmark.show(), 1)
@@ -186,28 +189,28 @@ def _measured(state: State, given: argparse.Namespace, console: Console) -> int:
     return benchmark.finish()
 
 
-def _recoveries(found: list[Found]) -> Iterator[dict[str, object]]:
+def _recoveries(results: list[ContenderResult]) -> Iterator[dict[str, object]]:
     """What `prediction.py` judges: known before and seen, of each recovery that there was something to do for."""
-    for one in found:
-        if one.contender not in RECOVERED:
+    for result in results:
+        if result.contender not in RECOVERED:
             continue
-        for kill in one.failovers:
-            assert kill.known is not None
+        for kill in result.failovers:
+            assert kill.inputs is not None
             yield {
-                "tier": one.contender,
+                "tier": result.contender,
                 "observed": round(kill.observed, 3),
-                "known": asdict(kill.known),
+                "known": asdict(kill.inputs),
             }
 
 
-def _told(one: Found | Proof) -> str:
-    if isinstance(one, Proof):
-        return f"{one.state.name} state: {one.differing} rows differ from a batch"
-    seconds = " ".join(f"{kill.seconds:.2f}" for kill in one.failovers)
-    return f"{one.state.name} state, {one.contender}: {seconds}"
+def _format_result(result: ContenderResult | StreamProof) -> str:
+    if isinstance(result, StreamProof):
+        return f"{result.state.name} state: {result.differing} rows differ from a batch"
+    seconds = " ".join(f"{kill.seconds:.2f}" for kill in result.failovers)
+    return f"{result.state.name} state, {result.contender}: {seconds}"
 
 
-def _given() -> argparse.Namespace:
+def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tiers", type=_names(CONTENDERS), default=list(CONTENDERS))
     parser.add_argument("--states", type=_names(tuple(STATES)), default=list(STATES))

@@ -2,7 +2,7 @@
 
 A benchmark is a script: it makes a `Benchmark`, measures inside `with benchmark.progress(...)`, adds
 rows and bars, and ends with `sys.exit(benchmark.finish())`. Its result is one JSON file beside it, from
-which `render.py` writes the page for people.
+which `render.py` writes docs/benchmarks.md.
 """
 
 import json
@@ -68,13 +68,13 @@ class Benchmark:
             BarColumn(),
             TimeElapsedColumn(),
         )
-        with Progress(*columns, console=self.console, transient=True) as shown:
-            task = shown.add_task(self.title, total=total)
+        with Progress(*columns, console=self.console, transient=True) as bar:
+            task = bar.add_task(self.title, total=total)
             begun = 0
 
             def step(description: str) -> None:
                 nonlocal begun
-                shown.update(task, description=description, completed=begun)
+                bar.update(task, description=description, completed=begun)
                 begun += 1
 
             yield step
@@ -97,8 +97,8 @@ class Benchmark:
 
     def show(self) -> int:
         """Print what there is, without keeping it; the code is 1 if a bar does not hold."""
-        self.console.print(_printed(self.title, self.table))
-        self.console.print(_printed("bars", [asdict(bar) for bar in self.bars]))
+        self.console.print(_build_table(self.title, self.table))
+        self.console.print(_build_table("bars", [asdict(bar) for bar in self.bars]))
         return 0 if all(bar.holds for bar in self.bars) else 1
 
 
@@ -118,8 +118,8 @@ def median(values: Sequence[float]) -> float:
     return round(statistics.median(values), 4)
 
 
-def shown(cell: object) -> str:
-    """A cell as people read it."""
+def format_cell(cell: object) -> str:
+    """A cell with a readable number of digits."""
     match cell:
         case bool():
             return "yes" if cell else "no"
@@ -131,17 +131,17 @@ def shown(cell: object) -> str:
             return str(cell)
 
 
-def columns_of(rows: Sequence[dict[str, Cell]]) -> list[str]:
+def list_columns(rows: Sequence[dict[str, Cell]]) -> list[str]:
     """All columns that any row has, in the order in which they first appear."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def _printed(title: str, rows: Sequence[dict[str, Cell]]) -> Table:
+def _build_table(title: str, rows: Sequence[dict[str, Cell]]) -> Table:
     table = Table(title=title)
-    for name in columns_of(rows):
+    for name in list_columns(rows):
         table.add_column(name, justify="left" if _is_text(rows, name) else "right")
     for row in rows:
-        table.add_row(*(shown(row.get(name, "")) for name in columns_of(rows)))
+        table.add_row(*(format_cell(row.get(name, "")) for name in list_columns(rows)))
     return table
 
 

@@ -18,37 +18,38 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks import failover_trial as trial
-from benchmarks.failover_plain import plain_spark
-from benchmarks.failover_proof import rows_that_differ
-from benchmarks.failover_stream import NAME, declaration
-from benchmarks.failover_trial import STATES, State
 from benchmarks.harness import Benchmark, median
-from benchmarks.killing import await_that
-from benchmarks.live_project import RUN, end, live_project
-from configs.project import Project
-from ft_policies.migration import Protocol
-from orchestration.playbooks.migrate import Wish, migrate
-from orchestration.playbooks.recover import start
-from streaming.observing import observe
-from streaming.world import World
+from benchmarks.streams import workload
+from benchmarks.streams.kills import await_condition
+from benchmarks.streams.output_check import count_differing_rows
+from benchmarks.streams.plain_spark import plain_spark
+from benchmarks.streams.project import RUN, live_project, stop_everything
+from benchmarks.streams.supervised_stream import NAME, declaration
+from benchmarks.streams.workload import STATES, State
+from holdfast.configs.project import ProjectConfig
+from holdfast.ft_policies.playbooks.recover.migration import Protocol
+from holdfast.observation.status import observe
+from holdfast.orchestration.playbooks.migrate import Migrate, MigrationRequest
+from holdfast.orchestration.playbooks.recover import Start
+from holdfast.resources.project import Project
 
 PLAIN = "plain"
-RESULT_OF = {"small": "migration", "large": "migration_large"}
+RESULT_NAMES = {"small": "migration", "large": "migration_large"}
 TIMES = 3
 MEMORIES = ("2100m", "2g")  # there and back
 OF_PLAIN = {Protocol.INTERRUPTION_FREE: 0.15, Protocol.REPLAY: 0.3, Protocol.LEGACY: 1.2}
 MOST_PACES = 1.5
 NOTES = (
-    f"The stream of the failover benchmark ({trial.RATE} rows a second in epochs of {trial.EPOCH_SECONDS} s on "
-    f"{trial.MASTER}, about 10 MB and 200 MB of state in Spark's default store) is migrated to other driver memory and back, in "
-    "passive_replication. Plain Spark has the same rows, query and checkpoint, is stopped with SIGTERM and started at once. "
-    "Seconds are the longest time without a committed epoch, medians. In the end every row is held against a batch."
+    f"The stream of the failover benchmark ({workload.RATE} rows per second in epochs of {workload.EPOCH_SECONDS} s on "
+    f"{workload.MASTER}, about 10 MB and 200 MB of state in Spark's default store) is migrated to other driver memory and back, in "
+    "passive_replication. Plain Spark has the same rows, query and checkpoint, is stopped with SIGTERM and restarted at once. "
+    "Seconds are the longest time without a committed epoch, medians. At the end every row is compared with a batch "
+    "recomputation."
 )
 
 
 @dataclass(slots=True)
-class Found:
+class MigrationGaps:
     """The gaps of one contender with one state."""
 
     contender: str
@@ -59,47 +60,51 @@ class Found:
 class MigratedStream:
     """A stream in a project of its own whose file is changed while it runs."""
 
-    def __init__(self, world: World, state: State) -> None:
+    def __init__(self, world: Project, state: State) -> None:
         self._world = world
         self._state = state
         self._changes = 0
 
     def start(self) -> None:
         """Start it, and wait until its state is full."""
-        for _ in start(self._world, NAME, RUN):
+        for _ in Start(self._world, NAME, RUN).steps():
             pass
-        await_that(self._world, NAME, self._is_full, "full state")
+        await_condition(self._world, NAME, self._is_full, "full state")
 
     def migrate(self, protocol: Protocol) -> float:
         """Change its memory, migrate, and give the longest time without a commit."""
         self._settle()
         self._declare(MEMORIES[self._changes % len(MEMORIES)])
         self._changes += 1
-        for _ in migrate(self._world, NAME, RUN, Wish(protocol=protocol)):
+        for _ in Migrate(
+            self._world, NAME, RUN, request=MigrationRequest(protocol=protocol)
+        ).steps():
             pass
         last = self._epoch()
-        await_that(self._world, NAME, lambda: self._epoch() > last, "epoch after the migration")
+        await_condition(
+            self._world, NAME, lambda: self._epoch() > last, "epoch after the migration"
+        )
         begun_at = self._world.store.rollouts.history(NAME)[-1].begun_at
         entries = self._world.store.ledger.since(NAME, at=begun_at)
-        return max(after.committed_at - one.committed_at for one, after in pairwise(entries))
+        return max(after.committed_at - before.committed_at for before, after in pairwise(entries))
 
     def prove(self) -> int:
         """Stop it, and compare all that it put out with a batch: how many rows differ."""
-        end(self._world, NAME)
-        return rows_that_differ(self._world, NAME, self._state)
+        stop_everything(self._world, NAME)
+        return count_differing_rows(self._world, NAME, self._state)
 
     def _declare(self, memory: str) -> None:
-        file = self._world.project.root / "configs" / "streams" / f"{NAME}.yaml"
+        file = self._world.config.root / "configs" / "streams" / f"{NAME}.yaml"
         written = yaml.safe_load(file.read_text())
         written["resources"]["driver_memory"] = memory
         file.write_text(yaml.safe_dump(written))
-        self._world = World(Project.load(self._world.project.root), self._world.store)
+        self._world = Project(ProjectConfig.load(self._world.config.root), self._world.store)
 
     def _settle(self) -> None:
         """Level, with a snapshot of its own, and nothing left to do."""
-        goal = self._epoch() + trial.SETTLE_EPOCHS
-        await_that(self._world, NAME, lambda: self._epoch() >= goal, f"epoch {goal}")
-        await_that(self._world, NAME, lambda: observe(self._world, NAME).needs_nothing, "rest")
+        goal = self._epoch() + workload.SETTLE_EPOCHS
+        await_condition(self._world, NAME, lambda: self._epoch() >= goal, f"epoch {goal}")
+        await_condition(self._world, NAME, lambda: observe(self._world, NAME).is_settled, "rest")
 
     def _epoch(self) -> int:
         last = self._world.store.ledger.last(NAME)
@@ -110,43 +115,43 @@ class MigratedStream:
         return epoch is not None and epoch.end["rows"] >= self._state.keys
 
 
-def run(state: State, times: int, step: Callable[[str], None]) -> tuple[list[Found], int]:
+def run(state: State, times: int, step: Callable[[str], None]) -> tuple[list[MigrationGaps], int]:
     """Plain Spark first, then one stream through all protocols; how many of its rows differ."""
-    found = [Found(PLAIN, state)]
+    results = [MigrationGaps(PLAIN, state)]
     with _folder() as folder, plain_spark(folder / PLAIN, state) as plain:
         for number in range(times):
             step(f"{state.name} state: {PLAIN}, {number + 1}")
             plain.settle(number)
-            found[0].gaps.append(plain.restart())
+            results[0].gaps.append(plain.restart())
     with _folder() as folder, live_project(folder / "project", declaration(state)) as world:
         stream = MigratedStream(world, state)
         stream.start()
         for protocol in Protocol:
-            one = Found(protocol.value, state)
+            result = MigrationGaps(protocol.value, state)
             for number in range(times):
                 step(f"{state.name} state: {protocol}, {number + 1}")
-                one.gaps.append(stream.migrate(protocol))
-            found.append(one)
-        return found, stream.prove()
+                result.gaps.append(stream.migrate(protocol))
+            results.append(result)
+        return results, stream.prove()
 
 
-def report(benchmark: Benchmark, found: list[Found], differing: int) -> None:
+def report(benchmark: Benchmark, results: list[MigrationGaps], differing: int) -> None:
     """The lines of one state, and its bars."""
-    plain, name = median(found[0].gaps), found[0].state.name
-    for one in found:
+    plain, name = median(results[0].gaps), results[0].state.name
+    for result in results:
         benchmark.row(
             state=name,
-            contender=one.contender,
-            times=len(one.gaps),
-            seconds=median(one.gaps),
-            worst=round(max(one.gaps), 3),
-            of_plain=round(median(one.gaps) / plain, 3),
-            epoch_paces=round(median(one.gaps) / trial.EPOCH_SECONDS, 2),
+            contender=result.contender,
+            times=len(result.gaps),
+            seconds=median(result.gaps),
+            worst=round(max(result.gaps), 3),
+            of_plain=round(median(result.gaps) / plain, 3),
+            epoch_paces=round(median(result.gaps) / workload.EPOCH_SECONDS, 2),
         )
-    gaps = {one.contender: median(one.gaps) for one in found}
+    gaps = {result.contender: median(result.gaps) for result in results}
     for protocol, limit in OF_PLAIN.items():
         benchmark.bar(f"{name}, {protocol} / plain Spark", gaps[protocol] / plain, "<=", limit)
-    paces = gaps[Protocol.INTERRUPTION_FREE] / trial.EPOCH_SECONDS
+    paces = gaps[Protocol.INTERRUPTION_FREE] / workload.EPOCH_SECONDS
     benchmark.bar(f"{name}, {Protocol.INTERRUPTION_FREE} in epoch paces", paces, "<=", MOST_PACES)
     benchmark.bar(f"{name}, rows that differ", differing, "<=", 0)
 
@@ -156,20 +161,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--states", nargs="+", choices=list(STATES), default=list(STATES))
     parser.add_argument("--times", type=int, default=TIMES, help="of each contender")
-    given = parser.parse_args()
+    options = parser.parse_args()
     os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent)
-    return max(_measured(STATES[name], given.times) for name in given.states)
+    return max(_measure_state(STATES[name], options.times) for name in options.states)
 
 
-def _measured(state: State, times: int) -> int:
+def _measure_state(state: State, times: int) -> int:
     """Plain Spark and all protocols with one state."""
     benchmark = Benchmark(
-        RESULT_OF[state.name], f"Migrating a running stream, {state.name} state", NOTES
+        RESULT_NAMES[state.name], f"Migrating a running stream, {state.name} state", NOTES
     )
     with benchmark.progress(times * (1 + len(Protocol))) as step:
-        found, differing = run(state, times, step)
-    report(benchmark, found, differing)
-    benchmark.console.print(json.dumps({one.contender: one.gaps for one in found}))
+        results, differing = run(state, times, step)
+    report(benchmark, results, differing)
+    benchmark.console.print(json.dumps({result.contender: result.gaps for result in results}))
     return benchmark.finish() if times >= TIMES else benchmark.show()
 
 

@@ -22,10 +22,10 @@ from typing import Any
 import yaml
 
 from benchmarks.harness import Benchmark, median
-from orchestration.playbooks.recover import start
-from orchestration.playbooks.stop import stop
-from streaming.observing import observe
-from streaming.world import open_world
+from holdfast.observation.status import observe
+from holdfast.orchestration.playbooks.lifecycle import Stop
+from holdfast.orchestration.playbooks.recover import Start
+from holdfast.resources.project import open_project
 
 HERE = Path(__file__).parent
 ROUNDS = 3
@@ -34,7 +34,7 @@ BATCH_ROWS, PARTS, KEYS, SEED, RATE = 2_000_000, 2, 20_000, 11, 100_000_000
 WINDOW, DELAY, MASTER = "100 milliseconds", "50 milliseconds", "local[2]"
 DECLARATION: dict[str, Any] = {
     "name": "bench",
-    "app": "benchmarks.plain.stateful_query:build",
+    "app": "benchmarks.plain.windowed_totals:build",
     "params": {"window": WINDOW, "delay": DELAY},
     "source": {
         "kind": "rate",
@@ -77,9 +77,9 @@ def supervised(folder: Path) -> Measured:
     """The query as a stream: epochs, ledger, Delta table, heartbeats, samples, snapshots."""
     (folder / "configs" / "streams").mkdir(parents=True)
     (folder / "configs" / "streams" / "bench.yaml").write_text(yaml.safe_dump(DECLARATION))
-    with open_world(folder) as world:
+    with open_project(folder) as world:
         try:
-            steps = start(world, "bench", "benchmark")
+            steps = Start(world, "bench", "benchmark").steps()
             next(steps)
             last = WARM_UP + MEASURED + 1
             primary = observe(world, "bench").primary
@@ -93,7 +93,7 @@ def supervised(folder: Path) -> Measured:
                 committed.parents[1], first=1
             )  # epoch 0 only fixes where the input starts
         finally:
-            list(stop(world, "bench", "benchmark"))
+            list(Stop(world, "bench", "benchmark").steps())
             embedded = world.embedded_s3()
             if embedded is not None:
                 embedded.stop()
@@ -145,9 +145,9 @@ def main() -> int:
         "overhead",
         "Overhead of supervision",
         notes=f"Windowed aggregation over {KEYS:,} keys in batches of {BATCH_ROWS:,} rows on {MASTER}; "
-        f"medians of {ROUNDS} rounds of {MEASURED} batches after {WARM_UP} to warm up. Holdfast writes "
-        "a Delta table, ledger and snapshots; plain PySpark writes Spark's own parquet sink. What supervision "
-        "costs is mostly a fixed time a batch, so smaller batches pay a larger share.",
+        f"medians of {ROUNDS} rounds of {MEASURED} batches after {WARM_UP} warm-up batches. Holdfast writes "
+        "a Delta table, ledger and snapshots; plain PySpark writes Spark's own parquet sink. The cost "
+        "of supervision is mostly a fixed time per batch, so smaller batches pay a larger share.",
     )
     found: dict[str, list[Measured]] = {name: [] for name in CONTENDERS}
     with benchmark.progress(ROUNDS * len(CONTENDERS)) as step:
@@ -159,13 +159,16 @@ def main() -> int:
                     found[name].append(run(folder))
                 finally:
                     shutil.rmtree(folder, ignore_errors=True)
-    rate = {name: median([one.rows_per_second for one in runs]) for name, runs in found.items()}
+    rate = {
+        name: median([measured.rows_per_second for measured in runs])
+        for name, runs in found.items()
+    }
     ours, same, parquet = rate.values()
     for name, runs in found.items():
         benchmark.row(
             contender=name,
             rows_per_second=round(rate[name]),
-            batch_seconds=median([one.batch_seconds for one in runs]),
+            batch_seconds=median([measured.batch_seconds for measured in runs]),
             holdfast_ratio=round(ours / rate[name], 3),
         )
     benchmark.bar("throughput against the same query and source", ours / same, ">=", 0.95)

@@ -14,23 +14,23 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
-from benchmarks.failover_foretelling import Known, read_until
 from benchmarks.harness import RESULTS, Benchmark
-from ft_policies.tiers import Tier
+from benchmarks.streams.forecast import PredictionInputs, read_steps_until
+from holdfast.ft_policies.tiers import Tier
 
 FEWEST = 40
 STATES = ("small", "large")
 NOTES = (
     "Recoveries of the failover benchmark, in both states: seconds from the last sign of life until the stream "
-    "was level, against what each model says from what had been measured just before the kill. "
+    "had caught up, compared with each model's prediction from the measurements before the kill. "
     "`ours` is an upper quantile of each step over its size, `thesis` the baseline with detection counted. "
-    "A prediction that was not possible yet (a step that was never measured) is counted apart."
+    "Recoveries that could not be predicted yet (a step was never measured) are counted separately."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
-    """One recovery and what one model said of it."""
+class PredictedRecovery:
+    """One recovery and what recovery model said of it."""
 
     tier: str
     state: str
@@ -44,38 +44,42 @@ class Foretold:
         return self.predicted / self.observed
 
 
-def recoveries_of(state: str) -> Path:
+def recoveries_path(state: str) -> Path:
     """Where the failover benchmark keeps what it knew and saw with a state."""
     return RESULTS / "recoveries" / f"{state}.json"
 
 
-def read() -> list[Foretold]:
+def read() -> list[PredictedRecovery]:
     """All recoveries of the last failover benchmark, once for each model."""
-    return [one for state in STATES if recoveries_of(state).exists() for one in _of(state)]
+    return [
+        recovery for state in STATES if recoveries_path(state).exists() for recovery in _of(state)
+    ]
 
 
-def _of(state: str) -> Iterator[Foretold]:
+def _of(state: str) -> Iterator[PredictedRecovery]:
     """Each model gets what had been measured before the kill, and nothing of what came after."""
-    kept = json.loads(recoveries_of(state).read_text())
+    kept = json.loads(recoveries_path(state).read_text())
     for kill in kept["recoveries"]:
-        known = Known(**kill["known"])
-        said = known.foretell(read_until(kept["steps"], known.at), Tier(kill["tier"]))
-        for model, predicted in said.items():
-            yield Foretold(kill["tier"], state, model, predicted, kill["observed"])
+        inputs = PredictionInputs(**kill["known"])
+        predictions = inputs.predict(read_steps_until(kept["steps"], inputs.at), Tier(kill["tier"]))
+        for model, predicted in predictions.items():
+            yield PredictedRecovery(kill["tier"], state, model, predicted, kill["observed"])
 
 
-def judge(benchmark: Benchmark, model: str, tier: str, all_of_it: Sequence[Foretold]) -> None:
+def add_row(
+    benchmark: Benchmark, model: str, tier: str, recoveries: Sequence[PredictedRecovery]
+) -> None:
     """A line of the table: how many stayed under what was said, and how much higher that was."""
-    said = [one for one in all_of_it if one.predicted < inf]
-    ratios = [one.ratio for one in said] or [inf]
+    predicted = [recovery for recovery in recoveries if recovery.predicted < inf]
+    ratios = [recovery.ratio for recovery in predicted] or [inf]
     benchmark.row(
         model=model,
         tier=tier,
-        recoveries=len(all_of_it),
-        not_foretold=len(all_of_it) - len(said),
+        recoveries=len(recoveries),
+        not_predicted=len(recoveries) - len(predicted),
         covered=round(sum(ratio >= 1 for ratio in ratios) / len(ratios), 3),
         median_ratio=round(statistics.median(ratios), 3),
-        observed_median=round(statistics.median(one.observed for one in all_of_it), 3),
+        observed_median=round(statistics.median(recovery.observed for recovery in recoveries), 3),
     )
 
 
@@ -85,14 +89,16 @@ def main() -> int:
     if not every:
         print("run `make bench-failover` first: it keeps what was known before each kill")
         return 1
-    benchmark = Benchmark("prediction", "Recoveries as foretold and as they were", NOTES)
-    for model in sorted({one.model for one in every}):
-        of_model = [one for one in every if one.model == model]
-        for tier in dict.fromkeys(one.tier for one in of_model):
-            judge(benchmark, model, tier, [one for one in of_model if one.tier == tier])
-        judge(benchmark, model, "all", of_model)
-    ours = [one for one in every if one.model == "ours"]
-    ratios = [one.ratio for one in ours if one.predicted < inf]
+    benchmark = Benchmark("prediction", "Predicted and observed recoveries", NOTES)
+    for model in sorted({recovery.model for recovery in every}):
+        of_model = [recovery for recovery in every if recovery.model == model]
+        for tier in dict.fromkeys(recovery.tier for recovery in of_model):
+            add_row(
+                benchmark, model, tier, [recovery for recovery in of_model if recovery.tier == tier]
+            )
+        add_row(benchmark, model, "all", of_model)
+    ours = [recovery for recovery in every if recovery.model == "ours"]
+    ratios = [recovery.ratio for recovery in ours if recovery.predicted < inf]
     benchmark.bar("real failovers", len(ratios), ">=", FEWEST)
     benchmark.bar("observed <= predicted", sum(r >= 1 for r in ratios) / len(ratios), ">=", 0.95)
     benchmark.bar("median of predicted / observed", statistics.median(ratios), "<=", 1.6)

@@ -16,10 +16,10 @@ import boto3
 
 from benchmarks.harness import Benchmark, median
 from benchmarks.snapshot_contenders import Vault
-from resources.embedded_s3 import EmbeddedS3
-from resources.object_store import S3ObjectStore
-from resources.s3_connection import S3Connection
-from resources.vault.vault import SnapshotVault
+from holdfast.resources.object_store.connection import S3Connection
+from holdfast.resources.object_store.embedded import EmbeddedS3
+from holdfast.resources.object_store.s3 import S3ObjectStore
+from holdfast.resources.vault.vault import SnapshotVault
 from tests.fakes.checkpoints import SyntheticCheckpoint
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ INCREMENTS = 3
 MOST = 1.5
 CHUNK = 8 * 2**20
 NOTES = (
-    f"{INCREMENTS} incremental snapshots, then {TIMES['small']} (large: {TIMES['large']}) restores and as many plain GETs, in turn; medians. Both "
-    "read and write the memory of this machine (tmpfs, where there is one with room), so the time is the server's, "
-    "the network stack's and ours. On a disk (ext4) a benchmark would measure its own tidying up: for minutes "
-    "after many files were deleted each new one takes up to 0.7 ms there, and a restore makes many. Two trials of "
+    f"{INCREMENTS} incremental snapshots, then {TIMES['small']} (large: {TIMES['large']}) restores and as many plain GETs, alternating; medians. Both "
+    "read and write the memory of this machine (tmpfs, if there is one with room), so the time is that of the server, "
+    "the network stack and Holdfast. On a disk (ext4) the benchmark would measure its own clean-up: for minutes "
+    "after many files were deleted, each new file takes up to 0.7 ms there, and a restore creates many. Two trials of "
     "the small state on a disk gave 1.3 without such deletions and 2.2, over the bar, with them."
 )
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 << 30  # noqa: S108

@@ -10,10 +10,10 @@ import sys
 import time
 
 from benchmarks.harness import Benchmark
-from configs.project import Project
-from ft_policies.simulator.presets import MEASURED
-from ft_policies.simulator.running import Scenario, simulate
-from ft_policies.simulator.traces import DAY_SECONDS, Generated, Shape
+from holdfast.configs.project import ProjectConfig
+from holdfast.ft_policies.simulator.engine import Scenario, simulate
+from holdfast.ft_policies.simulator.presets import MEASURED
+from holdfast.ft_policies.simulator.traces import DAY_SECONDS, Generated, Shape
 
 STREAMS, DAYS, SECONDS = 1_000, 7.0, 60.0
 OBJECTIVE_SECONDS, FAILURES_PER_DAY = 15.0, 1.0
@@ -29,14 +29,14 @@ LINES = (
 )
 NOTES = (
     "Preset `measured`, ranked by the price list on_demand, an objective of "
-    f"{OBJECTIVE_SECONDS:g} s, a failure a day and stream; ticks of {MEASURED.tick_seconds:g} s. One process "
-    "on one core. Lines of fewer days take the same time a tick."
+    f"{OBJECTIVE_SECONDS:g} s, one failure per day and stream; ticks of {MEASURED.tick_seconds:g} s. One process "
+    "on one core. Rows with fewer days take the same time per tick."
 )
 
 
 def scenario(streams: int, shape: Shape, days: float) -> Scenario:
     """A fleet under a generated load."""
-    prices = Project.load(Project.find_root()).prices["on_demand"].prices()
+    prices = ProjectConfig.load(ProjectConfig.find_root()).prices["on_demand"].prices()
     return Scenario(
         system=MEASURED,
         trace=Generated(

@@ -15,11 +15,11 @@ import boto3
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 
-from resources.object_store import S3ObjectStore
-from resources.s3_connection import S3Connection
-from resources.vault.cut import cut
-from resources.vault.manifest import Manifest
-from resources.vault.vault import SnapshotVault
+from holdfast.resources.object_store.connection import S3Connection
+from holdfast.resources.object_store.s3 import S3ObjectStore
+from holdfast.resources.vault.checkpoint_files import cut
+from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.vault import SnapshotVault
 
 THREADS = 16
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from benchmarks.harness import Benchmark, median
 from benchmarks.snapshot_contenders import Contender, FileByFile, Measured, RcloneSync, Vault
-from resources.embedded_s3 import EmbeddedS3
-from resources.object_store import S3ObjectStore
-from resources.vault.cut import cut
+from holdfast.resources.object_store.embedded import EmbeddedS3
+from holdfast.resources.object_store.s3 import S3ObjectStore
+from holdfast.resources.vault.checkpoint_files import cut
 from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint
 
 PARTITIONS = 400
@@ -29,11 +29,11 @@ RESTORES = 3
 SMALLER_DELTAS = (3_000, 1_000, 200)
 NOTES = (
     f"A generated checkpoint in Spark's layout: HDFS-backed state in {PARTITIONS} partitions, deltas of "
-    f"{DELTA_BYTES // 1000} KB on average, a snapshot of {SNAPSHOT_BYTES // 1000} KB each {SNAPSHOT_EVERY} "
+    f"{DELTA_BYTES // 1000} KB on average, a snapshot of {SNAPSHOT_BYTES // 1000} KB every {SNAPSHOT_EVERY} "
     f"epochs. All contenders store and restore the same files; {INCREMENTS} increments are one whole cycle "
     "of deltas and snapshots. Medians. Only Holdfast verifies digests and waits for the disk (syncfs). "
-    "The manifest names every file of the cut, about 40 bytes each, so the smaller the deltas the larger its "
-    "share: the last lines show by how much."
+    "The manifest names every file of the cut, about 40 bytes each, so smaller deltas raise its share: the last rows "
+    "show by how much."
 )
 
 
@@ -138,7 +138,7 @@ def smaller_deltas(benchmark: Benchmark, store: S3ObjectStore, home: Path) -> No
 def main() -> int:
     """Run all contenders on one embedded S3 server."""
     benchmark = Benchmark(
-        "snapshots", "snapshots of a checkpoint of thousands of files", notes=NOTES
+        "snapshots", "Snapshots of a checkpoint of thousands of files", notes=NOTES
     )
     with tempfile.TemporaryDirectory(prefix="bench-snapshots-") as folder:
         home = Path(folder)

@@ -4,17 +4,46 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from configs.notifying import Log, Told
-from configs.units import Duration, EnvironmentVariable, Section, Text, written_as
+from holdfast.configs.units import (
+    Duration,
+    EnvironmentVariable,
+    Reference,
+    Section,
+    Text,
+    matches_pattern,
+)
+
+
+class Log(Section):
+    """An error in the log of Dagster's code server."""
+
+    kind: Literal["log"] = "log"
+
+
+class Webhook(Section):
+    """A POST with JSON in the form that chat services accept; an environment variable holds the URL, which is a secret."""
+
+    kind: Literal["webhook"] = "webhook"
+    url_env: EnvironmentVariable
+
+
+class Function(Section):
+    """The user's function, called with the alert as a dict."""
+
+    kind: Literal["function"] = "function"
+    function: Reference
+
+
+NotifyTarget: TypeAlias = Log | Webhook | Function
 
 
 class ControlStore(Section):
-    """The database that replicas and Dagster meet in; without a URL it is SQLite in the home folder."""
+    """The database that replicas and Dagster share; without a URL it is SQLite in the home folder."""
 
     url: (
         Annotated[
             str,
-            written_as(
+            matches_pattern(
                 r"(sqlite|postgresql)(\+\w+)?://.*",
                 "a database URL, sqlite:///path or postgresql://user@host/name",
             ),
@@ -30,15 +59,15 @@ class EmbeddedObjectStore(Section):
 
 
 class S3ObjectStore(Section):
-    """Any S3-compatible endpoint; credentials are named by environment variable, never written here."""
+    """Any S3-compatible endpoint; environment variables hold the credentials, this file only their names."""
 
     kind: Literal["s3"] = "s3"
     endpoint_url: (
-        Annotated[str, written_as("https?://.+", "a URL, http://… or https://…")] | None
+        Annotated[str, matches_pattern("https?://.+", "a URL, http://… or https://…")] | None
     ) = None
     bucket: Annotated[
         str,
-        written_as(
+        matches_pattern(
             "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
             "3 to 63 lower-case letters, digits, dots and hyphens",
         ),
@@ -73,4 +102,4 @@ class Deployment(Section):
     object_store: Annotated[ObjectStore, Field(discriminator="kind")] = EmbeddedObjectStore()
     dagster: DagsterServer = DagsterServer()
     samples: Samples = Samples()
-    notify: tuple[Told, ...] = (Log(),)
+    notify: tuple[Annotated[NotifyTarget, Field(discriminator="kind")], ...] = (Log(),)

@@ -1,24 +1,159 @@
-"""Reads a YAML file into a model; every mistake becomes a problem with its line."""
+"""Loads a YAML file into a model; every mistake becomes a problem with its line, field and value."""
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
 import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from configs.fields import alternatives, known_fields
-from configs.problems import Problem, is_secret, sentence, shown, suggestion
-from configs.units import Section
+from holdfast.configs.units import Section
+from holdfast.ft_policies.errors import PermanentError
+
+_PASSWORD = re.compile(r"(://[^/@:]*):[^/@]*@")
+_BOUNDS = {
+    "greater_than": ("gt", "must be more than {:g}"),
+    "greater_than_equal": ("ge", "must be at least {:g}"),
+    "less_than": ("lt", "must be less than {:g}"),
+    "less_than_equal": ("le", "must be at most {:g}"),
+    "string_too_short": ("min_length", "must not be empty"),
+    "string_too_long": ("max_length", "must have at most {} characters"),
+}
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "finite": "a number",
+    "bool": "true or false",
+    "string": "text (put it in quotes)",
+    "datetime": "a date and time such as 2026-01-31T12:00:00Z",
+    "date": "a date such as 2026-01-31",
+    "tuple": "a list",
+    "list": "a list",
+    "dict": "a mapping of names to values",
+    "model": "a mapping of fields",
+    "invalid": "plain text, numbers, true, false, lists or mappings",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A problem in a file: its place, the field, the value as written, and what is wrong or allowed."""
+
+    file: str
+    line: int
+    column: int
+    field: str
+    value: str | None
+    message: str
+
+    def __str__(self) -> str:
+        parts = [f"{self.file}:{self.line}:{self.column}", self.field, self.value]
+        return ": ".join([part for part in parts if part] + [self.message])
+
+
+class InvalidConfig(PermanentError):  # noqa: N818 - a word of messages and docs
+    """The files of a project have problems; `problems` lists all of them."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        super().__init__(
+            f"{count} in the configuration\n{lines}",
+            hint="correct these lines, then run `holdfast check`",
+        )
+        self.problems = problems
+
+
+def format_value(value: Any) -> str:
+    """A value as it is written in the file, on one short line, without passwords."""
+    try:
+        text = json.dumps(value, default=str, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = str(value)
+    text = _PASSWORD.sub(r"\1:***@", text)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def is_secret(field: str) -> bool:
+    """Whether messages must hide the value of a field of this name, which need not be a known one."""
+    return any(word in field.lower() for word in ("secret", "password", "token", "access_key"))
+
+
+def suggest_name(wrong: str, known: list[str]) -> str:
+    """A hint: the known name that is most alike, or all of them."""
+    nearest = get_close_matches(wrong, known, n=1)
+    if nearest:
+        return f"did you mean {nearest[0]}?"
+    return f"choose one of {', '.join(sorted(known))}" if known else "there are none"
+
+
+def describe_error(kind: str, context: Mapping[str, Any], message: str) -> str:
+    """The message for an error of pydantic."""
+    if kind in _BOUNDS:
+        bound, words = _BOUNDS[kind]
+        return words.format(context[bound])
+    if kind in ("literal_error", "enum"):
+        return f"must be one of {context['expected'].replace(chr(39), '').replace(' or ', ', ')}"
+    if kind in ("relation", "quantity", "shape", "retention"):
+        return message
+    allowed = _KINDS.get(kind.partition("_")[0])
+    return f"must be {allowed}" if allowed else message
+
+
+def list_fields(model: type[Section], loc: tuple[int | str, ...]) -> list[str]:
+    """The names that may be written in the section at `loc`."""
+    return sorted(
+        {name for section in _sections_at(model, loc) for name, _ in _list_annotations(section)}
+    )
+
+
+def list_kinds(model: type[Section], loc: tuple[int | str, ...]) -> list[str]:
+    """The values that `kind` may have in the section at `loc`."""
+    return [_kind_of(section) for section in _sections_at(model, loc)]
+
+
+def _sections_at(model: type[Section], loc: tuple[int | str, ...]) -> list[type[Section]]:
+    current = [model]
+    for part in loc:
+        tagged = [section for section in current if _kind_of(section) == part]
+        current = tagged or [
+            inner
+            for section in current
+            for name, annotation in _list_annotations(section)
+            if name == part
+            for inner in _find_sections(annotation)
+        ]
+    return current
+
+
+def _list_annotations(section: type[Section]) -> Iterator[tuple[str, Any]]:
+    for name, field in section.model_fields.items():
+        yield field.alias or name, field.annotation
+
+
+def _find_sections(annotation: Any) -> Iterator[type[Section]]:
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _find_sections(argument)
+
+
+def _kind_of(section: type[Section]) -> str:
+    kind = section.model_fields.get("kind")
+    return str(kind.default) if kind else ""
+
 
 Loc = tuple[int | str, ...]
 T = TypeVar("T", bound=Section)
 
 
 class _Loader(yaml.SafeLoader):
-    """Leaves as text what only looks like a date or a number, for the model to judge."""
+    """Keeps invalid dates and numbers as text, so that the model reports them with their field."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002
         try:
@@ -35,23 +170,23 @@ class Document:
     value: Any
     root: yaml.Node
 
-    def problem(self, loc: Loc, message: str, *, value: Any = None) -> Problem:
-        """A problem at the field `loc`, or at the nearest place above it that was written."""
-        mark = _locate(self.root, loc)
+    def problem_at(self, loc: Loc, message: str, *, value: Any = None) -> Problem:
+        """A problem at the field `loc`, or at the nearest section above it that is in the file."""
+        mark = _find_mark(self.root, loc)
         hidden = value is None or any(is_secret(str(part)) for part in loc)
         return Problem(
             file=self.file,
             line=mark.line + 1,
             column=mark.column + 1,
             field=".".join(str(part) for part in loc),
-            value=None if hidden else shown(value),
+            value=None if hidden else format_value(value),
             message=message,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Read(Generic[T]):
-    """What came of reading one file: the model, or the problems that it has."""
+class LoadedFile(Generic[T]):
+    """A file: its model if it is valid, otherwise its problems."""
 
     file: str
     document: Document | None = None
@@ -59,18 +194,18 @@ class Read(Generic[T]):
     problems: tuple[Problem, ...] = ()
 
 
-def read(path: Path, model: type[T], *, file: str) -> Read[T]:
+def load_file(path: Path, model: type[T], *, file: str) -> LoadedFile[T]:
     """Read one file; `file` is the name to show."""
     try:
         document = _parse(path, file)
     except _ReadError as error:
-        return Read(file, problems=error.problems)
+        return LoadedFile(file, problems=error.problems)
     try:
-        return Read(file, document, model.model_validate(document.value))
+        return LoadedFile(file, document, model.model_validate(document.value))
     except ValidationError as invalid:
         errors = [e for e in invalid.errors() if e["type"] != "default_factory_not_called"]
-        found = tuple(_translate(document, model, error) for error in errors)
-        return Read(file, document, problems=found)
+        problems = tuple(_describe_problem(document, model, error) for error in errors)
+        return LoadedFile(file, document, problems=problems)
 
 
 class _ReadError(Exception):
@@ -79,7 +214,7 @@ class _ReadError(Exception):
         self.problems = problems
 
 
-def _broken(file: str, message: str, mark: yaml.Mark | None = None) -> _ReadError:
+def _file_error(file: str, message: str, mark: yaml.Mark | None = None) -> _ReadError:
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     return _ReadError(
         Problem(file=file, line=line, column=column, field="", value=None, message=message)
@@ -91,24 +226,26 @@ def _parse(path: Path, file: str) -> Document:
         loader = _Loader(path.read_text(encoding="utf-8"))
         root = loader.get_single_node()
         if root is None:
-            raise _broken(file, "is empty: must be a mapping of fields")
+            raise _file_error(file, "is empty: must be a mapping of fields")
         duplicates = [
-            _broken(file, f"{key.value} is set twice", key.start_mark).problems[0]
-            for key in _duplicates(root)
+            _file_error(
+                file, f"{key.value} is set twice: remove one of them", key.start_mark
+            ).problems[0]
+            for key in _find_duplicates(root)
         ]
         if duplicates:
             raise _ReadError(*duplicates)
         return Document(file, loader.construct_document(root), root)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _broken(file, f"is not valid YAML: {error.problem}", mark) from error
+        raise _file_error(file, f"is not valid YAML: {error.problem}", mark) from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise _broken(file, f"is not valid YAML: {' '.join(str(error).split())}") from error
+        raise _file_error(file, f"is not valid YAML: {' '.join(str(error).split())}") from error
     except OSError as error:
-        raise _broken(file, f"cannot be read: {error.strerror}") from error
+        raise _file_error(file, f"cannot be read: {error.strerror}") from error
 
 
-def _duplicates(root: yaml.Node) -> Iterator[yaml.ScalarNode]:
+def _find_duplicates(root: yaml.Node) -> Iterator[yaml.ScalarNode]:
     waiting, seen = [root], set[int]()
     while waiting:
         node = waiting.pop()
@@ -124,15 +261,15 @@ def _duplicates(root: yaml.Node) -> Iterator[yaml.ScalarNode]:
         waiting.extend(value for _, value in node.value)
 
 
-def _locate(node: yaml.Node, loc: Loc) -> yaml.Mark:
+def _find_mark(node: yaml.Node, loc: Loc) -> yaml.Mark:
     mark = node.start_mark
     for part in loc:
         match node:
             case yaml.MappingNode():
-                found = [(k, v) for k, v in node.value if str(k.value) == str(part)]
-                if not found:
+                pairs = [(k, v) for k, v in node.value if str(k.value) == str(part)]
+                if not pairs:
                     break
-                key, node = found[-1]
+                key, node = pairs[-1]
                 mark = key.start_mark
             case yaml.SequenceNode() if isinstance(part, int) and part < len(node.value):
                 node = node.value[part]
@@ -142,8 +279,8 @@ def _locate(node: yaml.Node, loc: Loc) -> yaml.Mark:
     return mark
 
 
-def _written(loc: Loc, value: Any) -> Loc:
-    """The path in the file: without the tags that pydantic adds for alternatives, or `[key]`."""
+def _path_in_file(loc: Loc, value: Any) -> Loc:
+    """The path in the file: without the tags that pydantic adds for kinds, and without `[key]`."""
     path: list[int | str] = []
     tagged = False
     for part in loc:
@@ -161,28 +298,32 @@ def _written(loc: Loc, value: Any) -> Loc:
     return tuple(path)
 
 
-def _translate(document: Document, model: type[Section], error: ErrorDetails) -> Problem:
-    kind, context, loc = error["type"], error.get("ctx", {}), _written(error["loc"], document.value)
+def _describe_problem(document: Document, model: type[Section], error: ErrorDetails) -> Problem:
+    kind, context, loc = (
+        error["type"],
+        error.get("ctx", {}),
+        _path_in_file(error["loc"], document.value),
+    )
     match kind:
         case "missing":
-            return document.problem(loc, "is required")
+            return document.problem_at(loc, "is required")
         case "extra_forbidden" | "invalid_key":
-            hint = suggestion(str(loc[-1]), known_fields(model, error["loc"][:-1]))
-            return document.problem(loc, f"is not a field here: {hint}", value=error["input"])
+            hint = suggest_name(str(loc[-1]), list_fields(model, error["loc"][:-1]))
+            return document.problem_at(loc, f"is not a field here: {hint}", value=error["input"])
         case "union_tag_invalid" | "union_tag_not_found":
-            allowed = f"must be one of {', '.join(alternatives(model, error['loc']))}"
-            return document.problem((*loc, "kind"), allowed, value=context.get("tag"))
+            allowed = f"must be one of {', '.join(list_kinds(model, error['loc']))}"
+            return document.problem_at((*loc, "kind"), allowed, value=context.get("tag"))
         case "relation":
             at = context["at"]
-            return document.problem(
-                (*loc, *at), context["sentence"], value=_follow(document.value, (*loc, *at))
+            return document.problem_at(
+                (*loc, *at), context["message"], value=_value_at(document.value, (*loc, *at))
             )
         case _:
-            message = sentence(kind, context, error["msg"])
-            return document.problem(loc, message, value=error["input"])
+            message = describe_error(kind, context, error["msg"])
+            return document.problem_at(loc, message, value=error["input"])
 
 
-def _follow(value: Any, loc: Loc) -> Any:
+def _value_at(value: Any, loc: Loc) -> Any:
     for part in loc:
         value = value.get(part) if isinstance(value, dict) else None
     return value

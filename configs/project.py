@@ -4,27 +4,40 @@ Loading it reads YAML only: no user code, no Spark, no Dagster, so that every co
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from configs.deployment import Deployment
-from configs.gathering import Gathered, gather
-from configs.loading import Document
-from configs.price_list import PriceList
-from configs.problems import InvalidConfig, Problem, suggestion
-from configs.references import Named, check_references, named_by_deployment, named_by_stream
-from configs.sinks import DeltaSink
-from configs.sources import FilesSource
-from configs.stream import StreamDeclaration
-from ft_policies.errors import PermanentError
+from holdfast.configs.deployment import Deployment, EmbeddedObjectStore
+from holdfast.configs.loading import (
+    Document,
+    InvalidConfig,
+    LoadedFile,
+    Loc,
+    Problem,
+    load_file,
+    suggest_name,
+)
+from holdfast.configs.prices import PriceList
+from holdfast.configs.references import (
+    NamedFunction,
+    check_references,
+    list_notify_functions,
+    list_stream_functions,
+)
+from holdfast.configs.sinks import DeltaSink
+from holdfast.configs.sources import FilesSource
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.ft_policies.errors import PermanentError
 
 PROJECT_VARIABLE = "HOLDFAST_PROJECT"
+_EXTENSIONS = (".yaml", ".yml")
+_BUILT_IN_PRICE_LISTS = Path(__file__).parent / "price_lists"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
-    """Everything that people declared, checked."""
+class ProjectConfig:
+    """The checked declarations of a project, and the paths that follow from them."""
 
     root: Path
     home: Path
@@ -33,12 +46,19 @@ class Project:
     prices: Mapping[str, PriceList]
 
     @staticmethod
-    def load(root: Path) -> "Project":
-        """Read all files of the project; any mistake in them raises `InvalidConfig`."""
-        gathered = gather(root)
-        if gathered.problems:
-            raise InvalidConfig(tuple(gathered.problems))
-        return _project_of(root.resolve(), gathered)
+    def load(root: Path) -> "ProjectConfig":
+        """Load all files of the project; `InvalidConfig` lists every problem in them."""
+        files = load_files(root)
+        if files.problems:
+            raise InvalidConfig(tuple(files.problems))
+        root, deployment = root.resolve(), files.deployment
+        return ProjectConfig(
+            root=root,
+            home=(root / Path(deployment.home).expanduser()).resolve(),
+            deployment=deployment,
+            streams={file.model.name: file.model for file in files.streams if file.model},
+            prices=files.prices,
+        )
 
     @staticmethod
     def find_root() -> Path:
@@ -49,65 +69,75 @@ class Project:
             if (folder / "configs" / "streams").is_dir():
                 return folder.resolve()
         raise PermanentError(
-            f"no folder configs/streams in {named or f'{Path.cwd()} or above it'}",
-            hint=f"go to the project's folder, or set {PROJECT_VARIABLE} to it",
+            f"no project found: no folder configs/streams in {named or f'{Path.cwd()} or above it'}",
+            hint=f"change to the project's folder, or set {PROJECT_VARIABLE} to it",
         )
 
     @property
     def control_url(self) -> str:
-        """Where the control store is, as SQLAlchemy writes it."""
+        """The SQLAlchemy URL of the control store."""
         return self.deployment.control_store.url or f"sqlite:///{self.home / 'control.db'}"
 
     def stream(self, name: str) -> StreamDeclaration:
-        """The declaration of one stream."""
+        """The declaration of a stream; `PermanentError` if there is none of this name."""
         if name not in self.streams:
             raise PermanentError(
                 f"no stream is called {name}; declared are {', '.join(sorted(self.streams)) or 'none'}",
-                hint=suggestion(name, list(self.streams)),
+                hint=suggest_name(name, list(self.streams)),
             )
         return self.streams[name]
 
     def table_path(self, stream: StreamDeclaration | str) -> str:
-        """Where the output table of a stream is: an absolute path, or s3://."""
+        """The output table of a stream: an absolute path, or s3://; `PermanentError` without a Delta sink."""
         declared = self.stream(stream) if isinstance(stream, str) else stream
         if not isinstance(declared.sink, DeltaSink):
             raise PermanentError(
                 f"{declared.name} writes no table: its sink is {declared.sink.kind}",
-                hint="only a delta sink has a table",
+                hint="declare a sink of kind delta",
             )
         if declared.sink.path is None:
             return str(self.home / "tables" / declared.name)
-        return self.locate(declared.sink.path)
+        return self.resolve_path(declared.sink.path)
 
     def dead_letters_path(self, stream: StreamDeclaration | str) -> str | None:
-        """Where the records are that a stream has set aside; `None` if it sets none aside."""
+        """The table of a stream's rejected records; `None` if it declares no dead letters."""
         declared = self.stream(stream) if isinstance(stream, str) else stream
         if not isinstance(declared.source, FilesSource) or declared.source.dead_letters is None:
             return None
         path = declared.source.dead_letters.path
-        own = str(self.home / "tables" / f"{declared.name}_dead_letters")
-        return own if path is None else self.locate(path)
+        default = str(self.home / "tables" / f"{declared.name}_dead_letters")
+        return default if path is None else self.resolve_path(path)
 
-    def locate(self, written: str) -> str:
-        """A path as a declaration writes it: URLs as they are, others from the project's folder."""
-        return (
-            written if "://" in written else str((self.root / Path(written).expanduser()).resolve())
-        )
+    def replicas_folder(self, stream: StreamDeclaration) -> Path:
+        """The folder of a stream's replicas: `resources.folder`, or one in the home folder."""
+        declared = stream.resources.folder
+        return self.home / "replicas" if declared is None else Path(self.resolve_path(declared))
+
+    def resolve_paths(self, stream: StreamDeclaration) -> StreamDeclaration:
+        """The declaration with paths that mean the same from any folder."""
+        if not isinstance(stream.source, FilesSource):
+            return stream
+        source = stream.source.model_copy(update={"path": self.resolve_path(stream.source.path)})
+        return stream.model_copy(update={"source": source})
+
+    def resolve_path(self, path: str) -> str:
+        """An absolute path: URLs stay as they are, others are relative to the project's folder."""
+        return path if "://" in path else str((self.root / Path(path).expanduser()).resolve())
 
 
 def check(root: Path) -> list[Problem]:
-    """All mistakes in the files of a project, and functions that they name and nobody wrote."""
-    gathered = gather(root)
-    named: list[tuple[Document | None, list[Named], str | None]] = [
+    """All problems in the files of a project, functions that cannot be imported among them."""
+    files = load_files(root)
+    named: list[tuple[Document | None, list[NamedFunction], str | None]] = [
         *(
-            (one.document, named_by_deployment(one.model), None)
-            for one in gathered.deployments
-            if one.model
+            (file.document, list_notify_functions(file.model), None)
+            for file in files.deployments
+            if file.model
         ),
         *(
-            (one.document, named_by_stream(one.model), one.model.code)
-            for one in gathered.streams
-            if one.model
+            (file.document, list_stream_functions(file.model), file.model.code)
+            for file in files.streams
+            if file.model
         ),
     ]
     missing = [
@@ -116,15 +146,127 @@ def check(root: Path) -> list[Problem]:
         if document is not None
         for problem in check_references(root.resolve(), document, functions, code=code)
     ]
-    return sorted(gathered.problems + missing, key=lambda found: (found.file, found.line))
+    return sorted(files.problems + missing, key=lambda problem: (problem.file, problem.line))
 
 
-def _project_of(root: Path, gathered: Gathered) -> Project:
-    deployment = gathered.deployment
-    return Project(
-        root=root,
-        home=(root / Path(deployment.home).expanduser()).resolve(),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectFiles:
+    """The loaded files of a project, and all problems in them."""
+
+    deployment: Deployment
+    deployments: list[LoadedFile[Deployment]]
+    streams: list[LoadedFile[StreamDeclaration]]
+    prices: Mapping[str, PriceList]
+    problems: list[Problem]
+
+
+def load_files(root: Path) -> ProjectFiles:
+    """Load every file; whatever a file contains, the result is a list of problems and no exception."""
+    folder = root / "configs"
+    deployments = [
+        load_file(path, Deployment, file=_display_name(path, root))
+        for extension in _EXTENSIONS
+        if (path := folder / f"holdfast{extension}").is_file()
+    ]
+    streams = [
+        load_file(path, StreamDeclaration, file=_display_name(path, root))
+        for path in _list_yaml_files(folder / "streams")
+    ]
+    # A price list of the project replaces a built-in one of the same name.
+    prices = {
+        path.stem: load_file(path, PriceList, file=_display_name(path, root))
+        for path in [
+            *_list_yaml_files(_BUILT_IN_PRICE_LISTS),
+            *_list_yaml_files(folder / "prices"),
+        ]
+    }
+    deployment = next((file.model for file in deployments if file.model), Deployment())
+    problems = [
+        *(problem for file in deployments for problem in file.problems),
+        *(problem for file in streams for problem in file.problems),
+        *(problem for file in prices.values() for problem in file.problems),
+        *_find_misplaced_files(root),
+        *_find_clashes(streams, ("name",), lambda stream: stream.name),
+        *_find_clashes(streams, ("sink", "path"), _declared_table),
+        *_find_unknown_price_lists(streams, prices.keys()),
+        *_find_unreachable_tables(streams, deployment),
+    ]
+    return ProjectFiles(
         deployment=deployment,
-        streams={read.model.name: read.model for read in gathered.streams if read.model},
-        prices=gathered.prices,
+        deployments=deployments,
+        streams=streams,
+        prices={name: file.model for name, file in prices.items() if file.model},
+        problems=sorted(problems, key=lambda problem: (problem.file, problem.line, problem.column)),
     )
+
+
+def _display_name(path: Path, root: Path) -> str:
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def _list_yaml_files(folder: Path) -> list[Path]:
+    files = folder.iterdir() if folder.is_dir() else ()
+    return sorted(path for path in files if path.suffix in _EXTENSIONS and path.name[0] != ".")
+
+
+def _find_misplaced_files(root: Path) -> Iterator[Problem]:
+    folder = root / "configs" / "streams"
+    if not folder.is_dir():
+        yield _file_problem("configs/streams", "folder not found: it must hold the declarations")
+        return
+    for path in sorted(folder.iterdir()):
+        visible = path.is_file() and path.name[0] != "."
+        if visible and path.suffix not in (*_EXTENSIONS, ".md"):
+            yield _file_problem(
+                _display_name(path, root), "is ignored: its name must end in .yaml or .yml"
+            )
+
+
+def _file_problem(file: str, message: str) -> Problem:
+    return Problem(file=file, line=1, column=1, field="", value=None, message=message)
+
+
+def _declared_table(stream: StreamDeclaration) -> str | None:
+    return stream.sink.path if isinstance(stream.sink, DeltaSink) else None
+
+
+def _find_clashes(
+    streams: Iterable[LoadedFile[StreamDeclaration]],
+    loc: Loc,
+    key: Callable[[StreamDeclaration], str | None],
+) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for file in streams:
+        value = key(file.model) if file.model else None
+        if value is None or file.document is None:
+            continue
+        if value in first:
+            message = f"is already used in {first[value]}: choose another"
+            yield file.document.problem_at(loc, message, value=value)
+        first.setdefault(value, file.file)
+
+
+def _find_unknown_price_lists(
+    streams: Iterable[LoadedFile[StreamDeclaration]], names: Collection[str]
+) -> Iterator[Problem]:
+    for file in streams:
+        if file.model and file.document and file.model.prices not in names:
+            hint = suggest_name(file.model.prices, list(names))
+            message = f"is not a price list of configs/prices: {hint}"
+            yield file.document.problem_at(("prices",), message, value=file.model.prices)
+
+
+def _find_unreachable_tables(
+    streams: Iterable[LoadedFile[StreamDeclaration]], deployment: Deployment
+) -> Iterator[Problem]:
+    """A table needs conditional writes, which the embedded object store does not offer."""
+    if not isinstance(deployment.object_store, EmbeddedObjectStore):
+        return
+    for file in streams:
+        path = _declared_table(file.model) if file.model else None
+        if file.document and path is not None and path.startswith("s3://"):
+            message = (
+                "is in S3, but the embedded object store stores snapshots only: name a local folder, "
+                "or declare an S3 endpoint in configs/holdfast.yaml (object_store: {kind: s3, …})"
+            )
+            yield file.document.problem_at(("sink", "path"), message, value=path)

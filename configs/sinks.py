@@ -2,11 +2,11 @@
 
 from typing import Literal, TypeAlias
 
-from configs.units import Flag, Reference, Section, Text
+from holdfast.configs.units import Flag, Reference, Section, Text
 
 
 class DeltaSink(Section):
-    """A Delta Lake table, one atomic commit an epoch; without a path it lives in the home folder."""
+    """A Delta Lake table, one atomic commit per epoch; without a path it is in the home folder."""
 
     kind: Literal["delta"] = "delta"
     path: Text | None = None
@@ -14,7 +14,7 @@ class DeltaSink(Section):
 
 
 class CallableSink(Section):
-    """The user's own `write(df, epoch)`; `idempotent` promises that a second call changes nothing."""
+    """The user's function `write(df, epoch)`; `idempotent` promises that a second call for an epoch changes nothing."""
 
     kind: Literal["callable"] = "callable"
     function: Reference

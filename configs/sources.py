@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from configs.units import (
+from holdfast.configs.units import (
     Count,
     Duration,
     Flag,
@@ -15,12 +15,12 @@ from configs.units import (
     Section,
     Share,
     Text,
-    cannot_hold,
+    relation_error,
 )
 
 
 class ConstantProfile(Section):
-    """The same rate for ever."""
+    """The same rate all the time."""
 
     kind: Literal["constant"] = "constant"
     rows_per_second: RowsPerSecond
@@ -47,7 +47,7 @@ class SpikesProfile(Section):
     @model_validator(mode="after")
     def _spike_ends(self) -> Self:
         if self.length >= self.period:
-            raise cannot_hold(("length",), f"must be shorter than period ({self.period:g} s)")
+            raise relation_error(("length",), f"must be shorter than period ({self.period:g} s)")
         return self
 
 
@@ -62,7 +62,7 @@ class DiurnalProfile(Section):
     @model_validator(mode="after")
     def _low_is_low(self) -> Self:
         if self.low_rows_per_second > self.high_rows_per_second:
-            raise cannot_hold(
+            raise relation_error(
                 ("low_rows_per_second",),
                 f"must not exceed high_rows_per_second ({self.high_rows_per_second:g})",
             )
@@ -87,15 +87,15 @@ class RateSource(Section):
     limit_rows: Count | None = None
 
 
-def _pattern_of(validated: dict[str, Any]) -> str:
+def _default_pattern(validated: dict[str, Any]) -> str:
     return f"*.{validated['format']}"
 
 
 class DeadLetters(Section):
-    """Records that cannot be read, or that `rules` object to, are set aside in a table of their own.
+    """Records that cannot be parsed, or that `rules` reject, go to a separate table.
 
     More than the share `most` of them fails the stream's check. `rules` is a function from an Arrow batch to
-    a reason, or null, for each row.
+    the reason of rejection, or null, for each row.
     """
 
     most: Share = 0.01
@@ -104,15 +104,15 @@ class DeadLetters(Section):
 
 
 class FilesSource(Section):
-    """Files that arrive in a folder or under an S3 prefix, taken in the order of their names.
+    """Files that arrive in a folder or under an S3 prefix, read in the order of their names.
 
-    A file is taken once it has not changed for `settle`; `schema` is a Spark DDL string.
+    A file is read once it has not changed for `settle`; `schema` is a Spark DDL string.
     """
 
     kind: Literal["files"] = "files"
     path: Text
     format: Literal["parquet", "jsonl", "csv"]
-    pattern: Text = Field(default_factory=_pattern_of)
+    pattern: Text = Field(default_factory=_default_pattern)
     columns: Annotated[str, Field(min_length=1, alias="schema")]
     settle: Duration = 2.0
     poll: Duration = 1.0

@@ -1,14 +1,14 @@
-"""What people declare about one stream: `configs/streams/*.yaml`."""
+"""The declaration of one stream: `configs/streams/*.yaml`."""
 
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from configs.controlling import Controller, with_mode
-from configs.sinks import CallableSink, DeltaSink, Sink
-from configs.sources import Source
-from configs.units import (
+from holdfast.configs.controller import Controller, fill_in_mode
+from holdfast.configs.sinks import CallableSink, DeltaSink, Sink
+from holdfast.configs.sources import Source
+from holdfast.configs.units import (
     ByteSize,
     ConfValue,
     Count,
@@ -20,16 +20,15 @@ from configs.units import (
     Section,
     Share,
     Text,
-    cannot_hold,
-    written_as,
+    matches_pattern,
+    relation_error,
 )
-from ft_policies.checkpoints import CheckpointPolicy
-from ft_policies.drill import Blow, DisturbanceBudget
-from ft_policies.epochs import Pace
-from ft_policies.health import HealthPolicy
-from ft_policies.retention import RetentionPolicy
-from ft_policies.spare_capacity import SpareCapacityPolicy
-from ft_policies.tiers import Guarantee, Tier
+from holdfast.ft_policies.driver import SpareCapacityPolicy
+from holdfast.ft_policies.epochs import Pace
+from holdfast.ft_policies.playbooks.drill import DisturbanceBudget, Fault
+from holdfast.ft_policies.snapshots import CheckpointPolicy, RetentionPolicy
+from holdfast.ft_policies.tiers import Guarantee, Tier
+from holdfast.ft_policies.timings import TimingError, Timings
 
 FIXED_SPARK_CONF = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -37,48 +36,46 @@ FIXED_SPARK_CONF = {
     "spark.sql.session.timeZone": "UTC",
 }
 OWNED_SPARK_CONF = {
-    "spark.sql.streaming.noDataMicroBatches.enabled": "batch k must be epoch k; idle time is an empty epoch",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "batch k must be epoch k, and idle time is an empty epoch",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "snapshots rely on how Spark names its state files",
     "spark.sql.session.timeZone": "tables and digests are in UTC",
     "spark.sql.streaming.checkpointLocation": "each incarnation of a replica gets a folder of its own",
-    "spark.driver.memory": "say it as resources.driver_memory",
-    "spark.master": "say it as resources.master",
+    "spark.driver.memory": "set resources.driver_memory instead",
+    "spark.master": "set resources.master instead",
 }
 
 
 class Epochs(Section):
-    """When an epoch closes: after some time, when it is full, or when the input is silent."""
+    """When an epoch closes: after some time, at a number of rows, or when no input arrives."""
 
     seconds: Duration | None = 1.0
     rows: Count | None = 1_000_000
     silence: Duration = 5.0
 
     @model_validator(mode="after")
-    def _closes(self) -> Self:
+    def _has_a_limit(self) -> Self:
         if self.seconds is None and self.rows is None:
-            raise cannot_hold(("seconds",), "at least one of seconds and rows must be set")
+            raise relation_error(("seconds",), "at least one of seconds and rows must be set")
         return self
 
     def pace(self) -> Pace:
-        """The policy that this section describes."""
         return Pace(seconds=self.seconds, rows=self.rows, silence_seconds=self.silence)
 
 
 class Checkpoints(Section):
-    """When a snapshot is shipped: after epochs, time or new bytes, whichever comes first."""
+    """When a snapshot is shipped: after epochs, time or new bytes, the earliest of them."""
 
     epochs: Count | None = None
     every: Duration | None = None
     bytes: ByteSize | None = None
 
     @model_validator(mode="after")
-    def _happens(self) -> Self:
+    def _has_a_trigger(self) -> Self:
         if self.epochs is None and self.every is None and self.bytes is None:
-            raise cannot_hold(("every",), "at least one of epochs, every and bytes must be set")
+            raise relation_error(("every",), "at least one of epochs, every and bytes must be set")
         return self
 
     def policy(self) -> CheckpointPolicy:
-        """The policy that this section describes."""
         return CheckpointPolicy(epochs=self.epochs, seconds=self.every, bytes=self.bytes)
 
 
@@ -94,12 +91,11 @@ class Retention(Section):
     def _keeps_the_newest(cls, last: int) -> int:
         if last < 1:
             raise PydanticCustomError(
-                "retention", "must be at least 1: less would drop the newest snapshot"
+                "retention", "must be at least 1: 0 would delete the newest snapshot"
             )
         return last
 
     def policy(self) -> RetentionPolicy:
-        """The policy that this section describes."""
         return RetentionPolicy(last=self.last, hourly=self.hourly, daily=self.daily)
 
 
@@ -111,7 +107,7 @@ class Objective(Section):
 
 
 class Supervision(Section):
-    """How fast a dead or stuck replica is noticed."""
+    """How fast a dead or stuck replica is detected."""
 
     heartbeat: Duration = 0.5
     lease: Duration = 3.0
@@ -119,26 +115,25 @@ class Supervision(Section):
     start_within: Duration = 120.0
 
     @model_validator(mode="after")
-    def _lease_outlives_a_lost_heartbeat(self) -> Self:
-        if self.lease < 2 * self.heartbeat:
-            raise cannot_hold(
-                ("lease",),
-                f"must be at least two heartbeats ({2 * self.heartbeat:g} s): "
-                "one late heartbeat must not cost the lease",
-            )
+    def _agrees(self) -> Self:
+        try:
+            self.timings()
+        except TimingError as error:
+            raise relation_error((error.field,), str(error)) from error
         return self
 
-    def policy(self) -> HealthPolicy:
-        """The policy that this section describes."""
-        return HealthPolicy(
-            lease_seconds=self.lease,
-            stuck_after_seconds=self.stuck_after,
-            start_within_seconds=self.start_within,
+    def timings(self) -> Timings:
+        """The periods that follow from this section."""
+        return Timings.derive(
+            heartbeat=self.heartbeat,
+            lease=self.lease,
+            stuck_after=self.stuck_after,
+            start_within=self.start_within,
         )
 
 
 class SpareCapacity(Section):
-    """Run the secondary on what the host has left: at low priority, and paused when that is little."""
+    """Run the secondary on spare capacity of the host: at low priority, and paused while the host is busy."""
 
     nice: Annotated[int, Field(strict=True, ge=0, le=19)] = 10
     pause_above: Share = 0.9
@@ -149,15 +144,14 @@ class SpareCapacity(Section):
     @model_validator(mode="after")
     def _has_a_band(self) -> Self:
         if self.resume_below >= self.pause_above:
-            raise cannot_hold(
+            raise relation_error(
                 ("resume_below",),
                 f"must be less than pause_above ({self.pause_above:g}): "
-                "otherwise the secondary would go back and forth",
+                "otherwise the secondary would pause and resume without end",
             )
         return self
 
     def policy(self) -> SpareCapacityPolicy:
-        """The policy that this section describes."""
         return SpareCapacityPolicy(
             pause_above=self.pause_above,
             resume_below=self.resume_below,
@@ -167,24 +161,31 @@ class SpareCapacity(Section):
 
 
 class Secondary(Section):
-    """How the secondary keeps up, in the tiers that have one."""
+    """How the secondary follows the primary, in the tiers that have one."""
 
     sync: Duration = 5.0
     spare_capacity: SpareCapacity | None = None
 
 
 class Drills(Section):
-    """How often the stream may be disturbed, by drills and real failures together; 0 is no drill.
+    """How often drills and real failures together may disturb the stream; 0 means no drill.
 
-    `blow` is what the schedule strikes it with.
+    `fault` is what the schedule injects.
     """
 
     most: CountOrZero = 3
     per: Duration = 86400.0
-    blow: Blow = Blow.KILL
+    fault: Fault = Fault.KILL
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_blow(cls, declared: Any) -> Any:
+        """`blow` is the name that `fault` had; it goes with the next version."""
+        if isinstance(declared, dict) and "blow" in declared and "fault" not in declared:
+            return {"fault" if key == "blow" else key: value for key, value in declared.items()}
+        return declared
 
     def budget(self) -> DisturbanceBudget:
-        """The policy that this section describes."""
         return DisturbanceBudget(most=self.most, period_seconds=self.per)
 
 
@@ -192,11 +193,11 @@ class Resources(Section):
     """What a replica runs on."""
 
     driver_memory: Annotated[
-        str, written_as(r"[1-9]\d*[kmgtKMGT]", "a size as Spark writes it, such as 512m or 2g")
+        str, matches_pattern(r"[1-9]\d*[kmgtKMGT]", "a size as Spark writes it, such as 512m or 2g")
     ] = "1g"
     master: Annotated[
         str,
-        written_as(
+        matches_pattern(
             r"local\[([1-9]\d*|\*)\]|spark://.+|k8s://.+|yarn",
             "local[n], spark://host:port, k8s://… or yarn",
         ),
@@ -206,9 +207,9 @@ class Resources(Section):
 
     @field_validator("spark_conf")
     @classmethod
-    def _leaves_what_holdfast_owns(cls, conf: dict[str, str]) -> dict[str, str]:
+    def _leaves_reserved_keys(cls, conf: dict[str, str]) -> dict[str, str]:
         for key in sorted(conf.keys() & OWNED_SPARK_CONF.keys()):
-            raise cannot_hold((key,), f"is set by Holdfast: {OWNED_SPARK_CONF[key]}")
+            raise relation_error((key,), f"is set by Holdfast: {OWNED_SPARK_CONF[key]}")
         return conf
 
 
@@ -237,17 +238,17 @@ class StreamDeclaration(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _says_its_mode(cls, declaration: Any) -> Any:
-        return with_mode(declaration)
+    def _has_a_mode(cls, declaration: Any) -> Any:
+        return fill_in_mode(declaration)
 
     @model_validator(mode="after")
     def _slow_is_not_stuck(self) -> Self:
         quiet = self.epoch.silence + (self.epoch.seconds or 0.0)
         if self.supervision.stuck_after <= quiet:
-            raise cannot_hold(
+            raise relation_error(
                 ("supervision", "stuck_after"),
                 f"must be longer than epoch.silence + epoch.seconds ({quiet:g} s): "
-                "a stream that waits for input is not stuck",
+                "a stream that waits for input must not count as stuck",
             )
         return self
 
@@ -255,33 +256,33 @@ class StreamDeclaration(Section):
     def _sink_keeps_the_guarantee(self) -> Self:
         precise = self.objective.guarantee is Guarantee.PRECISE
         if precise and isinstance(self.sink, CallableSink) and not self.sink.idempotent:
-            raise cannot_hold(
+            raise relation_error(
                 ("objective", "guarantee"),
-                "precise needs a sink that may be called twice for one epoch: "
-                "set sink.idempotent: true if yours may, otherwise guarantee: rollback",
+                "precise needs an idempotent sink: set sink.idempotent: true if a second call for "
+                "an epoch changes nothing, otherwise guarantee: rollback",
             )
         return self
 
     @model_validator(mode="after")
-    def _sink_bears_the_tier(self) -> Self:
+    def _sink_allows_the_tier(self) -> Self:
         objection = self.objection_to(self.tier)
         if objection is not None:
-            raise cannot_hold(("tier",), objection)
+            raise relation_error(("tier",), objection)
         return self
 
     @model_validator(mode="after")
-    def _begins_within_bounds(self) -> Self:
-        self.controller.demand_room(
+    def _starts_within_bounds(self) -> Self:
+        self.controller.require_initial_intervals(
             checkpoint_every=self.checkpoint.every, sync=self.secondary.sync
         )
         return self
 
     def objection_to(self, tier: Tier) -> str | None:
-        """Why the stream cannot be in this tier; `None` if it can."""
+        """The reason why the stream cannot be in this tier; `None` if it can."""
         both_send = tier is Tier.ACTIVE_REPLICATION
         if both_send and isinstance(self.sink, CallableSink) and not self.sink.idempotent:
             return (
-                "active_replication has both replicas call the sink for each epoch: "
-                "set sink.idempotent: true if yours bears that, otherwise choose active_standby"
+                "active_replication needs an idempotent sink, which both replicas call: set sink.idempotent: "
+                "true if a second call for an epoch changes nothing, otherwise choose active_standby"
             )
         return None

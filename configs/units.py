@@ -1,6 +1,6 @@
-"""Quantities as people write them: durations, sizes, names of Python functions.
+"""Quantities as declarations write them: durations, sizes, names of Python functions.
 
-Every type carries its bounds, so a declaration that was read is a declaration that makes sense.
+Every type carries its bounds, so that a loaded declaration needs no further checks of single values.
 """
 
 import re
@@ -20,7 +20,7 @@ _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
 class Section(BaseModel):
-    """A part of a declaration: it never changes once read, and knows all of its fields."""
+    """A part of a declaration: immutable, and an unknown field is an error."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -31,9 +31,9 @@ class Section(BaseModel):
     )
 
 
-def cannot_hold(at: tuple[str, ...], sentence: str) -> PydanticCustomError:
-    """The error of a relation between fields that cannot hold, shown at the field `at`."""
-    return PydanticCustomError("relation", "{sentence}", {"sentence": sentence, "at": at})
+def relation_error(at: tuple[str, ...], message: str) -> PydanticCustomError:
+    """The error of a violated relation between fields, reported at the field `at`."""
+    return PydanticCustomError("relation", "{message}", {"message": message, "at": at})
 
 
 def parse_duration(written: Any) -> float:
@@ -56,7 +56,7 @@ def _parse(written: Any, units: dict[str, float] | dict[str, int], allowed: str)
 
 
 def _conf_value(written: Any) -> Any:
-    """Spark takes text only; YAML makes numbers and booleans of what people write."""
+    """Text, since Spark accepts nothing else; YAML parses numbers and booleans."""
     if isinstance(written, bool):
         return str(written).lower()
     return str(written) if isinstance(written, (int, float)) else written
@@ -66,8 +66,8 @@ def _in_utc(moment: datetime) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-def written_as(pattern: str, allowed: str) -> AfterValidator:
-    """Text of a shape that `allowed` describes to people."""
+def matches_pattern(pattern: str, allowed: str) -> AfterValidator:
+    """A validator of text; `allowed` describes the pattern in messages."""
     shape = re.compile(pattern)
 
     def check(written: str) -> str:
@@ -93,16 +93,18 @@ Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[
     str,
     Field(max_length=63),
-    written_as("[a-z][a-z0-9_]*", "lower-case letters, digits and underscores, a letter first"),
+    matches_pattern(
+        "[a-z][a-z0-9_]*", "lower-case letters, digits and underscores, a letter first"
+    ),
 ]
 Reference = Annotated[
     str,
-    written_as(
+    matches_pattern(
         r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*",
-        "module:function, such as apps.word_count.stream:build",
+        "module:function, such as holdfast.apps.word_count.stream:build",
     ),
 ]
 ConfValue = Annotated[str, BeforeValidator(_conf_value)]
 EnvironmentVariable = Annotated[
-    str, written_as("[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")
+    str, matches_pattern("[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")
 ]

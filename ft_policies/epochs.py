@@ -27,7 +27,7 @@ class Pace:
     """Close an epoch when it is full, or old enough, or when the input has been silent for long.
 
     `rows` is also the most that one epoch takes, so that the backlog after an outage is worked off
-    in epochs of a size that is known to fit.
+    in epochs of a size that fits.
     """
 
     seconds: float | None = None

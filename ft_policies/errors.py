@@ -2,7 +2,7 @@
 
 
 class HoldfastError(Exception):
-    """Anything that Holdfast itself reports; `hint` says what a person can do about it."""
+    """Any error that Holdfast reports; `hint` is what the operator can do about it."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -14,4 +14,4 @@ class TransientError(HoldfastError):
 
 
 class PermanentError(HoldfastError):
-    """It will fail again until somebody changes something."""
+    """It will fail again until its cause is removed."""

@@ -1,15 +1,16 @@
-"""Is a stream all right? Judged from what several observers say of its replicas."""
+"""The health of a stream, judged by what its replicas report and what others observe of them."""
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
-LAUNCH_SECONDS = 15.0
+from holdfast.ft_policies.timings import Timings
+
 MAX_DOUBLINGS = 6
-SECONDARY_LEASES = 3  # nobody waits for a secondary, and it may run at low priority
 
 
 class Process(StrEnum):
-    """What the operating system says of a replica's process."""
+    """The process of a replica, as the operating system reports it."""
 
     RUNNING = "running"
     GONE = "gone"
@@ -17,7 +18,7 @@ class Process(StrEnum):
 
 
 class Health(StrEnum):
-    """How a stream is, in one word."""
+    """The health of a stream or of a secondary."""
 
     STOPPED = "stopped"
     STOPPING = "stopping"
@@ -42,7 +43,7 @@ _FAILED = frozenset({Health.MISSING, Health.DEAD, Health.SILENT, Health.DISPUTED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrimarySeen:
-    """The live primary of a stream: what it says of itself and what others see of it.
+    """The live primary of a stream: what it reports, and what others observe of it.
 
     Ages are in seconds on the control store's clock; `None` means that it never happened.
     """
@@ -59,10 +60,10 @@ class PrimarySeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondarySeen:
-    """The live secondary of a stream: what it says of itself and what others see of it.
+    """The live secondary of a stream: what it reports, and what others observe of it.
 
-    `quiet_seconds` counts since it last finished an epoch, was started, or was asked for something
-    else, whichever came last.
+    `quiet_seconds` counts since it last finished an epoch, was started, or was given other switches,
+    whichever came last.
     """
 
     id: str
@@ -84,36 +85,34 @@ class Verdict:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class HealthPolicy:
-    """How long a primary may be silent, slow or starting before it counts as failed."""
+    """How long a replica may be silent, slow or starting before it counts as failed."""
 
-    lease_seconds: float
-    stuck_after_seconds: float
-    start_within_seconds: float
+    timings: Timings
 
     def judge(self, *, wanted: bool, primary: PrimarySeen | None) -> Verdict:
-        """Say how the stream is.
+        """Judge the stream.
 
         Each primary that was given up at the same epoch doubles the patience with the next: an epoch
-        is decided once, so one that takes long takes long for everybody.
+        is decided once, so one that takes long takes every primary long.
         """
         if primary is None:
             if wanted:
                 return Verdict(Health.MISSING, "the stream should run and has no primary")
-            return Verdict(Health.STOPPED, "nobody wants it to run")
+            return Verdict(Health.STOPPED, "stopped by request")
         if primary.process is Process.GONE:
             return Verdict(Health.DEAD, f"the process of {primary.id} is gone")
         if not wanted:
             return Verdict(Health.STOPPING, f"{primary.id} has been told to stop")
-        return _silent(primary, self.lease_seconds) or self._stuck(primary) or _progress(primary)
+        silent = self._silent(primary, self.timings.lease_seconds)
+        return silent or self._stuck(primary) or _progress(primary)
 
     def judge_secondary(self, secondary: SecondarySeen) -> Verdict:
-        """Say how a secondary is."""
         name = secondary.id
         if secondary.process is Process.GONE:
             return Verdict(Health.DEAD, f"the process of {name} is gone")
-        silent = _silent(secondary, SECONDARY_LEASES * self.lease_seconds)
+        silent = self._silent(secondary, self.timings.secondary_lease_seconds)
         if silent is not None:
             return silent
         if secondary.leaving:
@@ -122,61 +121,121 @@ class HealthPolicy:
             return self._starting_secondary(secondary)
         if secondary.paused:
             return Verdict(Health.HEALTHY, f"{name} has paused: the host is loaded")
-        patience = self.stuck_after_seconds + self.start_within_seconds
-        if secondary.processing and secondary.quiet_seconds > patience:
+        patience_seconds = self.timings.progress_within_seconds
+        if secondary.processing and secondary.quiet_seconds > patience_seconds:
             quiet = secondary.quiet_seconds
             return Verdict(Health.STUCK, f"{name} has finished no epoch for {quiet:.0f} s")
         return Verdict(Health.HEALTHY, f"{name} stands by")
 
     def _starting_secondary(self, secondary: SecondarySeen) -> Verdict:
         age = secondary.registered_age
-        if age > self.start_within_seconds:
+        if age > self.timings.start_within_seconds:
             return Verdict(Health.STUCK, f"{secondary.id} is not up {age:.0f} s after its start")
         return Verdict(Health.STARTING, f"{secondary.id} is starting")
+
+    def _silent(
+        self, replica: PrimarySeen | SecondarySeen, patience_seconds: float
+    ) -> Verdict | None:
+        """Judge the heartbeats; before the first, a process that is there has as long as any start."""
+        age = replica.heartbeat_age
+        if age is None:
+            launching = replica.registered_age <= self.timings.launch_within_seconds
+            if launching or replica.process is Process.RUNNING:
+                return None
+            return Verdict(
+                Health.SILENT,
+                f"{replica.id} was registered {replica.registered_age:.0f} s ago, no heartbeat yet",
+            )
+        if age <= patience_seconds:
+            return None
+        if replica.process is Process.RUNNING:
+            return Verdict(
+                Health.DISPUTED,
+                f"{replica.id} has been silent for {age:.1f} s, but its process is there",
+            )
+        return Verdict(Health.SILENT, f"{replica.id} has been silent for {age:.1f} s")
 
     def _stuck(self, primary: PrimarySeen) -> Verdict | None:
         patience = 2.0 ** min(primary.given_up_before, MAX_DOUBLINGS)
         if primary.progress_age is None:
-            if primary.registered_age <= self.start_within_seconds * patience:
+            if primary.registered_age <= self.timings.start_within_seconds * patience:
                 return None
             return Verdict(
                 Health.STUCK,
                 f"{primary.id} has processed nothing {primary.registered_age:.0f} s after its start",
             )
-        if primary.progress_age <= self.stuck_after_seconds * patience:
+        if primary.progress_age <= self.timings.stuck_after_seconds * patience:
             return None
         return Verdict(
             Health.STUCK, f"{primary.id} has finished no epoch for {primary.progress_age:.0f} s"
         )
 
 
-def _silent(replica: PrimarySeen | SecondarySeen, patience_seconds: float) -> Verdict | None:
-    """Judge the heartbeats; before the first, a process that is there has as long as any start."""
-    age = replica.heartbeat_age
-    if age is None:
-        if replica.process is Process.RUNNING or replica.registered_age <= LAUNCH_SECONDS:
-            return None
-        return Verdict(
-            Health.SILENT,
-            f"{replica.id} was registered {replica.registered_age:.0f} s ago, no heartbeat yet",
-        )
-    if age <= patience_seconds:
-        return None
-    if replica.process is Process.RUNNING:
-        return Verdict(
-            Health.DISPUTED,
-            f"{replica.id} has been silent for {age:.1f} s, but its process is there",
-        )
-    return Verdict(Health.SILENT, f"{replica.id} has been silent for {age:.1f} s")
-
-
 def _progress(primary: PrimarySeen) -> Verdict:
     if primary.progress_age is None:
         return Verdict(Health.STARTING, f"{primary.id} is starting")
     if not primary.processing:
-        return Verdict(Health.WAITING, f"{primary.id} waits to try its query again: see its log")
+        return Verdict(Health.WAITING, f"{primary.id} waits to restart its query: see its log")
     if not primary.level:
-        return Verdict(Health.REPLAYING, f"{primary.id} is working off what it missed")
+        return Verdict(Health.REPLAYING, f"{primary.id} is replaying the epochs that it missed")
     return Verdict(
         Health.HEALTHY, f"{primary.id} finished an epoch {primary.progress_age:.1f} s ago"
     )
+
+
+class DetectedBy(StrEnum):
+    """How a secondary detected the failure."""
+
+    ABSENCE = "absence"
+    PROCESS = "process"
+    LEASE = "lease"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrimaryLook:
+    """The primary as its secondary observes it; `id` is `None` if there is no live primary."""
+
+    id: str | None
+    process: Process
+    holds_lease: bool
+    silent_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """Become the primary."""
+
+    reason: str
+    detected_by: DetectedBy
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Remain the secondary."""
+
+    reason: str
+
+
+FailoverDecision: TypeAlias = TakeOver | Stay
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailoverPolicy:
+    """How long a primary may be silent before its secondary takes over."""
+
+    lease_seconds: float
+
+    def decide(self, look: PrimaryLook) -> FailoverDecision:
+        """Take over from a primary that is gone or silent; wait for one that is starting."""
+        if look.id is None:
+            return TakeOver("the stream has no primary", DetectedBy.ABSENCE)
+        if look.process is Process.GONE:
+            return TakeOver(f"the process of {look.id} is gone", DetectedBy.PROCESS)
+        if not look.holds_lease:
+            return Stay(f"{look.id} has not taken the lease yet")
+        if look.silent_seconds >= self.lease_seconds:
+            return TakeOver(
+                f"{look.id} has not renewed its lease for {look.silent_seconds:.1f} s",
+                DetectedBy.LEASE,
+            )
+        return Stay(f"{look.id} renewed its lease {look.silent_seconds:.1f} s ago")

@@ -91,3 +91,27 @@ SECONDARY: Mapping[Tier, Switches] = MappingProxyType(
 def covered(switches: Switches) -> Tier:
     """The strongest tier that a secondary with these switches on is good for."""
     return next(tier for tier in Tier if SECONDARY[tier].on() <= switches.on())
+
+
+# A state before the input that it needs, an output after the processing that makes it.
+ON_ORDER = (Switch.DEPLOY, Switch.SYNC, Switch.RECEIVE, Switch.PROCESS, Switch.SEND)
+OFF_ORDER = (Switch.SEND, Switch.PROCESS, Switch.RECEIVE, Switch.SYNC, Switch.DEPLOY)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Turn one switch on or off."""
+
+    switch: Switch
+    on: bool
+
+    def __str__(self) -> str:
+        return f"{self.switch} {'on' if self.on else 'off'}"
+
+
+def plan(now: Switches, wanted: Switches) -> tuple[Turn, ...]:
+    """The turns that lead from what is on to what should be, in order."""
+    missing, surplus = wanted.on() - now.on(), now.on() - wanted.on()
+    turned_on = [Turn(switch, on=True) for switch in ON_ORDER if switch in missing]
+    turned_off = [Turn(switch, on=False) for switch in OFF_ORDER if switch in surplus]
+    return (*turned_on, *turned_off)

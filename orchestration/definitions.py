@@ -5,14 +5,13 @@ Loading reads the project's YAML and opens nothing: no database, no socket, no S
 
 import dagster as dg
 
-from assets import outputs, snapshots, streams, tiers
-from assets.reports import costs, decisions, drills, incidents, journal, model, what_if
-from assets.worlds import ProjectWorlds, Worlds
-from configs.project import Project
-from orchestration.alerts import alerts
-from orchestration.drills import drill_stream, failure_drills, prove_snapshot, restore_drills
-from orchestration.housekeeping import prune_snapshots
-from orchestration.jobs import (
+from holdfast.assets import outputs, snapshots, streams, tiers
+from holdfast.assets.project_resource import ProjectWorlds, Worlds
+from holdfast.assets.reports import activity, cost_report, decisions, model, what_if
+from holdfast.configs.project import ProjectConfig
+from holdfast.observation.review import Reviewer
+from holdfast.orchestration.jobs.drills import drill_stream, prove_snapshot
+from holdfast.orchestration.jobs.lifecycle import (
     ensure_object_store,
     migrate_stream,
     snapshot_stream,
@@ -20,18 +19,33 @@ from orchestration.jobs import (
     stop_stream,
     switch_tier,
 )
-from orchestration.observer import stream_observer
-from orchestration.recovering import recover_stream
-from orchestration.rehashing import rehash_output
-from orchestration.repairs import repair_stream
-from orchestration.reports import REPORT_COSTS, REPORT_NOW, daily_costs, hourly_reports
-from orchestration.restores import restore_stream
-from orchestration.reviewing import what_if as ask_what_if
-from orchestration.schedules import AUDIT, audits, durable_snapshots, retention
-from orchestration.sensors import object_store_sensor, recovery_sensor, tier_review_sensor
+from holdfast.orchestration.jobs.maintenance import prune_snapshots, rehash_output, repair_stream
+from holdfast.orchestration.jobs.recovery import recover_stream
+from holdfast.orchestration.jobs.reports import (
+    REPORT_COSTS,
+    REPORT_NOW,
+    daily_costs,
+    hourly_reports,
+)
+from holdfast.orchestration.jobs.restore import restore_stream
+from holdfast.orchestration.schedules import (
+    AUDIT,
+    audits,
+    durable_snapshots,
+    failure_drills,
+    restore_drills,
+    retention,
+)
+from holdfast.orchestration.sensors.alerts import alerts
+from holdfast.orchestration.sensors.observer import stream_observer
+from holdfast.orchestration.sensors.recovery import (
+    object_store_sensor,
+    recovery_sensor,
+    tier_review_sensor,
+)
 
 
-def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
+def definitions_of(project: ProjectConfig, worlds: Worlds) -> dg.Definitions:
     """All that Dagster shows and does for a project."""
     declared = [project.streams[name] for name in sorted(project.streams)]
     kinds = (streams, tiers, snapshots, outputs)
@@ -79,16 +93,16 @@ def definitions_of(project: Project, worlds: Worlds) -> dg.Definitions:
 def _reports(names: list[str]) -> list[dg.AssetsDefinition]:
     """One of each kind for the project."""
     return [
-        costs.definition(names),
+        cost_report.definition(names),
         decisions.definition(names),
         model.definition(names),
-        what_if.definition(names, ask_what_if),
-        *(one.definition(names) for one in (drills, incidents, journal)),
+        what_if.definition(names, Reviewer().what_if),
+        *activity.definitions(names),
     ]
 
 
 @dg.definitions
 def defs() -> dg.Definitions:
     """The definitions of the project that HOLDFAST_PROJECT names or this folder belongs to."""
-    project = Project.load(Project.find_root())
+    project = ProjectConfig.load(ProjectConfig.find_root())
     return definitions_of(project, ProjectWorlds(project.root))

@@ -1,7 +1,7 @@
 """The only place that reads this machine's clock.
 
 Facts that several processes compare (leases, heartbeats, epochs) carry the control store's time
-instead: see `resources.control.sql.store_now`.
+instead: see `holdfast.resources.control_store.database.store_now`.
 """
 
 import time

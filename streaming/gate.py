@@ -1,4 +1,4 @@
-"""The gate: a small file by which a replica tells its source process whether epochs may flow.
+"""The gate: a small file from which the source process of a replica reads whether epochs may flow.
 
 The source runs in a process of Spark's own, so a flag in memory would not reach it. While the gate
 is shut the query stays up and finishes what it has, but gets no new epoch.
@@ -31,7 +31,7 @@ class Gate:
         scratch.rename(self.folder / "gate.json")
 
     def get(self) -> GateState:
-        """Read the state; a gate that nobody has set is shut."""
+        """Read the state; a gate that was never set is shut."""
         try:
             return GateState(**json.loads((self.folder / "gate.json").read_text()))
         except FileNotFoundError:

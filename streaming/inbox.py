@@ -1,6 +1,6 @@
-"""The inbox: the input of epochs to come, fetched to the local disk before anybody needs it.
+"""The inbox: the input of epochs to come, fetched to the local disk before a query needs it.
 
-One Arrow file a split, which Spark's tasks map into memory. It holds copies only: whoever does not
+One Arrow file a split, which Spark's tasks map into memory. It holds copies only: a task that does not
 find a split here reads it at the source. Spark imports this in its Python workers, so it imports
 little itself.
 """

@@ -1,6 +1,6 @@
 """What the processes of one replica share: a file in the replica's folder.
 
-Spark starts processes of its own for the source and the tasks. They are told one thing, the
+Spark starts processes of its own for the source and the tasks. They get one thing, the
 replica's folder, and find here what they need. Secrets are not in it: they are read where they
 are kept.
 """
@@ -12,11 +12,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from configs.deployment import ObjectStore
-from configs.stream import StreamDeclaration
-from resources.control.records import Slot
-from resources.s3_connection import S3Connection
-from streaming.connections import connector
+from holdfast.configs.deployment import ObjectStore
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.resources.control_store.records import Slot
+from holdfast.resources.object_store.connection import S3Connection
+from holdfast.resources.object_store.resolve import connector
 
 FILE = "replica.json"
 
@@ -30,7 +30,7 @@ class ReplicaSpec(BaseModel):
     slot: Slot = Slot.PRIMARY  # as it is launched: a secondary may take over
     stream: StreamDeclaration
     nice: int = 0
-    """The priority until it is primary: it gives way to whoever has the place."""
+    """The priority until it is primary: it gives way to the primary."""
     nice_seconds: float | None = None
     """For how long at the most, if there is a limit."""
     history: int = 0

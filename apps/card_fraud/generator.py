@@ -1,4 +1,4 @@
-"""Card transactions: people who shop near home, some who travel, and a few copied cards used far away."""
+"""Card transactions: most cards are used near home, some travel, and a few copies are used far away."""
 
 from typing import Any, TypeAlias
 
@@ -80,4 +80,4 @@ def _cities(card: Integers, hours: Floats, random: np.random.Generator) -> Integ
 
 def _where(placed: NDArray[np.bool_], degrees: Floats) -> "pd.Series[Any]":
     written = zip(degrees.round(5).tolist(), placed.tolist(), strict=True)
-    return pd.Series([one if there else None for one, there in written], dtype=object)
+    return pd.Series([value if is_placed else None for value, is_placed in written], dtype=object)

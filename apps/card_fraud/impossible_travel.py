@@ -5,7 +5,7 @@ that comes late is compared, too: what no traveller can do, none can do in rever
 is the newest of its transactions; what is older by more than `lateness` when an epoch begins is left out.
 
 Once half the girth of the Earth could have been travelled, the next transaction may be anywhere. So a
-card is forgotten then, and nobody can tell.
+card is forgotten then, without an effect on the output.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
-from apps.folding import Fold, fold_by_key
+from holdfast.apps.keyed_fold import Fold, fold_by_key
 
 KEY = ("issuer",)
 ORDER = ("event_time", "transaction_id", "card", "latitude", "longitude", "amount_cents")
@@ -33,7 +33,7 @@ def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     """Every transaction that its card cannot have travelled to, and the one it was compared with."""
     return fold_by_key(
         df.where("present").select(*KEY, *ORDER),
-        fold_of(params),
+        build_fold(params),
         key=KEY,
         order=ORDER,
         into=INTO,
@@ -41,7 +41,7 @@ def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     )
 
 
-def fold_of(params: Mapping[str, Any]) -> Fold:
+def build_fold(params: Mapping[str, Any]) -> Fold:
     """The comparison with the newest transaction of each card."""
     return _Journeys(
         max_kmh=params.get("max_kmh", 900),
@@ -52,7 +52,7 @@ def fold_of(params: Mapping[str, Any]) -> Fold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Journeys:
-    """What is possible: nobody is faster than `max_kmh`, and shops within `near_km` are one place."""
+    """What is possible: no card moves faster than `max_kmh`, and shops within `near_km` are one place."""
 
     max_kmh: float
     near_km: float
@@ -82,8 +82,8 @@ class _Journeys:
         times = at["event_time"].to_numpy() - before["event_time"].to_numpy()
         micros = np.abs(times.astype("timedelta64[us]").astype(np.int64))
         too_far = (metres > self.near_km * 1000) & (metres * 3_600_000 > self.max_kmh * micros)
-        found = at.loc[too_far, ["issuer", "card", "transaction_id", "event_time", "amount_cents"]]
-        return found.assign(
+        alarms = at.loc[too_far, ["issuer", "card", "transaction_id", "event_time", "amount_cents"]]
+        return alarms.assign(
             previous_id=before["transaction_id"].to_numpy()[too_far],
             previous_time=before["event_time"].to_numpy()[too_far],
             distance_m=metres[too_far],

@@ -9,7 +9,9 @@ import pandas as pd
 Ints = npt.NDArray[np.int64]
 
 
-def changes(counted: pd.DataFrame, *, window: int, k: int, since: int, until: int) -> pd.DataFrame:
+def find_changes(
+    counted: pd.DataFrame, *, window: int, k: int, since: int, until: int
+) -> pd.DataFrame:
     """The first `k` patterns at each time after `since`, up to `until`, at which they change.
 
     `counted` are patterns with the time at which they enter the ranking; a `window` later they

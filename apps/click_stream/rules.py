@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from apps.click_stream.log_format import LINE, TIME
+from holdfast.apps.click_stream.log_format import LINE, TIME
 
 FORMAT = "%d/%b/%Y:%H:%M:%S"
 FINE = pa.scalar(None, pa.string())

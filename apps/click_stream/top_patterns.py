@@ -16,16 +16,16 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import Column, DataFrame, functions as sf
 
-from apps.click_stream.log_format import HOST, LINE, OFFSET, PATH, TIME, USER
-from apps.click_stream.ranking import changes
-from apps.folding import Fold, fold_by_key
+from holdfast.apps.click_stream.log_format import HOST, LINE, OFFSET, PATH, TIME, USER
+from holdfast.apps.click_stream.ranking import find_changes
+from holdfast.apps.keyed_fold import Fold, fold_by_key
 
 KEY = ()
 ORDER = ("at", "visitor", "path")
 OUTPUT = "at bigint, rank int, pattern string, count bigint"
 
 THEN = " > "
-NOBODY = ""
+NO_VISITOR = ""
 BEGINNING = np.iinfo(np.int64).min
 NOTHING = pd.DataFrame({"at": [], "visitor": [], "text": [], "count": []}).astype(
     {"at": "int64", "visitor": object, "text": object, "count": "int64"}
@@ -34,11 +34,11 @@ NOTHING = pd.DataFrame({"at": [], "visitor": [], "text": [], "count": []}).astyp
 
 def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     """The first `k` patterns whenever they change; a place that none holds has no pattern."""
-    top = fold_by_key(_requests(df), fold_of(params), key=KEY, order=ORDER, into=OUTPUT)
+    top = fold_by_key(_requests(df), build_fold(params), key=KEY, order=ORDER, into=OUTPUT)
     return top.withColumn("at", sf.timestamp_seconds("at"))
 
 
-def fold_of(params: Mapping[str, Any]) -> Fold:
+def build_fold(params: Mapping[str, Any]) -> Fold:
     """The ranking as a fold over the requests of all visitors."""
     return TopPatterns(
         length=params.get("length", 3),
@@ -51,7 +51,7 @@ def fold_of(params: Mapping[str, Any]) -> Fold:
 
 
 def _requests(df: DataFrame) -> DataFrame:
-    """When who asked for what; a visitor is a user, or the host if nobody is logged in."""
+    """When who asked for what; a visitor is a user, or the host without a login."""
     time = sf.concat_ws(" ", _part(TIME), _part(OFFSET))
     return df.select(
         sf.unix_timestamp(time, "dd/MMM/yyyy:HH:mm:ss Z").alias("at"),
@@ -88,7 +88,7 @@ class TopPatterns:
         self, rows: pd.DataFrame, kept: pd.DataFrame | None
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Rank at every slide that the newest request, less the delay, has passed."""
-        known, counted = _taken_apart(kept)
+        known, counted = _split_state(kept)
         since = BEGINNING if kept is None else known["at"].max() - self.delay
         requests = pd.concat([known, rows[rows["at"] >= since]]).sort_values(list(ORDER))
         until = requests["at"].max() - self.delay
@@ -96,12 +96,12 @@ class TopPatterns:
 
         counted = pd.concat([counted, self._ended(settled, since)])
         counted = counted.groupby(["at", "pattern"])["count"].sum().reset_index()
-        output = changes(counted, window=self.window, k=self.k, since=since, until=until)
+        output = find_changes(counted, window=self.window, k=self.k, since=since, until=until)
 
         recent = settled[settled["at"] >= until - self.within]
         followed = recent.groupby("visitor").tail(self.length - 1)
         staying = counted[counted["at"] + self.window > until]
-        return output, _put_together(pd.concat([followed, waiting]), staying)
+        return output, _join_state(pd.concat([followed, waiting]), staying)
 
     def _ended(self, requests: pd.DataFrame, since: int) -> pd.DataFrame:
         """The patterns that requests from `since` on end, at the slide that first ranks them."""
@@ -119,20 +119,20 @@ class TopPatterns:
         return pd.DataFrame({"at": ranked_at, "pattern": pattern, "count": 1})
 
 
-def _taken_apart(kept: pd.DataFrame | None) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _split_state(kept: pd.DataFrame | None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Requests, and counted patterns; only a request has a visitor."""
     whole = NOTHING if kept is None else kept.astype(NOTHING.dtypes.to_dict())
-    of_visitor = whole["visitor"] != NOBODY
+    of_visitor = whole["visitor"] != NO_VISITOR
     requests = whole[of_visitor].rename(columns={"text": "path"}).drop(columns="count")
     return requests, whole[~of_visitor].rename(columns={"text": "pattern"}).drop(columns="visitor")
 
 
-def _put_together(requests: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
+def _join_state(requests: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
     """Both in one frame, each text once."""
     return pd.concat(
         [
             requests.rename(columns={"path": "text"}).assign(count=0),
-            counted.rename(columns={"pattern": "text"}).assign(visitor=NOBODY),
+            counted.rename(columns={"pattern": "text"}).assign(visitor=NO_VISITOR),
         ],
         ignore_index=True,
     ).astype({"visitor": "category", "text": "category"})

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame
 
-from apps.energy.plugs import packed, unpacked
-from apps.energy.vocabulary import LOAD, MILLIWATT_SECONDS_PER_WATT_HOUR, PLUG
-from apps.folding import Fold, fold_by_key
+from holdfast.apps.energy.plugs import pack_plugs, unpack_plugs
+from holdfast.apps.energy.vocabulary import LOAD, MILLIWATT_SECONDS_PER_WATT_HOUR, PLUG
+from holdfast.apps.keyed_fold import Fold, fold_by_key
 
 KEY = PLUG
 ORDER = ("timestamp", "id", "value", "property", *PLUG)
@@ -29,10 +29,10 @@ UNKNOWN = -1
 
 def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     """Pass each reading of load, and add a synthetic one where the counter tells of more."""
-    return fold_by_key(df, fold_of(params), key=KEY, order=ORDER, into=INTO)
+    return fold_by_key(df, build_fold(params), key=KEY, order=ORDER, into=INTO)
 
 
-def fold_of(params: Mapping[str, Any]) -> Fold:
+def build_fold(params: Mapping[str, Any]) -> Fold:
     """The completion as a fold; it keeps one row a plug: its last mark, and the sums since."""
     return partial(_complete, period=int(params.get("period", 1)))
 
@@ -53,7 +53,7 @@ def _readings(rows: pd.DataFrame, period: int) -> pd.DataFrame:
     at = rows["timestamp"].to_numpy()
     return pd.DataFrame(
         {
-            "plug": packed(rows),
+            "plug": pack_plugs(rows),
             "place": np.where(is_load, 2 * at, 2 * at + 1),
             "timestamp": at,
             "work": np.where(is_load, UNKNOWN, thousandths),
@@ -113,7 +113,7 @@ def _output(
     return pd.DataFrame(
         {
             "timestamp": readings["timestamp"],
-            **unpacked(readings["plug"]),
+            **unpack_plugs(readings["plug"]),
             "load": milliwatts / 1000,
             "seconds": seconds,
             "synthetic": synthetic,

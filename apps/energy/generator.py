@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from apps.energy.vocabulary import LOAD, WORK
+from holdfast.apps.energy.vocabulary import LOAD, WORK
 
 FORMAT = "csv"
 COLUMNS = (

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from apps.energy.vocabulary import LOAD, PLUG
+from holdfast.apps.energy.vocabulary import LOAD, PLUG
 
 COMPLETION = {
     "timestamp": "int64",

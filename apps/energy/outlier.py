@@ -2,7 +2,7 @@
 
 For each sliding window: the share of a house's plugs whose median load in the window is above the median of
 all readings in it. Time goes in steps of `every` seconds, and a window ends with a step. When the first
-reading of a later step comes, the step is over, and houses whose share has changed are put out.
+reading of a later step news, the step is over, and houses whose share has changed are put out.
 
 Loads are counted to the nearest `resolution`, so what a reading costs depends on how many different loads a
 window has, and not on how many readings.
@@ -17,11 +17,11 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame
 
-from apps.energy.plugs import house_of, packed
-from apps.energy.readings import loads
-from apps.energy.sliding import Share, Sliding
-from apps.energy.vocabulary import PLUG
-from apps.folding import Fold, fold_by_key
+from holdfast.apps.energy.plugs import extract_house, pack_plugs
+from holdfast.apps.energy.readings import select_loads
+from holdfast.apps.energy.sliding_window import Share, SlidingWindow
+from holdfast.apps.energy.vocabulary import PLUG
+from holdfast.apps.keyed_fold import Fold, fold_by_key
 
 KEY: tuple[str, ...] = ()
 ORDER = ("timestamp", *PLUG, "load")
@@ -43,21 +43,23 @@ Ratios: TypeAlias = dict[int, float | None]
 
 def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     """Put out a house's share, for each of the `windows`, when it has changed."""
-    return fold_by_key(loads(df, params), fold_of(params), key=KEY, order=ORDER, into=INTO)
+    return fold_by_key(
+        select_loads(df, params), build_fold(params), key=KEY, order=ORDER, into=INTO
+    )
 
 
-def fold_of(params: Mapping[str, Any]) -> Fold:
+def build_fold(params: Mapping[str, Any]) -> Fold:
     """The outlier query as a fold; it keeps how often a plug had a load in a step, a row a plug."""
-    watching = Watching(
+    detection = OutlierDetection(
         windows=tuple(params.get("windows", (3600, 86400))),
         every=int(params.get("every", 1)),
         milliwatts=round(1000 * params.get("resolution", 0.1)),
     )
-    return watching.fold
+    return detection.fold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watching:
+class OutlierDetection:
     """The windows and their steps in seconds, and how finely loads are told apart."""
 
     windows: tuple[int, ...]
@@ -73,43 +75,45 @@ class Watching:
         self, rows: pd.DataFrame, kept: pd.DataFrame | None
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Close each step that the readings leave behind."""
-        come = self._counted(rows)
-        held, said = (come.iloc[:0], [{} for _ in self.windows]) if kept is None else _read(kept)
-        clock = int(come["step"].iloc[0] if kept is None else held["step"].max())
+        new = self._count_loads(rows)
+        held, reported = (
+            (new.iloc[:0], [{} for _ in self.windows]) if kept is None else _from_state(kept)
+        )
+        clock = int(new["step"].iloc[0] if kept is None else held["step"].max())
         changes: list[Change] = []
-        for window, ratios in zip(self.windows, said, strict=True):
-            for step, news in _closings(held, come, clock, window // self.every, ratios):
+        for window, ratios in zip(self.windows, reported, strict=True):
+            for step, news in _closings(held, new, clock, window // self.every, ratios):
                 end = (step + 1) * self.every
                 changes += [(end, window, *change) for change in _changes(news, ratios)]
         output = pd.DataFrame(changes, columns=list(TYPES)).astype(TYPES)
-        return output, _written(self._recent(held, come, clock), said)
+        return output, _to_state(self._recent(held, new, clock), reported)
 
-    def _counted(self, rows: pd.DataFrame) -> pd.DataFrame:
+    def _count_loads(self, rows: pd.DataFrame) -> pd.DataFrame:
         """How often each plug had which load in which step, in order of steps."""
         milliwatts = np.rint(rows["load"].to_numpy() * 1000).astype(np.int64)
         readings = {
             "step": rows["timestamp"] // self.every,
-            "plug": packed(rows),
+            "plug": pack_plugs(rows),
             "load": (2 * milliwatts + self.milliwatts) // (2 * self.milliwatts),
             "count": 1,
         }
-        return _added_up(pd.DataFrame(readings))
+        return _sum_counts(pd.DataFrame(readings))
 
-    def _recent(self, held: pd.DataFrame, come: pd.DataFrame, clock: int) -> pd.DataFrame:
+    def _recent(self, held: pd.DataFrame, new: pd.DataFrame, clock: int) -> pd.DataFrame:
         """What was in the longest window when the last step was closed, and what came since."""
-        both = _added_up(held, come)
-        *closed, _ = np.union1d([clock], np.maximum(come["step"], clock)).tolist()
+        both = _sum_counts(held, new)
+        *closed, _ = np.union1d([clock], np.maximum(new["step"], clock)).tolist()
         oldest: int = closed[-1] - max(self.windows) // self.every if closed else -1
         return both[both["step"] > oldest]
 
 
 def _closings(
-    held: pd.DataFrame, come: pd.DataFrame, clock: int, span: int, houses: Iterable[int]
+    held: pd.DataFrame, new: pd.DataFrame, clock: int, span: int, houses: Iterable[int]
 ) -> Iterator[tuple[int, dict[int, Share]]]:
     """Each step that a reading of a later one closes, and what is new in the window up to it."""
-    held, come = (part[part["step"] > clock - span] for part in (held, come))
-    sliding, leaving = Sliding(held, houses), deque(_tuples(_added_up(held, come)))
-    for step, plug, load, count in _tuples(come):
+    held, new = (part[part["step"] > clock - span] for part in (held, new))
+    sliding, leaving = SlidingWindow(held, houses), deque(_iterate_rows(_sum_counts(held, new)))
+    for step, plug, load, count in _iterate_rows(new):
         if step > clock:
             while leaving[0][0] <= clock - span:
                 _, old_plug, old_load, old_count = leaving.popleft()
@@ -119,25 +123,25 @@ def _closings(
         sliding.add(plug, load, count)
 
 
-def _changes(news: Mapping[int, Share], said: Ratios) -> Iterator[tuple[int, int, int, float]]:
-    """The shares that are not what was last said of their house."""
+def _changes(news: Mapping[int, Share], reported: Ratios) -> Iterator[tuple[int, int, int, float]]:
+    """The shares that are not what was last reported of their house."""
     for house, share in sorted(news.items()):
         ratio = share.ratio
-        if ratio is not None and ratio != said.get(house):
+        if ratio is not None and ratio != reported.get(house):
             yield house, share.above, share.plugs, ratio
-        said[house] = ratio
+        reported[house] = ratio
 
 
-def _added_up(*counted: pd.DataFrame) -> pd.DataFrame:
+def _sum_counts(*counted: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(counted).groupby(["step", "plug", "load"], as_index=False).sum()
 
 
-def _tuples(counted: pd.DataFrame) -> Iterator[tuple[int, int, int, int]]:
+def _iterate_rows(counted: pd.DataFrame) -> Iterator[tuple[int, int, int, int]]:
     columns = (counted[column].tolist() for column in ("step", "plug", "load", "count"))
     return zip(*columns, strict=True)
 
 
-def _written(counted: pd.DataFrame, said: Sequence[Ratios]) -> pd.DataFrame:
+def _to_state(counted: pd.DataFrame, reported: Sequence[Ratios]) -> pd.DataFrame:
     """One row a plug: its loads, and what was last put out of its house in each window."""
     by_plug = counted.sort_values(["plug", "step"])
     plugs, first = np.unique(by_plug["plug"].to_numpy(), return_index=True)
@@ -145,17 +149,17 @@ def _written(counted: pd.DataFrame, said: Sequence[Ratios]) -> pd.DataFrame:
         column: np.split(by_plug[column].to_numpy(dtype=kind), first[1:])
         for column, kind in STORED.items()
     }
-    ratios = [[of.get(house) for of in said] for house in house_of(plugs).tolist()]
+    ratios = [[of.get(house) for of in reported] for house in extract_house(plugs).tolist()]
     return pd.DataFrame({"plug": plugs, **lists, "ratios": ratios})
 
 
-def _read(kept: pd.DataFrame) -> tuple[pd.DataFrame, list[Ratios]]:
+def _from_state(kept: pd.DataFrame) -> tuple[pd.DataFrame, list[Ratios]]:
     sizes = kept["step"].map(len)
     lists = {column: np.concatenate(kept[column]) for column in STORED}
     counted = pd.DataFrame({"plug": np.repeat(kept["plug"].to_numpy(), sizes), **lists})
-    houses = house_of(kept["plug"]).tolist()
-    said = [
+    houses = extract_house(kept["plug"]).tolist()
+    reported = [
         {house: ratio for house, ratio in zip(houses, ratios, strict=True) if pd.notna(ratio)}
         for ratios in np.stack(kept["ratios"].tolist()).T.tolist()
     ]
-    return counted, said
+    return counted, reported

@@ -5,21 +5,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from apps.energy.vocabulary import IDS, PLUG
+from holdfast.apps.energy.vocabulary import IDS, PLUG
 
 
-def packed(rows: pd.DataFrame) -> Any:
+def pack_plugs(rows: pd.DataFrame) -> Any:
     """The plug of each row; plugs of one house are neighbours in their order."""
     house, household, plug = (rows[column].to_numpy(dtype=np.int64) for column in PLUG)
     return (house * IDS + household) * IDS + plug
 
 
-def house_of(plugs: Any) -> Any:
+def extract_house(plugs: Any) -> Any:
     """The house that each plug is in."""
     return plugs // (IDS * IDS)
 
 
-def unpacked(plugs: Any) -> dict[str, Any]:
+def unpack_plugs(plugs: Any) -> dict[str, Any]:
     """The three columns that name a plug."""
-    ids = (house_of(plugs), plugs // IDS % IDS, plugs % IDS)
+    ids = (extract_house(plugs), plugs // IDS % IDS, plugs % IDS)
     return {column: one.astype(np.int32) for column, one in zip(PLUG, ids, strict=True)}

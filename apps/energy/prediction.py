@@ -18,11 +18,11 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame
 
-from apps.energy.plugs import house_of, packed, unpacked
-from apps.energy.readings import loads
-from apps.energy.slices import UNKNOWN, Slices, mean, medians_doubled
-from apps.energy.vocabulary import PLUG
-from apps.folding import Fold, fold_by_key
+from holdfast.apps.energy.plugs import extract_house, pack_plugs, unpack_plugs
+from holdfast.apps.energy.readings import select_loads
+from holdfast.apps.energy.slices import UNKNOWN, Slices, mean, medians_doubled
+from holdfast.apps.energy.vocabulary import PLUG
+from holdfast.apps.keyed_fold import Fold, fold_by_key
 
 KEY = ("house_id",)
 ORDER = ("timestamp", *PLUG, "load")
@@ -35,22 +35,24 @@ COLUMNS = [column.split()[0] for column in INTO.split(", ")]
 
 def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     """Predict every `every` seconds of event time, for slices of each of the `windows`."""
-    return fold_by_key(loads(df, params), fold_of(params), key=KEY, order=ORDER, into=INTO)
+    return fold_by_key(
+        select_loads(df, params), build_fold(params), key=KEY, order=ORDER, into=INTO
+    )
 
 
-def fold_of(params: Mapping[str, Any]) -> Fold:
+def build_fold(params: Mapping[str, Any]) -> Fold:
     """The prediction as a fold; it keeps the finest slices of the last `days`."""
-    predicting = Predicting(
+    prediction = LoadPrediction(
         windows=tuple(params.get("windows", (60, 300, 900, 3600, 7200))),
         every=int(params.get("every", 30)),
         days=int(params.get("days", 7)),
         day=int(params.get("day", 86400)),
     )
-    return predicting.fold
+    return prediction.fold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Predicting:
+class LoadPrediction:
     """What is predicted and from how much history; all but `days` in seconds."""
 
     windows: tuple[int, ...]
@@ -74,35 +76,35 @@ class Predicting:
         self, rows: pd.DataFrame, kept: pd.DataFrame | None
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Add the readings to their slices, and predict at each gate that they pass."""
-        come = self._sliced(rows)
-        held = come.iloc[:0] if kept is None else kept
-        slices = pd.concat([held, come]).groupby(["plug", "slice"], as_index=False).sum()
-        asked = self._asked(held, come, slices)
+        new = self._slice_readings(rows)
+        held = new.iloc[:0] if kept is None else kept
+        slices = pd.concat([held, new]).groupby(["plug", "slice"], as_index=False).sum()
+        asked = self._asked(held, new, slices)
         totals = Slices(slices)
         plugs = pd.concat([self._predicted(totals, asked, window) for window in self.windows])
         return _output(plugs[plugs["load"] != UNKNOWN]), self._kept(slices)
 
-    def _sliced(self, rows: pd.DataFrame) -> pd.DataFrame:
+    def _slice_readings(self, rows: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame(
             {
-                "plug": packed(rows),
+                "plug": pack_plugs(rows),
                 "slice": rows["timestamp"] // self.finest,
                 "sum": np.rint(rows["load"].to_numpy() * 1000).astype(np.int64),
                 "count": 1,
             }
         )
 
-    def _asked(self, held: pd.DataFrame, come: pd.DataFrame, slices: pd.DataFrame) -> pd.DataFrame:
+    def _asked(self, held: pd.DataFrame, new: pd.DataFrame, slices: pd.DataFrame) -> pd.DataFrame:
         """Each gate that a house has now passed for the first time, with each of its plugs."""
-        old, new = self._gates(held), self._gates(come).drop_duplicates()
+        old, new = self._gates(held), self._gates(new).drop_duplicates()
         passed = new["house"].map(old.groupby("house")["gate"].max())
         fresh = new[~(new["gate"] <= passed)]
         plugs = slices["plug"].drop_duplicates()
-        return fresh.merge(pd.DataFrame({"house": house_of(plugs), "plug": plugs}), on="house")
+        return fresh.merge(pd.DataFrame({"house": extract_house(plugs), "plug": plugs}), on="house")
 
     def _gates(self, slices: pd.DataFrame) -> pd.DataFrame:
         gates = slices["slice"] * self.finest // self.every * self.every
-        return pd.DataFrame({"house": house_of(slices["plug"]), "gate": gates})
+        return pd.DataFrame({"house": extract_house(slices["plug"]), "gate": gates})
 
     def _predicted(self, totals: Slices, asked: pd.DataFrame, window: int) -> pd.DataFrame:
         """The prediction of each plug for one length of slices, from what came before the gate."""
@@ -121,7 +123,7 @@ class Predicting:
 
     def _kept(self, slices: pd.DataFrame) -> pd.DataFrame:
         """Slices that a later gate may ask for."""
-        newest = slices["slice"].groupby(house_of(slices["plug"])).transform("max")
+        newest = slices["slice"].groupby(extract_house(slices["plug"])).transform("max")
         return slices[slices["slice"] > newest - self.days * self.day // self.finest]
 
 
@@ -133,7 +135,7 @@ def _combined(now: Any, median_doubled: Any) -> Any:
 
 
 def _output(plugs: pd.DataFrame) -> pd.DataFrame:
-    ids = pd.DataFrame(unpacked(plugs["plug"]))
+    ids = pd.DataFrame(unpack_plugs(plugs["plug"]))
     of_plugs = plugs.assign(level="plug", **ids.astype("Int32"))
     asked = ["gate", "window_seconds", "slice_start", "house_id"]
     of_houses = of_plugs.groupby(asked, as_index=False)["load"].sum().assign(level="house")

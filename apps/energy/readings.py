@@ -5,11 +5,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, functions as sf
 
-from apps.energy import completion
-from apps.energy.vocabulary import LOAD, PLUG
+from holdfast.apps.energy import completion
+from holdfast.apps.energy.vocabulary import LOAD, PLUG
 
 
-def loads(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
+def select_loads(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     """`timestamp`, plug and `load` of each reading; with `complete`, of synthetic ones, too."""
     if params.get("complete", True):
         found = completion.build(df, params)

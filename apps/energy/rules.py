@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from apps.energy.vocabulary import IDS, LARGEST_VALUE, LAST_SECOND, LOAD, PLUG, WORK
+from holdfast.apps.energy.vocabulary import IDS, LARGEST_VALUE, LAST_SECOND, LOAD, PLUG, WORK
 
 LIMITS = {
     "timestamp": (0, LAST_SECOND),

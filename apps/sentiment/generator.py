@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from apps.sentiment.lexicon import KEYWORDS, WEIGHTS
+from holdfast.apps.sentiment.lexicon import KEYWORDS, WEIGHTS
 
 FORMAT = "jsonl"
 COLUMNS = "created_at timestamp, id string, text string"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from apps.sentiment.lexicon import KEYWORDS, WEIGHTS
+from holdfast.apps.sentiment.lexicon import KEYWORDS, WEIGHTS
 
 COLUMNS = ["window_start", "window_end", "keyword", "tweets", "positive", "negative", "score"]
 

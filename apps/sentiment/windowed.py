@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, functions as sf
 
-from apps.sentiment.lexicon import KEYWORDS, WEIGHTS
+from holdfast.apps.sentiment.lexicon import KEYWORDS, WEIGHTS
 
 WORD = r"[\p{L}\p{N}_]+"
 DIGEST_CHARACTERS = 64

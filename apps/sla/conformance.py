@@ -1,6 +1,6 @@
 """Requests that must pass through named stages, in their order, within a time limit.
 
-A request is told of once: `conforming` or `late` in the epoch that completes it, or `missing` once its
+A request is reported once: `conforming` or `late` in the epoch that completes it, or `missing` once its
 service has gone on for `give_up` without its completion, and `lateness` more. The time of a service is the
 newest of its events. An event that is older than that by more than `lateness` when an epoch begins is left
 out, so none can come any more that would complete a request that was given up.
@@ -19,8 +19,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, functions as sf
 
-from apps.folding import Fold, fold_by_key
-from apps.sla.vocabulary import CONFORMING, LATE, MISSING, STAGES
+from holdfast.apps.keyed_fold import Fold, fold_by_key
+from holdfast.apps.sla.vocabulary import CONFORMING, LATE, MISSING, STAGES
 
 KEY = ("service",)
 ORDER = ("event_time", "service", "request_id", "stage")
@@ -33,7 +33,7 @@ def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     stages = params.get("stages", STAGES)
     return fold_by_key(
         df.where(sf.col("stage").isin(*stages)).select(*ORDER),
-        fold_of(params),
+        build_fold(params),
         key=KEY,
         order=ORDER,
         into=INTO,
@@ -41,7 +41,7 @@ def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     )
 
 
-def fold_of(params: Mapping[str, Any]) -> Fold:
+def build_fold(params: Mapping[str, Any]) -> Fold:
     """The agreement, applied to the events of each epoch."""
     return _Agreement(
         stages=tuple(params.get("stages", STAGES)),
@@ -63,7 +63,7 @@ class _Agreement:
     def __call__(
         self, rows: pd.DataFrame, kept: pd.DataFrame | None
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Tell of the requests of which enough is known now, and of none again."""
+        """Report the requests whose verdict is certain now, each once."""
         requests = self._requests(rows, kept)
         now = requests.groupby("service")["newest"].transform("max") - self.lateness
         verdict = self._verdicts(requests, now)
@@ -80,7 +80,7 @@ class _Agreement:
         return output, requests.assign(told=told)[now <= requests["newest"] + self.give_up]
 
     def _requests(self, rows: pd.DataFrame, kept: pd.DataFrame | None) -> pd.DataFrame:
-        """When each request first came to each stage, its newest event, and if it was told of."""
+        """When each request first came to each stage, its newest event, and whether it was reported."""
         numbered = range(len(self.stages))
         seen = rows[["service", "request_id"]].assign(
             **{_at(n): rows["event_time"].where(rows["stage"] == self.stages[n]) for n in numbered},

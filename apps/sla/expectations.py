@@ -5,7 +5,7 @@ Great Expectations is imported when a suite is asked for: it brings Spark, and t
 
 from typing import TYPE_CHECKING
 
-from apps.sla.vocabulary import VERDICTS
+from holdfast.apps.sla.vocabulary import VERDICTS
 
 if TYPE_CHECKING:
     from great_expectations import ExpectationSuite

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from apps.sla.vocabulary import STAGES
+from holdfast.apps.sla.vocabulary import STAGES
 
 FORMAT = "jsonl"
 COLUMNS = "event_time timestamp, service string, request_id string, stage string"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from apps.sla.vocabulary import CONFORMING, LATE, MISSING, STAGES
+from holdfast.apps.sla.vocabulary import CONFORMING, LATE, MISSING, STAGES
 
 COLUMNS = {
     "service": "object",

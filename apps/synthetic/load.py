@@ -23,7 +23,7 @@ def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     """Count the rows of each entry in each `window`, given out once it is `delay` in the past."""
     return (
         df.select("event_time", "offset", entry(params).alias("entry"))
-        .withColumn("checksum", burnt(params.get("cpu_rounds", 10)))
+        .withColumn("checksum", burn_cpu(params.get("cpu_rounds", 10)))
         .withColumn("payload", text(params.get("payload_bytes", 256)))
         .withWatermark("event_time", params.get("delay", "10 seconds"))
         .groupBy(sf.window("event_time", params.get("window", "1 minute")), "entry")
@@ -53,7 +53,7 @@ def entry(params: Mapping[str, Any]) -> Column:
     return sf.least(sf.floor(_zipf(sf.col("value"), keys + 1, skew)), sf.lit(keys)) - 1
 
 
-def burnt(rounds: int) -> Column:
+def burn_cpu(rounds: int) -> Column:
     """32 bits of the row's number, hashed so many times: what the CPU is kept busy with."""
     digest = sf.aggregate(
         sf.array_repeat(sf.lit(0), rounds),

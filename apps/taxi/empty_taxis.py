@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 
-from apps.taxi.recent import Recent
-from apps.taxi.trips import Trip
+from holdfast.apps.taxi.trip_window import TripWindow
+from holdfast.apps.taxi.trips import Trip
 
 
 class EmptyTaxis:
@@ -13,7 +13,7 @@ class EmptyTaxis:
     """
 
     def __init__(self, window: int) -> None:
-        self._trips = Recent(window)
+        self._trips = TripWindow(window)
         self._last: dict[int, Trip] = {}
         self.in_area: dict[int, int] = defaultdict(int)
 

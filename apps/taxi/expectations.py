@@ -1,4 +1,4 @@
-"""What must be true of every list that the taxi queries tell.
+"""What must be true of every list that the taxi queries put out.
 
 Great Expectations is imported when a suite is asked for: it brings Spark, and takes seconds.
 """

@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
-from apps.taxi.recent import Recent
-from apps.taxi.trips import Trip
+from holdfast.apps.taxi.trip_window import TripWindow
+from holdfast.apps.taxi.trips import Trip
 
 AreasOf: TypeAlias = Callable[[Trip], Collection[int]]
 
@@ -25,7 +25,7 @@ class Fares:
     """The fares and tips of the trips in the `window`, in order of amount for each area."""
 
     def __init__(self, window: int, areas_of: AreasOf) -> None:
-        self._trips = Recent(window)
+        self._trips = TripWindow(window)
         self._areas_of = areas_of
         self._cents: dict[int, list[int]] = defaultdict(list)
         self._newest: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""The ten most frequent routes of the last half hour, told whenever they or their order change.
+"""The ten most frequent routes of the last half hour, put out whenever they or their order change.
 
 A route is a cell of 500 m where trips start and one where they end. More trips come first, then the route
 whose newest trip ended last, then the one with the lesser numbers of cells.
@@ -12,12 +12,27 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame
 
-from apps.folding import Fold, fold_by_key
-from apps.taxi.grid import ROUTE_SIDE, names
-from apps.taxi.ranking import PLACES, Ranking
-from apps.taxi.recent import Recent
-from apps.taxi.telling import TIMES, Change, Item, changes, places, times
-from apps.taxi.trips import KEY, ORDER, Trip, each, in_window, microseconds, new_trips
+from holdfast.apps.keyed_fold import Fold, fold_by_key
+from holdfast.apps.taxi.grid import ROUTE_SIDE, name_cells
+from holdfast.apps.taxi.leaderboard import (
+    TIMES,
+    Change,
+    Item,
+    build_time_columns,
+    find_changes,
+    stack_places,
+)
+from holdfast.apps.taxi.ranking import PLACES, Ranking
+from holdfast.apps.taxi.trip_window import TripWindow
+from holdfast.apps.taxi.trips import (
+    KEY,
+    ORDER,
+    Trip,
+    extract_new_trips,
+    iterate_trips,
+    keep_window,
+    parse_microseconds,
+)
 
 CELLS = ROUTE_SIDE * ROUTE_SIDE
 ROUTES = [f"start_cell_id_{n} string, end_cell_id_{n} string" for n in range(1, PLACES + 1)]
@@ -26,34 +41,34 @@ ROUTES = [f"start_cell_id_{n} string, end_cell_id_{n} string" for n in range(1, 
 def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     """One row for each trip that changes the list."""
     into = ", ".join([TIMES, *ROUTES])
-    return fold_by_key(df.select(*ORDER), fold_of(params), key=KEY, order=ORDER, into=into)
+    return fold_by_key(df.select(*ORDER), build_fold(params), key=KEY, order=ORDER, into=into)
 
 
-def fold_of(params: Mapping[str, Any]) -> Fold:
+def build_fold(params: Mapping[str, Any]) -> Fold:
     """The fold over the trips of a `window`."""
-    return partial(_fold, window=microseconds(params.get("window", "30 minutes")))
+    return partial(_fold, window=parse_microseconds(params.get("window", "30 minutes")))
 
 
 def _fold(
     rows: pd.DataFrame, kept: pd.DataFrame | None, *, window: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    new = new_trips(rows, kept, ROUTE_SIDE)
-    found = changes(_Routes(window), kept=each(kept), new=each(new))
-    return _output(found), in_window(kept, new, window)
+    new = extract_new_trips(rows, kept, ROUTE_SIDE)
+    changes = find_changes(_Routes(window), kept=iterate_trips(kept), new=iterate_trips(new))
+    return _output(changes), keep_window(kept, new, window)
 
 
 class _Routes:
     """The trips of the window by route: how many, and when the newest ended."""
 
     def __init__(self, window: int) -> None:
-        self._trips = Recent(window)
+        self._trips = TripWindow(window)
         self._count: dict[int, int] = defaultdict(int)
         self._newest: dict[int, int] = {}
         self._touched: set[int] = set()
         self._ranking = Ranking()
 
     def take(self, trip: Trip) -> None:
-        """Count a trip, and no longer those that are too old by now."""
+        """Count a trip, and drop those that have left the window."""
         left = self._trips.admit(trip)
         if left is None:
             return
@@ -87,9 +102,9 @@ def _route(trip: Trip) -> int:
     return trip.start * CELLS + trip.end
 
 
-def _output(found: Sequence[Change]) -> pd.DataFrame:
-    starts, ends = (names(cells, ROUTE_SIDE) for cells in places(found, 2))
-    columns = times(found)
+def _output(changes: Sequence[Change]) -> pd.DataFrame:
+    starts, ends = (name_cells(cells, ROUTE_SIDE) for cells in stack_places(changes, 2))
+    columns = build_time_columns(changes)
     for place in range(PLACES):
         columns[f"start_cell_id_{place + 1}"] = starts[:, place]
         columns[f"end_cell_id_{place + 1}"] = ends[:, place]

@@ -20,7 +20,9 @@ AREA_SIDE = 600  # cells of 250 m
 OUTSIDE = -1
 
 
-def cells(longitude: "pd.Series[float]", latitude: "pd.Series[float]", side: int) -> IntArray:
+def locate_cells(
+    longitude: "pd.Series[float]", latitude: "pd.Series[float]", side: int
+) -> IntArray:
     """The number of the cell that each place is in, counted south, then east; or `OUTSIDE`."""
     east = (_billionths(longitude) - WEST_EDGE) // (EAST_500 * ROUTE_SIDE // side)
     south = (NORTH_EDGE - _billionths(latitude)) // (SOUTH_500 * ROUTE_SIDE // side)
@@ -28,7 +30,7 @@ def cells(longitude: "pd.Series[float]", latitude: "pd.Series[float]", side: int
     return np.where(inside, east * side + south, OUTSIDE).astype(np.int64)
 
 
-def names(numbers: IntArray, side: int) -> npt.NDArray[np.object_]:
+def name_cells(numbers: IntArray, side: int) -> npt.NDArray[np.object_]:
     """Cells as the challenge writes them, `east.south` from 1.1; nothing for `OUTSIDE`."""
     known, places = np.unique(numbers, return_inverse=True)
     written = [

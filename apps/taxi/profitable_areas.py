@@ -1,4 +1,4 @@
-"""The ten areas where an empty taxi earns most, told whenever they, their order or figures change.
+"""The ten areas where an empty taxi earns most, put out whenever they, their order or figures change.
 
 An area is a cell of 250 m. Its profitability is the median of fare and tip of the trips of the last quarter
 of an hour, divided by the number of empty taxis. An area without fares or without empty taxis has none. Of
@@ -14,13 +14,28 @@ import pandas as pd
 from pandas.arrays import IntegerArray
 from pyspark.sql import DataFrame
 
-from apps.folding import Fold, fold_by_key
-from apps.taxi.empty_taxis import EmptyTaxis
-from apps.taxi.fares import AreasOf, Fares, started, started_or_ended
-from apps.taxi.grid import AREA_SIDE, OUTSIDE, names
-from apps.taxi.ranking import PLACES, Ranking
-from apps.taxi.telling import TIMES, Change, Item, changes, places, times
-from apps.taxi.trips import KEY, ORDER, Trip, each, in_window, microseconds, new_trips
+from holdfast.apps.keyed_fold import Fold, fold_by_key
+from holdfast.apps.taxi.empty_taxis import EmptyTaxis
+from holdfast.apps.taxi.fares import AreasOf, Fares, started, started_or_ended
+from holdfast.apps.taxi.grid import AREA_SIDE, OUTSIDE, name_cells
+from holdfast.apps.taxi.leaderboard import (
+    TIMES,
+    Change,
+    Item,
+    build_time_columns,
+    find_changes,
+    stack_places,
+)
+from holdfast.apps.taxi.ranking import PLACES, Ranking
+from holdfast.apps.taxi.trips import (
+    KEY,
+    ORDER,
+    Trip,
+    extract_new_trips,
+    iterate_trips,
+    keep_window,
+    parse_microseconds,
+)
 
 AREAS = [
     f"profitable_cell_id_{n} string, empty_taxis_in_cell_id_{n} bigint, "
@@ -34,13 +49,13 @@ HALF_CENTS = 200  # in a dollar
 def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     """One row for each trip that changes the list."""
     into = ", ".join([TIMES, *AREAS])
-    return fold_by_key(df.select(*ORDER), fold_of(params), key=KEY, order=ORDER, into=into)
+    return fold_by_key(df.select(*ORDER), build_fold(params), key=KEY, order=ORDER, into=into)
 
 
-def fold_of(params: Mapping[str, Any]) -> Fold:
+def build_fold(params: Mapping[str, Any]) -> Fold:
     """The fold over the fares and the taxis of their windows."""
-    taxis = microseconds(params.get("taxis_window", "30 minutes"))
-    fares = microseconds(params.get("fares_window", "15 minutes"))
+    taxis = parse_microseconds(params.get("taxis_window", "30 minutes"))
+    fares = parse_microseconds(params.get("fares_window", "15 minutes"))
     if fares > taxis:
         raise ValueError("fares_window must not be longer than taxis_window")
     areas_of = FARES_OF.get(params.get("fares_of", "started"))
@@ -53,9 +68,9 @@ def _fold(
     rows: pd.DataFrame, kept: pd.DataFrame | None, *, taxis: int, fares: int, areas_of: AreasOf
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     areas = _Areas(EmptyTaxis(taxis), Fares(fares, areas_of))
-    new = new_trips(rows, kept, AREA_SIDE)
-    found = changes(areas, kept=each(kept), new=each(new))
-    return _output(found), in_window(kept, new, taxis)
+    new = extract_new_trips(rows, kept, AREA_SIDE)
+    changes = find_changes(areas, kept=iterate_trips(kept), new=iterate_trips(new))
+    return _output(changes), keep_window(kept, new, taxis)
 
 
 class _Areas:
@@ -69,7 +84,7 @@ class _Areas:
         self._ranking = Ranking()
 
     def take(self, trip: Trip) -> None:
-        """Count a trip, and no longer those that are too old by now."""
+        """Count a trip, and drop those that have left the window."""
         touched = self._taxis.take(trip)
         if touched is not None:
             self._touched.update(touched, self._fares.take(trip))
@@ -92,12 +107,12 @@ class _Areas:
             self._ranking.drop(area)
 
 
-def _output(found: Sequence[Change]) -> pd.DataFrame:
-    areas, empty, twice_median = places(found, 3)
-    cells, is_missing = names(areas, AREA_SIDE), areas == OUTSIDE
+def _output(changes: Sequence[Change]) -> pd.DataFrame:
+    areas, empty, twice_median = stack_places(changes, 3)
+    cells, is_missing = name_cells(areas, AREA_SIDE), areas == OUTSIDE
     median = np.where(is_missing, np.nan, twice_median / HALF_CENTS)
     profitability = twice_median / np.where(is_missing, np.nan, HALF_CENTS * empty)
-    columns = times(found)
+    columns = build_time_columns(changes)
     for place in range(PLACES):
         taxis = IntegerArray(empty[:, place], is_missing[:, place])
         columns[f"profitable_cell_id_{place + 1}"] = cells[:, place]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from apps.taxi.grid import OUTSIDE, IntArray, cells
+from holdfast.apps.taxi.grid import OUTSIDE, IntArray, locate_cells
 
 KEY: tuple[str, ...] = ()  # all trips are in one order
 ORDER = (
@@ -41,38 +41,38 @@ class Trip(NamedTuple):
     cents: int
 
 
-def new_trips(rows: pd.DataFrame, kept: pd.DataFrame | None, side: int) -> pd.DataFrame:
-    """The trips of input rows that are on the grid at both ends, and that are not known."""
-    found = pd.DataFrame(
+def extract_new_trips(rows: pd.DataFrame, kept: pd.DataFrame | None, side: int) -> pd.DataFrame:
+    """The trips of input rows that start and end on the grid, without those in `kept`."""
+    new = pd.DataFrame(
         {
             "dropoff": _microseconds(rows["dropoff_datetime"]),
             "pickup": _microseconds(rows["pickup_datetime"]),
             "taxi": pd.util.hash_array(rows["medallion"].to_numpy(dtype=object), categorize=False),
-            "start": cells(rows["pickup_longitude"], rows["pickup_latitude"], side),
-            "end": cells(rows["dropoff_longitude"], rows["dropoff_latitude"], side),
+            "start": locate_cells(rows["pickup_longitude"], rows["pickup_latitude"], side),
+            "end": locate_cells(rows["dropoff_longitude"], rows["dropoff_latitude"], side),
             "cents": _cents(rows["fare_amount"]) + _cents(rows["tip_amount"]),
         }
     ).astype(TYPES)
-    found = found[(found["start"] != OUTSIDE) & (found["end"] != OUTSIDE)]
-    is_known = pd.concat([kept, found]).duplicated(["dropoff", "pickup", "taxi"])
-    return found[~is_known.tail(len(found))]
+    new = new[(new["start"] != OUTSIDE) & (new["end"] != OUTSIDE)]
+    is_known = pd.concat([kept, new]).duplicated(["dropoff", "pickup", "taxi"])
+    return new[~is_known.tail(len(new))]
 
 
-def in_window(kept: pd.DataFrame | None, new: pd.DataFrame, window: int) -> pd.DataFrame:
-    """The trips that ended at most `window` before the last one did: all the state that there is."""
+def keep_window(kept: pd.DataFrame | None, new: pd.DataFrame, window: int) -> pd.DataFrame:
+    """The trips that ended at most `window` before the last trip did: the whole state of a query."""
     trips = pd.concat([kept, new])
     oldest = trips["dropoff"].max() - window
     recent = trips[trips["dropoff"].ge(oldest)]
     return recent.sort_values("dropoff", kind="stable", ignore_index=True)
 
 
-def each(trips: pd.DataFrame | None) -> Iterator[Trip]:
-    """One trip after the other."""
+def iterate_trips(trips: pd.DataFrame | None) -> Iterator[Trip]:
+    """The trips of a frame in its order."""
     return iter(()) if trips is None else map(Trip, *(trips[name].tolist() for name in TYPES))
 
 
-def microseconds(interval: str) -> int:
-    """An interval in words, such as `30 minutes`."""
+def parse_microseconds(interval: str) -> int:
+    """Microseconds of an interval such as `30 minutes`."""
     return pd.Timedelta(interval) // pd.Timedelta(microseconds=1)
 
 

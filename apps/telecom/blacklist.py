@@ -5,14 +5,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame, functions as sf
 
-from apps.telecom.sides import sides
+from holdfast.apps.telecom.call_sides import split_sides
 
 
 def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     """A row for each side of a call whose phone is among `phones`; it keeps no state."""
     listed = [str(phone) for phone in params.get("phones", ())]
     return (
-        sides(df)
+        split_sides(df)
         .where(sf.col("phone").isin(listed))
         .select("phone", "side", "other", "time", "duration", "price")
     )

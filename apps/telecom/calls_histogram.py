@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, functions as sf
 
-from apps.telecom.counting import calls_of_callers
+from holdfast.apps.telecom.call_counts import count_calls
 
 DEFAULTS = {
     "window": "1 hour",
@@ -22,7 +22,7 @@ def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     given = {**DEFAULTS, **params}
     expensive = df.where(sf.col("price") > given["price_above"])
     return (
-        calls_of_callers(expensive, given)
+        count_calls(expensive, given)
         .where(sf.col("calls").between(given["least_calls"], given["most_calls"]))
         .groupBy("window", "calls")
         .agg(sf.count("*").alias("callers"))

@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, functions as sf
 
-from apps.telecom.counting import calls_of_callers
+from holdfast.apps.telecom.call_counts import count_calls
 
 DEFAULTS = {"window": "5 minutes", "slide": "1 minute", "delay": "1 minute", "least_calls": 20}
 
@@ -14,7 +14,7 @@ def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     """Callers with at least `least_calls` calls in a window."""
     given = {**DEFAULTS, **params}
     return (
-        calls_of_callers(df, given)
+        count_calls(df, given)
         .where(sf.col("calls") >= given["least_calls"])
         .select(
             sf.col("window.start").alias("window_start"),

@@ -6,7 +6,7 @@ Great Expectations is imported when a suite is asked for: it brings Spark, and t
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from apps.telecom.oracle import CONSUMPTION, HISTOGRAM, LISTED, MOBILITY, OVERLAP
+from holdfast.apps.telecom.oracle import CONSUMPTION, HISTOGRAM, LISTED, MOBILITY, OVERLAP
 
 if TYPE_CHECKING:
     from great_expectations import ExpectationSuite

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame
 
-from apps.folding import Fold, fold_by_key
-from apps.telecom.consecutive import in_order, last_of_each, pairs
-from apps.telecom.intervals import seconds
-from apps.telecom.sides import sides
+from holdfast.apps.keyed_fold import Fold, fold_by_key
+from holdfast.apps.telecom.call_sides import split_sides
+from holdfast.apps.telecom.intervals import parse_seconds
+from holdfast.apps.telecom.record_pairs import order_records, pair_records, select_last_records
 
 KEY = ("phone",)
 ORDER = ("phone", "time", "x", "y")
@@ -25,28 +25,28 @@ OUTPUT = (
 
 def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     """Pairs of consecutive records of a phone at a speed of at least `threshold`."""
-    records = sides(df).select(*ORDER)
-    return fold_by_key(records, fold_of(params), key=KEY, order=ORDER, into=OUTPUT)
+    records = split_sides(df).select(*ORDER)
+    return fold_by_key(records, build_fold(params), key=KEY, order=ORDER, into=OUTPUT)
 
 
-def fold_of(params: Mapping[str, Any]) -> Fold:
+def build_fold(params: Mapping[str, Any]) -> Fold:
     """Finds pairs at most `timeout` apart; records come at most `delay` after later ones."""
     threshold = float(params.get("threshold", 110))
-    timeout = seconds(params.get("timeout", "1 hour"))
-    delay = seconds(params.get("delay", "10 minutes"))
+    timeout = parse_seconds(params.get("timeout", "1 hour"))
+    delay = parse_seconds(params.get("delay", "10 minutes"))
 
     def fold(rows: pd.DataFrame, kept: pd.DataFrame | None) -> tuple[pd.DataFrame, pd.DataFrame]:
-        ordered = in_order(rows, kept, ORDER[1:])
-        found = _with_speed(pairs(ordered))
+        ordered = order_records(rows, kept, ORDER[1:])
+        found = _add_speed(pair_records(ordered))
         near = found["second_time"] - found["first_time"] <= timeout
-        last = last_of_each(ordered)
+        last = select_last_records(ordered)
         recent = last["time"] >= last["time"].max() - timeout - delay
         return found[near & (found["speed"] >= threshold)], last[recent]
 
     return fold
 
 
-def _with_speed(found: pd.DataFrame) -> pd.DataFrame:
+def _add_speed(found: pd.DataFrame) -> pd.DataFrame:
     """Metres a second; records in the same second count as one second apart."""
     x, y = found["second_x"] - found["first_x"], found["second_y"] - found["first_y"]
     elapsed = np.maximum(found["second_time"] - found["first_time"], 1)

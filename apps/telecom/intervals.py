@@ -3,6 +3,6 @@
 import pandas as pd
 
 
-def seconds(interval: str) -> int:
+def parse_seconds(interval: str) -> int:
     """Whole seconds of an interval such as `10 minutes`."""
     return int(pd.Timedelta(interval).total_seconds())

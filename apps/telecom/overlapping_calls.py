@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame, functions as sf
 
-from apps.folding import Fold, fold_by_key
-from apps.telecom.consecutive import in_order, last_of_each, pairs
-from apps.telecom.intervals import seconds
-from apps.telecom.sides import sides
+from holdfast.apps.keyed_fold import Fold, fold_by_key
+from holdfast.apps.telecom.call_sides import split_sides
+from holdfast.apps.telecom.intervals import parse_seconds
+from holdfast.apps.telecom.record_pairs import order_records, pair_records, select_last_records
 
 KEY = ("phone",)
 ORDER = ("phone", "start", "end", "other")
@@ -24,23 +24,23 @@ OUTPUT = (
 
 def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     """Pairs of consecutive calls of a phone: the second begins before the first has ended."""
-    calls = sides(df).select(
+    calls = split_sides(df).select(
         "phone",
         sf.col("time").alias("start"),
         (sf.col("time") + sf.col("duration")).alias("end"),
         "other",
     )
-    return fold_by_key(calls, fold_of(params), key=KEY, order=ORDER, into=OUTPUT)
+    return fold_by_key(calls, build_fold(params), key=KEY, order=ORDER, into=OUTPUT)
 
 
-def fold_of(params: Mapping[str, Any]) -> Fold:
+def build_fold(params: Mapping[str, Any]) -> Fold:
     """Finds the pairs; records come at most `delay` after later ones."""
-    delay = seconds(params.get("delay", "10 minutes"))
+    delay = parse_seconds(params.get("delay", "10 minutes"))
 
     def fold(rows: pd.DataFrame, kept: pd.DataFrame | None) -> tuple[pd.DataFrame, pd.DataFrame]:
-        ordered = in_order(rows, kept, ORDER[1:])
-        found = pairs(ordered)
-        last = last_of_each(ordered)
+        ordered = order_records(rows, kept, ORDER[1:])
+        found = pair_records(ordered)
+        last = select_last_records(ordered)
         recent = last["end"] >= last["start"].max() - delay
         return found[found["second_start"] <= found["first_end"]], last[recent]
 

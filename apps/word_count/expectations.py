@@ -5,7 +5,7 @@ Great Expectations is imported when a suite is asked for: it brings Spark, and t
 
 from typing import TYPE_CHECKING
 
-from apps.word_count.vocabulary import VOCABULARY
+from holdfast.apps.word_count.vocabulary import VOCABULARY
 
 if TYPE_CHECKING:
     from great_expectations import ExpectationSuite

@@ -1,11 +1,11 @@
-"""Lines of text as people write them: few words often, most seldom, punctuation, capitals."""
+"""Lines of natural text: few words are frequent, most are rare, with punctuation and capitals."""
 
 from itertools import product
 
 import numpy as np
 import pandas as pd
 
-from apps.word_count.vocabulary import VOCABULARY
+from holdfast.apps.word_count.vocabulary import VOCABULARY
 
 FORMAT = "jsonl"
 COLUMNS = "at timestamp, line string"
@@ -17,7 +17,7 @@ WORDLESS, WORDLESS_SHARE = "* * *", 0.002
 WORDS = (
     *("the", "it's", "don't"),
     *VOCABULARY,
-    *(one + other for one, other in product(VOCABULARY, VOCABULARY)),
+    *(first + second for first, second in product(VOCABULARY, VOCABULARY)),
 )
 FORMS = {"{}": 70, "{},": 12, "{}.": 8, '"{}"': 3, "({})": 2, "'{}'": 2, "{} -": 2, "{}_{}": 1}
 CASES = {str.lower: 80, str.capitalize: 15, str.upper: 5}

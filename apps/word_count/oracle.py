@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from apps.word_count.vocabulary import VOCABULARY
+from holdfast.apps.word_count.vocabulary import VOCABULARY
 
 COLUMNS = ["window_start", "window_end", "word", "count"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, functions as F  # noqa: N812 - as all of Spark's own guides do
 
-from apps.word_count.vocabulary import VOCABULARY
+from holdfast.apps.word_count.vocabulary import VOCABULARY
 
 
 def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:

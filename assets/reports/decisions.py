@@ -1,19 +1,18 @@
-"""The report on what the controller decided: a line per change of mind, each with its reason."""
+"""The report on what the controller decided: one line for each new decision, with its reason."""
 
 from collections.abc import Sequence
 from contextlib import suppress
 
 import dagster as dg
 
-from assets.keys import tiers_key
-from assets.reports import suites
-from assets.reports.listing import Rows, listing
-from assets.reports.rows import finite
-from ft_policies.cost_report import Cell
-from ft_policies.decisions import Decision
-from ft_policies.errors import PermanentError
-from resources.control.decisions import DecisionRow
-from streaming.world import World
+from holdfast.assets.keys import tiers_key
+from holdfast.assets.reports.table_report import table_report
+from holdfast.ft_policies.costs.report import Cell
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.tiering.decision import Decision
+from holdfast.observation.reports.files import Rows, finite
+from holdfast.resources.control_store.records import DecisionRow
+from holdfast.resources.project import Project
 
 REPORT = "tier_decisions"
 LINES_A_STREAM = 100
@@ -21,35 +20,33 @@ LINES_A_STREAM = 100
 
 def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
     """The report over these streams."""
-    return listing(
+    return table_report(
         REPORT,
         lambda world: decision_rows(world, streams),
-        suites.decisions,
         deps=[tiers_key(name) for name in streams],
         description="What the controller decided about each stream and why, newest first: the tier "
-        "that it had and the one that it should have, predicted recovery, money, and one sentence.",
-        expects="Every decision has a reason, a known tier and figures that are not negative.",
+        "that it had and the tier that it should have, predicted recovery, money, and one sentence.",
     )
 
 
-def decision_rows(world: World, streams: Sequence[str]) -> Rows:
-    """The changes of mind about these streams, newest first; without those that cannot be read."""
+def decision_rows(world: Project, streams: Sequence[str]) -> Rows:
+    """The decisions about these streams, newest first, without those that cannot be read."""
     lines = [
         line
         for name in streams
         for line in world.store.decisions.history(name, limit=LINES_A_STREAM)
     ]
-    found = []
-    for line in sorted(lines, key=lambda one: one.at, reverse=True):
+    rows = []
+    for line in sorted(lines, key=lambda line: line.at, reverse=True):
         with suppress(PermanentError):  # another version wrote it
-            found.append(cells(line))
-    return found
+            rows.append(cells(line))
+    return rows
 
 
 def cells(line: DecisionRow) -> dict[str, Cell]:
-    """A change of mind as a row of the table."""
+    """A decision as a row of the table."""
     decided = Decision.from_json(line.record)
-    chosen = next(one for one in decided.tiers if one.tier is decided.chosen)
+    chosen = next(tier for tier in decided.tiers if tier.tier is decided.chosen)
     return {
         "at": decided.at,
         "stream": decided.stream,

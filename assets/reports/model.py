@@ -1,4 +1,4 @@
-"""The report on the recovery model: what it predicts of each step, and what the step took."""
+"""The report on the recovery model: the predicted and the measured time of each step."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -6,21 +6,18 @@ from statistics import median
 
 import dagster as dg
 
-from assets.failures import explained
-from assets.keys import report_key, stream_key
-from assets.reports import suites
-from assets.reports.checking import Materialized, expectations_of, judge
-from assets.reports.days import spans_of
-from assets.reports.plots import draw_recoveries
-from assets.reports.recoveries import Compared, compared, recoveries
-from assets.reports.showing import picture, table
-from assets.reports.storing import store
-from assets.worlds import Worlds
-from ft_policies.cost_report import Cell
-from ft_policies.prediction import RecoveryModel
-from streaming.measuring import Measured, measure
-from streaming.step_history import with_promises
-from streaming.world import World
+from holdfast.assets.keys import report_key, stream_key
+from holdfast.assets.project_resource import Worlds, explained
+from holdfast.assets.reports.plots import draw_recoveries
+from holdfast.assets.reports.table_report import Materialized, picture, table
+from holdfast.ft_policies.costs.report import Cell
+from holdfast.ft_policies.prediction.model import RecoveryModel
+from holdfast.observation.measurements import StreamMeasurements, measure
+from holdfast.observation.recovery_history import with_promises
+from holdfast.observation.reports.costs import read_tier_spans
+from holdfast.observation.reports.files import write_report
+from holdfast.observation.reports.recoveries import Compared, compare_recoveries, match_recoveries
+from holdfast.resources.project import Project
 
 REPORT = "recovery_model"
 TITLE = "Recoveries: predicted against observed"
@@ -37,54 +34,56 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
         kinds={"table"},
         description="How well recoveries are predicted: those that were measured beside what follows "
         "from what had been measured before, as a whole and step by step, and the same by tier.",
-        check_specs=[
-            expectations_of(
-                REPORT, "Of the recoveries at least 95 % took no longer than predicted."
-            )
-        ],
     )
     def recovery_model(worlds: dg.ResourceParam[Worlds]) -> Materialized:
         with explained(), worlds.open() as world:
-            measured = measure(world.store, [world.project.stream(name) for name in streams])
-            found = [one for name in streams for one in compared_of(world, measured[name])]
-            rows = [row for one in found for row in one.cells()]
-            png = draw_recoveries(found, TITLE)
-            file = store(world.project.home, REPORT, rows, png)
+            measured = measure(world.store, [world.config.stream(name) for name in streams])
+            recoveries = [
+                recovery for name in streams for recovery in compare_stream(world, measured[name])
+            ]
+            rows = [row for recovery in recoveries for row in recovery.cells()]
+            png = draw_recoveries(recoveries, TITLE)
+            file = write_report(world.config.home, REPORT, rows, png)
         return dg.MaterializeResult(
             metadata={
-                "by_tier_and_step": table(summary(rows)),
+                **_held_share(recoveries),
+                "by_tier_and_step": table(summarize(rows)),
                 "recoveries": table(rows),
                 "dagster/row_count": len(rows),
                 "plot": picture(png, TITLE),
                 "file": dg.MetadataValue.path(file),
             },
-            check_results=[judge(rows, suites.recoveries)],
         )
 
     return recovery_model
 
 
-def compared_of(world: World, measured: Measured) -> list[Compared]:
+def compare_stream(world: Project, measured: StreamMeasurements) -> list[Compared]:
     """The newest recoveries of a stream that can be predicted, while measurements are kept."""
     if not measured.recoveries:
         return []
-    declared = world.project.stream(measured.stream)
+    declared = world.config.stream(measured.stream)
     counts = declared.controller.count_detection
-    recovered = recoveries(
+    recovered = match_recoveries(
         declared.name,
         measured.recoveries[-MOST_RECOVERIES:],
-        measured.histories,
-        spans_of(world.store, declared.name, until=measured.at),
+        measured.step_timings,
+        read_tier_spans(world.store, declared.name, until=measured.at),
         count_detection=counts,
     )
-    supervision = declared.supervision
-    promised = partial(with_promises, lease=supervision.lease, heartbeat=supervision.heartbeat)
+    promised = partial(with_promises, timings=declared.supervision.timings())
     model = RecoveryModel(count_detection=counts)
     capacity = float(measured.load.capacity_rows_per_second)
-    return compared(recovered, measured.histories, model, promised, capacity=capacity)
+    return compare_recoveries(recovered, measured.step_timings, model, promised, capacity=capacity)
 
 
-def summary(rows: Sequence[dict[str, Cell]]) -> list[dict[str, Cell]]:
+def _held_share(recoveries: Sequence[Compared]) -> dict[str, float]:
+    """The share of recoveries that took no longer than predicted; nothing without recoveries."""
+    held = [recovery.observed_seconds <= recovery.predicted_seconds for recovery in recoveries]
+    return {"held_share": sum(held) / len(held)} if held else {}
+
+
+def summarize(rows: Sequence[dict[str, Cell]]) -> list[dict[str, Cell]]:
     """How often, and by how much, the prediction was above what came: by tier and step."""
     groups: dict[tuple[Cell, Cell], list[dict[str, Cell]]] = {}
     for row in rows:

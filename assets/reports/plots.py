@@ -1,17 +1,17 @@
 """The reports' plots as PNG.
 
-Drawn through Matplotlib's objects, not its global state, and imported when one is drawn: whoever
-draws may be a thread of Dagster's, and whoever does not need not wait for the import.
+Drawn through Matplotlib's objects, not its global state, and imported when one is drawn: a
+plot may be drawn in a thread of Dagster's, and a process that draws none does not wait for the import.
 """
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from assets.reports.recoveries import Compared
-from ft_policies.cost_report import CostRow
-from ft_policies.tiers import Tier
-from ft_policies.what_if import WhatIf
+from holdfast.ft_policies.costs.report import CostRow
+from holdfast.ft_policies.tiering.decision import WhatIf
+from holdfast.ft_policies.tiers import Tier
+from holdfast.observation.reports.recoveries import Compared
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,12 +78,15 @@ def draw_recoveries(recoveries: Sequence[Compared], title: str) -> bytes:
     figure = _figure(6.4, 5.0, title)
     panel = figure.subplots()
     for tier in Tier:
-        of_tier = [one for one in recoveries if one.tier is tier]
-        observed = [one.observed_seconds for one in of_tier]
+        of_tier = [recovery for recovery in recoveries if recovery.tier is tier]
+        observed = [recovery.observed_seconds for recovery in of_tier]
         panel.plot(
-            observed, [one.predicted_seconds for one in of_tier], "o", color=TIER_COLOURS[tier]
+            observed,
+            [recovery.predicted_seconds for recovery in of_tier],
+            "o",
+            color=TIER_COLOURS[tier],
         )
-    seconds = [s for one in recoveries for s in (one.observed_seconds, one.predicted_seconds)]
+    seconds = [s for r in recoveries for s in (r.observed_seconds, r.predicted_seconds)]
     top = max(seconds, default=1.0) * 1.1 or 1.0
     panel.plot([0.0, top], [0.0, top], color="grey", linewidth=1.0)
     panel.set_xlim(0.0, top)
@@ -91,7 +94,7 @@ def draw_recoveries(recoveries: Sequence[Compared], title: str) -> bytes:
     panel.set_xlabel("observed seconds")
     panel.set_ylabel("predicted seconds")
     plain(panel)
-    _tier_legend(figure, {one.tier for one in recoveries})
+    _tier_legend(figure, {recovery.tier for recovery in recoveries})
     return _png(figure)
 
 
@@ -142,7 +145,7 @@ def plain(panel: "Axes") -> None:
 
 
 def tier_label(tier: Tier) -> str:
-    """The tier as people say it."""
+    """The tier in words."""
     return tier.value.replace("_", " ")
 
 

@@ -1,27 +1,22 @@
-"""The report on what other objectives would cost: for each stream, from 0 to 60 seconds."""
-
-from functools import partial
+"""The report on the cost of other objectives: for each stream, from 0 to 60 seconds."""
 
 import dagster as dg
 
-from assets.failures import explained
-from assets.keys import report_key, stream_key
-from assets.reports import suites
-from assets.reports.checking import Materialized, expectations_of, judge
-from assets.reports.curves import OBJECTIVES, AskWhatIf, currency_of, rows
-from assets.reports.plots import draw_what_if
-from assets.reports.showing import picture, table
-from assets.reports.storing import store
-from assets.worlds import Worlds
-from resources.control.records import DesiredState
-from streaming.world import World
+from holdfast.assets.keys import report_key, stream_key
+from holdfast.assets.project_resource import Worlds, explained
+from holdfast.assets.reports.plots import draw_what_if
+from holdfast.assets.reports.table_report import Materialized, picture, table
+from holdfast.observation.reports.files import write_report
+from holdfast.observation.reports.what_if import OBJECTIVES, AskWhatIf, currency_of, what_if_rows
+from holdfast.resources.control_store.records import DesiredState
+from holdfast.resources.project import Project
 
 REPORT = "what_if"
 TITLE = "What an objective costs in fault tolerance"
 
 
 def definition(streams: list[str], ask: AskWhatIf) -> dg.AssetsDefinition:
-    """The report over these streams, by whoever reviews them."""
+    """The report over these streams, as `ask` prices them."""
 
     @dg.asset(
         key=report_key(REPORT),
@@ -30,34 +25,26 @@ def definition(streams: list[str], ask: AskWhatIf) -> dg.AssetsDefinition:
         kinds={"table"},
         description="For each stream that should run: which tier an objective from 0 to 60 s would "
         "need at the load of now, what that would cost, and whether it would be held at all.",
-        check_specs=[
-            expectations_of(
-                REPORT,
-                "A longer objective never costs more, and what is said to hold is predicted to.",
-            )
-        ],
     )
     def what_if(worlds: dg.ResourceParam[Worlds]) -> Materialized:
         with explained(), worlds.open() as world:
             curves = {name: ask(world, name, OBJECTIVES) for name in _running(world, streams)}
-            found = rows(curves, world)
+            rows = what_if_rows(curves, world)
             currencies = sorted({currency_of(world, name) for name in curves})
             png = draw_what_if(curves, ", ".join(currencies) or "money", TITLE)
-            file = store(world.project.home, REPORT, found, png)
-            weigh_by = {name: world.project.stream(name).controller.weigh_by for name in curves}
+            file = write_report(world.config.home, REPORT, rows, png)
         return dg.MaterializeResult(
             metadata={
-                "objectives": table(found),
-                "dagster/row_count": len(found),
+                "objectives": table(rows),
+                "dagster/row_count": len(rows),
                 "plot": picture(png, TITLE),
                 "file": dg.MetadataValue.path(file),
             },
-            check_results=[judge(found, partial(suites.what_if, weigh_by=weigh_by))],
         )
 
     return what_if
 
 
-def _running(world: World, streams: list[str]) -> list[str]:
+def _running(world: Project, streams: list[str]) -> list[str]:
     wanted = {row.name for row in world.store.streams.all() if row.desired is DesiredState.RUNNING}
     return [name for name in streams if name in wanted]

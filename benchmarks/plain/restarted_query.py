@@ -14,12 +14,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
+from keyed_state import build
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 from spark_query import COLUMNS, Range, rows
-from stateful_state import build
 
 NUMBERS = ("keys", "payload-bytes", "rate", "fill-rate", "batch-rows", "seed", "parts")
 

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
-from stateful_query import build
+from windowed_totals import build
 
 COLUMNS = "offset bigint, event_time timestamp, key int, value double"
 START_MICROS = 1_767_225_600_000_000

@@ -6,9 +6,15 @@ ships its snapshots from it, and starts its query on it again after a failure.
 
 from collections.abc import Iterator, Sequence
 
-from ft_policies.doctor.costing import replay_from
-from ft_policies.doctor.facts import CheckpointFacts, Examined
-from ft_policies.doctor.findings import Finding, FindingKind, Repair, RepairKind, Severity
+from holdfast.ft_policies.doctor.facts import CheckpointFacts, Examined
+from holdfast.ft_policies.doctor.findings import (
+    Finding,
+    FindingKind,
+    Repair,
+    RepairKind,
+    Severity,
+    replay_from,
+)
 
 SHOWN_FILES = 5
 

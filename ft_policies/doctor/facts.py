@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ft_policies.tiers import Guarantee
+from holdfast.ft_policies.tiers import Guarantee
 
 NOTHING = -1  # before epoch 0
 

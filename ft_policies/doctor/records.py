@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ft_policies.doctor.costing import newest_before, replay_from
-from ft_policies.doctor.facts import Examined
-from ft_policies.doctor.findings import (
+from holdfast.ft_policies.doctor.facts import Examined
+from holdfast.ft_policies.doctor.findings import (
     Advice,
     Finding,
     FindingKind,
@@ -13,9 +12,11 @@ from ft_policies.doctor.findings import (
     RepairKind,
     Severity,
     epochs_told,
+    newest_before,
+    replay_from,
 )
-from ft_policies.doctor.snapshots import UNDO, ship_snapshot
-from ft_policies.tiers import Guarantee
+from holdfast.ft_policies.doctor.snapshots import UNDO, ship_snapshot
+from holdfast.ft_policies.tiers import Guarantee
 
 SHOWN_FILES = 5
 NO_REPAIR = "no repair is known: restore the control store from a backup"

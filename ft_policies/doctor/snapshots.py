@@ -2,9 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 
-from ft_policies.doctor.costing import extra_replay, replay_from
-from ft_policies.doctor.facts import Examined, Fault, SnapshotFacts
-from ft_policies.doctor.findings import Advice, Finding, FindingKind, Repair, RepairKind, Severity
+from holdfast.ft_policies.doctor.facts import Examined, Fault, SnapshotFacts
+from holdfast.ft_policies.doctor.findings import (
+    Advice,
+    Finding,
+    FindingKind,
+    Repair,
+    RepairKind,
+    Severity,
+    extra_replay,
+    replay_from,
+)
 
 SHOWN_FAULTS = 3
 UNDO = "--undo puts them back, until --confirm deletes them"

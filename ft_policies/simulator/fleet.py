@@ -4,10 +4,17 @@ from collections.abc import Collection
 
 import numpy as np
 
-from ft_policies.billing import paid_until, using_paid
-from ft_policies.controller import Choice, ControllerPolicy, Situation
-from ft_policies.recovery_model import HAS_SECONDARY, TIERS, BoolArray, FloatArray, IntArray
-from ft_policies.tiers import Tier
+from holdfast.ft_policies.costs.billing import paid_until
+from holdfast.ft_policies.prediction.steps import (
+    HAS_SECONDARY,
+    TIERS,
+    BoolArray,
+    FloatArray,
+    IntArray,
+)
+from holdfast.ft_policies.tiering.candidates import Candidates
+from holdfast.ft_policies.tiering.controller import Choice, ControllerPolicy, keep_paid_secondaries
+from holdfast.ft_policies.tiers import Tier
 
 _WEAKEST = len(TIERS) - 1
 _FORGOTTEN = 0.05
@@ -43,9 +50,11 @@ class Fleet:
         self._ready_at = np.zeros(size)
         self._alone_until = np.zeros(size)
 
-    def situation(self, predicted: FloatArray, cost: FloatArray, *, enough: BoolArray) -> Situation:
+    def candidates(
+        self, predicted: FloatArray, cost: FloatArray, *, enough: BoolArray
+    ) -> Candidates:
         """What the controller has to know; the load ahead is in the predictions already."""
-        return Situation(
+        return Candidates(
             predicted=predicted,
             predicted_ahead=predicted,
             cost=cost,
@@ -58,12 +67,12 @@ class Fleet:
             recent_misses=self.recent_misses,
         )
 
-    def choose(self, situation: Situation, policy: ControllerPolicy, *, now: float) -> Choice:
+    def choose(self, candidates: Candidates, policy: ControllerPolicy, *, now: float) -> Choice:
         """What the policy chooses; where hours are paid once they start, a paid secondary is used."""
-        choice = policy.choose(situation)
+        choice = policy.choose(candidates)
         if not self._started_hours:
             return choice
-        return using_paid(choice, situation, policy, started_at=self._started_at, now=now)
+        return keep_paid_secondaries(choice, candidates, started_at=self._started_at, now=now)
 
     def move(self, choice: Choice, *, now: float, change_seconds: float) -> None:
         """Do what was chosen; a tier that is faster covers only once the change is done."""

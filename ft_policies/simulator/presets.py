@@ -4,14 +4,13 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from ft_policies.controller import ControllerPolicy
-from ft_policies.costs import ASSUMED_SHARES
-from ft_policies.estimators import Observation
-from ft_policies.judging import Subject
-from ft_policies.prediction import Bounds, Histories, RecoveryModel
-from ft_policies.recovery_model import STEPS, TIERS, RecoveryStep
-from ft_policies.simulator.states import SlidingWindow
-from ft_policies.simulator.systems import (
+from holdfast.ft_policies.costs.prices import ASSUMED_SHARES
+from holdfast.ft_policies.prediction.estimators import Observation
+from holdfast.ft_policies.prediction.model import Bounds, RecoveryModel, StepTimings
+from holdfast.ft_policies.prediction.steps import STEPS, TIERS, RecoveryStep
+from holdfast.ft_policies.prediction.thesis import ThesisModel
+from holdfast.ft_policies.simulator.state_size import SlidingWindow
+from holdfast.ft_policies.simulator.system import (
     MeasuredOverheads,
     MeasuredRecoveries,
     System,
@@ -19,18 +18,19 @@ from ft_policies.simulator.systems import (
     ThesisRecoveries,
     Work,
 )
-from ft_policies.thesis_model import ThesisModel
+from holdfast.ft_policies.tiering.candidates import StreamInputs
+from holdfast.ft_policies.tiering.controller import ControllerPolicy
 
 MB = 1e6
 
 
-def _thesis_histories() -> Histories:
+def _thesis_timings() -> StepTimings:
     longest = {
         RecoveryStep.DEPLOY: 0.5,
         RecoveryStep.WIRE_RECEIVE: 0.7,
         RecoveryStep.WIRE_SEND: 0.3,
     }
-    return Histories(
+    return StepTimings(
         steps={step: (Observation(seconds=seconds),) for step, seconds in longest.items()},
         writes=(Observation(seconds=1.0, size=32 * MB),),
     )
@@ -41,7 +41,7 @@ THESIS = System(
     policy=ControllerPolicy(
         cool_down_seconds=5.0, dwell_seconds=0.0, min_relative_saving=0.0, margin_per_miss=0.0
     ),
-    recoveries=ThesisRecoveries(histories=_thesis_histories()),
+    recoveries=ThesisRecoveries(step_timings=_thesis_timings()),
     overheads=ThesisOverheads(receive_share=0.8, deserialise_share=0.25, code_bytes=50 * MB),
     work=Work(
         cpu_seconds_per_row=2e-5,
@@ -127,8 +127,8 @@ MEASURED = System(
 fallback for what the live store of a project does not know."""
 
 
-def measured(seen: Subject, *, count_detection: bool = True) -> System:
-    """Holdfast as one stream has it, 0 being what nobody knows of it: that is taken from `MEASURED`."""
+def measured(seen: StreamInputs, *, count_detection: bool = True) -> System:
+    """Holdfast as measured on one stream; what is 0, not measured, is taken from `MEASURED`."""
     rows = float(seen.load.rows_per_second) or MEASURED.usual_rows_per_second
     window = MEASURED.state.window_seconds
     state_bytes = float(seen.load.state_bytes) or rows * MEASURED.state.bytes_per_rate
@@ -136,7 +136,8 @@ def measured(seen: Subject, *, count_detection: bool = True) -> System:
     return replace(
         MEASURED,
         recoveries=MeasuredRecoveries(
-            bounds=_over_usual(seen.bounds), model=RecoveryModel(count_detection=count_detection)
+            bounds=_over_usual(seen.fit.bounds),
+            model=RecoveryModel(count_detection=count_detection),
         ),
         overheads=MeasuredOverheads(
             shares=seen.shares,
@@ -160,7 +161,7 @@ def measured(seen: Subject, *, count_detection: bool = True) -> System:
     )
 
 
-def as_the_thesis_reckons(histories: Histories, *, count_detection: bool) -> ThesisRecoveries:
+def as_the_thesis_reckons(step_timings: StepTimings, *, count_detection: bool) -> ThesisRecoveries:
     """Recoveries of one stream by the thesis' model; a step that was never seen takes what is usual."""
     usual, at = _usual_bounds(), STEPS.index(RecoveryStep.READ_SNAPSHOT)
     unseen = {
@@ -169,9 +170,9 @@ def as_the_thesis_reckons(histories: Histories, *, count_detection: bool) -> The
     }
     read = Observation(seconds=1.0, size=1.0 / float(usual.slope[-1, at]))
     return ThesisRecoveries(
-        histories=Histories(
-            steps={step: histories.steps.get(step) or unseen[step] for step in STEPS},
-            writes=histories.writes or (read,),
+        step_timings=StepTimings(
+            steps={step: step_timings.steps.get(step) or unseen[step] for step in STEPS},
+            writes=step_timings.writes or (read,),
         ),
         model=ThesisModel(count_detection=count_detection),
     )

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_policies.costs import SECONDS_OF_AN_HOUR, Prices, Usage
-from ft_policies.recovery_model import TIERS, FloatArray
-from ft_policies.simulator.fleet import Fleet
-from ft_policies.simulator.systems import RESOURCES, System
-from ft_policies.tiers import Tier
+from holdfast.ft_policies.costs.prices import SECONDS_OF_AN_HOUR, Prices, Usage
+from holdfast.ft_policies.prediction.steps import TIERS, FloatArray
+from holdfast.ft_policies.simulator.fleet import Fleet
+from holdfast.ft_policies.simulator.system import RESOURCES, System
+from holdfast.ft_policies.tiers import Tier
 
 _USES = (*RESOURCES.values(), "puts_per_second", "gets_per_second", "stored_bytes")
 _FASTEST, _CHEAPEST = 0, len(TIERS) - 1
@@ -101,7 +101,7 @@ def outcomes(
     count = len(objectives)
     used, always = _used(system, account)
     held, if_active = (
-        one.reshape(count, -1).sum(axis=1) for one in (account.cost_held, account.cost_if_active)
+        cost.reshape(count, -1).sum(axis=1) for cost in (account.cost_held, account.cost_if_active)
     )
     ticks = account.ticks.sum(axis=(1, 2))
     stream_hours = ticks * system.tick_seconds / SECONDS_OF_AN_HOUR
@@ -137,7 +137,9 @@ def _used(system: System, account: Account) -> tuple[Usage, Usage]:
     The one that is for ever has the longest interval, which costs the least.
     """
     ticks = account.ticks.sum(axis=(1, 2), keepdims=True)
-    rates, states = (one.sum(axis=(1, 2), keepdims=True) for one in (account.rates, account.states))
+    rates, states = (
+        total.sum(axis=(1, 2), keepdims=True) for total in (account.rates, account.states)
+    )
     always = _overhead(system, rates, states, ticks)
     held = _overhead(system, account.rates, account.states, account.ticks)
     share = (account.ticks / ticks).swapaxes(1, 2)
@@ -152,7 +154,7 @@ def _overhead(
     system: System, rates: FloatArray, states: FloatArray, ticks: FloatArray
 ) -> dict[str, FloatArray]:
     """At the mean loads of (objectives, tiers held, intervals): with one more axis for the tier."""
-    rate, state = (one / np.maximum(ticks, 1.0) for one in (rates, states))
+    rate, state = (total / np.maximum(ticks, 1.0) for total in (rates, states))
     usage = system.overhead(rate, state)
     shape = (*rate.shape[:2], len(system.snapshot_every), len(TIERS))
     return {use: np.broadcast_to(getattr(usage, use), shape) for use in _USES}

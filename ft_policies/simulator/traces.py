@@ -11,9 +11,9 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from ft_policies.errors import PermanentError
-from ft_policies.recovery_model import FloatArray
-from ft_policies.simulator.states import SlidingWindow
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.prediction.steps import FloatArray
+from holdfast.ft_policies.simulator.state_size import SlidingWindow
 
 DAY_SECONDS = 86_400.0
 BLOCK_TICKS = 64
@@ -86,7 +86,9 @@ class Recorded:
                 "a trace needs as many seconds as rates and states, and at least one",
                 hint="its columns are seconds,rows_per_second,state_bytes",
             )
-        if not all(np.isfinite(one).all() for one in (self.rows_per_second, self.state_bytes)):
+        if not all(
+            np.isfinite(column).all() for column in (self.rows_per_second, self.state_bytes)
+        ):
             raise PermanentError("rates and states of a trace must be numbers")
         if not np.all(np.diff(self.seconds) > 0):
             raise PermanentError("the seconds of a trace must grow from line to line")

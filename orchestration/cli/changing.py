@@ -1,11 +1,12 @@
 """A change of a stream's replicas while it is under way, for `holdfast status`."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
-from assets.changes import Change, about, recent_changes, under_way
-from ft_policies.foresight import foreseen
-from streaming.observing import StreamSeen
-from streaming.world import World
+from holdfast.ft_policies.playbooks.base import step_fields
+from holdfast.ft_policies.playbooks.recover.decide import plan_recovery
+from holdfast.observation.playbook_runs import Change, about, recent_changes, under_way
+from holdfast.observation.status import StreamSeen
+from holdfast.resources.project import Project
 
 PLANNED = "planned"
 
@@ -30,10 +31,10 @@ class ChangeFacts:
     steps: list[StepFacts]
 
 
-def change_of(world: World, seen: StreamSeen) -> ChangeFacts | None:
+def change_of(world: Project, seen: StreamSeen) -> ChangeFacts | None:
     """The change that is under way; a stream that lacks nothing has none, whatever was left open."""
     change = under_way(recent_changes(world.store, seen.name), at=seen.at)
-    if change is None or seen.needs_nothing:
+    if change is None or seen.is_settled:
         return None
     return ChangeFacts(
         playbook=change.playbook,
@@ -56,10 +57,10 @@ def _steps(change: Change, now: float) -> list[StepFacts]:
 
 
 def _to_come(change: Change, seen: StreamSeen) -> list[StepFacts]:
-    """The steps that are foreseen, each taken to succeed, after the one that is under way."""
+    """The steps that are plan_recovery, each taken to succeed, after the one that is under way."""
     steps = [
-        StepFacts(step=type(one).__name__, about=about(asdict(one)), phase=PLANNED, seconds=None)
-        for one in foreseen(replace(seen.observed(), secondary_failures_in_a_row=0))
+        StepFacts(step=step.name, about=about(step_fields(step)), phase=PLANNED, seconds=None)
+        for step in plan_recovery(replace(seen.observed(), secondary_failures_in_a_row=0))
     ]
     doing = change.doing
     if doing is not None and steps and (doing.step, doing.about) == (steps[0].step, steps[0].about):

@@ -1,15 +1,15 @@
 """Closing an incident by hand: only one that nobody else closes."""
 
-from ft_policies.errors import PermanentError
-from resources.control.records import Incident, IncidentState
-from streaming.sinks.ledgering import DIGEST_DIFFERS
-from streaming.world import World
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.control_store.records import Incident, IncidentState
+from holdfast.resources.project import Project
+from holdfast.streaming.sinks.ledger_writer import DIGEST_DIFFERS
 
 BY_HAND = frozenset({DIGEST_DIFFERS})
 LISTED = "`holdfast incidents` lists them"
 
 
-def close(world: World, stream: str | None, id_begins: str, *, why: str) -> Incident:
+def close(world: Project, stream: str | None, id_begins: str, *, why: str) -> Incident:
     """Close the incident whose id begins so, and give it as it is then."""
     incident = _named(world.store.incidents.of(stream, open_only=False), id_begins)
     if incident.state is IncidentState.CLOSED:

@@ -2,13 +2,20 @@
 
 from dataclasses import asdict, dataclass
 
-from assets.holding import holding
-from ft_policies.tiers import Switches
-from orchestration.cli.changing import ChangeFacts, change_of
-from resources.control.records import History, Incident, ReplicaRow, Slot, TierChange
-from streaming.launching import located, written
-from streaming.observing import StreamSeen, observe
-from streaming.world import World
+from holdfast.ft_policies.tiers import Switches
+from holdfast.observation.coverage import coverage_of
+from holdfast.observation.status import StreamSeen, observe
+from holdfast.orchestration.cli.changing import ChangeFacts, change_of
+from holdfast.orchestration.playbooks.launch import written
+from holdfast.resources.control_store.records import (
+    Incident,
+    ReplicaRow,
+    RestoreRow,
+    Slot,
+    TierChange,
+)
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.project import Project
 
 FRESH_SECONDS = 60.0
 RATE_EPOCHS = 10
@@ -54,7 +61,7 @@ class StreamFacts:
     tier_reason: str
     change: ChangeFacts | None
     tier_history: list[TierChange]
-    last_restore: History | None
+    last_restore: RestoreRow | None
     not_rolled_out: list[str]
     """What its file says otherwise than what it runs by."""
     wanted: bool
@@ -75,11 +82,11 @@ class StreamFacts:
     incidents: list[Incident]
 
 
-def look(world: World, name: str) -> StreamFacts:
+def look(world: Project, name: str) -> StreamFacts:
     """Look at one stream now."""
     seen = observe(world, name)
-    declared = world.project.stream(name)
-    held = holding(seen)
+    declared = world.config.stream(name)
+    coverage = coverage_of(seen)
     samples = _fresh(world, seen)
     committed = None if seen.committed is None else seen.committed.epoch
     decided = None if seen.epoch is None else seen.epoch.epoch
@@ -87,11 +94,11 @@ def look(world: World, name: str) -> StreamFacts:
         stream=name,
         tier=seen.tier.value,
         covered_tier=seen.covered.value,
-        tier_held=held.held,
-        tier_reason=held.reason,
+        tier_held=coverage.covered,
+        tier_reason=coverage.reason,
         change=change_of(world, seen),
         tier_history=world.store.tiers.history(name, limit=SHOWN_CHANGES),
-        last_restore=world.store.histories.newest(name),
+        last_restore=world.store.restores.newest(name),
         not_rolled_out=_not_rolled_out(world, seen),
         wanted=seen.wanted,
         health=seen.verdict.health.value,
@@ -101,10 +108,10 @@ def look(world: World, name: str) -> StreamFacts:
         epoch_committed=committed,
         epoch_decided=decided,
         lag_epochs=0 if decided is None else decided - (-1 if committed is None else committed),
-        lag_rows=_lag_rows(world, seen, samples.get("lag_rows")),
+        lag_rows=_lag_rows(world, seen, samples.get(SampleName.LAG_ROWS)),
         rate_rows_per_second=_rate(world, seen),
-        state_rows=_whole(samples.get("state_rows")),
-        state_bytes=_whole(samples.get("state_bytes")),
+        state_rows=_whole(samples.get(SampleName.STATE_ROWS)),
+        state_bytes=_whole(samples.get(SampleName.STATE_BYTES)),
         snapshot=_snapshot(world, name, seen.at),
         recovery_time_seconds=declared.objective.recovery_time,
         guarantee=declared.objective.guarantee.value,
@@ -112,11 +119,11 @@ def look(world: World, name: str) -> StreamFacts:
     )
 
 
-def _not_rolled_out(world: World, seen: StreamSeen) -> list[str]:
+def _not_rolled_out(world: Project, seen: StreamSeen) -> list[str]:
     row = world.store.streams.get(seen.name)
     if row is None or not seen.wanted:
         return []
-    now = written(located(world.project, world.project.stream(seen.name)))
+    now = written(world.config.resolve_paths(world.config.stream(seen.name)))
     return sorted(key for key in now if now[key] != row.declaration.get(key))
 
 
@@ -149,7 +156,7 @@ def _names(switches: Switches) -> list[str]:
     return [name for name, is_on in asdict(switches).items() if is_on]
 
 
-def _fresh(world: World, seen: StreamSeen) -> dict[str, float]:
+def _fresh(world: Project, seen: StreamSeen) -> dict[SampleName, float]:
     """What the live primary measured lately: an old figure would be taken for a present one."""
     if seen.primary is None:
         return {}
@@ -161,7 +168,7 @@ def _fresh(world: World, seen: StreamSeen) -> dict[str, float]:
     }
 
 
-def _rate(world: World, seen: StreamSeen) -> float | None:
+def _rate(world: Project, seen: StreamSeen) -> float | None:
     """Rows a second that the last few epochs took in, while somebody takes them in.
 
     Spark's own figure counts from trigger to trigger, and jumps with each look for input.
@@ -176,7 +183,7 @@ def _rate(world: World, seen: StreamSeen) -> float | None:
     return sum(epoch.rows for epoch in epochs[1:]) / elapsed
 
 
-def _lag_rows(world: World, seen: StreamSeen, waiting: float | None) -> int | None:
+def _lag_rows(world: Project, seen: StreamSeen, waiting: float | None) -> int | None:
     """Rows that are decided and not committed, and those that no epoch has yet, if that is known."""
     if seen.epoch is None or waiting is None:
         return None
@@ -185,7 +192,7 @@ def _lag_rows(world: World, seen: StreamSeen, waiting: float | None) -> int | No
     return sum(epoch.rows for epoch in decided) + int(waiting)
 
 
-def _snapshot(world: World, name: str, now: float) -> SnapshotAge | None:
+def _snapshot(world: Project, name: str, now: float) -> SnapshotAge | None:
     newest = world.store.snapshots.newest(name)
     if newest is None:
         return None

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.markup import escape
 from rich.table import Table
 
-from ft_policies.doctor.findings import Advice, Cost, Finding, Repair, Severity
-from orchestration.cli import words
+from holdfast.ft_policies.doctor.findings import Advice, Cost, Finding, Repair, Severity
+from holdfast.orchestration.cli import format as words
 
 COLOURS = {Severity.NOTE: "dim", Severity.WARNING: "yellow", Severity.CRITICAL: "red"}
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ft_policies.errors import HoldfastError
-from orchestration.cli.commands import (
+from holdfast.ft_policies.errors import HoldfastError
+from holdfast.orchestration.cli.commands import (
     check,
     costs,
     demo,
@@ -30,7 +30,7 @@ from orchestration.cli.commands import (
     switch,
     what_if,
 )
-from orchestration.cli.terminal import INTERRUPTED, Terminal, terminal
+from holdfast.orchestration.cli.terminal import INTERRUPTED, Terminal, terminal
 
 
 class Commands(TyperGroup):

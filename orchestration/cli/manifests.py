@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from orchestration.cli import words
+from holdfast.orchestration.cli import format as words
 
 
 def rendered(facts: dict[str, Any], *, now: float, with_files: bool) -> Iterator[RenderableType]:

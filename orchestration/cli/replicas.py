@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from orchestration.cli import words
+from holdfast.orchestration.cli import format as words
 
 if TYPE_CHECKING:
-    from orchestration.cli.changing import ChangeFacts, StepFacts
-    from orchestration.cli.facts import ReplicaFacts, StreamFacts
-    from resources.control.records import TierChange
+    from holdfast.orchestration.cli.changing import ChangeFacts, StepFacts
+    from holdfast.orchestration.cli.facts import ReplicaFacts, StreamFacts
+    from holdfast.resources.control_store.records import TierChange
 
 SHOWN_STEPS = 6
 

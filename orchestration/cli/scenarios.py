@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 import typer
 
-from configs.problems import suggestion
-from ft_policies.costs import WEIGHTS
-from ft_policies.errors import PermanentError
-from ft_policies.recovery_model import RecoveryStep
-from ft_policies.simulator.formulas import Ranking
-from ft_policies.simulator.presets import MEASURED, THESIS, as_the_thesis_reckons, measured
-from ft_policies.simulator.running import Scenario
-from ft_policies.simulator.systems import System
-from ft_policies.simulator.traces import DAY_SECONDS, Generated, Recorded, Shape, Trace
-from ft_policies.tiers import Guarantee, Tier
-from orchestration.cli import reading
+from holdfast.configs.loading import suggest_name
+from holdfast.ft_policies.costs.prices import WEIGHTS
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.prediction.steps import RecoveryStep
+from holdfast.ft_policies.simulator.engine import Scenario
+from holdfast.ft_policies.simulator.formulas import Ranking
+from holdfast.ft_policies.simulator.presets import MEASURED, THESIS, as_the_thesis_reckons, measured
+from holdfast.ft_policies.simulator.system import System
+from holdfast.ft_policies.simulator.traces import DAY_SECONDS, Generated, Recorded, Shape, Trace
+from holdfast.ft_policies.tiers import Guarantee, Tier
+from holdfast.orchestration.cli import reading
 
 if TYPE_CHECKING:
-    from configs.project import Project
-    from configs.stream import StreamDeclaration
-    from resources.control.records import StreamRow
-    from streaming.world import World
+    from holdfast.configs.project import ProjectConfig
+    from holdfast.configs.stream import StreamDeclaration
+    from holdfast.resources.control_store.records import StreamRow
+    from holdfast.resources.project import Project
 
 COLUMNS = ("seconds", "rows_per_second", "state_bytes")
 PLOTS = (".png", ".svg", ".pdf")
@@ -101,7 +101,7 @@ class Asked:
             weights=self.weights or (declared.prices if by == "money" else by),
         )
 
-    def scenario(self, system: System, project: "Project | None") -> Scenario:
+    def scenario(self, system: System, project: "ProjectConfig | None") -> Scenario:
         """What is to be simulated."""
         if self.intervals is not None:
             every = reading.seconds(self.intervals, "--intervals", least=0.1)
@@ -146,7 +146,7 @@ class Asked:
         return trace.span_seconds if isinstance(trace, Recorded) else self.usual().seconds
 
 
-def _ranking(weights: str, project: "Project | None") -> Ranking:
+def _ranking(weights: str, project: "ProjectConfig | None") -> Ranking:
     """Weights, or the price list of this name."""
     if weights in WEIGHTS:
         return WEIGHTS[weights]
@@ -168,35 +168,37 @@ class Fitted:
     allowed: tuple[Tier, ...]
 
 
-def fitted(world: "World", stream: str) -> Fitted:
+def fitted(world: "Project", stream: str) -> Fitted:
     """What the live review knows of a stream, with the intervals that it has or may have, and its controller."""
-    from orchestration.reviewed import gather
+    from holdfast.observation.measurements import measure
+    from holdfast.observation.review import Reviewer
 
-    declared = world.project.stream(stream)
-    [one] = gather(world, [world.store.streams.get(stream) or _unstarted(declared)])
+    declared = world.config.stream(stream)
+    row = world.store.streams.get(stream) or _unstarted(declared)
+    [inputs] = Reviewer().gather(world, [row], world.store.decisions.latest_of_all())
     section = declared.controller
-    system = measured(one.subject, count_detection=section.count_detection)
+    system = measured(inputs, count_detection=section.count_detection)
     if section.estimator == "thesis":
-        histories, counted = one.measured.histories, section.count_detection
-        recoveries = as_the_thesis_reckons(histories, count_detection=counted)
+        timings = measure(world.store, [declared])[stream].step_timings
+        recoveries = as_the_thesis_reckons(timings, count_detection=section.count_detection)
         system = replace(system, recoveries=recoveries)
     return Fitted(
         declared=declared,
         system=replace(system, policy=section.policy()),
-        assumed=one.fit.missing,
+        assumed=inputs.fit.missing,
         allowed=tuple(tier for tier in Tier if declared.objection_to(tier) is None),
     )
 
 
-def only_started(world: "World") -> str | None:
+def only_started(world: "Project") -> str | None:
     """The stream that was started in this project, if there is exactly one."""
-    started = [row.name for row in world.store.streams.all() if row.name in world.project.streams]
+    started = [row.name for row in world.store.streams.all() if row.name in world.config.streams]
     return started[0] if len(started) == 1 else None
 
 
 def _unstarted(declared: "StreamDeclaration") -> "StreamRow":
     """The row that a stream would have if it were started now."""
-    from resources.control.records import DesiredState, StreamRow
+    from holdfast.resources.control_store.records import DesiredState, StreamRow
 
     return StreamRow(
         name=declared.name,
@@ -245,5 +247,5 @@ def _line(row: dict[str, str], path: Path, number: int) -> tuple[float, ...]:
 
 def _known(word: str, known: list[str], option: str) -> str:
     if word not in known:
-        raise typer.BadParameter(f"{word!r}: {suggestion(word, known)}", param_hint=option)
+        raise typer.BadParameter(f"{word!r}: {suggest_name(word, known)}", param_hint=option)
     return word

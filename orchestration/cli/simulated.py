@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assets.reports.plots import TIER_COLOURS, plain, tier_label
-from ft_policies.simulator.results import Outcome
-from ft_policies.simulator.running import Passed, Scenario
-from ft_policies.tiers import Tier
+from holdfast.assets.reports.plots import TIER_COLOURS, plain, tier_label
+from holdfast.ft_policies.simulator.engine import Passed, Scenario
+from holdfast.ft_policies.simulator.results import Outcome
+from holdfast.ft_policies.tiers import Tier
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,19 +4,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from orchestration.cli.terminal import Terminal
+from holdfast.orchestration.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from streaming.world import World
+    from holdfast.resources.project import Project
 
 
 @contextmanager
-def storage(tell: Terminal, stream: str) -> "Iterator[World]":
+def storage(tell: Terminal, stream: str) -> "Iterator[Project]":
     """The world with its object store reachable, if need be only while the command runs."""
-    from resources.control.records import DesiredState
+    from holdfast.resources.control_store.records import DesiredState
 
     with tell.world() as world:
-        world.project.stream(stream)
+        world.config.stream(stream)
         embedded = world.embedded_s3()
         if embedded is None or embedded.alive():
             yield world

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from resources.control.records import SnapshotRow, SnapshotState
-from resources.vault.records import SnapshotRecord
-from streaming.world import World
+from holdfast.resources.control_store.records import SnapshotRow, SnapshotState
+from holdfast.resources.project import Project
+from holdfast.resources.vault.records import SnapshotRecord
 
 SUPERSEDED = "superseded"
 
@@ -31,7 +31,7 @@ class Listed:
     proven_seconds: float | None
 
 
-def listed(world: World, stream: str) -> list[Listed]:
+def listed(world: Project, stream: str) -> list[Listed]:
     """All snapshots, newest first, and those that the catalogue has and the store has not."""
     rows = {row.id: row for row in world.store.snapshots.of(stream, available_only=False)}
     listing = world.vault(stream).listing()
@@ -42,7 +42,7 @@ def listed(world: World, stream: str) -> list[Listed]:
         for record in listing.snapshots
     ]
     for record in listing.superseded:
-        row, by = rows.get(record.id), listing.superseded_by(record).told
+        row, by = rows.get(record.id), listing.superseded_by(record).cause
         present.append(
             _from_record(record, state=SUPERSEDED, reason=by)
             if row is None
@@ -57,7 +57,7 @@ def listed(world: World, stream: str) -> list[Listed]:
     return sorted(present + lost, key=lambda one: one.id, reverse=True)
 
 
-def described(world: World, stream: str, snapshot_id: str) -> dict[str, Any]:
+def described(world: Project, stream: str, snapshot_id: str) -> dict[str, Any]:
     """A manifest as plain facts, and when the snapshot was proven."""
     manifest = world.vault(stream).manifest(snapshot_id)
     row = world.store.snapshots.get(stream, snapshot_id)

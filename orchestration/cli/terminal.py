@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ft_policies.errors import HoldfastError
+from holdfast.ft_policies.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from configs.project import Project
-    from streaming.world import World
+    from holdfast.configs.project import ProjectConfig
+    from holdfast.resources.project import Project
 
 DONE, FAILED, NOTE = "[green]✔[/green]", "[red]✘[/red]", "[yellow]•[/yellow]"
 INTERRUPTED = 130  # the exit code after Ctrl-C
@@ -49,22 +49,22 @@ class Terminal:
 
     def root(self) -> Path:
         """The project's folder: the one that was named, or the nearest."""
-        from configs.project import Project
+        from holdfast.configs.project import ProjectConfig
 
-        return self.project_folder.resolve() if self.project_folder else Project.find_root()
+        return self.project_folder.resolve() if self.project_folder else ProjectConfig.find_root()
 
-    def project(self) -> "Project":
+    def project(self) -> "ProjectConfig":
         """The project as declared."""
-        from configs.project import Project
+        from holdfast.configs.project import ProjectConfig
 
-        return Project.load(self.root())
+        return ProjectConfig.load(self.root())
 
     @contextmanager
-    def world(self) -> "Iterator[World]":
+    def world(self) -> "Iterator[Project]":
         """The project as something to act on."""
-        from streaming.world import open_world
+        from holdfast.resources.project import open_project
 
-        with open_world(self.root()) as world:
+        with open_project(self.root()) as world:
             yield world
 
     def json(self, facts: Any) -> None:
@@ -99,7 +99,7 @@ def terminal(ctx: typer.Context) -> Terminal:
     return ctx.ensure_object(Terminal)
 
 
-def chosen(project: "Project", names: list[str]) -> list[str]:
+def chosen(project: "ProjectConfig", names: list[str]) -> list[str]:
     """The streams that were named, each of them declared; all if none was."""
     for name in names:
         project.stream(name)

@@ -4,29 +4,30 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from ft_policies.drill import Blow, Strike
-from ft_policies.errors import TransientError
-from ft_policies.tiers import Tier
-from orchestration.incidents import open_recovery
-from orchestration.playbooks.drill_journal import Begun
-from orchestration.playbooks.watching import Watch
-from streaming.measuring import measure
-from streaming.recovery_incidents import is_claimed
-from streaming.step_history import Recovery
-from streaming.world import World
+from holdfast.ft_policies.errors import TransientError
+from holdfast.ft_policies.playbooks.drill import Fault, InjectFault
+from holdfast.ft_policies.tiers import Tier
+from holdfast.observation.measurements import measure
+from holdfast.observation.recovery_history import Recovery
+from holdfast.orchestration.incidents import open_recovery
+from holdfast.orchestration.playbooks.base import StepResult
+from holdfast.orchestration.playbooks.drill_journal import OpenDrill
+from holdfast.orchestration.playbooks.waiting import StreamWaiter
+from holdfast.resources.control_store.tables.incidents import is_claimed
+from holdfast.resources.project import Project
 
 MEASURED_SECONDS = 20.0  # until what a replica has measured is in the control store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrillOutcome:
-    """A drill in figures; without `observed_seconds` somebody stopped the stream before it was back.
+class DrillOutcome(StepResult):
+    """A drill in figures; without `observed_seconds` the stream was stopped before it was back.
 
     After a cut they are the longest time without a committed epoch, and `healed_seconds` went by until
     a snapshot was shipped again.
     """
 
-    blow: Blow
+    fault: Fault
     primary: str
     tier: Tier
     objective_seconds: float
@@ -45,75 +46,75 @@ class DrillOutcome:
     def sentence(self) -> str:
         """The outcome in words."""
         if self.observed_seconds is None:
-            return f"{self.blow} in {self.tier}: the stream was stopped before it was back"
+            return f"{self.fault} in {self.tier}: the stream was stopped before it was back"
         word = "held" if self.held else "missed"
         said = "unknown" if self.predicted_seconds is None else f"{self.predicted_seconds:.1f} s"
         return (
-            f"{self.blow} in {self.tier}: back after {self.observed_seconds:.1f} s, "
+            f"{self.fault} in {self.tier}: back after {self.observed_seconds:.1f} s, "
             f"predicted {said}, objective {self.objective_seconds:g} s {word}"
         )
 
-    def facts(self) -> dict[str, Any]:
-        """The figures, for the journal."""
+    def as_dict(self) -> dict[str, Any]:
+        """The figures, those that are not known too: the report lists them."""
         return {**asdict(self), "held": self.held, "sentence": self.sentence}
 
 
-def outcome_of(watch: Watch, drill: Begun, *, cut_until: float) -> DrillOutcome:
+def outcome_of(waiter: StreamWaiter, drill: OpenDrill, *, blocked_until: float) -> DrillOutcome:
     """What came of a drill whose stream is back."""
-    told = DrillOutcome(
-        blow=drill.blow,
+    outcome = DrillOutcome(
+        fault=drill.fault,
         primary=drill.primary,
         tier=drill.tier,
-        objective_seconds=watch.world.project.stream(watch.stream).objective.recovery_time,
+        objective_seconds=waiter.world.config.stream(waiter.stream).objective.recovery_time,
         predicted_seconds=drill.predicted_seconds,
         observed_seconds=None,
     )
-    if not watch.look().wanted:
-        return told
-    if drill.blow is Blow.CUT_OFF:
-        return _after_a_cut(watch.world, watch.stream, drill, told, cut_until)
-    recovery = _measured(watch, since_at=drill.at)
+    if not waiter.observe().wanted:
+        return outcome
+    if drill.fault is Fault.CUT_OFF:
+        return _after_a_cut(waiter.world, waiter.stream, drill, outcome, blocked_until)
+    recovery = _measured(waiter, since_at=drill.at)
     detect = recovery.detect_seconds
-    return replace(told, observed_seconds=recovery.seconds, detect_seconds=detect)
+    return replace(outcome, observed_seconds=recovery.seconds, detect_seconds=detect)
 
 
-def close_incident(world: World, stream: str, told: DrillOutcome, *, since_at: float) -> None:
+def close_incident(world: Project, stream: str, outcome: DrillOutcome, *, since_at: float) -> None:
     """Close what the drill had opened, unless a run deals with it: that closes it in the end."""
     incident = open_recovery(world, stream)
     if incident is None or incident.opened_at < since_at:
         return
     if not is_claimed(incident, at=world.store.now()):
-        world.store.incidents.close(incident.id, f"a drill: {told.sentence}")
+        world.store.incidents.close(incident.id, f"a drill: {outcome.sentence}")
 
 
-def _measured(watch: Watch, *, since_at: float) -> Recovery:
-    """The recovery as the replicas measured it; they tell a moment after the stream is level."""
+def _measured(waiter: StreamWaiter, *, since_at: float) -> Recovery:
+    """The recovery as the replicas measured it; they report a moment after the stream has caught up."""
     found: list[Recovery] = []
 
     def is_told() -> bool:
-        measured = measure(watch.world.store, [watch.world.project.stream(watch.stream)])
-        found[:] = [one for one in measured[watch.stream].recoveries if one.at >= since_at]
+        measured = measure(waiter.world.store, [waiter.world.config.stream(waiter.stream)])
+        found[:] = [one for one in measured[waiter.stream].recoveries if one.at >= since_at]
         return bool(found)
 
-    if not watch.until(lambda _: is_told(), patience_seconds=MEASURED_SECONDS):
+    if not waiter.wait_until(lambda _: is_told(), patience_seconds=MEASURED_SECONDS):
         raise TransientError(
-            f"{watch.stream} is back, and nobody has measured how long it took",
+            f"{waiter.stream} is back, and no replica has reported how long it took",
             hint="run the drill again: it goes on from here",
         )
     return found[0]
 
 
 def _after_a_cut(
-    world: World, stream: str, drill: Begun, told: DrillOutcome, cut_until: float
+    world: Project, stream: str, drill: OpenDrill, outcome: DrillOutcome, blocked_until: float
 ) -> DrillOutcome:
     """The stream should not have noticed: what counts is the longest time without a commit."""
     last, newest = world.store.ledger.last(stream), world.store.snapshots.newest(stream)
-    first = (drill.found(Strike) or {}).get("epoch", 0)
+    first = (drill.detail_of(InjectFault) or {}).get("epoch", 0)
     entries = [] if last is None else world.store.ledger.between(stream, first, last.epoch)
     gaps = [later.committed_at - one.committed_at for one, later in pairwise(entries)]
-    healed = None if newest is None else (newest.created_at or cut_until) - cut_until
+    healed = None if newest is None else (newest.created_at or blocked_until) - blocked_until
     return replace(
-        told,
+        outcome,
         predicted_seconds=None,
         observed_seconds=max(gaps, default=0.0),
         healed_seconds=healed,

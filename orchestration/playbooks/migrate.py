@@ -1,33 +1,30 @@
 """The migrate playbook: what is declared now for a stream that runs by an older declaration.
 
-The wish is a row. Whoever sees it, this run or after its death the recovery sensor's, does the same steps
-towards it: they are the recover playbook's.
+The request is a row. This run, or after its death the recovery sensor's, does the same steps towards it:
+they are the recover playbook's.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
-from configs.stream import StreamDeclaration
-from ft_policies.errors import PermanentError, TransientError
-from ft_policies.foresight import foreseen
-from ft_policies.migration import Migration, Protocol
-from ft_policies.preflight import needs_trial
-from ft_policies.recovery import Step
-from orchestration.playbooks.declaring import demand_survivable
-from orchestration.playbooks.performing import Performed
-from orchestration.playbooks.recover import Recovery
-from orchestration.playbooks.trial import demand_fit
-from resources.control.records import DesiredState, Rollout, StreamRow
-from streaming.launching import demand_folder, located, written
-from streaming.observing import observe
-from streaming.world import World
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.ft_policies.playbooks.recover.compatibility import needs_trial
+from holdfast.ft_policies.playbooks.recover.migration import MigrationFacts, Protocol
+from holdfast.ft_policies.playbooks.recover.steps import RecoverFacts, RecoverStep
+from holdfast.orchestration.playbooks.declaration import require_survivable
+from holdfast.orchestration.playbooks.launch import demand_folder, written
+from holdfast.orchestration.playbooks.migrate_trial import require_compatible_state
+from holdfast.orchestration.playbooks.recover import Recover
+from holdfast.resources.control_store.records import DesiredState, Rollout, StreamRow
+from holdfast.resources.project import Project
 
 WITHIN_SECONDS = 300.0
 UNCHANGED = "nothing was changed; the stream goes on as it is"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class MigrationRequest:
     """How a stream is to be migrated, within what time, and why."""
 
     protocol: Protocol = Protocol.INTERRUPTION_FREE
@@ -39,117 +36,115 @@ class Wish:
     why: str = "asked for"
 
 
-def migrate(
-    world: World,
-    stream: str,
-    run: str,
-    wish: Wish,
-    *,
-    beat: Callable[[], None] = lambda: None,
-) -> Iterator[Performed[Step]]:
+@dataclass(kw_only=True)
+class Migrate(Recover):
     """Bring what is declared now to a running stream; an error says why it was rolled back.
 
-    One that is under way with the same target is gone on with.
+    A migration that is under way with the same target is gone on with.
     """
-    known, target = _declarations(world, stream)
-    rollout = world.store.rollouts.open(stream)
-    if rollout is None and _runs_by(known, target) and not wish.again:
-        return
-    rollout = rollout or _begun(world, known, target, run, wish)
-    _demand_same(rollout, target, wish)
-    recovery = Recovery(world=world, stream=stream, run=run, playbook="migrate", beat=beat)
-    yield from recovery.steps()
-    _demand_done(world, rollout)
 
+    name: ClassVar = "migrate"
+    request: MigrationRequest = MigrationRequest()
+    _nothing_to_do: bool = field(default=False, init=False)
+    _rollout: Rollout | None = field(default=None, init=False)
 
-def migration_plan(world: World, stream: str, run: str, wish: Wish) -> list[Step]:
-    """What `migrate` would do, as far as one look can tell; refused where it would be.
+    def begin(self) -> None:
+        known, target = self._declarations()
+        rollout = self.world.store.rollouts.open(self.stream)
+        self._nothing_to_do = rollout is None and self._is_applied(known, target)
+        if self._nothing_to_do:
+            return
+        self._rollout = rollout or self._record(known, target)
+        self._require_same(self._rollout, target)
+        super().begin()
 
-    The target is tried, too, unless the stream had to be asked for a snapshot first.
-    """
-    known, target = _declarations(world, stream)
-    seen, rollout = observe(world, stream).observed(), world.store.rollouts.open(stream)
-    if rollout is not None:
-        _demand_same(rollout, target, wish)
-    elif _runs_by(known, target) and not wish.again:
-        return []
-    else:
-        _preflight(world, known, target, run, wish, may_ask=False)
-        number = seen.rollout + 1
-        migration = Migration(rollout=number, protocol=wish.protocol, before=seen.rollout)
-        seen = replace(seen, migration=migration, rollout=number)
-    return foreseen(replace(seen, secondary_failures_in_a_row=0))
+    def preview(self) -> RecoverFacts:
+        """The target is tried, too, unless the stream had to be asked for a snapshot first."""
+        known, target = self._declarations()
+        facts, rollout = super().preview(), self.world.store.rollouts.open(self.stream)
+        facts = replace(facts, secondary_failures_in_a_row=0)
+        if rollout is not None:
+            self._require_same(rollout, target)
+            return facts
+        self._nothing_to_do = self._is_applied(known, target)
+        if self._nothing_to_do:
+            return facts
+        self._preflight(known, target, may_ask=False)
+        number, protocol = facts.rollout + 1, self.request.protocol
+        migration = MigrationFacts(rollout=number, protocol=protocol, before=facts.rollout)
+        return replace(facts, migration=migration, rollout=number)
 
+    def decide(self, facts: RecoverFacts) -> RecoverStep | None:
+        return None if self._nothing_to_do else super().decide(facts)
 
-def _begun(
-    world: World, known: StreamRow, target: StreamDeclaration, run: str, wish: Wish
-) -> Rollout:
-    """The wish, written down after a preflight, or another's that was first."""
-    _preflight(world, known, target, run, wish, may_ask=True)
-    begun = world.store.rollouts.begin(
-        stream=target.name,
-        target=written(target),
-        tier=target.tier,
-        protocol=wish.protocol,
-        within_seconds=wish.within_seconds,
-        may_differ=wish.may_differ,
-        why=wish.why,
-        run=run,
-    )
-    begun = begun or world.store.rollouts.open(target.name)
-    if begun is None:
-        raise TransientError(
-            f"another migration of {target.name} has just ended", hint="look at it, and try again"
+    def conclude(self) -> None:
+        if self._rollout is not None:
+            _require_done(self.world, self._rollout)
+
+    def _record(self, known: StreamRow, target: StreamDeclaration) -> Rollout:
+        """The request, recorded after a preflight, or another run's that was first."""
+        self._preflight(known, target, may_ask=True)
+        request, rollouts = self.request, self.world.store.rollouts
+        begun = rollouts.begin(
+            stream=target.name,
+            target=written(target),
+            tier=target.tier,
+            protocol=request.protocol,
+            within_seconds=request.within_seconds,
+            may_differ=request.may_differ,
+            why=request.why,
+            run=self.run,
         )
-    return begun
+        begun = begun or rollouts.open(target.name)
+        if begun is None:
+            raise TransientError(
+                f"another migration of {target.name} has just ended",
+                hint="look at it, and try again",
+            )
+        return begun
 
-
-def _demand_same(rollout: Rollout, target: StreamDeclaration, wish: Wish) -> None:
-    """Refuse to go on with a migration that is not the one that is asked for."""
-    same = rollout.target == written(target) and rollout.protocol is wish.protocol
-    if not same or rollout.may_differ is not wish.may_differ:
-        raise PermanentError(
-            f"another migration of {target.name} is under way: {rollout.protocol}, {rollout.why}",
-            hint=f"`holdfast recover {target.name}` sees it through; then migrate",
-        )
-
-
-def _declarations(world: World, stream: str) -> tuple[StreamRow, StreamDeclaration]:
-    """What the stream runs by, and what is written now."""
-    target, known = world.project.stream(stream), world.store.streams.get(stream)
-    if known is None or known.desired is not DesiredState.RUNNING:
-        raise PermanentError(
-            f"{stream} does not run, so there is nothing to migrate",
-            hint=f"`holdfast start {stream}` starts it by what is declared now",
-        )
-    return known, located(world.project, target)
-
-
-def _runs_by(known: StreamRow, target: StreamDeclaration) -> bool:
-    return StreamDeclaration.model_validate(known.declaration) == target
-
-
-def _preflight(
-    world: World,
-    known: StreamRow,
-    target: StreamDeclaration,
-    run: str,
-    wish: Wish,
-    *,
-    may_ask: bool,
-) -> None:
-    """Refuse what the stream would not survive, before anything of it is touched."""
-    demand_survivable(known, target, done="migrated", hint=UNCHANGED)
-    demand_folder(world.project, target)
-    if wish.again or needs_trial(known.declaration, written(target)):
-        demand_fit(world, target, run, may_differ=wish.may_differ, may_ask=may_ask)
-
-
-def _demand_done(world: World, rollout: Rollout) -> None:
-    for one in world.store.rollouts.history(rollout.stream):
-        if one.rollout == rollout.rollout and not one.done:
+    def _require_same(self, rollout: Rollout, target: StreamDeclaration) -> None:
+        """Refuse to go on with a migration that is not the requested one."""
+        request = self.request
+        same = rollout.target == written(target) and rollout.protocol is request.protocol
+        if not same or rollout.may_differ is not request.may_differ:
             raise PermanentError(
-                f"{one.stream} was not migrated: {one.outcome or 'it was stopped meanwhile'}",
+                f"another migration of {target.name} is under way: {rollout.protocol}, {rollout.why}",
+                hint=f"`holdfast recover {target.name}` sees it through; then migrate",
+            )
+
+    def _declarations(self) -> tuple[StreamRow, StreamDeclaration]:
+        """What the stream runs by, and what is written now."""
+        project, stream = self.world.config, self.stream
+        target, known = project.stream(stream), self.world.store.streams.get(stream)
+        if known is None or known.desired is not DesiredState.RUNNING:
+            raise PermanentError(
+                f"{stream} does not run, so there is nothing to migrate",
+                hint=f"`holdfast start {stream}` starts it by what is declared now",
+            )
+        return known, project.resolve_paths(target)
+
+    def _is_applied(self, known: StreamRow, target: StreamDeclaration) -> bool:
+        """Whether the stream runs by what is written, and its code is not said to be other."""
+        same = StreamDeclaration.model_validate(known.declaration) == target
+        return same and not self.request.again
+
+    def _preflight(self, known: StreamRow, target: StreamDeclaration, *, may_ask: bool) -> None:
+        """Refuse what the stream would not survive, before anything of it is touched."""
+        request = self.request
+        require_survivable(known, target, done="migrated", hint=UNCHANGED)
+        demand_folder(self.world.config, target)
+        if request.again or needs_trial(known.declaration, written(target)):
+            require_compatible_state(
+                self.world, target, self.run, may_differ=request.may_differ, may_ask=may_ask
+            )
+
+
+def _require_done(world: Project, rollout: Rollout) -> None:
+    for row in world.store.rollouts.history(rollout.stream):
+        if row.rollout == rollout.rollout and not row.done:
+            raise PermanentError(
+                f"{row.stream} was not migrated: {row.outcome or 'it was stopped meanwhile'}",
                 hint="the stream goes on as it was declared before; "
-                f"`holdfast logs {one.stream}` tells what kept the target",
+                f"`holdfast logs {row.stream}` tells what kept the target",
             )

@@ -1,230 +1,233 @@
-"""The recover playbook: bring a stream back, and the tier that people want of it.
+"""The recover playbook: bring a stream back, and the tier that it should have.
 
-Starting a stream is the same thing, and so is changing its tier.
+Starting a stream is the same playbook, and so is changing its tier.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
-from ft_policies.errors import PermanentError, TransientError
-from ft_policies.foresight import foreseen
-from ft_policies.health import Health
-from ft_policies.migration import AwaitTarget, FinishMigration, HandOver, RollBack, StopPrimary
-from ft_policies.recovery import (
-    AwaitEnd,
-    AwaitLevel,
-    AwaitSecondaryEnd,
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.ft_policies.health import Health
+from holdfast.ft_policies.playbooks.recover.decide import next_step
+from holdfast.ft_policies.playbooks.recover.steps import (
+    AwaitCatchUp,
+    AwaitPrimaryExit,
+    AwaitSecondaryExit,
     AwaitTakeover,
+    AwaitTarget,
     EndSecondary,
     Fence,
+    FinishMigration,
     GiveUp,
     GiveUpSecondary,
+    HandOver,
     Launch,
     LaunchSecondary,
-    Step,
+    RecoverFacts,
+    RecoverStep,
+    RollBack,
+    StopPrimary,
     TurnSwitch,
-    next_step,
 )
-from ft_policies.tiers import OFF, Tier
-from orchestration.playbooks import migration_steps, secondaries
-from orchestration.playbooks.declaring import declare_now
-from orchestration.playbooks.performing import Journaled, Performed, perform
-from orchestration.playbooks.reaching import note_reached
-from orchestration.playbooks.watching import NOT_DUE, Watch
-from resources.control.records import DesiredState, ReplicaState
-from resources.control.streams import tier_wanted
-from streaming.launching import demand_whole, launch_primary
-from streaming.observing import StreamSeen, observe
-from streaming.world import World
+from holdfast.ft_policies.tiers import OFF, Tier
+from holdfast.observation.status import StreamSeen, observe
+from holdfast.orchestration.playbooks import migrate_steps, recover_secondary
+from holdfast.orchestration.playbooks.base import (
+    JournalWriter,
+    StepResult,
+    StepSkipped,
+    StreamPlaybook,
+)
+from holdfast.orchestration.playbooks.declaration import apply_declaration
+from holdfast.orchestration.playbooks.fencing import fence_primary
+from holdfast.orchestration.playbooks.launch import launch_primary, require_whole
+from holdfast.orchestration.playbooks.recover_secondary import Measured, ReplicaLaunched
+from holdfast.orchestration.playbooks.waiting import StreamWaiter
+from holdfast.resources.control_store.records import DesiredState
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables.streams import tier_wanted
 
 STEP_SAMPLES = (
-    "t_deploy_seconds",
-    "t_read_snapshot_seconds",
-    "t_wire_receive_seconds",
-    "t_wire_send_seconds",
-    "t_replay_seconds",
-    "recovery_seconds",
+    SampleName.DEPLOY_SECONDS,
+    SampleName.READ_SNAPSHOT_SECONDS,
+    SampleName.WIRE_RECEIVE_SECONDS,
+    SampleName.WIRE_SEND_SECONDS,
+    SampleName.REPLAY_SECONDS,
+    SampleName.RECOVERY_SECONDS,
 )
+CATCHING_UP = (Health.STARTING, Health.REPLAYING, Health.WAITING)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recovery:
-    """One recovery of one stream."""
+@dataclass(frozen=True, slots=True)
+class Fenced(StepResult):
+    """Whether the lease was taken from the primary; it may have lost it before."""
 
-    world: World
-    stream: str
-    run: str
+    lease_taken: bool
+
+
+@dataclass(kw_only=True)
+class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
+    """One recovery of one stream, on account of an incident if there is one."""
+
+    name: ClassVar = "recover"
     incident: str | None = None
-    beat: Callable[[], None] = lambda: None
-    playbook: str = "recover"
+    _began_at: float = field(default=0.0, init=False)
 
-    def steps(self) -> Iterator[Performed[Step]]:
-        """Yield each step once it has been carried out, until the stream and its tier are well."""
-        store = self.world.store
-        watch = Watch(world=self.world, stream=self.stream, began_at=store.now(), beat=self.beat)
-        journal = Journaled(
-            store=store,
-            stream=self.stream,
-            playbook=self.playbook,
-            run=self.run,
-            incident=self.incident,
-        )
+    def begin(self) -> None:
+        self._began_at = self.world.store.now()
 
-        def decide() -> Step | None:
-            seen = watch.look()
-            note_reached(store, seen)
-            return next_step(seen.observed())
+    def preview(self) -> RecoverFacts:
+        return observe(self.world, self.stream).observed()
 
-        return perform(decide, lambda step: self._act(watch, step), journal)
+    def observe(self) -> RecoverFacts:
+        status = self._waiter.observe()
+        record_tier_reached(self.world.store, status)
+        return status.observed()
 
-    def _act(self, watch: Watch, step: Step) -> Mapping[str, Any]:
+    def decide(self, facts: RecoverFacts) -> RecoverStep | None:
+        return next_step(facts)
+
+    def act(self, step: RecoverStep) -> StepResult:  # noqa: C901 (one case per step)
+        waiter = self._waiter
         match step:
             case Fence():
                 return self._fence(step)
             case Launch():
                 return self._launch()
-            case AwaitLevel():
-                return self._await_level(watch, step)
-            case AwaitEnd():
-                return self._await_end(watch, step)
+            case AwaitCatchUp():
+                return self._await_catch_up(waiter, step)
+            case AwaitPrimaryExit():
+                return self._await_primary_exit(waiter, step)
             case GiveUp():
-                self.world.store.streams.desire(self.stream, DesiredState.STOPPED)
-                raise PermanentError(
-                    f"{self.stream} is stopped: {step.reason}",
-                    hint=f"mend the cause, then `holdfast start {self.stream}`",
-                )
-            case AwaitTarget() | HandOver() | StopPrimary() | FinishMigration() | RollBack():
-                return _act_on_migration(watch, step)
-            case _:
-                return _act_on_secondary(watch, step)
+                return self._give_up(step)
+            case AwaitTakeover():
+                return recover_secondary.await_takeover(waiter, step)
+            case EndSecondary():
+                return recover_secondary.end(waiter, step)
+            case LaunchSecondary():
+                return recover_secondary.launch(waiter)
+            case TurnSwitch():
+                return recover_secondary.turn_switch(waiter, step)
+            case AwaitSecondaryExit():
+                return recover_secondary.stop(waiter, step)
+            case GiveUpSecondary():
+                return recover_secondary.give_up(waiter, step)
+            case AwaitTarget():
+                return migrate_steps.await_target(waiter, step)
+            case HandOver():
+                return migrate_steps.hand_over(waiter, step)
+            case StopPrimary():
+                return migrate_steps.stop_primary(waiter, step)
+            case FinishMigration():
+                return migrate_steps.finish(waiter, step)
+            case RollBack():
+                return migrate_steps.roll_back(waiter, step)
 
-    def _fence(self, step: Fence) -> Mapping[str, Any]:
-        store = self.world.store
-        lease = store.leases.get(self.stream)
-        fenced = (
-            lease is not None
-            and lease.holder == step.primary
-            and store.leases.fence(self.stream, token=step.token)
+    def journal(self) -> JournalWriter:
+        return replace(super().journal(), incident=self.incident)
+
+    def _fence(self, step: Fence) -> Fenced:
+        store, reason = self.world.store, step.reason
+        return Fenced(
+            fence_primary(store, step.primary, stream=self.stream, reason=reason, token=step.token)
         )
-        store.replicas.end(step.primary, ReplicaState.FENCED, step.reason)
-        return {"lease_taken": fenced}
 
-    def _launch(self) -> Mapping[str, Any]:
+    def _launch(self) -> ReplicaLaunched:
         self.world.ensure_object_store()
-        row = launch_primary(self.world.project, self.world.store, self.stream)
-        return {"replica": None if row is None else row.id}
+        row = launch_primary(self.world.config, self.world.store, self.stream)
+        return ReplicaLaunched(None if row is None else row.id)
 
-    def _await_end(self, watch: Watch, step: AwaitEnd) -> Mapping[str, Any]:
-        if not watch.is_due(step):
-            return {"found": NOT_DUE}
+    def _give_up(self, step: GiveUp) -> StepResult:
+        self.world.store.streams.desire(self.stream, DesiredState.STOPPED)
+        raise PermanentError(
+            f"{self.stream} is stopped: {step.reason}",
+            hint=f"mend the cause, then `holdfast start {self.stream}`",
+        )
+
+    def _await_primary_exit(self, waiter: StreamWaiter, step: AwaitPrimaryExit) -> StepResult:
+        if not waiter.is_still_next(step):
+            return StepSkipped()
         self.world.store.replicas.desire(step.primary, OFF)
         self._await(
-            watch,
-            lambda seen: seen.verdict.health is not Health.STOPPING,
+            waiter,
+            lambda status: status.verdict.health is not Health.STOPPING,
             what="has not stopped",
             hint="it may be shipping a last snapshot: look again, or at `holdfast logs`",
         )
-        return {}
+        return StepResult()
 
-    def _await_level(self, watch: Watch, step: AwaitLevel) -> Mapping[str, Any]:
-        waits = (Health.STARTING, Health.REPLAYING, Health.WAITING)
+    def _await_catch_up(self, waiter: StreamWaiter, step: AwaitCatchUp) -> Measured:
         self._await(
-            watch,
-            lambda seen: seen.verdict.health not in waits,
+            waiter,
+            lambda status: status.verdict.health not in CATCHING_UP,
             progress=_progressed_at,
-            what="is not level, and has finished no epoch,",
-            hint="`holdfast logs` tells what keeps it",
+            what="has not caught up, and has finished no epoch,",
+            hint="`holdfast logs` shows the cause",
         )
         latest = self.world.store.samples.latest(self.stream, replica=step.primary)
-        return {name: latest[name].value for name in STEP_SAMPLES if name in latest}
+        return Measured({name: latest[name].value for name in STEP_SAMPLES if name in latest})
 
     def _await(
         self,
-        watch: Watch,
-        over: Callable[[StreamSeen], bool],
+        waiter: StreamWaiter,
+        is_over: Callable[[StreamSeen], bool],
         *,
         progress: Callable[[StreamSeen], object] = lambda _: None,
         what: str,
         hint: str,
     ) -> None:
-        patience = watch.patience_seconds
-        if not watch.until(over, patience_seconds=patience, progress=progress):
+        patience = waiter.patience_seconds
+        if not waiter.wait_until(is_over, patience_seconds=patience, progress=progress):
             raise TransientError(f"{self.stream} {what} after {patience:.0f} s", hint=hint)
 
-
-def _progressed_at(seen: StreamSeen) -> float | None:
-    """A long replay is well as long as it moves."""
-    return None if seen.primary is None else seen.primary.progressed_at
-
-
-def _act_on_secondary(
-    watch: Watch,
-    step: AwaitTakeover
-    | EndSecondary
-    | LaunchSecondary
-    | TurnSwitch
-    | AwaitSecondaryEnd
-    | GiveUpSecondary,
-) -> Mapping[str, Any]:
-    match step:
-        case AwaitTakeover():
-            return secondaries.await_takeover(watch, step)
-        case EndSecondary():
-            return secondaries.end(watch, step)
-        case LaunchSecondary():
-            return secondaries.launch(watch)
-        case TurnSwitch():
-            return secondaries.turn(watch, step)
-        case AwaitSecondaryEnd():
-            return secondaries.see_off(watch, step)
-        case GiveUpSecondary():
-            raise PermanentError(
-                f"{watch.stream} runs without its secondary: {step.reason}",
-                hint="it is tried again, ever more rarely; mend the cause, "
-                f"or `holdfast switch {watch.stream} passive_replication`",
-            )
+    @property
+    def _waiter(self) -> StreamWaiter:
+        return StreamWaiter(
+            world=self.world,
+            stream=self.stream,
+            began_at=self._began_at,
+            keep_alive=self.keep_alive,
+        )
 
 
-def _act_on_migration(
-    watch: Watch, step: AwaitTarget | HandOver | StopPrimary | FinishMigration | RollBack
-) -> Mapping[str, Any]:
-    match step:
-        case AwaitTarget():
-            return migration_steps.await_target(watch, step)
-        case HandOver():
-            return migration_steps.hand_over(watch, step)
-        case StopPrimary():
-            return migration_steps.stop_primary(watch, step)
-        case FinishMigration():
-            return migration_steps.finish(watch, step)
-        case RollBack():
-            return migration_steps.roll_back(watch, step)
+@dataclass(kw_only=True)
+class Start(Recover):
+    """Declare a stream, record that it should run, and bring it up."""
 
+    def begin(self) -> None:
+        require_whole(self.world.store, self.stream)
+        self.world.ensure_object_store()
+        apply_declaration(self.world, self.stream)
+        self.world.store.streams.desire(self.stream, DesiredState.RUNNING)
+        super().begin()
 
-def start(world: World, stream: str, run: str) -> Iterator[Performed[Step]]:
-    """Declare a stream, want it to run, and bring it up."""
-    demand_whole(world.store, stream)
-    world.ensure_object_store()
-    declare_now(world, stream)
-    world.store.streams.desire(stream, DesiredState.RUNNING)
-    return Recovery(world=world, stream=stream, run=run).steps()
-
-
-def recover_plan(world: World, stream: str) -> list[Step]:
-    """What a recovery would do, as far as one look can tell."""
-    return foreseen(observe(world, stream).observed())
-
-
-def start_plan(world: World, stream: str) -> list[Step]:
-    """What `start` would do, as far as one look can tell; refused where it would be."""
-    demand_whole(world.store, stream)
-    seen = observe(world, stream, as_wanted=True).observed()
-    seen = replace(seen, failures_in_a_row=0, secondary_failures_in_a_row=0)
-    if not world.store.replicas.of(stream):
-        known, declared = world.store.streams.get(stream), world.project.stream(stream).tier
+    def preview(self) -> RecoverFacts:
+        world, store = self.world, self.world.store
+        require_whole(store, self.stream)
+        facts = observe(world, self.stream, as_wanted=True).observed()
+        facts = replace(facts, failures_in_a_row=0, secondary_failures_in_a_row=0)
+        if store.replicas.of(self.stream):
+            return facts
+        known, declared = store.streams.get(self.stream), world.config.stream(self.stream).tier
         tier = declared if known is None else Tier(tier_wanted(known, declared))
         rollout = 0 if known is None else known.rollout
         # Declared anew: a migration that was under way is over, and the new primary runs what is.
-        seen = replace(seen, tier=tier, migration=None, rollout=rollout, primary_rollout=rollout)
-    return foreseen(seen)
+        return replace(facts, tier=tier, migration=None, rollout=rollout, primary_rollout=rollout)
+
+
+def record_tier_reached(store: ControlStore, status: StreamSeen) -> None:
+    """Stamp the change of tier once nothing is left to do and the tier is covered.
+
+    A secondary that has paused needs nothing and covers less: the next look after it goes on records it.
+    """
+    healthy = status.verdict.health is Health.HEALTHY
+    settled = healthy and status.covers_its_tier and status.is_settled
+    if settled and any(row.reached_at is None for row in store.tiers.history(status.name, limit=1)):
+        store.tiers.reached(status.name, tier=status.tier)
+
+
+def _progressed_at(status: StreamSeen) -> float | None:
+    """A long replay is healthy as long as it moves."""
+    return None if status.primary is None else status.primary.progressed_at

@@ -1,4 +1,4 @@
-"""Asking a running Dagster how it is, through the API that its own UI uses."""
+"""The health of a running Dagster, from the API that its own UI uses."""
 
 import json
 import urllib.request
@@ -25,7 +25,7 @@ _ANSWER_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DagsterHealth:
-    """What Dagster says of itself: what it waits for, and what will not come by waiting."""
+    """The health of Dagster: what it waits for, and what stays broken without a change."""
 
     answers: bool
     waits_for: tuple[str, ...] = ()
@@ -37,8 +37,8 @@ class DagsterHealth:
         return self.answers and not self.waits_for and not self.broken
 
 
-def ask(url: str) -> DagsterHealth:
-    """Ask once; a server that does not answer yet is a fact, not an error."""
+def ask_health(url: str) -> DagsterHealth:
+    """Ask once; a server that does not answer yet is not ready, which is no error."""
     request = urllib.request.Request(  # noqa: S310 - the address is our own
         f"{url}/graphql",
         data=json.dumps({"query": _QUERY}).encode(),
@@ -46,13 +46,13 @@ def ask(url: str) -> DagsterHealth:
     )
     try:
         with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:  # noqa: S310
-            return read(json.load(answer)["data"])
+            return parse_health(json.load(answer)["data"])
     except (OSError, ValueError, KeyError, TypeError):
         return DagsterHealth(answers=False, waits_for=("the web server",))
 
 
-def read(answer: dict[str, Any]) -> DagsterHealth:
-    """Make sense of an answer."""
+def parse_health(answer: dict[str, Any]) -> DagsterHealth:
+    """Read the health from an answer of the API."""
     workspace = answer["workspaceOrError"]
     if "message" in workspace:
         return DagsterHealth(answers=True, broken=_first_line(workspace["message"]))

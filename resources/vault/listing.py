@@ -2,7 +2,7 @@
 
 A stream that is restored in place to an epoch begins a new history. The mark of it lies beside the
 manifests and never changes: from then on what an older history has shipped beyond that epoch does not
-count, also if a replica that knows of nothing ships it later. Nor does what a replica has shipped that was
+count, also if a replica that missed the restore ships it later. Nor does what a replica has shipped that was
 rolled back; which those are, the control store knows.
 """
 
@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from resources.object_store import ObjectStore
-from resources.vault.manifest import SnapshotName
-from resources.vault.records import SnapshotRecord
+from holdfast.resources.object_store.s3 import ObjectStore
+from holdfast.resources.vault.manifest import SnapshotName
+from holdfast.resources.vault.records import SnapshotRecord
 
 SUFFIX = ".json.gz"
 _MARK = re.compile(r"history-(\d+)-after-(\d+)\.json")
@@ -29,7 +29,7 @@ class Mark:
     marked_at: float = 0.0
 
     @property
-    def told(self) -> str:
+    def cause(self) -> str:
         """By what snapshots are superseded."""
         return "by a restore"
 
@@ -39,7 +39,7 @@ class Mark:
         return f"history-{self.history:06d}-after-{self.epoch:012d}.json"
 
     def encode(self) -> bytes:
-        """The same as its name says, for people."""
+        """What its name says, as JSON."""
         return json.dumps({"history": self.history, "after_epoch": self.epoch}).encode()
 
     def ends(self, name: SnapshotName) -> bool:
@@ -55,7 +55,7 @@ class Rollback:
     marked_at: float
 
     @property
-    def told(self) -> str:
+    def cause(self) -> str:
         """By what snapshots are superseded."""
         return "by a rollback"
 
@@ -78,15 +78,15 @@ class Listing:
     @property
     def histories(self) -> set[int]:
         """The histories that have a mark."""
-        return {one.history for one in self.endings if isinstance(one, Mark)}
+        return {ending.history for ending in self.endings if isinstance(ending, Mark)}
 
     def superseded_by(self, snapshot: SnapshotRecord) -> Superseding:
         """Since when and by what a snapshot does not count."""
-        found = (one for one in self.endings if one.ends(snapshot.name))
-        return min(found, key=lambda one: one.marked_at)
+        endings = (ending for ending in self.endings if ending.ends(snapshot.name))
+        return min(endings, key=lambda ending: ending.marked_at)
 
 
-def aside_of(stream: str) -> str:
+def aside_prefix(stream: str) -> str:
     """The prefix of what repairs have set aside: each run's objects, named as they were."""
     return f"{stream}/aside/"
 
@@ -95,21 +95,21 @@ def read_listing(store: ObjectStore, manifests: str, rolled_back: Mapping[str, f
     """Everything under the prefix of the manifests, with one request; `rolled_back` replicas, and since when."""
     endings: list[Superseding] = [Rollback(replica, at) for replica, at in rolled_back.items()]
     records: list[SnapshotRecord] = []
-    for found in store.list(manifests):
-        file = found.key.rsplit("/", 1)[1]
+    for stored in store.list(manifests):
+        file = stored.key.rsplit("/", 1)[1]
         stem = file.removesuffix(SUFFIX)
         if (match := _MARK.fullmatch(file)) is not None:
-            endings.append(Mark(int(match[1]), int(match[2]), found.modified_at))
+            endings.append(Mark(int(match[1]), int(match[2]), stored.modified_at))
         elif file.endswith(SUFFIX) and SnapshotName.is_id(stem):
             name = SnapshotName.parse(stem)
-            records.append(SnapshotRecord(name, found.modified_at, found.size_bytes))
+            records.append(SnapshotRecord(name, stored.modified_at, stored.size_bytes))
     records.sort(key=lambda record: record.name, reverse=True)
     return Listing(
-        snapshots=[one for one in records if not _is_superseded(one, endings)],
-        superseded=[one for one in records if _is_superseded(one, endings)],
+        snapshots=[record for record in records if not _is_superseded(record, endings)],
+        superseded=[record for record in records if _is_superseded(record, endings)],
         endings=endings,
     )
 
 
 def _is_superseded(record: SnapshotRecord, endings: Sequence[Superseding]) -> bool:
-    return any(one.ends(record.name) for one in endings)
+    return any(ending.ends(record.name) for ending in endings)

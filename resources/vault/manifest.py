@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ft_policies.errors import PermanentError
+from holdfast.ft_policies.errors import PermanentError
 
 FORMAT = 1
 _MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError)
@@ -22,7 +22,7 @@ _NAME = re.compile(rf"(\d{{12}})-(\d+)(?:\.(\d+))?-({_SAFE.pattern})")
 
 
 class UnusableSnapshotError(PermanentError):
-    """A snapshot that cannot be restored; an older one may be."""
+    """A snapshot that cannot be restored; an older snapshot may be."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -133,7 +133,7 @@ class Manifest(NamedSnapshot):
         return {file.path for file in self.files}
 
     def mismatches(self, *, spark_version: str, conf: Mapping[str, str]) -> list[str]:
-        """What the query that is to go on from here has otherwise; empty if all matches."""
+        """How the query that is to go on from here differs; empty if all matches."""
         ours = {"spark version": _minor(spark_version)} | dict(conf)
         theirs = {"spark version": _minor(self.spark_version)} | dict(self.conf)
         return [
@@ -171,7 +171,7 @@ def decode(body: bytes, *, snapshot_id: str) -> Manifest:
     """Read a stored manifest; what cannot be read is an unusable snapshot, with the reason."""
     try:
         document = json.loads(gzip.decompress(body))
-        _demand_format(document["format"], snapshot_id)
+        _require_format(document["format"], snapshot_id)
         return _from(document)
     except UnusableSnapshotError:
         raise
@@ -182,7 +182,7 @@ def decode(body: bytes, *, snapshot_id: str) -> Manifest:
         ) from error
 
 
-def _demand_format(version: object, snapshot_id: str) -> None:
+def _require_format(version: object, snapshot_id: str) -> None:
     if version != FORMAT:
         raise UnusableSnapshotError(
             f"manifest {snapshot_id} has format {version}, this Holdfast reads {FORMAT}",

@@ -1,9 +1,9 @@
-"""What the vault reports: past participles, each with the figures that a person would ask for."""
+"""The records of what the vault did, with figures."""
 
 from dataclasses import dataclass
 
-from ft_policies.retention import Verdict
-from resources.vault.manifest import Manifest, NamedSnapshot
+from holdfast.ft_policies.snapshots import Verdict
+from holdfast.resources.vault.manifest import Manifest, NamedSnapshot
 
 
 @dataclass(frozen=True, slots=True)

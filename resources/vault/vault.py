@@ -1,7 +1,7 @@
 """The snapshot vault of one stream: ship, list, restore, verify and prune.
 
 A snapshot is a few packs and one manifest. The manifest is the commit: it is written last, and what
-no manifest names does not exist. See `cut` for what is shipped, `packing` and `restoring` for how.
+no manifest names does not exist. `checkpoint_files` selects what is shipped; `pack` and `restore` do the copying.
 """
 
 import tempfile
@@ -11,34 +11,38 @@ from importlib import metadata
 from pathlib import Path
 from typing import TypeAlias
 
-from ft_policies.errors import PermanentError, TransientError
-from ft_policies.retention import RetentionPolicy
-from resources.clock import SYSTEM_CLOCK
-from resources.object_store import ObjectStore
-from resources.s3_errors import MissingObjectError
-from resources.vault.copying import copied
-from resources.vault.cut import cut
-from resources.vault.linking import Base
-from resources.vault.listing import SUFFIX, Listing, Mark, read_listing
-from resources.vault.manifest import (
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.ft_policies.snapshots import RetentionPolicy
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.object_store.s3 import MissingObjectError, ObjectStore
+from holdfast.resources.vault.checkpoint_files import cut
+from holdfast.resources.vault.copy import copy_packs
+from holdfast.resources.vault.integrity import require_whole
+from holdfast.resources.vault.listing import SUFFIX, Listing, Mark, read_listing
+from holdfast.resources.vault.manifest import (
     Manifest,
     PackedFile,
     SnapshotName,
     UnusableSnapshotError,
     decode,
 )
-from resources.vault.packing import (
+from holdfast.resources.vault.pack import (
     PACK_LIMIT_BYTES,
     LocalPack,
     OutdatedCutError,
+    count_new_bytes,
     disk_errors,
-    new_bytes,
+    find_reusable,
     pack,
     packs_in_use,
-    reusable,
 )
-from resources.vault.pruning import garbage, judge, named_packs, packs_aside
-from resources.vault.records import (
+from holdfast.resources.vault.prune import (
+    apply_retention,
+    collect_named_packs,
+    collect_set_aside_packs,
+    find_garbage,
+)
+from holdfast.resources.vault.records import (
     Pruned,
     Refused,
     Restored,
@@ -46,8 +50,12 @@ from resources.vault.records import (
     Shipped,
     SnapshotRecord,
 )
-from resources.vault.restoring import restore_files, wrong_digests, wrong_packs
-from resources.vault.soundness import demand_whole
+from holdfast.resources.vault.restore import (
+    LinkSource,
+    find_wrong_digests,
+    find_wrong_packs,
+    restore_files,
+)
 
 _CUT_ATTEMPTS = 3
 Progress: TypeAlias = Callable[[int, int], None]
@@ -92,7 +100,7 @@ class SnapshotVault:
     def adopt(self, manifest: Manifest, source: "SnapshotVault") -> Manifest:
         """Copy a snapshot of another vault, every byte verified; as ever the manifest comes last."""
         read, stream = source.read_pack, self._stream
-        copy = copied(self._store, self._packs, manifest, read, stream=stream)
+        copy = copy_packs(self._store, self._packs, manifest, read, stream=stream)
         self._store.put(self.manifest_key(copy.id), copy.encode())
         return copy
 
@@ -146,7 +154,7 @@ class SnapshotVault:
         ):
             reused, packs = self._capture(checkpoint, name, parent, Path(folder))
             files = [*reused, *(file for local in packs for file in local.files)]
-            known = dict(parent.packs) if parent is not None else {}
+            older = dict(parent.packs) if parent is not None else {}
             manifest = Manifest(
                 stream=self._stream,
                 name=name,
@@ -154,13 +162,13 @@ class SnapshotVault:
                 created_at=created_at,
                 spark_version=metadata.version("pyspark"),
                 conf=dict(conf),
-                packs=packs_in_use(files, known | {p.name: p.size_bytes for p in packs}),
+                packs=packs_in_use(files, older | {p.name: p.size_bytes for p in packs}),
                 files=tuple(sorted(files, key=lambda file: file.path)),
             )
             sent = self._send(manifest, packs)
         return Shipped(
             manifest=manifest,
-            new_bytes=new_bytes(manifest, parent),
+            new_bytes=count_new_bytes(manifest, parent),
             pack_bytes=sum(local.size_bytes for local in packs),
             manifest_bytes=sent,
             requests=len(packs) + 1,
@@ -172,14 +180,14 @@ class SnapshotVault:
         manifest: Manifest,
         into: Path,
         *,
-        base: Base | None = None,
+        base: LinkSource | None = None,
         progress: Progress | None = None,
         durable: bool = True,
     ) -> Restored:
         """Bring a snapshot back into a new folder, every digest verified.
 
         What `base` verified before is linked, not fetched. Without `durable` it does not wait for the
-        disk, for whoever would restore again after a crash of the machine anyway.
+        disk: for callers that restore again after a crash of the machine.
         """
         began = SYSTEM_CLOCK.monotonic()
         fetched = restore_files(
@@ -218,11 +226,13 @@ class SnapshotVault:
             return [str(error)]
         sizes = self._pack_sizes()
         present = [file for file in manifest.files if file.pack in sizes]
-        return wrong_packs(manifest, sizes) + wrong_digests(self._store, self._packs, present)
+        return find_wrong_packs(manifest, sizes) + find_wrong_digests(
+            self._store, self._packs, present
+        )
 
     def wrong_packs(self, manifest: Manifest) -> Problems:
         """What is wrong with a snapshot as far as a listing of its packs tells."""
-        return wrong_packs(manifest, self._pack_sizes())
+        return find_wrong_packs(manifest, self._pack_sizes())
 
     def prune(
         self,
@@ -232,21 +242,24 @@ class SnapshotVault:
         dry_run: bool = False,
         grace_seconds: float = 3600.0,
     ) -> Pruned:
-        """Drop what the policy does not keep; a dry run only says what would go."""
-        verdicts = judge(policy, self.listing(), now=now, grace_seconds=grace_seconds)
+        """Drop what the policy does not keep; a dry run only lists it."""
+        verdicts = apply_retention(policy, self.listing(), now=now, grace_seconds=grace_seconds)
         dropped = [verdict.snapshot.id for verdict in verdicts if not verdict.keep]
         packs = self._store.list(self._packs)
-        named, unreadable = named_packs(self.manifest, [v for v in verdicts if v.keep])
-        keys = {self._packs + name for name in named | packs_aside(self._store, self._stream)}
-        gone = [] if unreadable else garbage(packs, keys, now=now, grace_seconds=grace_seconds)
+        named, unreadable = collect_named_packs(self.manifest, [v for v in verdicts if v.keep])
+        keys = {
+            self._packs + name
+            for name in named | collect_set_aside_packs(self._store, self._stream)
+        }
+        gone = [] if unreadable else find_garbage(packs, keys, now=now, grace_seconds=grace_seconds)
         if not dry_run:
-            self._store.delete([self.manifest_key(one) for one in dropped])
-            self._store.delete([found.key for found in gone])
+            self._store.delete([self.manifest_key(snapshot) for snapshot in dropped])
+            self._store.delete([pack.key for pack in gone])
         return Pruned(
             verdicts=verdicts,
             dropped=dropped,
-            packs_deleted=[found.key.removeprefix(self._packs) for found in gone],
-            bytes_freed=sum(found.size_bytes for found in gone),
+            packs_deleted=[pack.key.removeprefix(self._packs) for pack in gone],
+            bytes_freed=sum(pack.size_bytes for pack in gone),
             note=f"no pack was deleted: {unreadable}" if unreadable else "",
         )
 
@@ -275,10 +288,10 @@ class SnapshotVault:
         for _ in range(_CUT_ATTEMPTS):
             try:
                 files = cut(checkpoint, name.epoch, stored=stored)
-                reused = reusable(files, parent)
+                reused = find_reusable(files, parent)
                 fresh = [file for file in files if file.path not in reused]
                 state = (file.path for file in fresh if file.path.startswith("state/"))
-                demand_whole(checkpoint, state)
+                require_whole(checkpoint, state)
                 limit = self._pack_limit_bytes
                 packs = pack(checkpoint, fresh, scratch, stem=name.id, limit_bytes=limit)
                 return list(reused.values()), packs

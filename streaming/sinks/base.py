@@ -10,8 +10,8 @@ from typing import Protocol
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from resources.control.records import LedgerEntry
-from streaming.sinks.staging import Staged
+from holdfast.resources.control_store.records import LedgerEntry
+from holdfast.streaming.sinks.staging import Staged
 
 
 class Sink(Protocol):
@@ -21,7 +21,7 @@ class Sink(Protocol):
         """Open what is there, make it if a schema is given, and warm the way to it."""
 
     def is_done(self, epoch: int) -> bool:
-        """Whether the output of an epoch is there already, by whomever."""
+        """Whether the output of an epoch is there already, by any replica."""
 
     def stage(self, df: DataFrame, epoch: int, *, write: bool) -> Staged:
         """Run the plan once; without `write` its rows are digested only."""
@@ -43,11 +43,11 @@ class DeadLetters(Protocol):
         """Put out those of an epoch, unless they are there; to be repeated after an error."""
 
 
-class Entries(Protocol):
+class LedgerView(Protocol):
     """The ledger as one replica of a stream sees it."""
 
     def entry(self, epoch: int) -> LedgerEntry | None:
-        """What was committed for an epoch, by whomever."""
+        """What was committed for an epoch, by any replica."""
 
     def write(self, epoch: int, *, rows: int, digest: str) -> None:
         """Record what this replica computed."""

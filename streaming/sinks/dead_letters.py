@@ -12,19 +12,19 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from ft_policies.errors import TransientError
-from resources.control.records import Sample
-from resources.control.store import ControlStore
-from resources.patience import patiently
-from streaming.connections import delta_options
-from streaming.sinks.delta_table import DEAD_LETTERS, make_dead_letters, translated
-from streaming.sinks.lineage import dead_letter_writer
-from streaming.sources.files import FilesSource, records_aside
-from streaming.sources.opening import arrow_columns, open_source
-from streaming.sources.sifting import SetAside
-from streaming.spec import ReplicaSpec
+from holdfast.ft_policies.errors import TransientError
+from holdfast.resources.control_store.records import Sample
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.object_store.resolve import delta_options
+from holdfast.resources.retry import retry_transient
+from holdfast.streaming.sinks.delta_table import DEAD_LETTERS, make_dead_letters, translate_errors
+from holdfast.streaming.sinks.lineage import dead_letter_writer
+from holdfast.streaming.sources.factory import arrow_columns, open_source
+from holdfast.streaming.sources.files import FilesSource, records_aside
+from holdfast.streaming.sources.validation import RejectedRecord
+from holdfast.streaming.spec import ReplicaSpec
 
-SAMPLE = "dead_letters"
 COMMIT_TRIES = 5
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class DeadLetterTable:
     def send(self, epoch: int) -> None:
         """Read the bad records of an epoch again, and add them in one transaction."""
         name = self.spec.stream.name
-        decided = patiently(
+        decided = retry_transient(
             lambda: self.store.epochs.get(name, epoch),
             what=f"reading epoch {epoch} from the epoch log",
         )
@@ -54,7 +54,7 @@ class DeadLetterTable:
 
     def _add(self, rows: pa.Table, epoch: int) -> None:
         for _ in range(COMMIT_TRIES):
-            with translated(self.spec.dead_letters):
+            with translate_errors(self.spec.dead_letters):
                 table = self._opened_table()
                 table.update_incremental()
                 newest = table.transaction_version(self._app_id)
@@ -81,13 +81,12 @@ class DeadLetterTable:
 
     def _sample(self, count: int, epoch: int) -> None:
         stream, replica = self.spec.stream.name, self.spec.replica
-        sample = Sample(
-            stream=stream, replica=replica, name=SAMPLE, value=float(count), epoch=epoch
-        )
+        name = SampleName.DEAD_LETTERS
+        sample = Sample(stream=stream, replica=replica, name=name, value=float(count), epoch=epoch)
         try:
             self.store.samples.write([sample])
         except TransientError as error:
-            log.warning("nobody counts the dead letters of epoch %s: %s", epoch, error)
+            log.warning("the dead letters of epoch %s are not counted: %s", epoch, error)
 
     def _opened_source(self) -> FilesSource:
         if self._source is None:
@@ -107,17 +106,17 @@ class DeadLetterTable:
         return dead_letter_writer(self.spec.stream.name, self.spec.history)
 
 
-def _rows(epoch: int, aside: Iterable[tuple[str, SetAside]]) -> pa.Table:
+def _rows(epoch: int, aside: Iterable[tuple[str, RejectedRecord]]) -> pa.Table:
     return pa.Table.from_pylist(
         [
             {
                 "epoch": epoch,
                 "file": file,
-                "position": one.position,
-                "reason": one.reason,
-                "record": one.record,
+                "position": record.position,
+                "reason": record.reason,
+                "record": record.record,
             }
-            for file, one in aside
+            for file, record in aside
         ],
         schema=DEAD_LETTERS,
     )

@@ -11,35 +11,30 @@ import logging
 from dataclasses import dataclass
 from uuid import uuid4
 
-from deltalake import (
-    CommitProperties,
-    DeltaTable,
-    Schema,
-    Transaction,
-)
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from configs.sinks import DeltaSink as DeltaDeclaration
-from ft_policies.errors import PermanentError, TransientError
-from resources.clock import SYSTEM_CLOCK
-from streaming.connections import delta_options, filesystem
-from streaming.sinks.delta_table import (
+from holdfast.configs.sinks import DeltaSink as DeltaDeclaration
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.object_store.resolve import delta_options, filesystem
+from holdfast.streaming.sinks.delta_table import (
     WITHOUT_CLEANUP,
     committer,
-    demand_fit,
     find_table,
     make_table,
-    translated,
+    require_fit,
+    translate_errors,
 )
-from streaming.sinks.ledgering import Ledgering
-from streaming.sinks.lineage import CLOSED, DIGEST, EPOCH, HISTORY, STREAM, writer
-from streaming.sinks.staging import Staged, run_epoch
-from streaming.sinks.staging_task import Staging
-from streaming.spec import ReplicaSpec
+from holdfast.streaming.sinks.ledger_writer import LedgerWriter
+from holdfast.streaming.sinks.lineage import CLOSED, DIGEST, EPOCH, HISTORY, STREAM, writer
+from holdfast.streaming.sinks.staging import Staged, run_epoch
+from holdfast.streaming.sinks.staging_task import Staging
+from holdfast.streaming.spec import ReplicaSpec
 
 COMMIT_TRIES = 5
 
@@ -52,7 +47,7 @@ class DeltaSink:
 
     spec: ReplicaSpec
     declared: DeltaDeclaration
-    ledgering: Ledgering
+    ledger: LedgerWriter
     _opened: DeltaTable | None = None
     _fits: bool = False
     _tried_through: int = -1
@@ -63,7 +58,7 @@ class DeltaSink:
             self._opened = self._open(schema)
         if self._opened is not None and schema is not None and not self._fits:
             partition_by = self.declared.partition_by
-            demand_fit(self._opened, self.spec.table, _columns(schema), partition_by)
+            require_fit(self._opened, self.spec.table, _columns(schema), partition_by)
             self._fits = True
 
     def is_done(self, epoch: int) -> bool:
@@ -74,7 +69,7 @@ class DeltaSink:
         holds only if the table is asked first.
         """
         newest = self._newest(update=True)
-        entry = self.ledgering.entry(epoch)
+        entry = self.ledger.entry(epoch)
         if entry is None and newest > epoch:
             raise PermanentError(
                 f"the table {self.spec.table} has epochs after {epoch} of which the ledger knows nothing",
@@ -146,7 +141,7 @@ class DeltaSink:
         """Try to commit; False if the table has changed, which has then been read again."""
         table = self._table()
         self._tried_through = max(self._tried_through, epoch)
-        with translated(self.spec.table):
+        with translate_errors(self.spec.table):
             try:
                 self._write(table, staged, epoch)
             except CommitFailedError as error:
@@ -178,7 +173,7 @@ class DeltaSink:
                     EPOCH: str(epoch),
                     HISTORY: str(self.spec.history),
                     "holdfast.replica": self.spec.replica,
-                    "holdfast.token": str(self.ledgering.token()),
+                    "holdfast.token": str(self.ledger.lease.token),
                     DIGEST: staged.digest,
                 },
             ),
@@ -189,7 +184,7 @@ class DeltaSink:
         """The newest epoch in the table as it was last read; -1 if there is none."""
         if self._opened is None:
             return -1
-        with translated(self.spec.table):
+        with translate_errors(self.spec.table):
             if update:
                 self._opened.update_incremental()
             version = self._opened.transaction_version(self._app_id)
@@ -210,11 +205,11 @@ class DeltaSink:
         return writer(self.spec.stream.name, self.spec.history)
 
 
-def demand_output_fits(spec: ReplicaSpec, declared: DeltaDeclaration, schema: StructType) -> None:
+def require_output_fits(spec: ReplicaSpec, declared: DeltaDeclaration, schema: StructType) -> None:
     """Refuse output whose columns are not the table's, if there is a table already."""
     table = find_table(spec.table, delta_options(spec.table, spec.connect))
     if table is not None:
-        demand_fit(table, spec.table, _columns(schema), declared.partition_by)
+        require_fit(table, spec.table, _columns(schema), declared.partition_by)
 
 
 def _columns(schema: StructType) -> Schema:

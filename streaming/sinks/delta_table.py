@@ -1,7 +1,11 @@
-"""Opening a stream's Delta table, and asking it who committed an epoch."""
+"""Opening a stream's Delta table, and asking it who committed an epoch.
+
+It imports no Spark, because playbooks use it, too.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema
@@ -13,8 +17,8 @@ from deltalake.exceptions import (
     TableNotFoundError,
 )
 
-from ft_policies.errors import PermanentError, TransientError
-from streaming.sinks.lineage import EPOCH, HISTORY, STREAM
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.streaming.sinks.lineage import EPOCH, HISTORY, STREAM
 
 OTHER_COMMITS = 20
 MOST_COMMITS = 1000
@@ -29,11 +33,12 @@ DEAD_LETTERS = pa.schema(
         ("record", pa.string()),
     ]
 )
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 def find_table(path: str, options: dict[str, str]) -> DeltaTable | None:
     """The table, if there is one."""
-    with translated(path):
+    with translate_errors(path):
         try:
             return DeltaTable(path, storage_options=options)
         except TableNotFoundError:
@@ -44,7 +49,7 @@ def make_table(
     path: str, options: dict[str, str], *, schema: Schema, partition_by: tuple[str, ...]
 ) -> DeltaTable:
     """The table, made if there is none; another replica may be making it at this moment."""
-    with translated(path):
+    with translate_errors(path):
         try:
             return DeltaTable.create(
                 path,
@@ -74,7 +79,9 @@ def commit_nothing(table: DeltaTable, commit: CommitProperties) -> None:
     )
 
 
-def demand_fit(table: DeltaTable, path: str, schema: Schema, partition_by: tuple[str, ...]) -> None:
+def require_fit(
+    table: DeltaTable, path: str, schema: Schema, partition_by: tuple[str, ...]
+) -> None:
     """Refuse a table with other columns or partitions than the stream's output."""
     has = {field.name: str(field.type) for field in table.schema().fields}
     gives = {field.name: str(field.type) for field in schema.fields}
@@ -95,7 +102,7 @@ def demand_fit(table: DeltaTable, path: str, schema: Schema, partition_by: tuple
 def committer(
     table: DeltaTable, stream: str, epoch: int, *, history: int, newest: int
 ) -> str | None:
-    """The replica whose commit of an epoch the table's history shows; None if it does not say.
+    """The replica whose commit of an epoch the table's history shows; None if it does not show one.
 
     `newest` is the newest epoch in the table: so many commits, and a few of other programs, have
     to be read.
@@ -109,8 +116,8 @@ def committer(
 
 
 @contextmanager
-def translated(path: str) -> Iterator[None]:
-    """Say of an error of the table's storage whether it is worth trying again."""
+def translate_errors(path: str) -> Iterator[None]:
+    """Turn an error of the table's storage into one that says whether it is worth trying again."""
     try:
         yield
     except (DeltaProtocolError, SchemaMismatchError, PermissionError) as error:
@@ -123,3 +130,11 @@ def translated(path: str) -> Iterator[None]:
             f"the table {path} cannot be read or written: {error}",
             hint="the epoch is tried again until the storage answers",
         ) from error
+
+
+def partition_values(path: str) -> dict[str, str | None]:
+    """The values of a file's partition columns, as Hive writes them into its path from the table on."""
+    pairs = [part.split("=", 1) for part in path.split("/") if "=" in part]
+    return {
+        unquote(name): None if value == NULL_PARTITION else unquote(value) for name, value in pairs
+    }

@@ -11,7 +11,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from ft_policies.errors import PermanentError
+from holdfast.ft_policies.errors import PermanentError
 
 STREAM = "holdfast.stream"
 EPOCH = "holdfast.epoch"
@@ -45,7 +45,7 @@ def dead_letter_writer(stream: str, history: int) -> str:
 
 
 def epoch_commits(lines: Sequence[Mapping[str, Any]], stream: str) -> Iterator[EpochCommit]:
-    """The commits of a stream that count, newest first; `lines` are the table's history as Delta tells it."""
+    """The commits of a stream that count, newest first; `lines` are the table's history as Delta lists it."""
     through = CLOSED
     for line in lines:
         if line.get(STREAM) != stream:
@@ -53,11 +53,11 @@ def epoch_commits(lines: Sequence[Mapping[str, Any]], stream: str) -> Iterator[E
         if RESTORED_TO in line:
             through = min(through, int(line[RESTORED_TO]))
         whole_past = COPIED_THROUGH in line
-        told = line.get(COPIED_THROUGH if whole_past else EPOCH)
-        if told is not None and int(told) <= through:
+        through_epoch = line.get(COPIED_THROUGH if whole_past else EPOCH)
+        if through_epoch is not None and int(through_epoch) <= through:
             yield EpochCommit(
                 version=int(line["version"]),
-                epoch=int(told),
+                epoch=int(through_epoch),
                 digest=str(line.get(DIGEST, "")),
                 whole_past=whole_past,
             )
@@ -72,14 +72,14 @@ def version_after(table: DeltaTable, stream: str, epoch: int) -> int:
     while True:
         lines = table.history(limit)
         commits = list(epoch_commits(lines, stream))
-        reached = any(one.epoch <= epoch for one in commits)
+        reached = any(commit.epoch <= epoch for commit in commits)
         if reached or len(lines) < limit:
             break
         limit *= 4
-    later = [one for one in commits if one.epoch > epoch]
+    later = [commit for commit in commits if commit.epoch > epoch]
     if not later:
         return table.version()
-    first = min(later, key=lambda one: one.version)
+    first = min(later, key=lambda commit: commit.version)
     whole = bool(lines) and lines[-1]["version"] == 0
     if first.whole_past or not (reached or whole):
         raise PermanentError(

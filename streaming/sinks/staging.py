@@ -10,8 +10,8 @@ from pyspark.sql import Column, DataFrame, functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from streaming.sinks.partitions import partition_values
-from streaming.sinks.staging_task import COLUMNS, HASH, Staging, StagingTask
+from holdfast.streaming.sinks.delta_table import partition_values
+from holdfast.streaming.sinks.staging_task import COLUMNS, HASH, Staging, StagingTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

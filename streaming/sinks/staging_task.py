@@ -11,9 +11,9 @@ import pyarrow as pa
 from pyarrow import dataset, fs
 from pyspark import TaskContext
 
-from resources.s3_connection import S3Connection
-from streaming.connections import filesystem
-from streaming.worker_memory import leave_imports_out
+from holdfast.resources.object_store.connection import S3Connection
+from holdfast.resources.object_store.resolve import filesystem
+from holdfast.streaming.workers import freeze_imports
 
 HASH = "__holdfast_hash"
 COLUMNS = "path string, size_bytes bigint, rows bigint, hash bigint"
@@ -56,7 +56,7 @@ class StagingTask:
         rows = [*files, {"path": None, "size_bytes": 0, "rows": tally.rows, "hash": tally.hash}]
         yield pa.RecordBatch.from_pylist(rows, schema=REPORT)
         if TaskContext.get() is not None:
-            leave_imports_out()
+            freeze_imports()
 
     def _write(
         self, staging: Staging, batches: Iterator[pa.RecordBatch]

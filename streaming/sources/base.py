@@ -43,7 +43,7 @@ class Source(Readable, Protocol):
     """Where the input of a stream comes from."""
 
     def waiting_rows(self, position: Json | None, *, now: float, enough: int | None = None) -> int:
-        """Count the rows that have arrived after `position`; beyond `enough` nobody asks."""
+        """Count the rows that have arrived after `position`; it may stop at `enough`."""
 
     def take(self, position: Json | None, rows: int, *, now: float) -> Taken:
         """Slice about `rows` rows off the input after `position`."""

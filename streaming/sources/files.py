@@ -14,11 +14,11 @@ from typing import TypeVar
 import pyarrow as pa
 from pyarrow import fs
 
-from configs.sources import FilesSource as FilesDeclaration
-from ft_policies.errors import PermanentError, TransientError
-from streaming.sources.base import Json, Split, Taken
-from streaming.sources.formats import count_rows, read_rows
-from streaming.sources.sifting import SetAside, Sieve, Sifted
+from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.streaming.sources.base import Json, Split, Taken
+from holdfast.streaming.sources.formats import count_rows, read_rows
+from holdfast.streaming.sources.validation import RecordValidator, RejectedRecord, ValidatedBatch
 
 Read = TypeVar("Read")
 
@@ -54,7 +54,7 @@ def records_aside(taken: Json) -> int:
 class FilesSource:
     """The files of one folder; `assigned` tells which names the epoch log holds already.
 
-    With a `sieve` bad records are set aside; without one they are an error.
+    With a `validator` bad records are set aside; without one they are an error.
     """
 
     declared: FilesDeclaration
@@ -62,8 +62,8 @@ class FilesSource:
     filesystem: fs.FileSystem
     root: str
     assigned: Callable[[], set[str]]
-    sieve: Sieve | None = None
-    _counted: dict[tuple[str, int, int], Sifted] = field(default_factory=dict)
+    validator: RecordValidator | None = None
+    _counted: dict[tuple[str, int, int], ValidatedBatch] = field(default_factory=dict)
     _arrived: list[fs.FileInfo] = field(default_factory=list)
     _listed_at: float = float("-inf")
 
@@ -95,17 +95,17 @@ class FilesSource:
         path, aside = self._path(split.input["name"]), split.input.get("aside", ())
         rows = (
             read_rows(self.declared, self.filesystem, path, self.schema)
-            if self.sieve is None
-            else self.sieve.read(self.filesystem, path, aside)
+            if self.validator is None
+            else self.validator.read(self.filesystem, path, aside)
         )
         yield from self._unchanged(split.input, rows)
 
-    def aside(self, taken: Json) -> Iterator[tuple[str, SetAside]]:
+    def aside(self, taken: Json) -> Iterator[tuple[str, RejectedRecord]]:
         """The records of an epoch that are set aside, each with the name of its file."""
         for file in files_read(taken):
-            if self.sieve is not None and "aside" in file:
+            if self.validator is not None and "aside" in file:
                 path = self._path(file["name"])
-                found = self.sieve.reasons(self.filesystem, path, file["aside"])
+                found = self.validator.rejected(self.filesystem, path, file["aside"])
                 yield from ((file["name"], one) for one in self._unchanged(file, found))
 
     def lacking(self, inputs: Iterable[Json]) -> list[str]:
@@ -123,14 +123,14 @@ class FilesSource:
         ]
 
     def _unchanged(self, file: Json, reading: Iterator[Read]) -> Iterator[Read]:
-        self._demand_unchanged(file)
+        self._require_unchanged(file)
         try:
             yield from reading
         except FileNotFoundError:
-            pass  # told below, with what to do
+            pass  # `_require_unchanged` raises, with what to do
         except OSError as error:
             raise _unreadable(file["name"], error) from error
-        self._demand_unchanged(file)
+        self._require_unchanged(file)
 
     def _waiting(self, now: float) -> Iterator[Arrived]:
         taken = self.assigned()
@@ -166,29 +166,29 @@ class FilesSource:
         return not name.startswith((".", "_")) and fnmatch.fnmatch(name, self.declared.pattern)
 
     def _measured(self, info: fs.FileInfo) -> Arrived | None:
-        """Count a file's rows; one that has gone since it was listed was never input."""
+        """Count a file's rows; a file that has gone since it was listed was never input."""
         key = (info.base_name, info.size, info.mtime_ns)
         if key not in self._counted:
             try:
-                self._counted[key] = self._sifted(info.path)
+                self._counted[key] = self._validated(info.path)
             except FileNotFoundError:
                 return None
             except OSError as error:
                 raise _unreadable(info.path, error) from error
-        sifted = self._counted[key]
+        validated = self._counted[key]
         return Arrived(
             name=info.base_name,
             size_bytes=info.size,
             changed_ns=self._changed_ns(info),
-            rows=sifted.rows,
-            aside=sifted.aside,
+            rows=validated.rows,
+            aside=validated.aside,
         )
 
-    def _sifted(self, path: str) -> Sifted:
-        if self.sieve is not None:
-            return self.sieve.sift(self.filesystem, path)
+    def _validated(self, path: str) -> ValidatedBatch:
+        if self.validator is not None:
+            return self.validator.validate(self.filesystem, path)
         rows = count_rows(self.declared, self.filesystem, path, self.schema)
-        return Sifted(rows=rows, aside=())
+        return ValidatedBatch(rows=rows, aside=())
 
     def fault(self, file: Json) -> str | None:
         """Why the file of an epoch cannot be read again as it was; `None` if it can."""
@@ -205,7 +205,7 @@ class FilesSource:
             )
         return None
 
-    def _demand_unchanged(self, file: Json) -> None:
+    def _require_unchanged(self, file: Json) -> None:
         fault = self.fault(file)
         if fault is not None:
             raise PermanentError(
@@ -215,7 +215,7 @@ class FilesSource:
             )
 
     def _changed_ns(self, info: fs.FileInfo) -> int:
-        """When a file was last changed; S3 tells whole seconds when asked for one object."""
+        """When a file was last changed; S3 has whole seconds when asked for one object."""
         local = isinstance(self.filesystem, fs.LocalFileSystem)
         return int(info.mtime_ns if local else info.mtime_ns // 1_000_000_000 * 1_000_000_000)
 
@@ -230,7 +230,7 @@ def _unreadable(path: str, error: OSError) -> TransientError:
 
 
 def _first(files: Iterator[Arrived], rows: int) -> list[Arrived]:
-    """The files that fit together into `rows`; one that is too large alone comes alone."""
+    """The files that fit together into `rows`; a file that is too large comes alone."""
     taken: list[Arrived] = []
     for file in files:
         rows -= file.rows

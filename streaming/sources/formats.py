@@ -1,12 +1,28 @@
-"""Reading parquet, JSON-lines and CSV files as Arrow batches of a declared schema."""
+"""Reading parquet, JSON-lines and CSV files as Arrow batches of a declared schema.
 
-from collections.abc import Iterator
+Where records may be unreadable, a file is read block by block: lines of text, or rows of a parquet file.
+Lines are parsed many at once, as if nothing were wrong with them. Only if something is, a block is halved
+until the lines that cannot be read stand alone: so one parser decides, and good lines cost what they always
+do. Lines that do not even look whole are tried first, one by one: most bad ones do not.
+"""
+
+import csv as plain_csv
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 from pyarrow import csv, fs, json, parquet
 
-from configs.sources import FilesSource as FilesDeclaration
-from ft_policies.errors import PermanentError
+from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.ft_policies.errors import PermanentError
+
+BLOCK_BYTES = 8 << 20
+BLOCK_LINES = 50_000
+Line: TypeAlias = tuple[int, bytes]
+"""Its number, from 1 on, and what it holds."""
 
 
 def read_rows(
@@ -16,7 +32,7 @@ def read_rows(
     try:
         with filesystem.open_input_file(path) as opened:
             for batch in _batches(declared, opened, schema):
-                yield conformed(batch, schema)
+                yield conform(batch, schema)
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
         if "Empty JSON" in str(error) or "Empty CSV" in str(error):
             return
@@ -82,7 +98,7 @@ def csv_conversion(schema: pa.Schema) -> csv.ConvertOptions:
     )
 
 
-def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The declared columns in their order and types."""
     columns = [
         batch.column(field.name).cast(field.type)
@@ -91,3 +107,188 @@ def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+class Block(Protocol):
+    """Some records of a file, known by their numbers."""
+
+    @property
+    def numbers(self) -> Collection[int]:
+        """Where they stand in the file, from 1 on, in order."""
+
+    def unreadable(self) -> set[int]:
+        """Those that are no rows of the declared columns."""
+
+    def rows(self, numbers: Collection[int]) -> pa.RecordBatch:
+        """These of them, in their order, as Arrow reads them."""
+
+    def fault(self, number: int) -> str | None:
+        """Why a record cannot be read; `None` if it can."""
+
+    def record(self, number: int) -> str:
+        """A record as it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How lines of one file are read: all at once, or a first look at one of them."""
+
+    parse: Callable[[bytes], pa.Table]
+    looks_whole: Callable[[bytes], bool]
+
+    def rows(self, lines: Sequence[bytes]) -> pa.RecordBatch:
+        """One row for each of these lines, of which there is at least one; or an error."""
+        table = self.parse(b"\n".join(lines))
+        if table.num_rows != len(lines):
+            raise pa.ArrowInvalid(f"{table.num_rows} records on {len(lines)} lines")
+        return table.combine_chunks().to_batches()[0]
+
+    def unreadable(self, lines: Sequence[Line]) -> Iterator[int]:
+        """The numbers of the lines that are no row; by halves."""
+        if not lines or self.fault([line for _, line in lines]) is None:
+            return
+        if len(lines) == 1:
+            yield lines[0][0]
+            return
+        middle = len(lines) // 2
+        yield from self.unreadable(lines[:middle])
+        yield from self.unreadable(lines[middle:])
+
+    def fault(self, lines: Sequence[bytes]) -> str | None:
+        """Why they cannot be read together."""
+        try:
+            self.rows(lines)
+        except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+            return str(error)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A block of a text file, without its empty lines."""
+
+    lines: Mapping[int, bytes]
+    reading: Reading
+
+    @property
+    def numbers(self) -> Collection[int]:
+        """The numbers of the lines."""
+        return self.lines.keys()
+
+    def unreadable(self) -> set[int]:
+        """Those that do not look whole one by one, the rest by halves."""
+        looks_whole = self.reading.looks_whole
+        doubtful = [number for number, line in self.lines.items() if not looks_whole(line)]
+        found = {number for number in doubtful if self.fault(number) is not None}
+        rest = [line for line in self.lines.items() if line[0] not in found]
+        return found.union(self.reading.unreadable(rest))
+
+    def rows(self, numbers: Collection[int]) -> pa.RecordBatch:
+        """Parse these lines at once."""
+        return self.reading.rows([line for at, line in self.lines.items() if at in numbers])
+
+    def fault(self, number: int) -> str | None:
+        """Arrow's error for a line."""
+        return self.reading.fault([self.lines[number]])
+
+    def record(self, number: int) -> str:
+        """The line."""
+        return self.lines[number].decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A batch of a parquet file; all of its rows can be read."""
+
+    batch: pa.RecordBatch
+    first: int
+
+    @property
+    def numbers(self) -> Collection[int]:
+        """The numbers of the rows."""
+        return range(self.first, self.first + self.batch.num_rows)
+
+    def unreadable(self) -> set[int]:
+        """None of them."""
+        return set()
+
+    def rows(self, numbers: Collection[int]) -> pa.RecordBatch:
+        """Take these rows."""
+        return self.batch.filter(pa.array([number in numbers for number in self.numbers]))
+
+    def fault(self, number: int) -> str | None:
+        """Each of them can be read."""
+        return None
+
+    def record(self, number: int) -> str:
+        """The row's values."""
+        return str(self.batch.slice(number - self.first, 1).to_pylist()[0])
+
+
+def read_blocks(
+    declared: FilesDeclaration, schema: pa.Schema, filesystem: fs.FileSystem, path: str
+) -> Iterator[Block]:
+    """All records of a file."""
+    if declared.format == "parquet":
+        with filesystem.open_input_file(path) as opened:
+            file, first = parquet.ParquetFile(opened), 1
+            known = [name for name in schema.names if name in file.schema_arrow.names]
+            for batch in file.iter_batches(columns=known):
+                yield Rows(batch, first)
+                first += batch.num_rows
+        return
+    with filesystem.open_input_stream(path) as opened:
+        lines = enumerate(_lines(opened), start=1)
+        reading = _jsonl(schema) if declared.format == "jsonl" else _csv(declared, schema, lines)
+        written = (line for line in lines if line[1].strip())
+        while block := dict(islice(written, BLOCK_LINES)):
+            yield Lines(block, reading)
+
+
+def _jsonl(schema: pa.Schema) -> Reading:
+    parsing = json_parsing(schema)
+
+    def parse(block: bytes) -> pa.Table:
+        reading = json.ReadOptions(use_threads=False, block_size=len(block) + 1)
+        return json.read_json(pa.BufferReader(block), reading, parsing)
+
+    def looks_whole(line: bytes) -> bool:
+        text = line.strip()
+        return text.startswith(b"{") and text.endswith(b"}")
+
+    return Reading(parse, looks_whole)
+
+
+def _csv(declared: FilesDeclaration, schema: pa.Schema, lines: Iterator[Line]) -> Reading:
+    """A header is taken off the lines."""
+    names = schema.names
+    if declared.csv_header:
+        _, header = next(lines, (0, b""))
+        names = next(plain_csv.reader([header.decode("utf-8-sig")]), [])
+    reading = csv.ReadOptions(column_names=names, use_threads=False)
+    conversion = csv_conversion(schema)
+
+    def parse(block: bytes) -> pa.Table:
+        return csv.read_csv(
+            pa.BufferReader(block), read_options=reading, convert_options=conversion
+        )
+
+    columns = {field.name: _usual(field.type) for field in schema}
+    usual = re.compile(b",".join(columns.get(name, b"[^,]*") for name in names) + b"\r?")
+    return Reading(parse, lambda line: b'"' in line or usual.fullmatch(line) is not None)
+
+
+def _usual(kind: pa.DataType) -> bytes:
+    """What a value of this kind is mostly made of, for a first look."""
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return rb"[-+.\deE]*"
+    return rb"[-+:.\dTZ ]*" if pa.types.is_timestamp(kind) else rb"[^,]*"
+
+
+def _lines(opened: pa.NativeFile) -> Iterator[bytes]:
+    rest = b""
+    while block := opened.read(BLOCK_BYTES):
+        *whole, rest = (rest + block).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest

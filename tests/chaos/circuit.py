@@ -2,15 +2,15 @@
 
 import random
 
-from ft_policies.tiers import Tier
+from holdfast.ft_policies.tiers import Tier
 
 
-def chance_of(seed: object) -> random.Random:
+def seed_random(seed: object) -> random.Random:
     """The same seed, the same chance."""
     return random.Random(str(seed))  # noqa: S311 - not for secrets
 
 
-def circuit(chance: random.Random) -> list[Tier]:
+def build_circuit(chance: random.Random) -> list[Tier]:
     """Thirty-one tiers, the first and the last the same: all thirty ordered pairs in some order.
 
     The complete graph of the six tiers has as many edges into each tier as out of it, so going on

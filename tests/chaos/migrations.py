@@ -4,7 +4,7 @@
 
 One live stream for each tier goes through all of them and is proved at its end. A migration whose target
 was killed may be rolled back or be finished; either way all replicas run by one declaration, and the tier is held.
-A migration need not come to every step: a target that is near at once is not waited for, and nobody is killed then.
+A migration need not come to every step: a target that is near at once is not waited for, and nothing is killed then.
 """
 
 import argparse
@@ -16,15 +16,15 @@ from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
-from ft_policies.errors import HoldfastError
-from ft_policies.migration import Protocol
-from ft_policies.tiers import Tier
-from orchestration.jobs import MigrateConfig, migrate_stream
-from orchestration.playbooks.migrate import Wish, migration_plan
-from resources.control.records import ReplicaRow
-from tests.chaos.blows import alive
+from holdfast.ft_policies.errors import HoldfastError
+from holdfast.ft_policies.playbooks.recover.migration import Protocol
+from holdfast.ft_policies.tiers import Tier
+from holdfast.orchestration.jobs.lifecycle import MigrateConfig, migrate_stream
+from holdfast.orchestration.playbooks.migrate import Migrate, MigrationRequest
+from holdfast.resources.control_store.records import ReplicaRow
+from tests.chaos.chaos_run import ChaosRun, build_parser, run_chaos
+from tests.chaos.faults import is_alive
 from tests.chaos.report import Trial
-from tests.chaos.running import ChaosRun, carry_out, parser
 from tests.support.live_dagster import LiveDagster, a_live_dagster
 from tests.support.live_stream import DECLARATION, NAME, LiveStream
 
@@ -34,10 +34,10 @@ LEAST_MEGABYTES = 1024
 FINISH_SECONDS = 300.0
 
 
-def migrate_and_strike(
+def migrate_and_kill(
     stream: LiveStream, dagster: LiveDagster, protocol: Protocol, step: str, whom: str
 ) -> str:
-    """Migrate, kill somebody in a step, see it finished; how it ended."""
+    """Migrate, kill the victim during a step, and await the end; the value says how it ended."""
     match whom:
         case "run":
             struck = _kill_run(stream, protocol, step)
@@ -48,7 +48,7 @@ def migrate_and_strike(
     store = stream.world.store
     newest, row = store.rollouts.history(NAME)[-1], store.streams.get(NAME)
     assert row is not None
-    assert {one.rollout for one in store.replicas.of(NAME)} == {row.rollout}
+    assert {replica.rollout for replica in store.replicas.of(NAME)} == {row.rollout}
     assert newest.done is not None
     assert newest.done == (row.rollout == newest.rollout)
     stream.await_epoch(stream.epoch() + 2)
@@ -56,23 +56,23 @@ def migrate_and_strike(
 
 
 def _kill_replica(stream: LiveStream, protocol: Protocol, step: str, whom: str) -> str:
-    source, struck = stream.primary(), "nobody"
+    source, struck = stream.primary(), "nothing"
 
     def kill() -> None:
         nonlocal struck
         row = source if whom == "source" else _target(stream)
-        if row is not None and alive(row):
+        if row is not None and is_alive(row):
             stream.hit(row)
             struck = whom
 
     with stream.upon(step, kill), suppress(HoldfastError):
-        list(stream.migrate(Wish(protocol=protocol)))
+        list(stream.migrate(MigrationRequest(protocol=protocol)))
     _finish(stream)
     return struck
 
 
 def _kill_run(stream: LiveStream, protocol: Protocol, step: str) -> str:
-    """The playbook in a process of its own, as people run it."""
+    """The playbook in a process of its own, as the command line runs it."""
     holdfast = Path(sys.executable).with_name("holdfast")
     command = [holdfast, "--project", stream.root, "migrate", NAME, "--protocol", protocol]
     run = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -80,11 +80,11 @@ def _kill_run(stream: LiveStream, protocol: Protocol, step: str) -> str:
         code = run.wait()
     assert code <= 0, f"the run had ended with {code} before it was killed"
     _finish(stream)
-    return "run" if code < 0 else "nobody"
+    return "run" if code < 0 else "nothing"
 
 
 def _kill_dagster(stream: LiveStream, dagster: LiveDagster, protocol: Protocol, step: str) -> str:
-    """All of it, with the run; when it is back its sensor has the migration finished, and nobody helps."""
+    """All of it, with the run; after its restart the sensor finishes the migration without help."""
     dagster.ensure()
     rollouts = stream.world.store.rollouts
     before = len(rollouts.history(NAME))
@@ -95,7 +95,7 @@ def _kill_dagster(stream: LiveStream, dagster: LiveDagster, protocol: Protocol, 
     with stream.upon(step, dagster.kill):
         dagster.ask(migrate_stream, "migrate", MigrateConfig(stream=NAME, protocol=protocol))
         stream.wait(lambda: dagster.is_gone() or is_migrated(), f"end in {step}", FINISH_SECONDS)
-    struck = "dagster" if dagster.is_gone() else "nobody"
+    struck = "dagster" if dagster.is_gone() else "nothing"
     dagster.ensure()
     stream.wait(is_migrated, "end of the migration by Dagster", FINISH_SECONDS)
     return struck
@@ -104,7 +104,9 @@ def _kill_dagster(stream: LiveStream, dagster: LiveDagster, protocol: Protocol, 
 def _target(stream: LiveStream) -> ReplicaRow | None:
     rollout = stream.world.store.rollouts.open(NAME)
     live = stream.world.store.replicas.of(NAME)
-    return next((one for one in live if rollout and one.rollout == rollout.rollout), None)
+    return next(
+        (replica for replica in live if rollout and replica.rollout == rollout.rollout), None
+    )
 
 
 def _is_finished(stream: LiveStream) -> bool:
@@ -131,15 +133,17 @@ def in_tier(run: ChaosRun, tier: Tier, protocols: Sequence[Protocol], victims: s
         stream.declare(resources=resources)
 
     def body(stream: LiveStream) -> None:
-        with a_live_dagster(stream.world.project) as dagster:
+        with a_live_dagster(stream.world.config) as dagster:
             # Dagster comes last: it is started for those who are killed with it.
             for whom, protocol in product(filter(victims.__contains__, VICTIMS), protocols):
                 another_declaration(stream)
-                plan = migration_plan(stream.world, NAME, "plan", Wish(protocol=protocol))
-                for step in dict.fromkeys(type(one).__name__ for one in plan):
+                plan = Migrate(
+                    stream.world, NAME, "plan", request=MigrationRequest(protocol=protocol)
+                ).plan()
+                for step in dict.fromkeys(one.name for one in plan):
                     run.demand_time(tier)
                     another_declaration(stream)
-                    ended = migrate_and_strike(stream, dagster, protocol, step, whom)
+                    ended = migrate_and_kill(stream, dagster, protocol, step, whom)
                     run.report.note(Trial(part=tier, what=f"{protocol} {step}: {ended}"))
 
     run.on_a_stream(tier, tier, body)
@@ -153,11 +157,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for tier in wanted.tiers:
             in_tier(run, tier, wanted.protocols, set(wanted.victims))
 
-    return carry_out(wanted, body)
+    return run_chaos(wanted, body)
 
 
 def _parser() -> argparse.ArgumentParser:
-    options = parser("tests.chaos.migrations", __doc__)
+    options = build_parser("tests.chaos.migrations", __doc__)
     options.add_argument("--tiers", type=Tier, nargs="*", default=list(TIERS))
     options.add_argument("--protocols", type=Protocol, nargs="*", default=list(Protocol))
     options.add_argument("--victims", choices=VICTIMS, nargs="*", default=list(VICTIMS))

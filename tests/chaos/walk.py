@@ -2,7 +2,7 @@
 
     python -m tests.chaos.walk --seed 7 --minutes 120
 
-The same seed gives the same blows in the same order; when exactly they fall depends on the machine.
+The same seed gives the same faults in the same order; when exactly they fall depends on the machine.
 When time is up the stream at hand is still proved, and what was not done is said. Exit code 0: all
 of it done and all held, 1: something did not hold, 2: out of time.
 """
@@ -14,26 +14,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ft_policies.tiers import Tier
-from tests.chaos.blows import (
-    WHOM,
-    Blow,
+from holdfast.ft_policies.tiers import Tier
+from tests.chaos.chaos_run import ChaosRun, build_parser, run_chaos
+from tests.chaos.circuit import build_circuit, seed_random
+from tests.chaos.faults import (
+    VICTIMS,
+    Fault,
     change,
-    in_the_middle,
     kill_both,
+    kill_during_change,
     kill_primary,
     kill_secondary,
     pause_primary,
     steps_between,
 )
-from tests.chaos.circuit import chance_of, circuit
 from tests.chaos.report import Trial
-from tests.chaos.running import ChaosRun, carry_out, parser
 from tests.support.live_stream import LiveStream
 
 KILLS = 10
 SHARE_IN_THE_MIDDLE, SHARE_BETWEEN = 0.4, 0.4
-OTHER_BLOWS = (pause_primary, kill_secondary, kill_both)
+OTHER_FAULTS = (pause_primary, kill_secondary, kill_both)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,52 +45,52 @@ class Chaos:
 
     def kills(self, tier: Tier, count: int) -> None:
         """One tier on a stream of its own: many kills, then everything else that may happen."""
-        chance = chance_of(f"{self.seed} {tier}")
+        chance = seed_random(f"{self.seed} {tier}")
 
         def body(stream: LiveStream) -> None:
             for number in range(count):
-                self._blow(stream, tier, kill_primary, chance, f"{number + 1}/{count}", tier)
-            for blow in OTHER_BLOWS:
-                self._blow(stream, tier, blow, chance, "", tier)
+                self._inject(stream, tier, kill_primary, chance, f"{number + 1}/{count}", tier)
+            for fault in OTHER_FAULTS:
+                self._inject(stream, tier, fault, chance, "", tier)
 
         self.run.on_a_stream(tier, tier, body, both_send=tier is Tier.ACTIVE_REPLICATION)
 
     def walk(self, changes: int) -> None:
-        """All changes of tier on one stream, with blows between them and in the middle of them."""
-        chance = chance_of(f"{self.seed} walk")
-        tiers = circuit(chance)[: changes + 1]
+        """All changes of tier on one stream, with faults between them and in the middle of them."""
+        chance = seed_random(f"{self.seed} walk")
+        tiers = build_circuit(chance)[: changes + 1]
 
         def body(stream: LiveStream) -> None:
             for number, (before, after) in enumerate(pairwise(tiers), start=1):
                 if chance.random() < SHARE_BETWEEN:
-                    blow = chance.choice((kill_primary, *OTHER_BLOWS))
-                    self._blow(stream, before, blow, chance, f"in {before}", "walk")
+                    fault = chance.choice((kill_primary, *OTHER_FAULTS))
+                    self._inject(stream, before, fault, chance, f"in {before}", "walk")
                 self._change(stream, before, after, chance, f"{number}/{len(tiers) - 1}")
 
         self.run.on_a_stream("walk", tiers[0], body, both_send=True)
 
-    def _blow(
+    def _inject(
         self,
         stream: LiveStream,
         tier: Tier,
-        blow: Blow,
+        fault: Fault,
         chance: random.Random,
         which: str,
         part: str,
     ) -> None:
-        self.run.demand_time(part)
-        what = f"{blow.__name__.replace('_', ' ')} {which}"
-        self.run.report.note(Trial(part=part, what=what, seconds=blow(stream, tier, chance)))
+        self.run.require_time(part)
+        what = f"{fault.__name__.replace('_', ' ')} {which}"
+        self.run.report.note(Trial(part=part, what=what, seconds=fault(stream, tier, chance)))
 
     def _change(
         self, stream: LiveStream, before: Tier, after: Tier, chance: random.Random, which: str
     ) -> None:
-        self.run.demand_time("walk")
+        self.run.require_time("walk")
         how = ""
         if chance.random() < SHARE_IN_THE_MIDDLE:
             step = chance.choice(steps_between(before, after))
-            whom, delay = chance.choice(WHOM), chance.random()
-            when = in_the_middle(stream, after, step=step, whom=whom, delay=delay)
+            whom, delay = chance.choice(VICTIMS), chance.random()
+            when = kill_during_change(stream, after, step=step, whom=whom, delay=delay)
             how = f"({whom} killed {when})"
         else:
             change(stream, after)
@@ -109,11 +109,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for tier in wanted.tiers:
             chaos.kills(tier, wanted.kills)
 
-    return carry_out(wanted, body)
+    return run_chaos(wanted, body)
 
 
 def _parser() -> argparse.ArgumentParser:
-    options = parser("tests.chaos.walk", __doc__)
+    options = build_parser("tests.chaos.walk", __doc__)
     options.add_argument("--seed", type=int, default=7)
     options.add_argument(
         "--changes", type=int, default=30, help="changes of tier on the walk; 0: no walk"
@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
         "--kills",
         type=int,
         default=KILLS,
-        help="kills of the primary in each tier; 0: other blows only",
+        help="kills of the primary in each tier; 0: other faults only",
     )
     options.add_argument(
         "--tiers", type=Tier, nargs="*", default=list(Tier), help="tiers to strike in; empty: none"

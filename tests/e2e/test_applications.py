@@ -15,14 +15,14 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-from apps.catalogue import queries
-from assets.expectations import validate
-from assets.tables import open_table
-from benchmarks.app_run import DATA, AppRun, checkpoint_of, generated_run
-from resources.control.schema import ledger_copies
-from resources.vault.vault import SnapshotVault
-from streaming.references import load
-from streaming.spec import ReplicaSpec
+from benchmarks.streams.app_run import DATA, AppRun, checkpoint_of, generated_run
+from holdfast.apps.catalogue import list_queries
+from holdfast.assets.expectations import validate
+from holdfast.configs.references import load
+from holdfast.observation.tables import open_table
+from holdfast.resources.control_store.schema import ledger_copies
+from holdfast.resources.vault.vault import SnapshotVault
+from holdfast.streaming.spec import ReplicaSpec
 from tests.fakes.object_store import InMemoryObjectStore
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -32,7 +32,7 @@ SNAPSHOT_EPOCH, KILL_EPOCH = 0, 1
 CORE = {"word_count_lines"}
 QUERIES = [
     pytest.param(query.stream, marks=[] if query.stream in CORE else [pytest.mark.slow])
-    for query in queries()
+    for query in list_queries()
 ]
 
 
@@ -45,7 +45,7 @@ def runs(
     here = [item for item in request.session.items if item.path == request.path]
     tested = {item.callspec.params["stream"] for item in here if isinstance(item, pytest.Function)}
     with ExitStack() as opened:
-        chosen = [query for query in queries() if query.stream in tested]
+        chosen = [query for query in list_queries() if query.stream in tested]
         made = {"events": EVENTS, "files": FILES, "seed": 5}
         all_of_them = [opened.enter_context(generated_run(one, root, **made)) for one in chosen]
         held_back = [hold_back(folder) for folder in (root / DATA).iterdir()]
@@ -68,7 +68,7 @@ def again(runs: dict[str, AppRun]) -> dict[str, AppRun]:
     """The same, after a third driver has computed everything anew and sent it, as a second active replica does."""
     for run in runs.values():
         run.replica("three")
-    root = next(iter(runs.values())).world.project.root.parent
+    root = next(iter(runs.values())).world.config.root.parent
     with driver(root, "three", "--again") as third:
         until(lambda: third.poll() is not None, None)
         assert third.returncode == 0
@@ -153,7 +153,7 @@ def test_what_cannot_be_read_is_a_dead_letter_and_the_rest_meets_the_expectation
     run = runs[stream]
     aside = run.dead_letters()
     assert aside
-    assert aside == run.lines_aside()
+    assert aside == run.read_rejected_lines()
     table, suite = open_table(run.world, stream), run.query.declaration["expectations"]
     assert table is not None
     assert validate(table.to_pandas(), load(suite)()).passed

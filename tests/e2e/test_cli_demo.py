@@ -47,7 +47,7 @@ def test_the_demo_kills_a_driver_and_proves_the_output(tmp_path: Path) -> None:
     assert [step["step"] for step in outcome["recovery"]["steps"]] == [
         "Fence",
         "Launch",
-        "AwaitLevel",
+        "AwaitCatchUp",
     ]
     seconds = outcome["recovery"]["seconds"]
     assert 0 <= seconds["detected"] <= seconds["launched"] <= seconds["recovered"]

@@ -9,11 +9,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from ft_policies.tiers import Tier
-from orchestration.reporting import INCIDENT_TAG
-from resources.control.records import Incident
-from resources.embedded_s3 import EmbeddedS3
-from streaming.recovery_incidents import RECOVERY
+from holdfast.ft_policies.tiers import Tier
+from holdfast.orchestration.jobs.base import INCIDENT_TAG
+from holdfast.resources.control_store.records import Incident
+from holdfast.resources.control_store.tables.incidents import RECOVERY
+from holdfast.resources.object_store.embedded import EmbeddedS3
 from tests.support.live_dagster import a_live_dagster
 from tests.support.live_stream import NAME, TIERED, LiveStream, a_live_stream
 
@@ -28,7 +28,7 @@ def recoveries(stream: LiveStream) -> list[Incident]:
 
 def runs_for(stream: LiveStream, incident: Incident) -> int:
     """How many runs Dagster has made on account of an incident."""
-    with dg.DagsterInstance.from_config(str(stream.world.project.home / "dagster")) as instance:
+    with dg.DagsterInstance.from_config(str(stream.world.config.home / "dagster")) as instance:
         return instance.get_runs_count(dg.RunsFilter(tags={INCIDENT_TAG: incident.id}))
 
 
@@ -57,7 +57,7 @@ def test_a_stream_outlives_dagster_and_is_recovered_once_when_dagster_is_back(
 ) -> None:
     with a_live_stream(tmp_path, **TIERED) as stream:
         store = stream.world.store
-        with a_live_dagster(stream.world.project) as dagster:
+        with a_live_dagster(stream.world.config) as dagster:
             stream.start()
             dagster.ensure()
             survivor = stream.primary()

@@ -23,7 +23,7 @@ def test_kills_while_an_epoch_is_half_out_lose_nothing_and_double_nothing(tmp_pa
             arm(stream.root, point, after_epoch=stream.epoch() + 1)
             stream.await_failure()
             steps = stream.recover()
-            assert [step.name for step in steps] == ["Fence", "Launch", "AwaitLevel"]
+            assert [step.name for step in steps] == ["Fence", "Launch", "AwaitCatchUp"]
         stream.await_epoch(stream.epoch() + 3)
         stream.stop()
         proof = stream.prove()
@@ -42,8 +42,8 @@ def demand_proof_of_a_snapshot(stream: LiveStream) -> None:
     )
     assert told.returncode == 0, told.stderr
     steps = [step["step"] for step in json.loads(told.stdout)["steps"]]
-    assert steps == ["RestoreScratch", "Recompute", "NoteProof"]
+    assert steps == ["RestoreScratch", "Recompute", "RecordProof"]
     proven = next(row for row in store.snapshots.of(NAME) if row.id == older.id)
     assert proven.proven_at is not None
     assert proven.proven_seconds is not None
-    assert not any((stream.world.project.home / "drills").iterdir())
+    assert not any((stream.world.config.home / "drills").iterdir())

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from assets.examination.examining import diagnosed
-from ft_policies.doctor.findings import Severity
-from ft_policies.drill import Blow
-from orchestration.playbooks.drill import Drill
+from holdfast.ft_policies.doctor.findings import Severity
+from holdfast.ft_policies.playbooks.drill import Fault
+from holdfast.observation.doctor.examine import diagnosed
+from holdfast.orchestration.playbooks.drill import Drill
 from tests.support.live_stream import NAME, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -27,7 +27,7 @@ def test_a_stream_comes_back_from_the_object_store_alone_past_a_damaged_snapshot
         stream.wait(lambda: not stream.left(), "end of its Java, which writes until then", 30)
         shutil.rmtree(lost.folder)
         newest, second = vault.list()[:2]
-        packs = stream.world.project.home / "objects" / "holdfast" / NAME / "packs"
+        packs = stream.world.config.home / "objects" / "holdfast" / NAME / "packs"
         (pack,) = packs.glob(f"{newest.id}*.pack")
         pack.write_bytes(pack.read_bytes()[:-7])
 
@@ -95,11 +95,15 @@ def demand_that_a_drill_tells_as_much(stream: LiveStream) -> None:
     """Cut off on purpose, the stream goes on, and ships again when the cut is over."""
     primary = stream.primary()
     drill = Drill(
-        world=stream.world, stream=NAME, run="drill", blow=Blow.CUT_OFF, cut_off_seconds=4.0
+        world=stream.world, stream=NAME, run="drill", fault=Fault.CUT_OFF, cut_off_seconds=4.0
     )
     *done, report = drill.steps()
-    assert [one.name for one in done] == ["Strike", "AwaitBack"]
+    assert [one.name for one in done] == ["InjectFault", "AwaitBack"]
     assert stream.primary().id == primary.id
     assert "a drill has cut the way" in (Path(primary.folder) / "replica.log").read_text()
-    assert 0.0 < report.found["observed_seconds"] < report.found["objective_seconds"]
-    assert report.found["healed_seconds"] > 0.0
+    assert (
+        0.0
+        < report.result.as_dict()["observed_seconds"]
+        < report.result.as_dict()["objective_seconds"]
+    )
+    assert report.result.as_dict()["healed_seconds"] > 0.0

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ft_policies.errors import PermanentError
-from ft_policies.migration import Protocol
-from orchestration.playbooks.migrate import Wish
-from streaming.recovery_incidents import RECOVERY
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.playbooks.recover.migration import Protocol
+from holdfast.orchestration.playbooks.migrate import MigrationRequest
+from holdfast.resources.control_store.tables.incidents import RECOVERY
 from tests.support.evidence import demand_exact_output
 from tests.support.live_stream import DECLARATION, NAME, REPO, TIERED, LiveStream, a_live_stream
 from tests.support.spark_cluster import a_spark_cluster
@@ -51,7 +51,7 @@ def test_a_stream_moves_to_a_spark_cluster_and_back(tmp_path: Path) -> None:
             stream,
             "releases/1",
             "from pyspark.sql import functions as sf",
-            "from apps.word_count import stream",
+            "from holdfast.apps.word_count import stream",
             "def same(key):",
             "    return key",
             "def build(df, params):",
@@ -106,7 +106,7 @@ def _an_incompatible_state_is_refused(stream: LiveStream) -> None:
 def _a_level_target_takes_over(stream: LiveStream, *, elsewhere: Path) -> None:
     """Other code, other memory, and another folder: as on another disk."""
     old = stream.primary()
-    declared = release(stream, "releases/2", "from apps.word_count.stream import build")
+    declared = release(stream, "releases/2", "from holdfast.apps.word_count.stream import build")
     stream.declare(**declared, resources=resources("1100m", folder=str(elsewhere)))
     told = by_hand(stream)
     assert told.returncode == 0, told
@@ -123,21 +123,21 @@ def _a_level_target_takes_over(stream: LiveStream, *, elsewhere: Path) -> None:
 def _a_killed_source_is_followed_by_the_target(stream: LiveStream) -> None:
     stream.declare(resources=resources("1200m"))
     with stream.upon("TurnSwitch", lambda: stream.signal(signal.SIGKILL)):
-        list(stream.migrate(Wish(protocol=Protocol.REPLAY)))
+        list(stream.migrate(MigrationRequest(protocol=Protocol.REPLAY)))
     _demand(stream, memory="1200m")
 
 
 def _a_killed_target_is_started_again(stream: LiveStream) -> None:
     stream.declare(resources=resources("1300m"))
-    with stream.upon("AwaitLevel", lambda: stream.signal(signal.SIGKILL)):
-        list(stream.migrate(Wish(protocol=Protocol.LEGACY)))
+    with stream.upon("AwaitCatchUp", lambda: stream.signal(signal.SIGKILL)):
+        list(stream.migrate(MigrationRequest(protocol=Protocol.LEGACY)))
     _demand(stream, memory="1300m")
 
 
 def _a_dead_run_is_finished_by_the_next(stream: LiveStream) -> None:
     """As the recovery sensor's run finishes it, when Dagster is back."""
     stream.declare(resources=resources("1400m"))
-    steps = stream.migrate(Wish())
+    steps = stream.migrate(MigrationRequest())
     assert next(steps).name == "LaunchSecondary"
     steps.close()  # type: ignore[attr-defined]
     assert "FinishMigration" in {one.name for one in stream.recover()}
@@ -149,7 +149,7 @@ def _a_target_that_fails_is_let_go(stream: LiveStream) -> None:
     primary = stream.primary()
     stream.declare(resources=resources("1m"))
     with pytest.raises(PermanentError, match="rolled back"):
-        list(stream.migrate(Wish(within_seconds=20.0)))
+        list(stream.migrate(MigrationRequest(within_seconds=20.0)))
     assert stream.primary().id == primary.id
     assert stream.look().secondary is None
     _demand(stream, memory="1400m")

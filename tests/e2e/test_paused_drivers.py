@@ -6,8 +6,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from resources.control.records import DesiredState, ReplicaState
-from streaming.processes import process_of
+from holdfast.resources.control_store.records import DesiredState, ReplicaState
+from holdfast.resources.process import process_of
 from tests.support.live_stream import NAME, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -21,7 +21,7 @@ def test_a_paused_driver_that_was_replaced_finds_that_it_lost_and_leaves(tmp_pat
         stream.await_failure()
         assert stream.look().verdict.health == "disputed"
         steps = stream.recover()
-        assert [step.name for step in steps] == ["Fence", "Launch", "AwaitLevel"]
+        assert [step.name for step in steps] == ["Fence", "Launch", "AwaitCatchUp"]
         replaced_at = stream.epoch()
 
         process = process_of(paused)

@@ -13,20 +13,20 @@ from typing import Any
 import psutil
 import pytest
 
-from apps.word_count.oracle import expected
-from assets.outputs import audit
-from assets.tables import open_table
-from ft_policies.errors import TransientError
-from orchestration.playbooks.recover import start
-from orchestration.playbooks.restore import restore
-from orchestration.playbooks.restore_point import Asked
-from orchestration.playbooks.stop import stop
-from orchestration.proof import prove
-from resources.control.records import ReplicaRow
-from resources.control.schema import replicas
-from streaming.processes import process_of
-from streaming.sinks.lineage import EPOCH, HISTORY, RESTORED_TO
-from streaming.world import World, open_world
+from holdfast.apps.word_count.oracle import expected
+from holdfast.assets.outputs import audit
+from holdfast.ft_policies.errors import TransientError
+from holdfast.observation.proof import prove
+from holdfast.observation.tables import open_table
+from holdfast.orchestration.playbooks.lifecycle import Stop
+from holdfast.orchestration.playbooks.recover import Start
+from holdfast.orchestration.playbooks.restore.point import RestoreTarget
+from holdfast.orchestration.playbooks.restore.restore import Restore
+from holdfast.resources.control_store.records import ReplicaRow
+from holdfast.resources.control_store.schema import replicas
+from holdfast.resources.process import process_of
+from holdfast.resources.project import Project, open_project
+from holdfast.streaming.sinks.lineage import EPOCH, HISTORY, RESTORED_TO
 from tests.support.evidence import demand_exact_output
 from tests.support.live_stream import NAME, ON_ROCKSDB, TIERED, LiveStream, a_live_stream
 
@@ -85,8 +85,10 @@ def a_zombie(stream: LiveStream) -> Iterator[ReplicaRow]:
 
 
 def restored(stream: LiveStream, epoch: int) -> list[str]:
-    asked, impatient = Asked(epoch=epoch), 1.0
-    steps = restore(stream.world, NAME, asked, "test", why="a test", patience_seconds=impatient)
+    asked, impatient = RestoreTarget(epoch=epoch), 1.0
+    steps = Restore(
+        stream.world, NAME, "test", target=asked, why="a test", patience_seconds=impatient
+    ).steps()
     names = [one.name for one in steps]
     stream._note()
     return names
@@ -112,10 +114,10 @@ def demand_fork(stream: LiveStream) -> None:
     assert told.returncode == 0, told.stderr
     steps = [step["step"] for step in json.loads(told.stdout)["steps"]]
     assert steps == ["CopySnapshot", "CopyOutput", "CopyEpochs", "WriteDeclaration"]
-    with open_world(stream.root) as world:
-        list(start(world, FORK, "test"))
+    with open_project(stream.root) as world:
+        list(Start(world, FORK, "test").steps())
         stream.wait(lambda: committed(world) >= point + 4, "epochs of the fork", 60)
-        list(stop(world, FORK, "test"))
+        list(Stop(world, FORK, "test").steps())
         proof = prove(world, FORK, expected)
         assert proof.holds, proof.faults()
         assert audit(world, FORK).passed
@@ -126,7 +128,7 @@ def demand_fork(stream: LiveStream) -> None:
     stream.wait(lambda: not stream.left(), "end of all processes", 30)
 
 
-def committed(world: World) -> int:
+def committed(world: Project) -> int:
     last = world.store.ledger.last(FORK)
     return -1 if last is None else last.epoch
 
@@ -140,7 +142,7 @@ def whole(stream: LiveStream) -> dict[str, Any]:
     return {
         "epochs": store.epochs.between(NAME, 0, 10_000),
         "ledger": store.ledger.between(NAME, 0, 10_000),
-        "histories": store.histories.of(NAME),
+        "histories": store.restores.of(NAME),
         "snapshots": vault.listing(),
         "manifests": [vault.manifest(one.id).encode() for one in vault.list()],
         "version": table.version(),

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from ft_policies.drill import Blow
-from ft_policies.tiers import Tier
-from orchestration.playbooks.drill import Drill
-from resources.clock import SYSTEM_CLOCK
-from resources.control.records import Incident, ReplicaState
-from streaming import priority
-from tests.chaos.blows import alive
+from holdfast.ft_policies.playbooks.drill import Fault
+from holdfast.ft_policies.tiers import Tier
+from holdfast.orchestration.playbooks.drill import Drill
+from holdfast.resources import priority
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.records import Incident, ReplicaState
+from tests.chaos.faults import is_alive
 from tests.support.disturbances import calm, disturb, load_host
 from tests.support.evidence import demand_exact_output
 from tests.support.live_stream import DECLARATION, NAME, TIERED, a_live_stream
@@ -108,7 +108,7 @@ def test_two_secondaries_race_and_the_one_with_a_wrong_clock_and_a_slow_control_
         stream.hit(stream.primary())
         stream.hit(replaced, signal.SIGCONT)  # it has not heard that it was replaced
         stream.await_takeover(secondary)
-        stream.wait(lambda: not alive(replaced), "end of the replaced secondary", 30)
+        stream.wait(lambda: not is_alive(replaced), "end of the replaced secondary", 30)
         stream.await_epoch(stream.epoch() + 3)
         demand_exact_output(stream)
 
@@ -120,14 +120,18 @@ def test_a_drill_pauses_the_primary_and_is_timed(tmp_path: Path) -> None:
         stream.await_tier(Tier.PASSIVE_STANDBY_HOT)
         paused, secondary = stream.primary(), stream.secondary()
         drill = Drill(
-            world=stream.world, stream=NAME, run="drill", blow=Blow.PAUSE, beyond_budget=True
+            world=stream.world, stream=NAME, run="drill", fault=Fault.PAUSE, beyond_budget=True
         )
         *done, report = drill.steps()
-        assert [one.name for one in done] == ["Strike", "AwaitBack", "Recover", "Release"]
-        assert not alive(paused)
+        assert [one.name for one in done] == ["InjectFault", "AwaitBack", "Recover", "Release"]
+        assert not is_alive(paused)
         assert stream.primary().id == secondary.id
-        assert report.found["predicted_seconds"] > 0.0
-        assert report.found["observed_seconds"] > report.found["detect_seconds"] > 0.0
+        assert report.result.as_dict()["predicted_seconds"] > 0.0
+        assert (
+            report.result.as_dict()["observed_seconds"]
+            > report.result.as_dict()["detect_seconds"]
+            > 0.0
+        )
         assert stream.world.store.incidents.of(NAME) == []
         stream.await_epoch(stream.epoch() + 2)
         demand_exact_output(stream)

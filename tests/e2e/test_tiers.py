@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from ft_policies.tiers import SECONDARY, Tier
-from orchestration.incidents import due_recoveries
-from orchestration.minding import due_switches
-from orchestration.reviewing import decide_now, what_if
-from tests.chaos.blows import in_the_middle
+from holdfast.ft_policies.tiers import SECONDARY, Tier
+from holdfast.observation.review import Reviewer
+from holdfast.orchestration.incidents import due_recoveries
+from holdfast.orchestration.sensors.tier_review import due_switches
+from holdfast.resources.control_store.sample_names import SampleName
+from tests.chaos.faults import kill_during_change
 from tests.support.evidence import demand_exact_output
 from tests.support.faults import POINTS, arm
 from tests.support.live_stream import NAME, TIERED, LiveStream, a_live_stream
@@ -60,8 +61,8 @@ def taken_over_by(stream: LiveStream) -> str | None:
 def steps_of(tier: Tier) -> set[str]:
     """The steps that a secondary of a tier still has to do, as samples."""
     on = SECONDARY[tier]
-    left = {"t_wire_send_seconds": on.send, "t_wire_receive_seconds": on.receive}
-    left["t_read_snapshot_seconds"] = on.sync or on.process
+    left = {SampleName.WIRE_SEND_SECONDS: on.send, SampleName.WIRE_RECEIVE_SECONDS: on.receive}
+    left[SampleName.READ_SNAPSHOT_SECONDS] = on.sync or on.process
     return {step for step, done in left.items() if not done}
 
 
@@ -74,8 +75,10 @@ def test_in_every_tier_the_secondary_of_a_killed_primary_goes_on_by_itself(tmp_p
             stream.switch(tier)  # also what restores the redundancy that the last kill cost
             assert stream.look().covered is tier
             fail_over(stream, point)
-            stream.wait(lambda: "recovery_seconds" in told(stream), "sample of the recovery")
-            assert {"t_detect_seconds", "t_replay_seconds"} <= told(stream)
+            stream.wait(
+                lambda: SampleName.RECOVERY_SECONDS in told(stream), "sample of the recovery"
+            )
+            assert {SampleName.DETECT_SECONDS, SampleName.REPLAY_SECONDS} <= told(stream)
             assert steps_of(tier) <= told(stream)
         stream.wait(
             lambda: taken_over_by(stream) == stream.primary().id, "incident of the failover"
@@ -92,15 +95,15 @@ def test_in_every_tier_the_secondary_of_a_killed_primary_goes_on_by_itself(tmp_p
 
 
 def _one_that_is_not_known_yet_should_be_active(stream: LiveStream) -> None:
-    [due] = due_switches(stream.world)
+    [due] = due_switches(stream.world, Reviewer())
     assert due.decision.chosen is Tier.ACTIVE_REPLICATION
 
 
 def _one_that_is_known_has_a_price_for_every_objective(stream: LiveStream) -> None:
-    made = decide_now(stream.world, NAME)
+    made = Reviewer().decide_now(stream.world, NAME)
     assert float(made.load.rows_per_second) > 1000
     assert all(isfinite(one.seconds) and one.money_per_hour > 0 for one in made.tiers)
-    [easy] = what_if(stream.world, NAME, [3600.0])
+    [easy] = Reviewer().what_if(stream.world, NAME, [3600.0])
     assert (easy.tier, easy.snapshot_every) == (Tier.PASSIVE_REPLICATION, 20.0)
 
 
@@ -116,8 +119,8 @@ def _a_change_never_weakens_what_there_is(stream: LiveStream) -> None:
 def _two_failures_at_once_in_a_change_of_tier_are_survived(stream: LiveStream) -> None:
     """`make chaos` in small."""
     known = len(stream.world.store.tiers.history(NAME))
-    in_the_middle(
-        stream, Tier.PASSIVE_REPLICATION, step="AwaitSecondaryEnd", whom="both", delay=0.0
+    kill_during_change(
+        stream, Tier.PASSIVE_REPLICATION, step="AwaitSecondaryExit", whom="both", delay=0.0
     )
     *_, change = changes = stream.world.store.tiers.history(NAME)
     assert len(changes) == known + 1

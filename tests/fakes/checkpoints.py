@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-import numpy as np
-
-from resources.vault.lz4_blocks import CHECKSUM_BITS, MAGIC, SEED, STORED, xxh32
-from resources.vault.soundness import CODEC, LZ4
+from holdfast.resources.vault.integrity import CODEC, LZ4
+from holdfast.resources.vault.lz4 import MAGIC, STORED, checksum
 
 _HEADER = struct.Struct("<8sBiii")
 
@@ -138,5 +136,4 @@ def lz4(*blocks: bytes) -> bytes:
 
 
 def _block(body: bytes) -> bytes:
-    checksum = int(xxh32(np.frombuffer(body, np.uint8)[np.newaxis, :], SEED)[0]) & CHECKSUM_BITS
-    return _HEADER.pack(MAGIC, STORED, len(body), len(body), checksum) + body
+    return _HEADER.pack(MAGIC, STORED, len(body), len(body), checksum(body)) + body

@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 
-from ft_policies.controller import Why
-from ft_policies.decisions import Decision, Mode, TierVerdict
-from ft_policies.recovery_model import GOES_THROUGH, STEPS, TIERS, Load
-from ft_policies.tiers import Guarantee, Tier
-from ft_policies.what_if import WhatIf
-from resources.control.decisions import DecisionRow
-from streaming.world import World
+from holdfast.ft_policies.prediction.steps import GOES_THROUGH, STEPS, TIERS, Load
+from holdfast.ft_policies.tiering.controller import Why
+from holdfast.ft_policies.tiering.decision import Decision, TierOption, WhatIf
+from holdfast.ft_policies.tiers import Guarantee, Mode, Tier
+from holdfast.resources.control_store.records import DecisionRow
+from holdfast.resources.project import Project
 
 SECONDS = dict(zip(TIERS, (0.0, 2.0, 6.2, 8.0, 21.0, 38.0), strict=True))
 MONEY = dict(zip(TIERS, (0.2, 0.15, 0.11, 0.1, 0.099, 0.001), strict=True))
-REASON = "passive_standby_hot is the cheapest that is back within 10 s (predicted 6.2 s)"
+REASON = "passive_standby_hot is the cheapest that recovers within 10 s (predicted 6.2 s)"
 
 
 def a_decision(
@@ -23,7 +22,7 @@ def a_decision(
     chosen: Tier = Tier.PASSIVE_STANDBY_HOT,
     acts: bool = True,
 ) -> Decision:
-    """Hot standby is the cheapest of those that are back within 10 s."""
+    """Hot standby is the cheapest of the tiers that recover within 10 s."""
     return Decision(
         stream=stream,
         at=at,
@@ -37,7 +36,7 @@ def a_decision(
             epoch_seconds=1.0,
         ),
         currency="USD",
-        tiers=tuple(_verdict(tier, chosen) for tier in TIERS),
+        tiers=tuple(_option(tier, chosen) for tier in TIERS),
         current=current,
         chosen=chosen,
         snapshot_every=10.0,
@@ -63,9 +62,9 @@ def a_decision_row(decided: Decision, *, run: str = "run-1") -> DecisionRow:
     )
 
 
-def simulated_what_if(world: World, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
-    """The cheapest of the tiers above; nobody but active replication is there at once."""
-    world.project.stream(stream)
+def simulated_what_if(world: Project, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
+    """The cheapest of the tiers above; only active replication recovers at once."""
+    world.config.stream(stream)
     found = []
     for objective in objectives:
         tier = min((one for one in TIERS if SECONDS[one] <= objective), key=lambda one: MONEY[one])
@@ -84,10 +83,23 @@ def simulated_what_if(world: World, stream: str, objectives: Sequence[float]) ->
     return found
 
 
-def _verdict(tier: Tier, chosen: Tier) -> TierVerdict:
+class SimulatedReviewer:
+    """A reviewer that has come to its decisions already."""
+
+    def __init__(self, decisions: list[Decision]) -> None:
+        self._decisions = decisions
+
+    def decide_now(self, world: Project, stream: str) -> Decision:
+        return self._decisions[0]
+
+    def what_if(self, world: Project, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
+        return simulated_what_if(world, stream, objectives)
+
+
+def _option(tier: Tier, chosen: Tier) -> TierOption:
     steps = [step for step, has in zip(STEPS, GOES_THROUGH[TIERS.index(tier)], strict=True) if has]
     late = SECONDS[tier] > 10.0
-    return TierVerdict(
+    return TierOption(
         tier=tier,
         snapshot_every=10.0,
         sync_every=5.0,

@@ -10,12 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ft_policies.tiers import OFF, PRIMARY, Switch
-from ft_policies.transitions import plan
-from resources.control.records import ReplicaRow, ReplicaState, Slot
-from resources.launcher import Launched
-from streaming.processes import process_of
-from streaming.world import World
+from holdfast.ft_policies.tiers import OFF, PRIMARY, Switch, plan
+from holdfast.resources.control_store.records import ReplicaRow, ReplicaState, Slot
+from holdfast.resources.process import ProcessHandle, process_of
+from holdfast.resources.project import Project
 from tests.fakes.worlds import CLICKS, a_heartbeat
 
 
@@ -27,7 +25,7 @@ class SimulatedDrivers:
     secondary never becomes primary, with `turns` false it never turns a switch, and never that which is `stuck`.
     """
 
-    world: World
+    world: Project
     failing: int = 0
     takes_over: bool = True
     turns: bool = True
@@ -37,11 +35,11 @@ class SimulatedDrivers:
 
     def launch(
         self, command: list[str], *, folder: Path, output: Path, environment: dict[str, str]
-    ) -> Launched:
+    ) -> ProcessHandle:
         """Stands in for the launcher's."""
         child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, start_new_session=True)
         self.children.append(child)
-        return Launched.of(child.pid)
+        return ProcessHandle.of(child.pid)
 
     def act(self) -> None:
         """Let every replica do its next turn."""
@@ -98,10 +96,10 @@ def _lives(row: ReplicaRow) -> bool:
 
 
 @contextmanager
-def simulated_drivers(world: World, patch: pytest.MonkeyPatch) -> Iterator[SimulatedDrivers]:
+def simulated_drivers(world: Project, patch: pytest.MonkeyPatch) -> Iterator[SimulatedDrivers]:
     """Drivers for a while; their processes end with it."""
     drivers = SimulatedDrivers(world)
-    patch.setattr("streaming.launching.launch", drivers.launch)
+    patch.setattr("holdfast.orchestration.playbooks.launch.launch", drivers.launch)
     try:
         yield drivers
     finally:

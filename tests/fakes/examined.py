@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from ft_policies.doctor.facts import (
+from holdfast.ft_policies.doctor.facts import (
     NOTHING,
     CheckpointFacts,
     Examined,

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from ft_policies.errors import HoldfastError
-from resources.object_store import StoredObject
-from resources.s3_errors import MissingObjectError
+from holdfast.ft_policies.errors import HoldfastError
+from holdfast.resources.object_store.s3 import MissingObjectError, StoredObject
 
 PART_BYTES = 1000  # few, so that files and parts do not end together
 

@@ -3,35 +3,31 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from ft_policies.health import Health, Verdict
-from ft_policies.migration import (
-    AwaitTarget,
-    FinishMigration,
-    HandOver,
-    Migration,
-    Protocol,
-    RollBack,
-    StopPrimary,
-)
-from ft_policies.recovery import (
-    AwaitEnd,
-    AwaitLevel,
-    AwaitSecondaryEnd,
+from holdfast.ft_policies.health import Health, Verdict
+from holdfast.ft_policies.playbooks.recover.decide import next_step
+from holdfast.ft_policies.playbooks.recover.migration import MigrationFacts, Protocol
+from holdfast.ft_policies.playbooks.recover.secondary import SecondaryView
+from holdfast.ft_policies.playbooks.recover.steps import (
+    AwaitCatchUp,
+    AwaitPrimaryExit,
+    AwaitSecondaryExit,
     AwaitTakeover,
+    AwaitTarget,
     EndSecondary,
     Fence,
+    FinishMigration,
     GiveUp,
     GiveUpSecondary,
+    HandOver,
     Launch,
     LaunchSecondary,
-    Observed,
-    SecondaryLook,
-    Step,
+    RecoverFacts,
+    RecoverStep,
+    RollBack,
+    StopPrimary,
     TurnSwitch,
-    next_step,
 )
-from ft_policies.tiers import OFF, PRIMARY, SECONDARY, Switches, Tier
-from ft_policies.transitions import Turn, plan
+from holdfast.ft_policies.tiers import OFF, PRIMARY, SECONDARY, Switches, Tier, Turn, plan
 from tests.fakes.stream import Crash
 
 
@@ -68,10 +64,10 @@ class SimulatedPair:
     token: int = 1
     born: int = 0
     rollout: int = 0
-    migration: Migration | None = None
+    migration: MigrationFacts | None = None
 
-    def observed(self) -> Observed:
-        return Observed(
+    def observed(self) -> RecoverFacts:
+        return RecoverFacts(
             verdict=self._verdict(),
             primary=None if self.primary is None else self.primary.id,
             token=self.token,
@@ -82,7 +78,7 @@ class SimulatedPair:
             migration=self.migration,
         )
 
-    def recover(self) -> Iterator[Step]:
+    def recover(self) -> Iterator[RecoverStep]:
         while (step := next_step(self.observed())) is not None:
             fate = self.fates.pop(0) if self.fates else "lives"
             if fate == "before":
@@ -136,7 +132,7 @@ class SimulatedPair:
             return Verdict(Health.DEAD, "gone")
         return Verdict(Health.HEALTHY if self.primary.level else Health.REPLAYING, "as simulated")
 
-    def _secondary_look(self) -> SecondaryLook | None:
+    def _secondary_look(self) -> SecondaryView | None:
         one = self.secondary
         if one is None:
             return None
@@ -145,7 +141,7 @@ class SimulatedPair:
             health = Health.STOPPING
         if not one.alive:
             health = Health.DEAD
-        return SecondaryLook(
+        return SecondaryView(
             id=one.id,
             health=health,
             reason="as simulated",
@@ -155,7 +151,7 @@ class SimulatedPair:
             rollout=one.rollout,
         )
 
-    def _act(self, step: Step, *, cut: bool) -> None:  # noqa: C901 (one case per step)
+    def _act(self, step: RecoverStep, *, cut: bool) -> None:  # noqa: C901 (one case per step)
         match step:
             case Fence():
                 self._fence(step)
@@ -163,7 +159,7 @@ class SimulatedPair:
                 self._launch()
             case AwaitTakeover():
                 self.take_over()
-            case AwaitLevel():
+            case AwaitCatchUp():
                 if self.primary is not None:
                     self.primary.level = True
             case EndSecondary():
@@ -174,11 +170,11 @@ class SimulatedPair:
                 self._launch_secondary()
             case TurnSwitch():
                 self._turn(step, cut=cut)
-            case AwaitSecondaryEnd():
+            case AwaitSecondaryExit():
                 self._see_off(step, cut=cut)
             case AwaitTarget() | HandOver() | StopPrimary() | FinishMigration() | RollBack():
                 self._migrate(step)
-            case AwaitEnd() | GiveUp() | GiveUpSecondary():
+            case AwaitPrimaryExit() | GiveUp() | GiveUpSecondary():
                 raise AssertionError(f"{step} in a stream that is wanted and never fails")
 
     def _migrate(
@@ -187,7 +183,7 @@ class SimulatedPair:
         migration, primary = self.migration, self.primary
         match step:
             case AwaitTarget() if migration is not None:
-                self.migration = replace(migration, level=True)
+                self.migration = replace(migration, caught_up=True)
             case HandOver() if primary is not None and primary.id == step.primary:
                 assert self.secondary is not None, "nobody is there to follow"
                 self.token += 1
@@ -232,7 +228,7 @@ class SimulatedPair:
         for _ in range(0 if cut else 5):
             one.follow()
 
-    def _see_off(self, step: AwaitSecondaryEnd, *, cut: bool) -> None:
+    def _see_off(self, step: AwaitSecondaryExit, *, cut: bool) -> None:
         one = self.secondary
         if one is not None and one.id == step.secondary:
             one.desired = OFF

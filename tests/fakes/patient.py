@@ -3,20 +3,21 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from ft_policies.doctor.diagnosing import diagnose
-from ft_policies.doctor.facts import Examined
-from ft_policies.doctor.findings import RepairKind
-from ft_policies.doctor.repairing import (
+from holdfast.ft_policies.doctor.diagnosis import diagnose
+from holdfast.ft_policies.doctor.facts import Examined
+from holdfast.ft_policies.doctor.findings import RepairKind
+from holdfast.ft_policies.playbooks.repair import (
     BringBack,
     EndPrimary,
     EnterEpochs,
     EnterSnapshots,
     MarkSnapshots,
+    RepairFacts,
+    RepairStep,
     SetAsideLeftovers,
     SetAsideSnapshots,
     ShipSnapshot,
     SkipInput,
-    Step,
     next_step,
 )
 from tests.fakes.examined import a_checkpoint, a_snapshot
@@ -35,10 +36,13 @@ class SimulatedPatient:
     seen: Examined
     die: dict[int, str] = field(default_factory=dict)
     acted: int = 0
-    steps: list[Step] = field(default_factory=list)
+    steps: list[RepairStep] = field(default_factory=list)
 
-    def repair(self, chosen: RepairKind | None) -> Iterator[Step]:
-        while (step := next_step(self.seen, diagnose(self.seen), chosen)) is not None:
+    def facts(self, chosen: RepairKind | None) -> RepairFacts:
+        return RepairFacts(examined=self.seen, findings=diagnose(self.seen), chosen=chosen)
+
+    def repair(self, chosen: RepairKind | None) -> Iterator[RepairStep]:
+        while (step := next_step(self.facts(chosen))) is not None:
             self.acted += 1
             assert self.acted < 50, f"it does not end: {step}"
             fate = self.die.get(self.acted)
@@ -51,7 +55,7 @@ class SimulatedPatient:
             yield step
 
 
-def after(seen: Examined, step: Step) -> Examined:
+def after(seen: Examined, step: RepairStep) -> Examined:
     """The stream once a step is done."""
     match step:
         case EnterEpochs():

@@ -1,12 +1,15 @@
-"""Queries without Spark: they stop when they are told to, as slowly as a test wants."""
+"""QuerySwap without Spark: they stop when they are told to, as slowly as a test wants."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from resources.vault.manifest import Manifest
-from streaming.queries import Queries
-from streaming.running import RunningQuery
+from holdfast.resources.vault.manifest import Manifest
+from holdfast.streaming.metrics import Sampler
+from holdfast.streaming.query.query import RunningQuery
+from holdfast.streaming.query.query_swap import QuerySwap
+from holdfast.streaming.spec import ReplicaSpec
 
 
 @dataclass
@@ -17,7 +20,8 @@ class SlowQuery:
     parent: Manifest | None
     epoch: int = 0
     ready: bool = False
-    trying_again: bool = False
+    wired: bool = False
+    is_retrying: bool = False
     may_end: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -27,8 +31,32 @@ class SlowQuery:
         self.ended.set()
 
 
-class SlowQueries(Queries):
+class SlowQuerySwap(QuerySwap):
     """Starts queries of which nothing is left but their folders."""
 
-    def _started(self, checkpoint: Path, parent: Manifest | None) -> RunningQuery:
+    def _start(self, checkpoint: Path, parent: Manifest | None) -> RunningQuery:
         return SlowQuery(checkpoint, parent)  # type: ignore[return-value]
+
+
+@dataclass
+class EasyQuery(SlowQuery):
+    """A query that ends at once, and is as far as a test says."""
+
+    spec: ReplicaSpec | None = None
+
+    def stop(self) -> None:
+        """End."""
+        self.ended.set()
+
+    def drain(self, over: Callable[[], bool]) -> None:
+        """Nothing has begun."""
+
+
+class EasyQuerySwap(QuerySwap):
+    """Starts queries without Spark, which never fail."""
+
+    def poll(self, sampler: Sampler) -> None:
+        """Nothing to see to."""
+
+    def _start(self, checkpoint: Path, parent: Manifest | None) -> RunningQuery:
+        return EasyQuery(checkpoint, parent, spec=self.spec)  # type: ignore[return-value]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ft_policies import fork, restore
+from holdfast.ft_policies.playbooks import fork, restore
 from tests.fakes.stream import Crash
 
 LAST = 9
@@ -29,7 +29,7 @@ class SimulatedRestore:
     table_open_for: int = 0
     history: int = 0
     finished: bool = False
-    level: bool = False
+    caught_up: bool = False
     wanted: bool = field(init=False)
     lives: bool = field(init=False)
     _zombie_at: int = LAST
@@ -37,9 +37,9 @@ class SimulatedRestore:
     def __post_init__(self) -> None:
         self.wanted = self.lives = self.was_running
 
-    def observed(self, *, begun: bool, finished: bool) -> restore.Observed:
+    def observed(self, *, begun: bool, finished: bool) -> restore.RestoreFacts:
         """What one sees who has read the restore's row a moment ago."""
-        return restore.Observed(
+        return restore.RestoreFacts(
             history=1,
             epoch=self.epoch,
             was_running=self.was_running,
@@ -49,13 +49,13 @@ class SimulatedRestore:
             marked=finished or self.marked,
             rolled=finished or self.table_open_for == 1,
             finished=finished,
-            level=self.level,
+            caught_up=self.caught_up,
         )
 
-    def perform(self) -> Iterator[restore.Step]:
+    def perform(self) -> Iterator[restore.RestoreStep]:
         return (step for step in self.turns() if step is not None)
 
-    def turns(self) -> Iterator[restore.Step | None]:
+    def turns(self) -> Iterator[restore.RestoreStep | None]:
         """The same with pauses, in which another performer may act: within each look and after it."""
         while True:
             begun, finished = self.history == 1, self.finished
@@ -99,7 +99,7 @@ class SimulatedRestore:
         if self.zombie_acts and self.zombie_acts.pop(0):
             self.zombie()
 
-    def _act(self, step: restore.Step) -> None:  # noqa: C901 (one case per step)
+    def _act(self, step: restore.RestoreStep) -> None:  # noqa: C901 (one case per step)
         match step:
             case restore.StopStream():
                 if not self.finished:
@@ -120,7 +120,7 @@ class SimulatedRestore:
                     self.finished, self.wanted = True, self.was_running
             case restore.StartStream():
                 self._demand_back()
-                self.lives = self.level = True
+                self.lives = self.caught_up = True
             case restore.FetchSnapshot():
                 raise AssertionError("there is nothing to fetch")
 
@@ -138,8 +138,8 @@ class SimulatedFork:
     fates: list[str] = field(default_factory=list)
     made: set[type] = field(default_factory=set)
 
-    def observed(self) -> fork.Observed:
-        return fork.Observed(
+    def observed(self) -> fork.ForkFacts:
+        return fork.ForkFacts(
             epoch=5,
             snapshot=self.snapshot,
             file="fork.yaml",
@@ -149,7 +149,7 @@ class SimulatedFork:
             declared=fork.WriteDeclaration in self.made,
         )
 
-    def perform(self) -> Iterator[fork.Step]:
+    def perform(self) -> Iterator[fork.ForkStep]:
         while (step := fork.next_step(self.observed())) is not None:
             fate = self.fates.pop(0) if self.fates else "lives"
             if fate == "before":

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
 
-from ft_policies.errors import TransientError
-from resources.control.records import LedgerEntry
-from streaming.sinks.staging import Staged, StagedFile
+from holdfast.ft_policies.errors import TransientError
+from holdfast.resources.control_store.records import LedgerEntry
+from holdfast.streaming.sinks.staging import Staged, StagedFile
 
 
 class Fate(StrEnum):
@@ -89,7 +89,7 @@ class SimulatedLedger:
 
 @dataclass
 class SimulatedEntries:
-    """What `Ledgering` is to a replica."""
+    """What `LedgerWriter` is to a replica."""
 
     ledger: SimulatedLedger
     replica: str

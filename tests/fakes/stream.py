@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ft_policies.health import Health, Verdict
-from ft_policies.recovery import (
-    AwaitEnd,
-    AwaitLevel,
+from holdfast.ft_policies.health import Health, Verdict
+from holdfast.ft_policies.playbooks.recover.decide import next_step
+from holdfast.ft_policies.playbooks.recover.steps import (
+    AwaitCatchUp,
+    AwaitPrimaryExit,
     Fence,
     GiveUp,
     Launch,
-    Observed,
-    Step,
-    next_step,
+    RecoverFacts,
+    RecoverStep,
 )
 
 
@@ -37,15 +37,15 @@ class SimulatedStream:
     wanted: bool = True
     failures: int = 0
 
-    def observed(self) -> Observed:
-        return Observed(
+    def observed(self) -> RecoverFacts:
+        return RecoverFacts(
             verdict=Verdict(self.health, "as simulated"),
             primary=self.primary,
             token=self.token,
             failures_in_a_row=self.failures,
         )
 
-    def recover(self) -> Iterator[Step]:
+    def recover(self) -> Iterator[RecoverStep]:
         while (step := next_step(self.observed())) is not None:
             self.acted += 1
             fate = self.die.get(self.acted)
@@ -58,7 +58,7 @@ class SimulatedStream:
             if isinstance(step, GiveUp):
                 return
 
-    def _act(self, step: Step) -> None:
+    def _act(self, step: RecoverStep) -> None:
         match step:
             case Fence():
                 self._fence(step)
@@ -67,9 +67,9 @@ class SimulatedStream:
                     self.launched += 1
                     self.live += 1
                     self.primary, self.health = f"words-{self.launched}", Health.STARTING
-            case AwaitLevel():
+            case AwaitCatchUp():
                 self.health = Health.HEALTHY
-            case AwaitEnd():
+            case AwaitPrimaryExit():
                 self.primary = None
                 self.live -= 1
                 self.health = Health.MISSING if self.wanted else Health.STOPPED

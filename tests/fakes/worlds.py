@@ -3,13 +3,15 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from configs.project import Project
-from ft_policies.errors import HoldfastError
-from ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
-from resources.control.records import (
+from holdfast.configs.project import ProjectConfig
+from holdfast.ft_policies.errors import HoldfastError
+from holdfast.ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
+from holdfast.ft_policies.timings import Timings
+from holdfast.orchestration.playbooks.launch import declare
+from holdfast.resources.control_store.records import (
     DesiredState,
     EpochProposal,
     LedgerEntry,
@@ -17,13 +19,11 @@ from resources.control.records import (
     ReplicaState,
     Slot,
 )
-from resources.control.store import ControlStore
-from resources.embedded_s3 import EmbeddedS3
-from resources.launcher import Launched
-from resources.vault.vault import SnapshotVault
-from streaming.launching import declare
-from streaming.processes import HOST
-from streaming.world import World
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.object_store.embedded import EmbeddedS3
+from holdfast.resources.process import HOST, ProcessHandle
+from holdfast.resources.project import Project
+from holdfast.resources.vault.vault import SnapshotVault
 from tests.fakes.declared import a_project, written
 from tests.fakes.object_store import InMemoryObjectStore
 
@@ -33,22 +33,27 @@ STANDS_BY = SECONDARY[Tier.ACTIVE_STANDBY]
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatedWorld(World):
+class SimulatedWorld(Project):
     """A world with its object store in memory."""
 
     objects: InMemoryObjectStore
     object_store_serves: bool
     elsewhere: dict[str, InMemoryObjectStore] = field(default_factory=dict)
+    timing_changes: dict[str, float] = field(default_factory=dict)
 
     def object_store(self) -> InMemoryObjectStore:
         return self.objects
+
+    def timings(self, stream: str) -> Timings:
+        """The declared ones, but for what a test has put into `timing_changes`."""
+        return replace(self.project.stream(stream).supervision.timings(), **self.timing_changes)
 
     def vault_elsewhere(self, url: str, stream: str) -> SnapshotVault:
         return SnapshotVault(self.elsewhere[url], stream)
 
     def embedded_s3(self) -> EmbeddedS3 | None:
         """None, as with an S3 endpoint elsewhere, or one that was never started."""
-        return None if self.object_store_serves else EmbeddedS3(self.project.home)
+        return None if self.object_store_serves else EmbeddedS3(self.config.home)
 
     def ensure_object_store(self) -> None:
         self.objects.calls.append("ensure")
@@ -62,14 +67,21 @@ class SimulatedWorlds:
     objects: InMemoryObjectStore = field(default_factory=InMemoryObjectStore)
     object_store_serves: bool = True
     failures: list[HoldfastError] = field(default_factory=list)
+    timing_changes: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def open(self) -> Iterator[SimulatedWorld]:
         if self.failures:
             raise self.failures.pop(0)
-        project = Project.load(self.root)
+        project = ProjectConfig.load(self.root)
         with ControlStore.open(project.control_url) as store:
-            yield SimulatedWorld(project, store, self.objects, self.object_store_serves)
+            yield SimulatedWorld(
+                project,
+                store,
+                self.objects,
+                self.object_store_serves,
+                timing_changes=self.timing_changes,
+            )
 
 
 def simulated_worlds(root: Path, *names: str, **changes: object) -> SimulatedWorlds:
@@ -78,14 +90,14 @@ def simulated_worlds(root: Path, *names: str, **changes: object) -> SimulatedWor
     return SimulatedWorlds(a_project(root, **files))
 
 
-def a_wanted_stream(world: World, name: str = CLICKS) -> None:
+def a_wanted_stream(world: Project, name: str = CLICKS) -> None:
     """Declared, and people want it to run."""
-    declare(world.project, world.store, name)
+    declare(world.config, world.store, name)
     world.store.streams.desire(name, DesiredState.RUNNING)
 
 
 def a_primary(
-    world: World,
+    world: Project,
     replica: str,
     name: str = CLICKS,
     *,
@@ -100,16 +112,16 @@ def a_primary(
         slot=Slot.PRIMARY,
         desired=PRIMARY,
         host=HOST,
-        folder=str(folder or world.project.home / "replicas" / replica),
+        folder=str(folder or world.config.home / "replicas" / replica),
     )
     assert registered is not None, "the slot is taken"
-    born = Launched.this().started_at if alive else 1.0
+    born = ProcessHandle.this().started_at if alive else 1.0
     store.replicas.launched(replica, pid=os.getpid(), pid_started_at=born)
     return a_heartbeat(world, replica, epoch=0)
 
 
 def a_secondary(
-    world: World,
+    world: Project,
     replica: str = "s1",
     name: str = CLICKS,
     *,
@@ -130,7 +142,7 @@ def a_secondary(
         slot=Slot.SECONDARY,
         desired=observed if desired is None else desired,
         host="elsewhere" if alive else HOST,
-        folder=str(world.project.home / "replicas" / replica),
+        folder=str(world.config.home / "replicas" / replica),
     )
     assert registered is not None, "the slot is taken"
     store.replicas.launched(replica, pid=os.getpid(), pid_started_at=1.0)
@@ -149,7 +161,7 @@ def worlds_with_a_paused_secondary(root: Path, replica: str) -> SimulatedWorlds:
 
 
 def a_heartbeat(
-    world: World,
+    world: Project,
     replica: str,
     *,
     epoch: int | None,
@@ -168,13 +180,13 @@ def a_heartbeat(
     )
 
 
-def a_dead_primary(world: World, replica: str = "r1", name: str = CLICKS) -> None:
+def a_dead_primary(world: Project, replica: str = "r1", name: str = CLICKS) -> None:
     """A stream that should run and whose driver is gone."""
     a_wanted_stream(world, name)
     a_primary(world, replica, name, alive=False)
 
 
-def committed(world: World, epochs: int, *, name: str = CLICKS, rows: int = 10) -> None:
+def committed(world: Project, epochs: int, *, name: str = CLICKS, rows: int = 10) -> None:
     """Epochs that were decided and committed, from the first one on."""
     for epoch in range(epochs):
         decided(world, epoch, name=name)
@@ -185,7 +197,7 @@ def committed(world: World, epochs: int, *, name: str = CLICKS, rows: int = 10) 
         )
 
 
-def decided(world: World, epoch: int, *, name: str = CLICKS) -> None:
+def decided(world: Project, epoch: int, *, name: str = CLICKS) -> None:
     """An epoch that is in the epoch log."""
     world.store.epochs.propose(
         EpochProposal(

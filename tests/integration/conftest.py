@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from configs.stream import FIXED_SPARK_CONF
-from resources.embedded_s3 import EmbeddedS3
-from resources.object_store import S3ObjectStore
-from streaming.session import DEFAULTS
-from streaming.worker_python import start_workers_with, worker_python
+from holdfast.configs.stream import FIXED_SPARK_CONF
+from holdfast.resources.object_store.embedded import EmbeddedS3
+from holdfast.resources.object_store.s3 import S3ObjectStore
+from holdfast.streaming.spark.session import DEFAULTS
+from holdfast.streaming.workers import start_workers_with, worker_python
 
 # As a replica's, in a Java that has no time to compile well.
 SMALL = {

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from apps.card_fraud.expectations import impossible_travel
+from holdfast.apps.card_fraud.expectations import impossible_travel
 from tests.support.expectations import failed_kinds
 
 pytestmark = pytest.mark.integration

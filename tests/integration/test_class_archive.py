@@ -14,8 +14,8 @@ RUN = textwrap.dedent("""
     import sys
     from pathlib import Path
     from pyspark.sql import SparkSession
-    from streaming.class_archive import ClassArchive
-    from streaming.session import end_session
+    from holdfast.streaming.spark.class_archive import ClassArchive
+    from holdfast.streaming.spark.session import end_session
 
     archive = ClassArchive.here("r")
     loaded = f"-Xlog:class+load:file={sys.argv[1]}"

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from orchestration.playbooks.repair import row_of
-from streaming.world import World
+from holdfast.resources.project import Project
 from tests.fakes.checkpoints import SyntheticCheckpoint
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import REPLICA, STREAM, a_world, commit, decide
+from tests.support.control_builders import recorded
 
 pytestmark = pytest.mark.integration
 EPOCHS = (4, 9)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[Project]:
     """A stopped stream without output, with two snapshots."""
     with a_world(tmp_path / "project") as opened:
         opened.ensure_object_store()
@@ -30,7 +30,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         embedded.stop()
 
 
-def _ship(world: World, folder: Path) -> None:
+def _ship(world: Project, folder: Path) -> None:
     checkpoint, parent, vault = (
         SyntheticCheckpoint(folder / "checkpoint"),
         None,
@@ -49,23 +49,23 @@ def _ship(world: World, folder: Path) -> None:
             scratch=folder / "scratch",
         )
         parent = shipped.manifest
-        world.store.snapshots.record(row_of(vault, STREAM, parent.id))
+        recorded(world.store, vault, STREAM, parent.id)
 
 
-def packs(world: World) -> list[str]:
+def packs(world: Project) -> list[str]:
     """The keys of all packs, oldest first."""
     return [one.key for one in world.object_store().list(f"{STREAM}/packs/")]
 
 
-def test_a_well_stream_is_said_to_be_so(world: World) -> None:
-    result = holdfast(world.project.root, "doctor", STREAM, "--deep")
+def test_a_well_stream_is_said_to_be_so(world: Project) -> None:
+    result = holdfast(world.config.root, "doctor", STREAM, "--deep")
     assert result.exit_code == 0, result.output
     assert "clicks: all well" in result.output
-    assert facts(world.project.root, "doctor", STREAM)["findings"] == []
+    assert facts(world.config.root, "doctor", STREAM)["findings"] == []
 
 
-def test_a_lost_pack_is_told_planned_mended_undone_and_confirmed(world: World) -> None:
-    root = world.project.root
+def test_a_lost_pack_is_told_planned_mended_undone_and_confirmed(world: Project) -> None:
+    root = world.config.root
     world.object_store().delete(packs(world)[-1:])
 
     told = holdfast(root, "doctor", STREAM)
@@ -100,16 +100,16 @@ def test_a_lost_pack_is_told_planned_mended_undone_and_confirmed(world: World) -
     assert facts(root, "doctor", STREAM)["aside"] == []
 
 
-def test_no_snapshot_left_is_critical(world: World) -> None:
+def test_no_snapshot_left_is_critical(world: Project) -> None:
     world.object_store().delete(packs(world))
-    told = holdfast(world.project.root, "doctor", STREAM)
+    told = holdfast(world.config.root, "doctor", STREAM)
     assert told.exit_code == 4, told.output
     assert "→ rebuild_state" in told.output
     assert "replays 12 epochs, 1,200 rows" in told.output
 
 
-def test_wrong_usage_and_wrong_names_are_errors_that_say_what_is_right(world: World) -> None:
-    root = world.project.root
+def test_wrong_usage_and_wrong_names_are_errors_that_say_what_is_right(world: Project) -> None:
+    root = world.config.root
     for usage in (
         ("--dry-run",),
         ("--yes",),

@@ -9,12 +9,12 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
-from assets.worlds import ProjectWorlds
-from configs.project import Project
-from orchestration.cli.main import app
-from orchestration.definitions import definitions_of
-from resources.embedded_s3 import EmbeddedS3
-from streaming.world import World
+from holdfast.assets.project_resource import ProjectWorlds
+from holdfast.configs.project import ProjectConfig
+from holdfast.orchestration.cli.main import app
+from holdfast.orchestration.definitions import definitions_of
+from holdfast.resources.object_store.embedded import EmbeddedS3
+from holdfast.resources.project import Project
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import STREAM, a_world
 from tests.support.restorable import a_restorable_world, entries, output, ship, snapshots
@@ -25,7 +25,7 @@ COPIES = "s3://copies/of/snapshots"
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[Project]:
     with a_restorable_world(tmp_path / "project") as opened:
         yield opened
 
@@ -34,13 +34,13 @@ def steps_of(told: dict[str, Any]) -> list[str]:
     return [step["step"] for step in told["steps"]]
 
 
-def demand_untouched(world: World) -> None:
+def demand_untouched(world: Project) -> None:
     assert output(world) == entries(world) == list(range(8))
-    assert world.store.histories.of(STREAM) == []
+    assert world.store.restores.of(STREAM) == []
 
 
-def test_a_dry_run_tells_what_is_undone_and_changes_nothing(world: World) -> None:
-    root = world.project.root
+def test_a_dry_run_tells_what_is_undone_and_changes_nothing(world: Project) -> None:
+    root = world.config.root
     told = facts(root, "restore", STREAM, "--epoch", "5", "--dry-run")
     assert steps_of(told) == STEPS
     assert all(step["does"] for step in told["steps"])
@@ -53,8 +53,8 @@ def test_a_dry_run_tells_what_is_undone_and_changes_nothing(world: World) -> Non
     demand_untouched(world)
 
 
-def test_a_restore_shows_its_steps_and_what_it_has_superseded(world: World) -> None:
-    root = world.project.root
+def test_a_restore_shows_its_steps_and_what_it_has_superseded(world: Project) -> None:
+    root = world.config.root
     result = holdfast(root, "restore", STREAM, "--epoch", "5", "--yes", "--why", "bad app")
     assert result.exit_code == 0, result.output
     assert [name for name in STEPS if f"✔ clicks  {name}" in result.output] == STEPS
@@ -67,11 +67,11 @@ def test_a_restore_shows_its_steps_and_what_it_has_superseded(world: World) -> N
         (1, "not in the catalogue"),
     ]
     again = holdfast(root, "restore", STREAM, "--epoch", "5", "--yes")
-    assert (again.exit_code, len(world.store.histories.of(STREAM))) == (0, 1)
+    assert (again.exit_code, len(world.store.restores.of(STREAM))) == (0, 1)
 
 
-def test_it_asks_before_it_undoes_anything(world: World) -> None:
-    arguments = ["--project", str(world.project.root), "restore", STREAM, "--epoch", "5"]
+def test_it_asks_before_it_undoes_anything(world: Project) -> None:
+    arguments = ["--project", str(world.config.root), "restore", STREAM, "--epoch", "5"]
     result = CliRunner().invoke(app, arguments, input="n\n")
     assert result.exit_code == 1
     assert "Undo 2 epochs of clicks?" in result.output
@@ -80,8 +80,8 @@ def test_it_asks_before_it_undoes_anything(world: World) -> None:
     assert output(world) == [0, 1, 2, 3, 4, 5]
 
 
-def test_what_stands_in_the_way_is_told_in_two_lines(world: World) -> None:
-    result = holdfast(world.project.root, "restore", STREAM, "--epoch", "9", "--yes")
+def test_what_stands_in_the_way_is_told_in_two_lines(world: Project) -> None:
+    result = holdfast(world.config.root, "restore", STREAM, "--epoch", "9", "--yes")
     assert result.exit_code == 1
     assert "error: epoch 9 of clicks is not committed: the last one is 7" in result.output
     assert "hint: name an epoch up to 7" in result.output
@@ -104,13 +104,13 @@ def test_wrong_usage_is_told(tmp_path: Path, arguments: tuple[str, ...], told: s
     assert told in " ".join(result.output.replace("│", " ").split())
 
 
-def test_a_fork_is_a_stream_of_its_own(world: World) -> None:
-    root = world.project.root
+def test_a_fork_is_a_stream_of_its_own(world: Project) -> None:
+    root = world.config.root
     told = facts(root, "restore", STREAM, "--epoch", "5", "--as", "trial")
     assert steps_of(told) == ["CopySnapshot", "CopyOutput", "CopyEpochs", "WriteDeclaration"]
     demand_untouched(world)
     assert snapshots(world) == [6, 4, 1]
-    forked = World(Project.load(root), world.store)
+    forked = Project(ProjectConfig.load(root), world.store)
     assert output(forked, "trial") == entries(forked, "trial") == [0, 1, 2, 3, 4, 5]
     assert facts(root, "snapshots", "verify", "trial")["snapshots"][0]["problems"] == []
     refused = holdfast(root, "restore", STREAM, "--epoch", "5", "--as", "trial")
@@ -118,23 +118,23 @@ def test_a_fork_is_a_stream_of_its_own(world: World) -> None:
     assert "there is a stream trial already" in refused.output
 
 
-def demand_restored_from(world: World, place: str) -> None:
+def demand_restored_from(world: Project, place: str) -> None:
     """All of the stream's own objects are lost, and there are copies in that place."""
-    ship(world.vault_elsewhere(place, STREAM), world.project.home / "copies")
+    ship(world.vault_elsewhere(place, STREAM), world.config.home / "copies")
     objects = world.object_store()
     objects.delete([found.key for found in objects.list("")])
     assert snapshots(world) == []
-    told = facts(world.project.root, "restore", STREAM, "--epoch", "5", "--from", place, "--yes")
+    told = facts(world.config.root, "restore", STREAM, "--epoch", "5", "--from", place, "--yes")
     assert steps_of(told) == ["FetchSnapshot", *STEPS]
     assert snapshots(world) == [4]
 
 
-def test_a_snapshot_comes_from_another_bucket_of_the_same_endpoint(world: World) -> None:
+def test_a_snapshot_comes_from_another_bucket_of_the_same_endpoint(world: Project) -> None:
     demand_restored_from(world, COPIES)
 
 
 def test_a_snapshot_comes_from_another_endpoint(
-    world: World, embedded_s3: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
+    world: Project, embedded_s3: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, there = world.embedded_s3(), embedded_s3.connection()
     assert here is not None
@@ -149,8 +149,8 @@ def test_a_snapshot_comes_from_another_endpoint(
     demand_restored_from(world, f"{COPIES}?{urlencode(access)}")
 
 
-def ran(world: World, **config: object) -> dg.ExecuteInProcessResult:
-    project = world.project
+def ran(world: Project, **config: object) -> dg.ExecuteInProcessResult:
+    project = world.config
     job = definitions_of(project, ProjectWorlds(project.root)).resolve_job_def("restore_stream")
     run_config = {"ops": {"restore": {"config": {"stream": STREAM, **config}}}}
     return job.execute_in_process(run_config=run_config, raise_on_error=False)
@@ -161,7 +161,7 @@ def shown_by(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
     return dict(event.step_output_data.metadata)
 
 
-def test_the_job_shows_the_plan_and_then_the_steps(world: World) -> None:
+def test_the_job_shows_the_plan_and_then_the_steps(world: Project) -> None:
     planned = ran(world, epoch=5, dry_run=True)
     assert planned.success
     plan = shown_by(planned)
@@ -174,9 +174,9 @@ def test_the_job_shows_the_plan_and_then_the_steps(world: World) -> None:
     assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
 
 
-def test_the_job_forks_and_refuses(world: World) -> None:
+def test_the_job_forks_and_refuses(world: Project) -> None:
     assert ran(world, snapshot="000000000004-1-r1", fork="trial").success
-    forked = World(Project.load(world.project.root), world.store)
+    forked = Project(ProjectConfig.load(world.config.root), world.store)
     assert output(forked, "trial") == [0, 1, 2, 3, 4]
     refused = ran(world, epoch=9)
     assert not refused.success

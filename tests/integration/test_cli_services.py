@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from orchestration.services.dagster_health import ask
-from resources.ports import free_port
+from holdfast.orchestration.services.dagster_health import ask_health
+from holdfast.resources.service import free_port
 from tests.fakes.declared import a_project, written
 
 pytestmark = pytest.mark.integration
@@ -82,7 +82,7 @@ def test_up_finds_what_runs_replaces_what_crashed_and_down_leaves_nothing(root: 
 
     assert first["dagster"]["started"]
     assert first["object_store"]["started"]
-    assert ask(first["dagster"]["url"]).ready
+    assert ask_health(first["dagster"]["url"]).ready
     assert not second["dagster"]["started"]
     assert not second["object_store"]["started"]
     assert second["dagster"]["pid"] == first["dagster"]["pid"]
@@ -93,7 +93,7 @@ def test_up_finds_what_runs_replaces_what_crashed_and_down_leaves_nothing(root: 
     third = holdfast(root, "up", "--no-streams")["dagster"]
     assert third["started"]
     assert third["pid"] != first["dagster"]["pid"]
-    assert ask(third["url"]).ready
+    assert ask_health(third["url"]).ready
 
     gone = holdfast(root, "down")
 

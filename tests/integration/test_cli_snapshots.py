@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from resources.control.records import SnapshotRow, SnapshotState
-from streaming.world import World
+from holdfast.resources.control_store.records import SnapshotRow, SnapshotState
+from holdfast.resources.project import Project
 from tests.fakes.checkpoints import SyntheticCheckpoint
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import STREAM, a_world
@@ -16,7 +16,7 @@ EPOCHS = (4, 9, 14)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[Project]:
     """A stopped stream with three snapshots; the last is not in the catalogue."""
     with a_world(tmp_path / "project") as opened:
         opened.ensure_object_store()
@@ -27,7 +27,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         embedded.stop()
 
 
-def _ship(world: World, folder: Path) -> None:
+def _ship(world: Project, folder: Path) -> None:
     checkpoint = SyntheticCheckpoint(folder / "checkpoint")
     parent = None
     for epoch in EPOCHS:
@@ -47,7 +47,7 @@ def _ship(world: World, folder: Path) -> None:
             _catalogue(world, shipped.manifest.id, epoch)
 
 
-def _catalogue(world: World, snapshot: str, epoch: int) -> None:
+def _catalogue(world: Project, snapshot: str, epoch: int) -> None:
     world.store.snapshots.record(
         SnapshotRow(
             stream=STREAM,
@@ -65,20 +65,18 @@ def _catalogue(world: World, snapshot: str, epoch: int) -> None:
     )
 
 
-def test_snapshots_are_listed_from_the_store_with_what_the_catalogue_knows(world: World) -> None:
-    found = facts(world.project.root, "snapshots", "list", STREAM)["snapshots"]
+def test_snapshots_are_listed_from_the_store_with_what_the_catalogue_knows(world: Project) -> None:
+    found = facts(world.config.root, "snapshots", "list", STREAM)["snapshots"]
 
     assert [one["epoch"] for one in found] == [14, 9, 4]
     assert [one["state"] for one in found] == ["not in the catalogue", "available", "available"]
     assert found[0]["files"] is None
     assert found[1]["files"] == 10
-    assert (
-        "not in the catalogue" in holdfast(world.project.root, "snapshots", "list", STREAM).stdout
-    )
+    assert "not in the catalogue" in holdfast(world.config.root, "snapshots", "list", STREAM).stdout
 
 
-def test_a_manifest_shows_packs_live_shares_and_conf(world: World) -> None:
-    root = world.project.root
+def test_a_manifest_shows_packs_live_shares_and_conf(world: Project) -> None:
+    root = world.config.root
 
     newest = facts(root, "snapshots", "show", STREAM)
     shown = holdfast(root, "snapshots", "show", STREAM).stdout
@@ -93,8 +91,8 @@ def test_a_manifest_shows_packs_live_shares_and_conf(world: World) -> None:
     assert "commits/14" in every_file
 
 
-def test_a_proof_is_shown_with_its_age_and_what_it_took(world: World) -> None:
-    root = world.project.root
+def test_a_proof_is_shown_with_its_age_and_what_it_took(world: Project) -> None:
+    root = world.config.root
     newest, older, _ = facts(root, "snapshots", "list", STREAM)["snapshots"]
     world.store.snapshots.proven(STREAM, older["id"], 31.4)
 
@@ -105,15 +103,15 @@ def test_a_proof_is_shown_with_its_age_and_what_it_took(world: World) -> None:
     assert "proven: never" in holdfast(root, "snapshots", "show", STREAM, newest["id"]).stdout
 
 
-def test_good_snapshots_verify_and_the_catalogue_notes_it(world: World) -> None:
-    found = facts(world.project.root, "snapshots", "verify", STREAM, "--all")["snapshots"]
+def test_good_snapshots_verify_and_the_catalogue_notes_it(world: Project) -> None:
+    found = facts(world.config.root, "snapshots", "verify", STREAM, "--all")["snapshots"]
 
     assert [one["problems"] for one in found] == [[], [], []]
     assert all(row.verified_at for row in world.store.snapshots.of(STREAM))
 
 
-def test_a_damaged_pack_is_found_and_marked(world: World) -> None:
-    root, home = world.project.root, world.project.home
+def test_a_damaged_pack_is_found_and_marked(world: Project) -> None:
+    root, home = world.config.root, world.config.home
     newest, _, oldest = facts(root, "snapshots", "list", STREAM)["snapshots"]
     (pack,) = (home / "objects").rglob(f"{newest['id']}*.pack")
     body = bytearray(pack.read_bytes())
@@ -132,8 +130,8 @@ def test_a_damaged_pack_is_found_and_marked(world: World) -> None:
     assert not (root / "back").exists()
 
 
-def test_a_checkpoint_is_restored_up_to_an_epoch_into_a_new_folder_only(world: World) -> None:
-    root = world.project.root
+def test_a_checkpoint_is_restored_up_to_an_epoch_into_a_new_folder_only(world: Project) -> None:
+    root = world.config.root
     into = root / "back"
 
     found = facts(root, "snapshots", "restore", STREAM, "--epoch", "10", "--into", str(into))
@@ -145,8 +143,8 @@ def test_a_checkpoint_is_restored_up_to_an_epoch_into_a_new_folder_only(world: W
     assert "exists already" in again.stderr
 
 
-def test_an_epoch_without_a_snapshot_is_an_error(world: World) -> None:
-    root = world.project.root
+def test_an_epoch_without_a_snapshot_is_an_error(world: Project) -> None:
+    root = world.config.root
 
     early = holdfast(
         root, "snapshots", "restore", STREAM, "--epoch", "1", "--into", str(root / "x")
@@ -160,8 +158,8 @@ def test_an_epoch_without_a_snapshot_is_an_error(world: World) -> None:
     assert both.exit_code == 2
 
 
-def test_pruning_says_why_and_a_dry_run_drops_nothing(world: World) -> None:
-    root = world.project.root
+def test_pruning_says_why_and_a_dry_run_drops_nothing(world: Project) -> None:
+    root = world.config.root
     declared = root / "configs" / "streams" / "clicks.yaml"
     declared.write_text(declared.read_text() + "retention:\n  last: 1\n")
 
@@ -177,12 +175,12 @@ def test_pruning_says_why_and_a_dry_run_drops_nothing(world: World) -> None:
     assert {row.state for row in rows} == {SnapshotState.DROPPED}
 
 
-def test_a_stopped_object_store_is_started_for_the_command_only(world: World) -> None:
+def test_a_stopped_object_store_is_started_for_the_command_only(world: Project) -> None:
     embedded = world.embedded_s3()
     assert embedded is not None
     embedded.stop()
 
-    found = facts(world.project.root, "snapshots", "list", STREAM)["snapshots"]
+    found = facts(world.config.root, "snapshots", "list", STREAM)["snapshots"]
 
     assert len(found) == 3
     assert not embedded.alive()

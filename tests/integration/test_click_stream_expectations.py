@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from apps.click_stream.expectations import top_patterns
+from holdfast.apps.click_stream.expectations import top_patterns
 from tests.support.expectations import failed_kinds
 
 pytestmark = pytest.mark.integration

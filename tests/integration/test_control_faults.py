@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from ft_policies.errors import PermanentError, TransientError
-from resources.control.store import ControlStore
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.control_store.store import ControlStore
 from tests.support.control_builders import a_proposal, decide
 from tests.support.postgres import cut_connections, fresh_database
 

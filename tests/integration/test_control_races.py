@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from resources.control.records import DesiredState, Slot
-from resources.control.store import ControlStore
+from holdfast.resources.control_store.records import DesiredState, Slot
+from holdfast.resources.control_store.store import ControlStore
 from tests.support import control_racers as racing, control_takeover_racers as rivals
 from tests.support.control_failovers import a_failover
 from tests.support.control_racers import RACERS, Racers
@@ -77,7 +77,7 @@ def test_each_epoch_is_committed_by_one_replica(racers: Racers, url: str) -> Non
 def test_no_entry_of_an_ended_history_comes_after_its_end(racers: Racers, url: str) -> None:
     racers.race(racing.commit_beside_a_restore, url)
     with ControlStore.open(url) as store:
-        assert store.histories.current("words") == 1
+        assert store.restores.current_history("words") == 1
         assert store.ledger.between("words", 0, 10_000) == []
 
 

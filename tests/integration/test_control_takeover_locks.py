@@ -8,11 +8,11 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from ft_policies.tiers import OFF
-from resources.clock import SYSTEM_CLOCK
-from resources.control.records import Lease, ReplicaState, Slot
-from resources.control.schema import leases, replicas, streams
-from resources.control.store import ControlStore
+from holdfast.ft_policies.tiers import OFF
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.records import Lease, ReplicaState, Slot
+from holdfast.resources.control_store.schema import leases, replicas, streams
+from holdfast.resources.control_store.store import ControlStore
 from tests.support.control_failovers import Look, a_failover, held, take_over
 from tests.support.postgres import fresh_database
 
@@ -66,6 +66,7 @@ def test_a_primary_registered_but_not_committed_is_in_the_way(store: ControlStor
         "folder": "",
         "reason": "",
         "ended_at": None,
+        "ended_by": None,
     }
     with taking_over_during(store, sa.insert(replicas).values(row), look) as taking:
         pass

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from resources.control.records import DesiredState, ReplicaState
-from streaming.world import open_world
+from holdfast.resources.control_store.records import DesiredState, ReplicaState
+from holdfast.resources.project import open_project
 from tests.fakes.declared import a_project, written
 from tests.fakes.worlds import CLICKS, a_dead_primary
 
@@ -62,14 +62,14 @@ def test_the_workspace_file_loads(environment: dict[str, str]) -> None:
 
 def a_dead_stream(environment: dict[str, str], desired: DesiredState) -> Path:
     root = Path(environment["HOLDFAST_PROJECT"])
-    with open_world(root) as world:
+    with open_project(root) as world:
         a_dead_primary(world)
         world.store.streams.desire(CLICKS, desired)
     return root
 
 
 def state_of(root: Path) -> ReplicaState:
-    with open_world(root) as world:
+    with open_project(root) as world:
         [row] = world.store.replicas.of(CLICKS, live=False)
     return row.state
 
@@ -80,7 +80,7 @@ def test_a_job_runs_from_the_dagster_command(environment: dict[str, str], tmp_pa
     config.write_text(yaml.safe_dump({"ops": {"stop": {"config": {"stream": CLICKS}}}}))
     run(
         environment,
-        *("dagster", "job", "execute", "-m", "orchestration.definitions"),
+        *("dagster", "job", "execute", "-m", "holdfast.orchestration.definitions"),
         *("-j", "stop_stream", "-c", str(config)),
     )
     assert state_of(root) is ReplicaState.DEAD

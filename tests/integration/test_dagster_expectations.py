@@ -6,8 +6,8 @@ import dagster as dg
 import pandas as pd
 import pytest
 
-from assets.expectations import validate
-from orchestration.definitions import definitions_of
+from holdfast.assets.expectations import validate
+from holdfast.orchestration.definitions import definitions_of
 from tests.fakes.worlds import CLICKS, simulated_worlds
 from tests.support import suites
 from tests.support.delta_tables import a_commit, a_table, words
@@ -55,8 +55,8 @@ def test_what_failed_is_named_with_its_column() -> None:
 def test_a_declared_suite_is_run_on_the_output_table(tmp_path: Path) -> None:
     worlds = simulated_worlds(tmp_path, expectations="tests.support.suites:words")
     with worlds.open() as world:
-        definitions = definitions_of(world.project, worlds)
-        path = world.project.table_path(CLICKS)
+        definitions = definitions_of(world.config, worlds)
+        path = world.config.table_path(CLICKS)
 
     def expectations() -> dg.AssetCheckEvaluation:
         result = definitions.resolve_job_def("audit").execute_in_process(raise_on_error=False)

@@ -12,13 +12,14 @@ import sqlalchemy as sa
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-from assets.examination.examining import diagnosed
-from assets.examination.snapshots import packs_of
-from ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severity
-from ft_policies.errors import PermanentError
-from orchestration.playbooks.aside import Aside
-from orchestration.playbooks.repair import Repairing, row_of
-from resources.control.schema import ledger, ledger_copies
+from holdfast.ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severity
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.observation.doctor.examine import diagnosed
+from holdfast.observation.doctor.snapshots import packs_of
+from holdfast.orchestration.playbooks.repair.quarantine import Quarantine
+from holdfast.orchestration.playbooks.repair.repair import Repair
+from holdfast.resources.control_store.schema import ledger, ledger_copies
+from tests.support.control_builders import recorded
 from tests.support.queries import NAME
 from tests.support.spark_damages import IN_LOGS, ON_CHANGELOGS, ON_HDFS, ON_ROCKSDB, the_same
 from tests.support.spark_patients import CHANGELOGS, HDFS, ROCKSDB, SparkPatient, a_spark_patient
@@ -32,7 +33,7 @@ REST = ("a changelog is gone", "a changelog is changed")
 def impatient() -> Iterator[None]:
     """Nothing is in flight: look again at once."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("assets.examination.examining.AGAIN_SECONDS", 0.0)
+        patched.setattr("holdfast.observation.doctor.examine.AGAIN_SECONDS", 0.0)
         yield
 
 
@@ -76,7 +77,7 @@ def found(patient: SparkPatient) -> list[Kind]:
 
 
 def repaired(patient: SparkPatient, chosen: RepairKind | None = None) -> list[str]:
-    repairing = Repairing(world=patient.world, stream=NAME, run=RUN, chosen=chosen, deep=True)
+    repairing = Repair(world=patient.world, stream=NAME, run=RUN, chosen=chosen, deep=True)
     return [performed.name for performed in repairing.steps()]
 
 
@@ -156,7 +157,7 @@ def test_a_snapshot_that_was_shipped_with_the_damage_is_passed_over(patient: Spa
         assert repaired(patient) == ["SetAsideSnapshots", "EndPrimary"]
     assert shipped.epoch > patient.shipped[-1]
     assert patient.go_on() == patient.shipped[-1]
-    Aside(patient.world, NAME, RUN).confirm()
+    Quarantine(patient.world, NAME, RUN).confirm()
 
 
 def demand_repair_of_snapshots(
@@ -175,7 +176,7 @@ def demand_repair_of_snapshots(
     assert repaired(patient) == ["SetAsideSnapshots"]
     assert found(patient) == []
     assert patient.go_on() == goes_on_from
-    Aside(patient.world, NAME, RUN).undo()
+    Quarantine(patient.world, NAME, RUN).undo()
     assert [one.id for one in patient.vault.list()] == listed
     for key, body in kept.items():
         objects.put(key, body)
@@ -235,7 +236,7 @@ def test_an_entry_that_the_ledger_lost_comes_back_from_the_table(patient: SparkP
     assert (entry.rows, entry.digest) == (was.rows, was.digest)
     assert (entry.replica, entry.token) == (was.replica, was.token)
     assert found(patient) == []
-    Aside(patient.world, NAME, RUN).confirm()
+    Quarantine(patient.world, NAME, RUN).confirm()
 
 
 @on("hdfs", "rocksdb")
@@ -256,7 +257,7 @@ def test_output_that_the_table_lost_is_computed_again(patient: SparkPatient) -> 
     assert patient.go_on() == patient.shipped[0]
     assert rows_of(patient) == before
     assert found(patient) == []
-    Aside(patient.world, NAME, RUN).undo()
+    Quarantine(patient.world, NAME, RUN).undo()
     assert found(patient) == []
 
 
@@ -275,8 +276,8 @@ def test_catalogue_and_object_store_are_brought_together(patient: SparkPatient) 
     assert repaired(patient) == ["MarkSnapshots"]
     assert found(patient) == []
     objects.put(key, manifest)
-    Aside(patient.world, NAME, RUN).undo()
-    store.snapshots.record(row_of(patient.vault, NAME, newest.id))
+    Quarantine(patient.world, NAME, RUN).undo()
+    recorded(store, patient.vault, NAME, newest.id)
     assert found(patient) == []
 
 
@@ -306,4 +307,4 @@ def test_input_that_is_lost_is_given_up_by_name_to_the_row_and_no_other(
     assert rows_of(patient) - out == Counter(Counter(left).items())
     assert out - rows_of(patient) == Counter()
     with pytest.raises(PermanentError, match="has gone on without what"):
-        Aside(patient.world, NAME, RUN).undo()
+        Quarantine(patient.world, NAME, RUN).undo()

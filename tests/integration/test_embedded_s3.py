@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ft_policies.errors import PermanentError
-from resources.embedded_s3 import EmbeddedS3
-from resources.object_store import S3ObjectStore
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.object_store.embedded import EmbeddedS3
+from holdfast.resources.object_store.s3 import S3ObjectStore
 
 pytestmark = pytest.mark.integration
 

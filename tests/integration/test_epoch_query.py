@@ -13,18 +13,18 @@ from pyarrow import fs, parquet
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-import streaming.world
-from assets.rehashing import rehash
-from configs.deployment import Deployment, S3ObjectStore as S3Declaration
-from configs.project import Project
-from configs.sinks import DeltaSink
-from configs.stream import FIXED_SPARK_CONF
-from resources.control.store import ControlStore
-from resources.object_store import S3ObjectStore
-from resources.vault.soundness import LZ4, codec_of
-from streaming.binding import BINDING
-from streaming.connections import connector, filesystem
-from streaming.spec import ReplicaSpec
+import holdfast.resources.project
+from holdfast.assets.rehash import rehash
+from holdfast.configs.deployment import Deployment, S3ObjectStore as S3Declaration
+from holdfast.configs.project import ProjectConfig
+from holdfast.configs.sinks import DeltaSink
+from holdfast.configs.stream import FIXED_SPARK_CONF
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.object_store.resolve import connector, filesystem
+from holdfast.resources.object_store.s3 import S3ObjectStore
+from holdfast.resources.vault.integrity import LZ4, read_codec
+from holdfast.streaming.spark.checkpoint import CHECKPOINT_CONF
+from holdfast.streaming.spec import ReplicaSpec
 from tests.support.queries import NAME, RATE, World, checkpoint_of
 from tests.support.small_apps import WRITES
 
@@ -64,8 +64,8 @@ def test_all_that_spark_binds_a_checkpoint_to_is_known_with_its_defaults(world: 
     offsets = checkpoint_of(spec) / "offsets" / "0"
     bound = json.loads(offsets.read_text().splitlines()[1])["conf"]
     format_version = "spark.sql.streaming.stateStore.checkpointFormatVersion"  # told by file names
-    assert bound | {format_version: FIXED_SPARK_CONF[format_version]} == BINDING
-    assert codec_of(checkpoint_of(spec)) == LZ4
+    assert bound | {format_version: FIXED_SPARK_CONF[format_version]} == CHECKPOINT_CONF
+    assert read_codec(checkpoint_of(spec)) == LZ4
 
 
 def test_an_epoch_in_which_nothing_arrived_is_empty_and_counts(world: World) -> None:
@@ -218,9 +218,9 @@ def test_a_changed_row_in_the_table_is_found_by_hashing_it_again(world: World) -
     assert found.differing == [entry.epoch]
 
 
-def written_project(world: World, spec: ReplicaSpec) -> streaming.world.World:
+def written_project(world: World, spec: ReplicaSpec) -> holdfast.resources.project.Project:
     """The project that a person would have written for this replica."""
-    project = Project(
+    project = ProjectConfig(
         root=world.home,
         home=world.home,
         deployment=Deployment(),
@@ -229,4 +229,4 @@ def written_project(world: World, spec: ReplicaSpec) -> streaming.world.World:
         },
         prices={},
     )
-    return streaming.world.World(project, world.store)
+    return holdfast.resources.project.Project(project, world.store)

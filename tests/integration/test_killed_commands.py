@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from assets.examination.snapshots import packs_of
-from resources.control.records import Phase
-from streaming.world import World, open_world
+from holdfast.observation.doctor.snapshots import packs_of
+from holdfast.resources.control_store.records import Phase
+from holdfast.resources.project import Project, open_project
 from tests.support.cli import holdfast
 from tests.support.cli_world import STREAM
 from tests.support.restorable import a_restorable_world, entries, output, snapshots
@@ -22,31 +22,31 @@ FORK = "trial"
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[Project]:
     with a_restorable_world(tmp_path / "project") as opened:
         yield opened
 
 
-def demand_restored(world: World) -> None:
+def demand_restored(world: Project) -> None:
     assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
     assert snapshots(world) == [4, 1]
-    assert len(world.store.histories.of(STREAM)) == 1
+    assert len(world.store.restores.of(STREAM)) == 1
 
 
-def demand_forked(world: World) -> None:
-    with open_world(world.project.root) as again:
+def demand_forked(world: Project) -> None:
+    with open_project(world.config.root) as again:
         assert output(again, FORK) == entries(again, FORK) == [0, 1, 2, 3, 4, 5]
         assert snapshots(again, FORK) == [4]
     assert output(world) == entries(world) == list(range(8))
     assert snapshots(world) == [6, 4, 1]
 
 
-def lose_a_pack(world: World) -> None:
+def lose_a_pack(world: Project) -> None:
     objects = world.object_store()
     objects.delete([one.key for one in objects.list(packs_of(STREAM))][-1:])
 
 
-def demand_repaired(world: World) -> None:
+def demand_repaired(world: Project) -> None:
     assert snapshots(world) == [4, 1]
     assert [row.epoch for row in world.store.snapshots.of(STREAM)] == [4, 1]
     assert output(world) == entries(world) == list(range(8))
@@ -58,8 +58,8 @@ class Command:
 
     arguments: tuple[str, ...]
     steps: tuple[str, ...]
-    demand: Callable[[World], None]
-    before: Callable[[World], None] = lambda _: None
+    demand: Callable[[Project], None]
+    before: Callable[[Project], None] = lambda _: None
 
 
 COMMANDS = {
@@ -94,9 +94,9 @@ def moments() -> Iterator[object]:
 
 @pytest.mark.parametrize(("name", "step", "phase"), [*moments()])
 def test_a_command_that_is_killed_at_a_step_is_finished_by_the_next(
-    world: World, name: str, step: str, phase: Phase
+    world: Project, name: str, step: str, phase: Phase
 ) -> None:
-    command, root = COMMANDS[name], world.project.root
+    command, root = COMMANDS[name], world.config.root
     command.before(world)
     dying = [sys.executable, "-m", "tests.support.dying_command", step, phase.value]
     dead = subprocess.run(

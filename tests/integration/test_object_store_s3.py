@@ -3,10 +3,10 @@ from dataclasses import replace
 
 import pytest
 
-from ft_policies.errors import PermanentError, TransientError
-from resources.embedded_s3 import EmbeddedS3
-from resources.object_store import S3ObjectStore
-from resources.s3_connection import S3Connection
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.object_store.connection import S3Connection
+from holdfast.resources.object_store.embedded import EmbeddedS3
+from holdfast.resources.object_store.s3 import S3ObjectStore
 from tests.support.breaking_off import BreakingWay
 from tests.support.object_store_contract import ObjectStoreContract
 

@@ -8,12 +8,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from resources.control.store import ControlStore
-from streaming.query import open_sender
-from streaming.sinks.ledgering import Ledgering
-from streaming.sinks.own import CallableSink
-from streaming.sinks.sending import Sender
-from streaming.spec import ReplicaSpec
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.streaming.query.query import open_sender
+from holdfast.streaming.sinks.callable import CallableSink
+from holdfast.streaming.sinks.ledger_writer import LedgerWriter
+from holdfast.streaming.sinks.sender import Sender
+from holdfast.streaming.spec import ReplicaSpec
+from tests.fakes.leases import FixedToken
 from tests.support.queries import NAME, World
 from tests.support.small_apps import WRITES
 
@@ -27,8 +28,8 @@ def world(tmp_path: Path, spark: SparkSession) -> Iterator[World]:
 
 
 def a_sender(world: World, spec: ReplicaSpec) -> Sender:
-    ledgering = Ledgering(world.store, NAME, spec.replica, lambda: 1)
-    return open_sender(spec, ledgering, sending=False)
+    ledger = LedgerWriter(world.store, NAME, spec.replica, FixedToken())
+    return open_sender(spec, ledger, sending=False)
 
 
 def folders(spec: ReplicaSpec, replica: str) -> list[int]:
@@ -47,7 +48,7 @@ def test_a_standby_keeps_its_epochs_prunes_what_the_primary_sent_and_sends_the_r
     spec, other = world.spec("standby"), world.spec("primary")
     sender = a_sender(world, spec)
     world.run(spec, through_epoch=7, sender=sender)
-    kept = sender.kept
+    kept = sender.held_back
     assert kept[:8] == tuple(range(8))
     assert world.ledger() == []
     assert len(folders(spec, "standby")) >= 4
@@ -55,12 +56,12 @@ def test_a_standby_keeps_its_epochs_prunes_what_the_primary_sent_and_sends_the_r
     world.run(other, through_epoch=2)
     sent = world.ledger()[-1].epoch
     sender.prune()
-    assert sender.kept
-    assert min(sender.kept) > sent
+    assert sender.held_back
+    assert min(sender.held_back) > sent
     assert min(folders(spec, "standby")) > sent
 
     sender.open()
-    assert (sender.is_open, sender.kept) == (True, ())
+    assert (sender.is_open, sender.held_back) == (True, ())
     assert [entry.epoch for entry in world.ledger()][: len(kept)] == list(kept)
     assert {entry.replica for entry in world.ledger()} == {"standby", "primary"}
     assert world.store.ledger.audit(NAME).disagreements == []
@@ -75,7 +76,7 @@ def test_the_users_own_sink_gets_kept_epochs_when_it_is_opened(
     spec = world.spec("one", sink={"kind": "callable", "idempotent": True, "function": function})
     sender = a_sender(world, spec)
     world.run(spec, through_epoch=4, sender=sender)
-    kept = sender.kept
+    kept = sender.held_back
     assert not (tmp_path / "writes").exists()
     assert in_the_outbox(spec) >= {*kept} >= {*range(5)}
     sender.open()
@@ -96,19 +97,19 @@ def test_kept_rows_come_back_as_they_were_even_if_there_are_none(
         ]
     )
     seen: dict[int, DataFrame] = {}
-    ledgering = Ledgering(world.store, NAME, "one", lambda: 1)
+    ledger = LedgerWriter(world.store, NAME, "one", FixedToken())
 
     def write(df: DataFrame, epoch: int) -> None:
         seen[epoch] = df.localCheckpoint()
 
-    sender = Sender(CallableSink(write, ledgering, tmp_path / "outbox"), ledgering, sending=False)
+    sender = Sender(CallableSink(write, ledger, tmp_path / "outbox"), ledger, sending=False)
     rows = [("é", (1,)), (None, None)]
     sender(spark.createDataFrame(rows, schema), 0)
     sender(spark.createDataFrame([], schema), 1)
     sender(spark.createDataFrame(rows, schema), 2)
-    Ledgering(world.store, NAME, "two", lambda: 1).write(0, rows=2, digest="another")
+    LedgerWriter(world.store, NAME, "two", FixedToken()).write(0, rows=2, digest="another")
     sender.prune()
-    assert sender.kept == (1, 2)
+    assert sender.held_back == (1, 2)
     assert [incident.kind for incident in world.store.incidents.of(NAME)] == ["digest_differs"]
     sender.open()
     assert list(seen) == [1, 2]

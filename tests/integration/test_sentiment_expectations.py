@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from apps.sentiment.expectations import windowed
+from holdfast.apps.sentiment.expectations import windowed
 from tests.support.expectations import failed_kinds
 
 pytestmark = pytest.mark.integration

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from resources.control.store import ControlStore
+from holdfast.resources.control_store.store import ControlStore
 from tests.support.standbys import a_spec
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 RUN = textwrap.dedent("""
     import sys
     from pathlib import Path
-    from streaming.session import binding_conf, end_session, start_session
-    from streaming.binding import BINDING
-    from streaming.spec import ReplicaSpec
+    from holdfast.streaming.spark.session import checkpoint_conf, end_session, start_session
+    from holdfast.streaming.spark.checkpoint import CHECKPOINT_CONF
+    from holdfast.streaming.spec import ReplicaSpec
 
     spark = start_session(ReplicaSpec.load(Path(sys.argv[1])))
     beans = spark._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
     names = [bean.getName() for bean in beans]
-    assert binding_conf(spark) == BINDING
+    assert checkpoint_conf(spark) == CHECKPOINT_CONF
     end_session(spark)
     print(*names, sep=",")
 """)

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from apps.sla.expectations import conformance
+from holdfast.apps.sla.expectations import conformance
 from tests.support.expectations import failed_kinds
 
 pytestmark = pytest.mark.integration

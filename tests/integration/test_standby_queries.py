@@ -10,17 +10,16 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
-from resources.control.store import ControlStore
-from streaming.checkpoint import give_identity
-from streaming.epoch_source import EpochSource
-from streaming.gate import Gate, GateState
-from streaming.query import open_sender
-from streaming.rehearsal import rehearse
-from streaming.running import RunningQuery
-from streaming.sinks.ledgering import Ledgering
-from streaming.sinks.sending import Sender
-from streaming.spec import ReplicaSpec
-from streaming.warming import warm_up
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.streaming.gate import Gate, GateState
+from holdfast.streaming.query.query import RunningQuery, open_sender
+from holdfast.streaming.query.rehearsal import rehearse, warm_up
+from holdfast.streaming.sinks.ledger_writer import LedgerWriter
+from holdfast.streaming.sinks.sender import Sender
+from holdfast.streaming.spark.checkpoint import give_identity
+from holdfast.streaming.spark.epoch_source import EpochSource
+from holdfast.streaming.spec import ReplicaSpec
+from tests.fakes.leases import FixedToken
 from tests.support.queries import NAME, World, checkpoint_of
 
 pytestmark = pytest.mark.integration
@@ -50,8 +49,8 @@ def test_a_held_query_stays_ready_while_its_successor_starts(world: World) -> No
     spec = world.spec("r1")
     world.run(spec, through_epoch=1)
     Gate(spec.folder).set(GateState(open=False, token=1))
-    ledgering = Ledgering(world.store, NAME, "r1", lambda: 1)
-    sender = open_sender(spec, ledgering, sending=True)
+    ledger = LedgerWriter(world.store, NAME, "r1", FixedToken())
+    sender = open_sender(spec, ledger, sending=True)
     held, fresh = a_copy(world, spec, sender, "held"), a_copy(world, spec, sender, "fresh")
     try:
         held.start()

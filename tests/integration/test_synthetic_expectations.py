@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from apps.synthetic.expectations import load
+from holdfast.apps.synthetic.expectations import load
 from tests.support.expectations import failed_kinds
 
 pytestmark = pytest.mark.integration

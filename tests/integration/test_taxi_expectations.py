@@ -7,9 +7,12 @@ import great_expectations as gx
 import pandas as pd
 import pytest
 
-from apps.taxi import frequent_routes, generator, oracle, profitable_areas
-from apps.taxi.expectations import frequent_routes as of_routes, profitable_areas as of_areas
-from apps.taxi.trips import ORDER
+from holdfast.apps.taxi import frequent_routes, generator, oracle, profitable_areas
+from holdfast.apps.taxi.expectations import (
+    frequent_routes as of_routes,
+    profitable_areas as of_areas,
+)
+from holdfast.apps.taxi.trips import ORDER
 from tests.support.expectations import failed_kinds
 
 pytestmark = pytest.mark.integration
@@ -21,7 +24,7 @@ def told_by(query: Any) -> pd.DataFrame:
     rows = generator.records(3_000, seed=1)
     for time in ("pickup_datetime", "dropoff_datetime"):
         rows[time] = pd.to_datetime(rows[time])
-    output, _ = query.fold_of({})(rows.loc[oracle.accepted(rows), list(ORDER)], None)
+    output, _ = query.build_fold({})(rows.loc[oracle.accepted(rows), list(ORDER)], None)
     return output
 
 

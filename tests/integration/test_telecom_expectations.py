@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from apps.telecom import expectations
+from holdfast.apps.telecom import expectations
 from tests.support.expectations import failed_kinds
 
 pytestmark = pytest.mark.integration

@@ -12,14 +12,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from configs.sources import FilesSource as FilesDeclaration
-from resources.object_store import S3ObjectStore
-from resources.vault import state_files
-from resources.vault.linking import Base
-from resources.vault.manifest import Manifest
-from resources.vault.records import Restored, Shipped
-from resources.vault.vault import SnapshotVault
-from streaming.sources.opening import arrow_columns
+from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.resources.object_store.s3 import S3ObjectStore
+from holdfast.resources.vault import checkpoint_files
+from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.records import Restored, Shipped
+from holdfast.resources.vault.restore import LinkSource
+from holdfast.resources.vault.vault import SnapshotVault
+from holdfast.streaming.sources.factory import arrow_columns
 
 pytestmark = pytest.mark.integration
 
@@ -102,8 +102,8 @@ def configured(spark: SparkSession) -> Iterator[Callable[[str], None]]:
 class TwoRestored:
     """Two snapshots of one query, the newer restored beside the older, and once without it."""
 
-    old: Base
-    new: Base
+    old: LinkSource
+    new: LinkSource
     beside: Restored
     alone: Restored
 
@@ -134,13 +134,13 @@ def two_restored(words: Words, vault: SnapshotVault) -> TwoRestored:
     words.add(3)
     query.processAllAvailable()
     query.stop()
-    old, new = Base(home / "old", manifests[3]), Base(home / "new", manifests[5])
+    old, new = LinkSource(home / "old", manifests[3]), LinkSource(home / "new", manifests[5])
     vault.restore(old.manifest, old.folder)
     beside = vault.restore(new.manifest, new.folder, base=old)
     return TwoRestored(old, new, beside, alone=vault.restore(new.manifest, home / "alone"))
 
 
-def altered(base: Base) -> list[str]:
+def altered(base: LinkSource) -> list[str]:
     """The files of a folder that are there and are not what its manifest says."""
     return [
         file.path
@@ -150,7 +150,7 @@ def altered(base: Base) -> list[str]:
     ]
 
 
-def present(base: Base) -> set[str]:
+def present(base: LinkSource) -> set[str]:
     return {file.path for file in base.manifest.files if (base.folder / file.path).is_file()}
 
 
@@ -203,7 +203,7 @@ def test_a_large_state_that_changes_little_is_shipped_once_and_goes_on(
 ) -> None:
     """Though Spark writes all of it again and again."""
     configured("hdfs")
-    monkeypatch.setattr(state_files, "LEAST_WHOLE_BYTES", 0)
+    monkeypatch.setattr(checkpoint_files, "LEAST_WHOLE_BYTES", 0)
     spark.conf.set("spark.sql.streaming.minBatchesToRetain", "100")
     vault, first = SnapshotVault(s3_store, words.home.name), words.home / "first"
     words.keys = 20_000
@@ -231,7 +231,7 @@ def test_a_large_state_that_changes_little_is_shipped_once_and_goes_on(
     assert wholes(shipped.manifest.paths) == wholes(before.paths) != newest
     assert shipped.new_bytes < before.state_bytes / 4
     truth, restored = words.batches[first], words.home / "restored"
-    old = Base(words.home / "old", before)
+    old = LinkSource(words.home / "old", before)
     whole = vault.restore(before, old.folder)
     beside = vault.restore(shipped.manifest, restored, base=old)
     assert beside.fetched_bytes < whole.fetched_bytes / 4

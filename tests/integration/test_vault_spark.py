@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession, functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from resources.object_store import S3ObjectStore
-from resources.vault.manifest import Manifest
-from resources.vault.vault import SnapshotVault
+from holdfast.resources.object_store.s3 import S3ObjectStore
+from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.vault import SnapshotVault
 
 pytestmark = pytest.mark.integration
 

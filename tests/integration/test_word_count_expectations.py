@@ -6,7 +6,7 @@ import great_expectations as gx
 import pandas as pd
 import pytest
 
-from apps.word_count.expectations import lines, suite
+from holdfast.apps.word_count.expectations import lines, suite
 from tests.support.expectations import failed_kinds
 
 pytestmark = pytest.mark.integration

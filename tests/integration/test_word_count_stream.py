@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from apps.word_count.oracle import expected
-from apps.word_count.stream import build
+from holdfast.apps.word_count.oracle import expected
+from holdfast.apps.word_count.stream import build
 
 pytestmark = pytest.mark.integration
 

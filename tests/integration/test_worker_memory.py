@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from streaming.sinks.staging import run_epoch
+from holdfast.streaming.sinks.staging import run_epoch
 
 pytestmark = pytest.mark.integration
 

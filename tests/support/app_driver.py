@@ -12,9 +12,9 @@ from pathlib import Path
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from apps.catalogue import queries
-from benchmarks.app_run import DATA, AppRun, app_run, app_session
-from streaming.spec import ReplicaSpec
+from benchmarks.streams.app_run import DATA, AppRun, app_run, app_session
+from holdfast.apps.catalogue import list_queries
+from holdfast.streaming.spec import ReplicaSpec
 
 
 def main() -> int:
@@ -28,12 +28,12 @@ def main() -> int:
     spark = app_session(given.root, cores=2)
     with ExitStack() as opened:
         running = []
-        for query in queries():
+        for query in list_queries():
             project = given.root / query.stream
             if not project.is_dir():
                 continue  # not under test
             run = opened.enter_context(app_run(query, project, given.root / DATA / query.app))
-            spec = ReplicaSpec.load(run.world.project.home / "replicas" / given.replica)
+            spec = ReplicaSpec.load(run.world.config.home / "replicas" / given.replica)
             started = run.start(spark, spec)
             if given.again:
                 _compute_again(run, started)

@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from orchestration.cli.main import app
+from holdfast.orchestration.cli.main import app
 
 
 def holdfast(root: Path, *arguments: str) -> Result:

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ft_policies.tiers import PRIMARY, Switches
-from resources.control.records import (
+from holdfast.ft_policies.tiers import PRIMARY, Switches
+from holdfast.orchestration.playbooks.launch import declare
+from holdfast.resources.control_store.records import (
     DesiredState,
     EpochProposal,
     LedgerEntry,
@@ -14,10 +15,9 @@ from resources.control.records import (
     Slot,
     SnapshotRow,
 )
-from resources.launcher import Launched
-from streaming.launching import declare
-from streaming.processes import HOST
-from streaming.world import World, open_world
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.process import HOST, ProcessHandle
+from holdfast.resources.project import Project, open_project
 from tests.fakes.declared import a_project, written
 
 STREAM = "clicks"
@@ -25,17 +25,17 @@ REPLICA = "clicks-1"
 
 
 @contextmanager
-def a_world(root: Path) -> Iterator[World]:
+def a_world(root: Path) -> Iterator[Project]:
     """A project with one declared stream."""
     if not (root / "configs").exists():
         a_project(root, clicks=written())
-    with open_world(root) as world:
+    with open_project(root) as world:
         yield world
 
 
-def a_running_stream(world: World, *, epochs: int = 5, committed: int = 3) -> None:
+def a_running_stream(world: Project, *, epochs: int = 5, committed: int = 3) -> None:
     """A primary (this process) that has committed some of the decided epochs."""
-    declare(world.project, world.store, STREAM)
+    declare(world.config, world.store, STREAM)
     world.store.streams.desire(STREAM, DesiredState.RUNNING)
     world.store.replicas.register(
         id=REPLICA,
@@ -43,9 +43,9 @@ def a_running_stream(world: World, *, epochs: int = 5, committed: int = 3) -> No
         slot=Slot.PRIMARY,
         desired=PRIMARY,
         host=HOST,
-        folder=str(world.project.home / "replicas" / REPLICA),
+        folder=str(world.config.home / "replicas" / REPLICA),
     )
-    this = Launched.this()
+    this = ProcessHandle.this()
     world.store.replicas.launched(REPLICA, pid=this.pid, pid_started_at=this.started_at)
     decide(world, epochs)
     for epoch in range(committed):
@@ -53,14 +53,14 @@ def a_running_stream(world: World, *, epochs: int = 5, committed: int = 3) -> No
     beat(world, PRIMARY, epoch=committed - 1)
     world.store.samples.write(
         [
-            Sample(stream=STREAM, replica=REPLICA, name="state_rows", value=40.0),
-            Sample(stream=STREAM, replica=REPLICA, name="state_bytes", value=1234.0),
-            Sample(stream=STREAM, replica=REPLICA, name="lag_rows", value=7.0),
+            Sample(stream=STREAM, replica=REPLICA, name=SampleName.STATE_ROWS, value=40.0),
+            Sample(stream=STREAM, replica=REPLICA, name=SampleName.STATE_BYTES, value=1234.0),
+            Sample(stream=STREAM, replica=REPLICA, name=SampleName.LAG_ROWS, value=7.0),
         ]
     )
 
 
-def decide(world: World, epochs: int) -> None:
+def decide(world: Project, epochs: int) -> None:
     """Decide epochs of 100 rows each."""
     origin = world.store.now() - epochs
     for epoch in range(epochs):
@@ -78,7 +78,7 @@ def decide(world: World, epochs: int) -> None:
         )
 
 
-def commit(world: World, epoch: int, *, rows: int = 10) -> None:
+def commit(world: Project, epoch: int, *, rows: int = 10) -> None:
     """Enter an epoch into the ledger."""
     world.store.ledger.commit(
         LedgerEntry(
@@ -87,7 +87,7 @@ def commit(world: World, epoch: int, *, rows: int = 10) -> None:
     )
 
 
-def beat(world: World, observed: Switches, *, epoch: int) -> None:
+def beat(world: Project, observed: Switches, *, epoch: int) -> None:
     """One heartbeat of the replica."""
     world.store.replicas.heartbeat(
         REPLICA,
@@ -99,7 +99,7 @@ def beat(world: World, observed: Switches, *, epoch: int) -> None:
     )
 
 
-def a_snapshot(world: World, epoch: int) -> str:
+def a_snapshot(world: Project, epoch: int) -> str:
     """An entry of the catalogue."""
     name = f"{epoch:012d}-1-{REPLICA}"
     world.store.snapshots.record(

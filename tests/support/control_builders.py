@@ -4,18 +4,22 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ft_policies.tiers import PRIMARY, Switches
-from resources.control.records import (
+from holdfast.ft_policies.tiers import PRIMARY, Switches
+from holdfast.resources.control_store.records import (
     EpochProposal,
     Incident,
+    IncidentSubject,
     LedgerEntry,
     ReplicaRow,
+    ReplicaState,
     Slot,
     SnapshotRow,
 )
-from resources.control.schema import epochs
-from resources.control.store import ControlStore
-from streaming.recovery_incidents import RECOVERY
+from holdfast.resources.control_store.schema import epochs
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables.incidents import IncidentKey
+from holdfast.resources.control_store.tables.snapshots import snapshot_row
+from holdfast.resources.vault.vault import SnapshotVault
 
 
 def a_proposal(epoch: int, *, stream: str = "words", proposer: str = "r1") -> EpochProposal:
@@ -54,6 +58,12 @@ def a_snapshot(snapshot: str, epoch: int, **changes: Any) -> SnapshotRow:
     return SnapshotRow(**{**facts, **changes})
 
 
+def recorded(store: ControlStore, vault: SnapshotVault, stream: str, snapshot: str) -> None:
+    """Let the catalogue know a snapshot of a vault."""
+    manifest, key = vault.manifest(snapshot), vault.manifest_key(snapshot)
+    store.snapshots.record(snapshot_row(stream, manifest, key))
+
+
 def register(
     store: ControlStore,
     replica: str,
@@ -86,10 +96,55 @@ def decided_at(store: ControlStore, stream: str, seconds: float) -> None:
     store._database.execute(statement)
 
 
-def waiting(store: ControlStore, key: str) -> Incident:
+def lost_primary(primary: str | None, *, stream: str = "words") -> IncidentKey:
+    return IncidentKey(stream=stream, subject=IncidentSubject.PRIMARY, replica=primary)
+
+
+def lost_secondary(
+    secondary: str | None, *, primary: str = "p1", stream: str = "words"
+) -> IncidentKey:
+    subject = IncidentSubject.SECONDARY
+    return IncidentKey(stream=stream, subject=subject, replica=secondary, primary=primary)
+
+
+def orphaned(replica: str, *, stream: str = "words") -> IncidentKey:
+    return IncidentKey(stream=stream, subject=IncidentSubject.ORPHAN, replica=replica)
+
+
+def a_recovery(store: ControlStore, key: IncidentKey, **detail: Any) -> Incident:
+    """The open incident of a replica that was lost."""
+    opened = store.incidents.open_recovery(key, detail=detail, since=store.now())
+    assert opened is not None
+    return opened
+
+
+def waiting(store: ControlStore, key: IncidentKey) -> Incident:
     """An incident whose runs kept failing: the next try is far away."""
-    stream = key.partition("/")[0]
-    opened = store.incidents.open(stream=stream, key=key, kind=RECOVERY, detail={})
+    opened = a_recovery(store, key)
     for number in range(5):
         store.incidents.claim(opened.id, f"run-{number}", -1.0)
     return opened
+
+
+def beat(
+    store: ControlStore,
+    replica: str,
+    *,
+    state: ReplicaState = ReplicaState.RUNNING,
+    epoch: int | None = 4,
+) -> ReplicaRow:
+    return store.replicas.heartbeat(
+        replica,
+        state=state,
+        observed=PRIMARY,
+        observed_generation=1,
+        snapshot_served=0,
+        epoch=epoch,
+    )
+
+
+def wait_for_the_clock(store: ControlStore) -> None:
+    """SQLite's clock ticks in milliseconds: go on when it can tell before from after."""
+    before = store.now()
+    while store.now() <= before:
+        pass

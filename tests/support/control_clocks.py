@@ -4,9 +4,9 @@ import sqlite3
 
 from sqlalchemy import event
 
-from resources.clock import SYSTEM_CLOCK
-from resources.control.database import Database
-from resources.control.store import ControlStore
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.database import Database
+from holdfast.resources.control_store.store import ControlStore
 
 _JULIAN_1970 = 2440587.5
 _DAY_SECONDS = 86400.0

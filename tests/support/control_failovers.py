@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from ft_policies.tiers import OFF
-from resources.control.records import DesiredState, Lease, Slot
-from resources.control.store import ControlStore
+from holdfast.ft_policies.tiers import OFF
+from holdfast.resources.control_store.records import DesiredState, Lease, Slot
+from holdfast.resources.control_store.store import ControlStore
 from tests.support.control_builders import register
 
 TTL_SECONDS = 60.0

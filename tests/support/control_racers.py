@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from multiprocessing.synchronize import Barrier
 from typing import Any, TypeVar
 
-from ft_policies.errors import PermanentError
-from resources.control.records import DesiredState, Slot
-from resources.control.store import ControlStore
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.control_store.records import DesiredState, Slot
+from holdfast.resources.control_store.store import ControlStore
 from tests.support.control_builders import a_proposal, an_entry, register
 from tests.support.control_clocks import shift_clock
 
@@ -109,10 +109,10 @@ def commit_beside_a_restore(url: str, name: str) -> int:
     """One restores to epoch 2 while the others go on committing for as long as they may."""
     with at_once(url) as store:
         if name == "p0":
-            wish = store.histories.want("words", epoch=2, snapshot=None, why="", run="")
+            wish = store.restores.want("words", epoch=2, snapshot=None, why="", run="")
             while (last := store.ledger.last("words")) is None or last.epoch < 20:
                 continue
-            return store.histories.begin(wish) or 0
+            return store.restores.begin(wish) or 0
         for epoch in range(3, 10_000):
             try:
                 store.ledger.commit(an_entry(epoch, replica=name))
@@ -127,20 +127,20 @@ def half_restored(url: str, streams: list[str]) -> None:
         for stream in streams:
             store.streams.declare(stream, {}, "deployed")
             store.streams.desire(stream, DesiredState.RUNNING)
-            wish = store.histories.want(stream, epoch=2, snapshot=None, why="", run="")
-            store.histories.stop_for(wish)
-            store.histories.begin(wish)
+            wish = store.restores.want(stream, epoch=2, snapshot=None, why="", run="")
+            store.restores.stop_for(wish)
+            store.restores.begin(wish)
 
 
 def finish_or_stop(url: str, name: str) -> int:
     """One finishes the restore of each stream, while the others stop the streams for it."""
     with at_once(url) as store:
-        wishes = [store.histories.newest(row.name) for row in store.streams.all()]
+        wishes = [store.restores.newest(row.name) for row in store.streams.all()]
         known = [wish for wish in wishes if wish is not None]
         if name != "p0":
-            return sum(store.histories.stop_for(wish) for wish in known)
+            return sum(store.restores.stop_for(wish) for wish in known)
         for wish in known:
-            store.histories.finish(wish)
+            store.restores.finish(wish)
     return 0
 
 

@@ -3,8 +3,8 @@
 from functools import partial
 from typing import TypeAlias
 
-from resources.control.records import Lease, ReplicaState, Slot
-from resources.control.store import ControlStore
+from holdfast.resources.control_store.records import Lease, ReplicaState, Slot
+from holdfast.resources.control_store.store import ControlStore
 from tests.support.control_builders import register
 from tests.support.control_failovers import Look, a_failover, take_over
 from tests.support.control_racers import at_once, together

@@ -9,15 +9,16 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql.types import LongType, StructField, StructType
 
-from configs.deployment import EmbeddedObjectStore
-from configs.sinks import DeltaSink as DeltaDeclaration
-from configs.stream import StreamDeclaration
-from resources.control.store import ControlStore
-from streaming.sinks.delta import DeltaSink
-from streaming.sinks.ledgering import Ledgering
-from streaming.sinks.sending import Sender
-from streaming.sinks.staging import Staged, StagedFile
-from streaming.spec import ReplicaSpec
+from holdfast.configs.deployment import EmbeddedObjectStore
+from holdfast.configs.sinks import DeltaSink as DeltaDeclaration
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.streaming.sinks.delta import DeltaSink
+from holdfast.streaming.sinks.ledger_writer import LedgerWriter
+from holdfast.streaming.sinks.sender import Sender
+from holdfast.streaming.sinks.staging import Staged, StagedFile
+from holdfast.streaming.spec import ReplicaSpec
+from tests.fakes.leases import FixedToken
 from tests.support.queries import RATE
 
 NAME = "words"
@@ -76,8 +77,8 @@ class SinkWorld:
             table=str(self.folder / "table"),
             object_store=EmbeddedObjectStore(),
         )
-        ledgering = Ledgering(self.store, NAME, replica, lambda: 1, history)
-        sink = PlainDeltaSink(spec, DeltaDeclaration(), ledgering)
+        ledger = LedgerWriter(self.store, NAME, replica, FixedToken(), history)
+        sink = PlainDeltaSink(spec, DeltaDeclaration(), ledger)
         sink.answers = list(answers)
         return sink
 
@@ -85,7 +86,7 @@ class SinkWorld:
         self, replica: str, *answers: Exception, sending: bool = True, history: int = 0
     ) -> Sender:
         sink = self.sink(replica, *answers, history=history)
-        return Sender(sink, sink.ledgering, sending=sending)
+        return Sender(sink, sink.ledger, sending=sending)
 
     def folders(self) -> list[str]:
         return sorted(path.name[11:] for path in (self.folder / "table/data").iterdir())

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from resources.control.database import Database
+from holdfast.resources.control_store.database import Database
 from tests.support.control_clocks import shift_database_clock
 
 FILE = "sitecustomize.py"

@@ -8,8 +8,8 @@ import signal
 import sys
 from typing import Any
 
-from orchestration.cli.main import app
-from resources.control.journal import Journal
+from holdfast.orchestration.cli.main import app
+from holdfast.resources.control_store.tables.journal import Journal
 
 STEP, PHASE, *ARGUMENTS = sys.argv[1:]
 write = Journal.write

@@ -1,6 +1,6 @@
 """What must hold of a live stream after whatever was done to it."""
 
-from assets.tables import open_table
+from holdfast.observation.tables import open_table
 from tests.support.live_stream import NAME, LiveStream
 
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from apps.word_count.stream import build as build_word_count
-from resources.object_store import S3ObjectStore
-from streaming.sinks.delta import DeltaSink
-from streaming.sinks.ledgering import Ledgering
+from holdfast.apps.word_count.stream import build as build_word_count
+from holdfast.resources.object_store.s3 import S3ObjectStore
+from holdfast.streaming.sinks.delta import DeltaSink
+from holdfast.streaming.sinks.ledger_writer import LedgerWriter
 
 FILE = Path("fault.json")
 HALF_OUT = (
@@ -48,7 +48,7 @@ def build(df: DataFrame, params: dict[str, Any]) -> DataFrame:
     _wrap(DeltaSink, "stage", before="before staging", epoch=lambda a: a[2])
     _wrap(DeltaSink, "commit", before="between staging and commit", epoch=_committed_epoch)
     _wrap(
-        Ledgering,
+        LedgerWriter,
         "write",
         before="between commit and ledger",
         after="between ledger and Spark's commit",

@@ -8,15 +8,15 @@ from contextlib import contextmanager, suppress
 import dagster as dg
 from dagster_graphql import DagsterGraphQLClient
 
-from configs.project import Project
-from orchestration.services.dagster_server import DagsterServer
-from resources.ports import free_port
+from holdfast.configs.project import ProjectConfig
+from holdfast.orchestration.services.dagster import DagsterServer
+from holdfast.resources.service import free_port
 
 
 class LiveDagster:
     """UI, daemon, code server and runs, as `holdfast up` starts them."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: ProjectConfig) -> None:
         self._server = DagsterServer(project)
 
     def ensure(self) -> None:
@@ -47,7 +47,7 @@ class LiveDagster:
 
 
 @contextmanager
-def a_live_dagster(project: Project) -> Iterator[LiveDagster]:
+def a_live_dagster(project: ProjectConfig) -> Iterator[LiveDagster]:
     """The Dagster of a project, not yet started."""
     server = LiveDagster(project)
     try:

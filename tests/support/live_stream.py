@@ -13,23 +13,22 @@ from typing import Any, TypeVar
 
 import psutil
 
-from apps.folding import ROCKSDB
-from apps.word_count.oracle import expected
-from configs.project import Project
-from ft_policies.recovery import Step
-from ft_policies.tiers import Tier
-from orchestration.playbooks.migrate import Wish, migrate
-from orchestration.playbooks.performing import Performed
-from orchestration.playbooks.recover import Recovery, start
-from orchestration.playbooks.repair import Repairing
-from orchestration.playbooks.stop import stop
-from orchestration.playbooks.switch import switch
-from orchestration.proof import Proof, prove
-from resources.control.records import Phase, ReplicaRow
-from resources.launcher import Launched
-from streaming.binding import PROVIDER
-from streaming.observing import StreamSeen, observe
-from streaming.world import World, open_world
+from holdfast.apps.keyed_fold import ROCKSDB
+from holdfast.apps.word_count.oracle import expected
+from holdfast.configs.project import ProjectConfig
+from holdfast.ft_policies.playbooks.recover.steps import RecoverStep
+from holdfast.ft_policies.tiers import Tier
+from holdfast.observation.proof import Proof, prove
+from holdfast.observation.status import StreamSeen, observe
+from holdfast.orchestration.playbooks.base import StepDone
+from holdfast.orchestration.playbooks.lifecycle import Stop, SwitchTier
+from holdfast.orchestration.playbooks.migrate import Migrate, MigrationRequest
+from holdfast.orchestration.playbooks.recover import Recover, Start
+from holdfast.orchestration.playbooks.repair.repair import Repair
+from holdfast.resources.control_store.records import Phase, ReplicaRow
+from holdfast.resources.process import ProcessHandle
+from holdfast.resources.project import Project, open_project
+from holdfast.streaming.spark.checkpoint import PROVIDER
 
 REPO = Path(__file__).parents[2]
 Seen = TypeVar("Seen")
@@ -73,34 +72,34 @@ TIERED: dict[str, Any] = {
 class LiveStream:
     """One word-count stream and what a test does to it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Project) -> None:
         self.world = world
-        self.root = world.project.root
-        self._ever_started: list[Launched] = []
+        self.root = world.config.root
+        self._ever_started: list[ProcessHandle] = []
 
     def start(self) -> None:
-        list(start(self.world, NAME, "test"))
+        list(Start(self.world, NAME, "test").steps())
         self._note()
 
-    def recover(self) -> list[Performed[Step]]:
-        steps = list(Recovery(world=self.world, stream=NAME, run="test").steps())
+    def recover(self) -> list[StepDone[RecoverStep]]:
+        steps = list(Recover(world=self.world, stream=NAME, run="test").steps())
         self._note()
         return steps
 
-    def switch(self, tier: Tier) -> list[Performed[Step]]:
-        steps = list(switch(self.world, NAME, tier, "test", why="a test"))
+    def switch(self, tier: Tier) -> list[StepDone[RecoverStep]]:
+        steps = list(SwitchTier(self.world, NAME, "test", tier=tier, why="a test").steps())
         self._note()
         return steps
 
     def repair(self) -> list[str]:
         """The steps of the best repair for whatever the doctor finds."""
-        repairing = Repairing(world=self.world, stream=NAME, run="test", chosen=None)
+        repairing = Repair(world=self.world, stream=NAME, run="test", chosen=None)
         steps = [performed.name for performed in repairing.steps()]
         self._note()
         return steps
 
-    def migrate(self, wish: Wish) -> Iterator[Performed[Step]]:
-        for performed in migrate(self.world, NAME, "test", wish):
+    def migrate(self, wish: MigrationRequest) -> Iterator[StepDone[RecoverStep]]:
+        for performed in Migrate(self.world, NAME, "test", request=wish).steps():
             self._note()
             yield performed
 
@@ -108,10 +107,10 @@ class LiveStream:
         """Change the stream's file, as people do while it runs."""
         file = self.root / "configs" / "streams" / f"{NAME}.yaml"
         file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
-        self.world = World(Project.load(self.root), self.world.store)
+        self.world = Project(ProjectConfig.load(self.root), self.world.store)
 
     def stop(self) -> None:
-        list(stop(self.world, NAME, "test"))
+        list(Stop(self.world, NAME, "test").steps())
 
     def look(self) -> StreamSeen:
         return observe(self.world, NAME)
@@ -197,7 +196,7 @@ class LiveStream:
 
     def holds(self, tier: Tier) -> bool:
         seen = self.look()
-        well = seen.verdict.health == "healthy" and seen.needs_nothing
+        well = seen.verdict.health == "healthy" and seen.is_settled
         return well and seen.tier is tier
 
     def await_takeover(self, by: ReplicaRow, seconds: float = 60.0) -> None:
@@ -221,7 +220,7 @@ class LiveStream:
 
     def story(self) -> str:
         """What a person needs to see when a test has failed."""
-        logs = self.world.project.home.glob("replicas/*/replica.log")
+        logs = self.world.config.home.glob("replicas/*/replica.log")
         tails = [f"{log}:\n{log.read_text()[-3000:]}" for log in sorted(logs, key=_age)[-3:]]
         return "\n".join([str(self.look()), *tails])
 
@@ -249,7 +248,7 @@ class LiveStream:
     def _note(self) -> None:
         for row in self.world.store.replicas.of(NAME, live=False):
             if row.pid is not None and row.pid_started_at is not None:
-                self._ever_started.append(Launched(row.pid, row.pid_started_at))
+                self._ever_started.append(ProcessHandle(row.pid, row.pid_started_at))
 
 
 def _age(log: Path) -> float:
@@ -261,9 +260,9 @@ def a_live_stream(root: Path, **changes: Any) -> Iterator[LiveStream]:
     """A project with one declared stream, not yet started."""
     streams = root / "configs" / "streams"
     streams.mkdir(parents=True)
-    shutil.copytree(REPO / "configs" / "prices", root / "configs" / "prices")
+    shutil.copytree(REPO / "configs" / "price_lists", root / "configs" / "prices")
     (streams / f"{NAME}.yaml").write_text(json.dumps({**DECLARATION, **changes}))
-    with open_world(root) as world:
+    with open_project(root) as world:
         stream = LiveStream(world)
         try:
             yield stream

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestration.playbooks import migration_steps
-from resources.control.records import ReplicaRow
-from streaming.observing import observe
-from streaming.world import World
+from holdfast.observation.status import observe
+from holdfast.orchestration.playbooks import migrate_steps
+from holdfast.resources.control_store.records import ReplicaRow
+from holdfast.resources.project import Project
 from tests.fakes.declared import written
 from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
 from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorlds, a_wanted_stream, simulated_worlds
@@ -26,8 +26,8 @@ DECLARED = {
 @contextmanager
 def a_live_world(
     root: Path, patch: pytest.MonkeyPatch, **changes: object
-) -> Iterator[tuple[SimulatedWorlds, World, SimulatedDrivers]]:
-    patch.setattr(migration_steps, "SLACK_SECONDS", 0.1)  # there are no epochs to wait for
+) -> Iterator[tuple[SimulatedWorlds, Project, SimulatedDrivers]]:
+    patch.setattr(migrate_steps, "SLACK_SECONDS", 0.1)  # there are no epochs to wait for
     worlds = simulated_worlds(root, **{**DECLARED, **changes})
     with worlds.open() as world, simulated_drivers(world, patch) as drivers:
         a_wanted_stream(world)
@@ -36,7 +36,7 @@ def a_live_world(
 
 
 @contextmanager
-def written_anew(worlds: SimulatedWorlds, **changes: object) -> Iterator[World]:
+def written_anew(worlds: SimulatedWorlds, **changes: object) -> Iterator[Project]:
     """The world after people have changed the stream's file."""
     file = worlds.root / "configs" / "streams" / f"{CLICKS}.yaml"
     file.write_text(written(name=CLICKS, **{**DECLARED, **changes}), encoding="utf-8")
@@ -44,13 +44,13 @@ def written_anew(worlds: SimulatedWorlds, **changes: object) -> Iterator[World]:
         yield world
 
 
-def primary_of(world: World) -> ReplicaRow:
+def primary_of(world: Project) -> ReplicaRow:
     row = observe(world, CLICKS).primary
     assert row is not None
     return row
 
 
-def memory_of(world: World) -> str:
+def memory_of(world: Project) -> str:
     row = world.store.streams.get(CLICKS)
     assert row is not None
     return str(row.declaration["resources"]["driver_memory"])

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from resources.control.records import ReplicaRow, ReplicaState
-from resources.control.store import ControlStore
+from holdfast.resources.control_store.records import ReplicaRow, ReplicaState
+from holdfast.resources.control_store.store import ControlStore
 
 LOOK_SECONDS = 0.01
 PATIENT = {"lease": "1h", "stuck_after": "1h", "start_within": "1h"}  # nobody beats in these tests

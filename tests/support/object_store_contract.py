@@ -5,8 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from resources.object_store import ObjectStore
-from resources.s3_errors import MissingObjectError
+from holdfast.resources.object_store.s3 import MissingObjectError, ObjectStore
 
 
 class ObjectStoreContract:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from assets.examination.examining import diagnosed
-from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend
-from orchestration.playbooks.repair import Repairing, row_of
-from resources.control.records import ReplicaRow
-from resources.control.store import ControlStore
-from streaming.launching import declare
-from streaming.world import World
+from holdfast.ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend
+from holdfast.observation.doctor.examine import diagnosed
+from holdfast.orchestration.playbooks.launch import declare
+from holdfast.orchestration.playbooks.repair.repair import Repair
+from holdfast.resources.control_store.records import ReplicaRow
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.project import Project
 from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint
 from tests.fakes.worlds import (
     CLICKS,
@@ -22,6 +22,7 @@ from tests.fakes.worlds import (
     committed,
     simulated_worlds,
 )
+from tests.support.control_builders import recorded
 from tests.support.delta_tables import a_commit, a_table, words
 
 RUN = "cli-00000001"
@@ -39,9 +40,9 @@ def a_patient(
     world: SimulatedWorld, folder: Path, *, kind: StateKind = StateKind.HDFS
 ) -> SyntheticCheckpoint:
     """Epochs 0 to 5 in epoch log, ledger and table, snapshots after 1 and 3; its checkpoint."""
-    declare(world.project, world.store, CLICKS)
+    declare(world.config, world.store, CLICKS)
     committed(world, EPOCHS)
-    table = world.project.table_path(CLICKS)
+    table = world.config.table_path(CLICKS)
     a_table(table)
     for epoch in range(EPOCHS):
         a_commit(table, epoch, words(10))
@@ -53,7 +54,7 @@ def a_patient(
     return checkpoint
 
 
-def ship(world: World, checkpoint: SyntheticCheckpoint, replica: str = REPLICA) -> None:
+def ship(world: Project, checkpoint: SyntheticCheckpoint, replica: str = REPLICA) -> None:
     """Ship what it has committed last, on what was shipped before."""
     vault = world.vault(CLICKS)
     before = vault.list()
@@ -65,16 +66,16 @@ def ship(world: World, checkpoint: SyntheticCheckpoint, replica: str = REPLICA) 
         parent=vault.manifest(before[0].id) if before else None,
         conf={},
         created_at=world.store.now(),
-        scratch=world.project.home / "scratch",
+        scratch=world.config.home / "scratch",
     ).manifest
-    world.store.snapshots.record(row_of(vault, CLICKS, manifest.id))
+    recorded(world.store, vault, CLICKS, manifest.id)
 
 
 def a_live_patient(
     world: SimulatedWorld, *, kind: StateKind = StateKind.HDFS, replicas: Path | None = None
 ) -> SyntheticCheckpoint:
     """The same with a primary that lives, in this process, and that nobody wants any more."""
-    folder = (replicas or world.project.home / "replicas") / REPLICA
+    folder = (replicas or world.config.home / "replicas") / REPLICA
     checkpoint = a_patient(world, folder / "checkpoints" / "aaaa0001", kind=kind)
     a_primary(world, REPLICA, folder=folder)
     a_heartbeat(world, REPLICA, epoch=EPOCHS - 1)
@@ -115,7 +116,7 @@ def repaired(
     world: SimulatedWorld, chosen: Mend | None = None, *, run: str = RUN, deep: bool = False
 ) -> list[str]:
     """Carry a repair out; the steps that it took."""
-    repairing = Repairing(world=world, stream=CLICKS, run=run, chosen=chosen, deep=deep)
+    repairing = Repair(world=world, stream=CLICKS, run=run, chosen=chosen, deep=deep)
     return [performed.name for performed in repairing.steps()]
 
 
@@ -132,7 +133,7 @@ def shorten(file: Path) -> None:
 
 def everything(world: SimulatedWorld) -> dict[str, object]:
     """All that a repair may change."""
-    home = world.project.home
+    home = world.config.home
     return {
         "objects": {key: body for key, (body, _) in world.objects.objects.items()},
         "rows": world.store.snapshots.of(CLICKS, available_only=False),

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.recovery import Step
-from orchestration.playbooks.performing import Performed
-from orchestration.playbooks.recover import Recovery
-from orchestration.playbooks.watching import Watch
-from resources.control.records import ReplicaRow
-from streaming.observing import observe
-from streaming.world import World
+from holdfast.ft_policies.playbooks.recover.steps import RecoverStep
+from holdfast.observation.status import observe
+from holdfast.orchestration.playbooks.base import StepDone
+from holdfast.orchestration.playbooks.recover import Recover
+from holdfast.orchestration.playbooks.waiting import StreamWaiter
+from holdfast.resources.control_store.records import ReplicaRow
+from holdfast.resources.project import Project
 from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
 from tests.fakes.worlds import (
     CLICKS,
@@ -45,19 +45,21 @@ def a_driven_world(
         yield world, drivers
 
 
-def recovery(world: World, beat: Callable[[], None] = lambda: None) -> Iterator[Performed[Step]]:
-    return Recovery(world=world, stream=CLICKS, run="run", beat=beat).steps()
+def recovery(
+    world: Project, beat: Callable[[], None] = lambda: None
+) -> Iterator[StepDone[RecoverStep]]:
+    return Recover(world=world, stream=CLICKS, run="run", keep_alive=beat).steps()
 
 
 def recovered(drivers: SimulatedDrivers) -> list[str]:
     return [one.name for one in recovery(drivers.world, drivers.act)]
 
 
-def a_watch(world: World, beat: Callable[[], None] = lambda: None) -> Watch:
-    return Watch(world=world, stream=CLICKS, began_at=0.0, beat=beat)
+def a_watch(world: Project, beat: Callable[[], None] = lambda: None) -> StreamWaiter:
+    return StreamWaiter(world=world, stream=CLICKS, began_at=0.0, keep_alive=beat)
 
 
-def take_over(world: World, secondary: str, *, primary: str | None = None) -> None:
+def take_over(world: Project, secondary: str, *, primary: str | None = None) -> None:
     """The secondary becomes the primary; `primary` is whom it takes over from, if it lives."""
     taken = world.store.takeovers.take(
         CLICKS, secondary, primary=primary, seen=None, ttl_seconds=3.0, reason="gone"
@@ -65,13 +67,13 @@ def take_over(world: World, secondary: str, *, primary: str | None = None) -> No
     assert taken is not None
 
 
-def secondary_of(world: World) -> ReplicaRow:
+def secondary_of(world: Project) -> ReplicaRow:
     row = observe(world, CLICKS).secondary
     assert row is not None
     return row
 
 
-def replica_of(world: World, replica: str) -> ReplicaRow:
+def replica_of(world: Project, replica: str) -> ReplicaRow:
     row = world.store.replicas.get(replica)
     assert row is not None
     return row

@@ -12,17 +12,18 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from configs.deployment import EmbeddedObjectStore, ObjectStore
-from configs.stream import StreamDeclaration
-from resources.control.records import LedgerEntry
-from resources.control.store import ControlStore
-from streaming.connections import delta_options
-from streaming.epoch_source import EpochSource
-from streaming.gate import Gate, GateState
-from streaming.query import open_sender, start_query
-from streaming.sinks.ledgering import Ledgering
-from streaming.sinks.sending import Sender
-from streaming.spec import ReplicaSpec
+from holdfast.configs.deployment import EmbeddedObjectStore, ObjectStore
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.resources.control_store.records import LedgerEntry
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.object_store.resolve import delta_options
+from holdfast.streaming.gate import Gate, GateState
+from holdfast.streaming.query.query import open_sender, start_query
+from holdfast.streaming.sinks.ledger_writer import LedgerWriter
+from holdfast.streaming.sinks.sender import Sender
+from holdfast.streaming.spark.epoch_source import EpochSource
+from holdfast.streaming.spec import ReplicaSpec
+from tests.fakes.leases import FixedToken
 
 NAME = "words"
 EMBEDDED = EmbeddedObjectStore()
@@ -79,8 +80,8 @@ class World:
     def running(self, spec: ReplicaSpec, sender: Sender | None = None) -> Iterator[StreamingQuery]:
         self.spark.dataSource.register(EpochSource)
         Gate(spec.folder).set(GateState(open=True, token=1))
-        ledgering = Ledgering(self.store, NAME, spec.replica, lambda: 1)
-        sender = sender or open_sender(spec, ledgering, sending=True)
+        ledger = LedgerWriter(self.store, NAME, spec.replica, FixedToken())
+        sender = sender or open_sender(spec, ledger, sending=True)
         query = start_query(self.spark, spec, sender, checkpoint_of(spec))
         try:
             yield query

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from orchestration.sensors import recovery_sensor
-from resources.control.records import Incident
+from holdfast.orchestration.sensors.recovery import recovery_sensor
+from holdfast.resources.control_store.records import Incident
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,

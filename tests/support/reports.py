@@ -1,13 +1,31 @@
 """Rows of reports, and streams with a past that reports are made of."""
 
-from assets.reports.recoveries import Compared, Recovered
-from ft_policies.cost_report import CostRow
-from ft_policies.estimators import Observation
-from ft_policies.recovery_model import RecoveryStep
-from ft_policies.tiers import Tier
-from resources.control.records import Sample
-from streaming.world import World
+from collections.abc import Sequence
+
+import numpy as np
+
+from holdfast.ft_policies.costs.prices import Prices, Usage
+from holdfast.ft_policies.costs.report import CostRow, StreamDay, TierCosts, cost_row
+from holdfast.ft_policies.costs.tier_spans import TierSpan
+from holdfast.ft_policies.prediction.estimators import Observation
+from holdfast.ft_policies.prediction.steps import RecoveryStep
+from holdfast.ft_policies.tiers import Tier
+from holdfast.observation.reports.recoveries import Compared, Recovered
+from holdfast.resources.control_store.records import Sample
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.project import Project
 from tests.fakes.worlds import CLICKS, a_primary, a_wanted_stream
+
+_HOUR = 3600.0
+# In the order of the tiers; the snapshots of passive_replication cost something, too.
+_OVERHEAD = Usage(
+    cpu_cores=np.array([1.0, 1.0, 0.25, 0.25, 0.1, 0.0]),
+    memory_bytes=np.array([1.0, 1.0, 0.5, 0.5, 0.5, 0.0]) * 2**30,
+    network_bytes_per_second=np.array([4.0, 3.0, 6.0, 3.0, 1.0, 1.0]) * 2**30 / _HOUR,
+    instances=np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.0]),
+    puts_per_second=np.array([0.1]),
+)
+_UNITS = np.array([4.0, 3.0, 2.0, 1.5, 1.0, 0.5])
 
 
 def a_cost_row(*, money: float = 1.2, started_hours: bool = False) -> CostRow:
@@ -57,32 +75,69 @@ def a_recovery(seconds: float, *, predicted: float = 6.0) -> Compared:
     )
 
 
-def a_stream_that_runs(world: World) -> None:
+def a_stream_that_runs(world: Project) -> None:
     """Its primary has measured what it takes."""
     a_wanted_stream(world)
     a_primary(world, "r1")
     world.store.samples.write(
         [
-            Sample(stream=CLICKS, replica="r1", name="cpu_cores", value=2.0),
-            Sample(stream=CLICKS, replica="r1", name="rss_bytes", value=4 * 2.0**30),
+            Sample(stream=CLICKS, replica="r1", name=SampleName.CPU_CORES, value=2.0),
+            Sample(stream=CLICKS, replica="r1", name=SampleName.RSS_BYTES, value=4 * 2.0**30),
         ]
     )
 
 
 def taken_over(
-    world: World, seconds: float, *, by: str = "r2", rows: float = 0.0, at: float = 0.0
+    world: Project, seconds: float, *, by: str = "r2", rows: float = 0.0, at: float = 0.0
 ) -> None:
     """What a secondary writes that has become the primary and is level; detection is 1 s of it."""
     told = {
-        "t_wire_send_seconds": 0.1,
-        "t_replay_seconds": max(seconds - 1.1, 0.0),
-        "replay_rows": rows,
-        "t_detect_seconds": 1.0,
-        "recovery_seconds": seconds,
+        SampleName.WIRE_SEND_SECONDS: 0.1,
+        SampleName.REPLAY_SECONDS: max(seconds - 1.1, 0.0),
+        SampleName.REPLAY_ROWS: rows,
+        SampleName.DETECT_SECONDS: 1.0,
+        SampleName.RECOVERY_SECONDS: seconds,
     }
     world.store.samples.write(
         [
             Sample(stream=CLICKS, replica=by, name=name, value=value, epoch=9, at=at)
             for name, value in told.items()
         ]
+    )
+
+
+def _prices(*, started_hours: bool = False) -> Prices:
+    return Prices(
+        currency="USD",
+        instance_hour=1.0,
+        put_per_thousand=0.01,
+        get_per_thousand=0.0,
+        storage_gb_month=0.0,
+        traffic_gb=0.1,
+        started_hours=started_hours,
+    )
+
+
+def a_day(
+    *spans: tuple[Tier, float, float],
+    recoveries: Sequence[float] = (),
+    started_hours: bool = False,
+    hours: tuple[float, float] = (0.0, 24.0),
+) -> CostRow:
+    """A row of the cost report, counted from spans of tiers in hours."""
+    return cost_row(
+        StreamDay(
+            stream="clicks",
+            since=hours[0] * _HOUR,
+            until=hours[1] * _HOUR,
+            spans=[
+                TierSpan(tier=tier, from_at=start * _HOUR, to_at=end * _HOUR)
+                for tier, start, end in spans
+            ],
+            costs=TierCosts(
+                overhead=_OVERHEAD, units=_UNITS, prices=_prices(started_hours=started_hours)
+            ),
+            objective_seconds=10.0,
+            recoveries=recoveries,
+        )
     )

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from ft_policies.tiers import Mode, Tier
-from resources.control.decisions import DecisionRow
-from resources.control.records import Sample
-from resources.control.schema import streams
-from streaming.world import World
+from holdfast.ft_policies.tiering.candidates import Candidates, StreamInputs
+from holdfast.ft_policies.tiering.controller import Choice
+from holdfast.ft_policies.tiers import Mode, Tier
+from holdfast.observation.review import Reviewer
+from holdfast.resources.control_store.records import DecisionRow, Sample
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.schema import streams
+from holdfast.resources.project import Project
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,
@@ -23,15 +26,17 @@ from tests.fakes.worlds import (
 AT_ONCE = {"mode": "auto", "cool_down": "1ms", "dwell": "1ms"}
 QUICK = {"heartbeat": "0.1s", "lease": "0.2s"}
 STEPS = {
-    "t_deploy_seconds": 8.0,
-    "t_read_snapshot_seconds": 1.0,
-    "read_snapshot_bytes": 300.0,
-    "t_wire_receive_seconds": 3.0,
-    "t_wire_send_seconds": 0.1,
-    "t_replay_seconds": 2.0,
-    "replay_rows": 100.0,
+    SampleName.DEPLOY_SECONDS: 8.0,
+    SampleName.READ_SNAPSHOT_SECONDS: 1.0,
+    SampleName.READ_SNAPSHOT_BYTES: 300.0,
+    SampleName.WIRE_RECEIVE_SECONDS: 3.0,
+    SampleName.WIRE_SEND_SECONDS: 0.1,
+    SampleName.REPLAY_SECONDS: 2.0,
+    SampleName.REPLAY_ROWS: 100.0,
 }
-USE = {"cpu_cores": 0.8, "rss_bytes": 2e9}
+REVIEWER = Reviewer()
+"""One for all tests, as in the sensor: what it keeps must not change a decision."""
+USE = {SampleName.CPU_CORES: 0.8, SampleName.RSS_BYTES: 2e9}
 
 
 @contextmanager
@@ -46,7 +51,7 @@ def a_world(root: Path, *, objective: str, **changes: object) -> Iterator[Simula
 
 
 def measured(
-    world: World, stream: str = CLICKS, *, by: str = "p", samples: dict[str, float] | None = None
+    world: Project, stream: str = CLICKS, *, by: str = "p", samples: dict[str, float] | None = None
 ) -> None:
     """Each step once, in a driver that was launched for it; or what is given."""
     at = world.store.now() - 1.0
@@ -58,14 +63,26 @@ def measured(
     )
 
 
-def unchanged_for_long(world: World) -> None:
+def reviewed(world: Project) -> list[tuple[Candidates, Choice]]:
+    """What the reviewer makes of the streams now."""
+    return REVIEWER.review(world, world.store.decisions.latest_of_all())
+
+
+def reviewed_inputs(world: Project) -> StreamInputs:
+    """The only stream, as the review sees it now."""
+    [(candidates, _)] = reviewed(world)
+    [inputs] = candidates.streams
+    return inputs
+
+
+def unchanged_for_long(world: Project) -> None:
     """All streams have been as they are since the beginning of time."""
     with world.store._database.write() as connection:
         connection.execute(sa.update(streams).values(changed_at=0.0))
 
 
-def decided_by_hand(world: World, tier: Tier) -> None:
-    """A decision with a record that nobody can read."""
+def decided_by_hand(world: Project, tier: Tier) -> None:
+    """A decision with a record that cannot be read."""
     world.store.decisions.write(
         DecisionRow(stream=CLICKS, mode=Mode.AUTO, chosen=tier, reason="by hand", record={})
     )

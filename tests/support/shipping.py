@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from resources.control.store import ControlStore
-from streaming.shipping import Shipper
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.streaming.state.shipper import Shipper
 from tests.fakes.clocks import SteppedClock
+from tests.fakes.leases import FixedToken
 from tests.support.standbys import a_spec
 from tests.support.vaults import ShippedStream, a_stream
 
@@ -37,7 +38,7 @@ def a_shipping(folder: Path, store: ControlStore, **checkpoint: object) -> Shipp
         checkpoint=stream.checkpoint.root,
         conf={},
         parent=None,
-        token=lambda: 1,
+        lease=FixedToken(),
         requested=lambda: 0,
         on_served=lambda _: None,
         clock=clock,

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_policies.costs import Prices
-from ft_policies.simulator.presets import MEASURED, THESIS
-from ft_policies.simulator.results import Outcome
-from ft_policies.simulator.running import Passed, Scenario, simulate
-from ft_policies.simulator.states import FloatArray, SlidingWindow
-from ft_policies.simulator.systems import System
-from ft_policies.simulator.traces import Block, Generated, Recorded, Shape
+from holdfast.ft_policies.costs.prices import Prices
+from holdfast.ft_policies.simulator.engine import Passed, Scenario, simulate
+from holdfast.ft_policies.simulator.presets import MEASURED, THESIS
+from holdfast.ft_policies.simulator.results import Outcome
+from holdfast.ft_policies.simulator.state_size import FloatArray, SlidingWindow
+from holdfast.ft_policies.simulator.system import System
+from holdfast.ft_policies.simulator.traces import Block, Generated, Recorded, Shape
 
 ON_DEMAND = Prices(
     currency="USD",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyspark
 
-from resources.launcher import Launched, launch
-from resources.ports import free_port
+from holdfast.resources.process import ProcessHandle, launch
+from holdfast.resources.service import free_port
 
 SPARK = Path(pyspark.__file__).parent
 START_SECONDS = 60.0
@@ -32,7 +32,7 @@ def a_spark_cluster(folder: Path, *, cores: int = 1) -> Iterator[str]:
             process.kill()
 
 
-def _started(kind: str, *options: str, log: Path) -> Launched:
+def _started(kind: str, *options: str, log: Path) -> ProcessHandle:
     return launch(
         [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1",
          "--webui-port", "0", *options],

@@ -4,10 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from ft_policies.doctor.findings import FindingKind as Kind
-from resources.vault.cut import numbers
-from resources.vault.state_files import shared_sizes
-from streaming.checkpoint import last_committed
+from holdfast.ft_policies.doctor.findings import FindingKind as Kind
+from holdfast.resources.vault.checkpoint_files import list_numbers, read_shared_sizes
+from holdfast.streaming.spark.checkpoint import last_committed
 from tests.support.spark_patients import HDFS, SparkPatient
 
 
@@ -31,7 +30,7 @@ def a_table_of_rocksdb(checkpoint: Path) -> Path:
     """A file that the newest version of some store needs."""
     version = newest(checkpoint) + 1
     for store in sorted(checkpoint.glob("state/0/[0-9]*")):
-        for name in shared_sizes(store / f"{version}.zip"):
+        for name in read_shared_sizes(store / f"{version}.zip"):
             return store / name
     raise AssertionError("no store has a table")
 
@@ -49,7 +48,9 @@ IN_LOGS: dict[str, Damage] = {
     "a commit is ahead": (
         Kind.COMMIT_AHEAD_OF_OFFSET,
         lambda at: [
-            (at / "offsets" / str(n)).unlink() for n in numbers(at / "offsets") if n >= newest(at)
+            (at / "offsets" / str(n)).unlink()
+            for n in list_numbers(at / "offsets")
+            if n >= newest(at)
         ],
     ),
     "the metadata is gone": (Kind.MISSING_METADATA, lambda at: (at / "metadata").unlink()),

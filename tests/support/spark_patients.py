@@ -11,21 +11,19 @@ import pyarrow as pa
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-import streaming.world
-from configs.deployment import Deployment
-from configs.project import Project
-from configs.sinks import DeltaSink
-from ft_policies.tiers import PRIMARY
-from orchestration.playbooks.repair import row_of
-from resources.control.records import ReplicaState, Slot
-from resources.control.store import ControlStore
-from resources.launcher import Launched
-from resources.vault.manifest import Manifest
-from resources.vault.vault import SnapshotVault
-from streaming.binding import PROVIDER
-from streaming.checkpoint import last_committed
-from streaming.processes import HOST
-from streaming.spec import ReplicaSpec
+import holdfast.resources.project
+from holdfast.configs.deployment import Deployment
+from holdfast.configs.project import ProjectConfig
+from holdfast.configs.sinks import DeltaSink
+from holdfast.ft_policies.tiers import PRIMARY
+from holdfast.resources.control_store.records import ReplicaState, Slot
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.process import HOST, ProcessHandle
+from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.vault import SnapshotVault
+from holdfast.streaming.spark.checkpoint import PROVIDER, last_committed
+from holdfast.streaming.spec import ReplicaSpec
+from tests.support.control_builders import recorded
 from tests.support.queries import NAME, World, checkpoint_of
 
 FILES, ROWS = 7, 50
@@ -49,17 +47,17 @@ class SparkPatient:
     copies: int = 0
 
     @property
-    def world(self) -> streaming.world.World:
+    def world(self) -> holdfast.resources.project.Project:
         home, stream = self.runner.home, self.first.stream
         sink = DeltaSink(path=self.first.table)
-        project = Project(
+        project = ProjectConfig(
             root=home,
             home=home,
             deployment=Deployment(),
             streams={NAME: stream.model_copy(update={"sink": sink})},
             prices={},
         )
-        return streaming.world.World(project, self.runner.store)
+        return holdfast.resources.project.Project(project, self.runner.store)
 
     @property
     def vault(self) -> SnapshotVault:
@@ -89,7 +87,7 @@ class SparkPatient:
             created_at=self.runner.store.now(),
             scratch=self.runner.home / "scratch",
         ).manifest
-        self.runner.store.snapshots.record(row_of(self.vault, NAME, manifest.id))
+        recorded(self.runner.store, self.vault, NAME, manifest.id)
         return manifest
 
     def one_more_file(self) -> None:
@@ -113,7 +111,7 @@ class SparkPatient:
             folder=str(folder),
         )
         assert row is not None, "another copy is live"
-        this = Launched.this()
+        this = ProcessHandle.this()
         store.replicas.launched(replica, pid=this.pid, pid_started_at=this.started_at)
         try:
             yield Path(checkpoint)

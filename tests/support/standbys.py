@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from configs.deployment import EmbeddedObjectStore
-from resources.clock import SYSTEM_CLOCK
-from resources.control.store import ControlStore
-from streaming.spec import ReplicaSpec
+from holdfast.configs.deployment import EmbeddedObjectStore
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.streaming.spec import ReplicaSpec
 from tests.fakes.declared import a_declaration
 
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from resources.vault.manifest import Manifest
-from resources.vault.records import Shipped
-from resources.vault.vault import SnapshotVault
+from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.records import Shipped
+from holdfast.resources.vault.vault import SnapshotVault
 from tests.fakes.checkpoints import SyntheticCheckpoint
 from tests.fakes.object_store import InMemoryObjectStore
 

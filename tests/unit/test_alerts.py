@@ -12,11 +12,11 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from configs.notifying import Function, Log, Webhook
-from ft_policies.errors import PermanentError, TransientError
-from orchestration.alerts import alert_of, tell
-from orchestration.reporting import STREAM_TAG
-from resources.notifying import TRIES, Alert, WebhookNotifier
+from holdfast.configs.deployment import Function, Log, Webhook
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.orchestration.jobs.base import STREAM_TAG
+from holdfast.orchestration.sensors.alerts import alert_of, tell
+from holdfast.resources.notifiers import TRIES, Alert, WebhookNotifier
 from tests.fakes.clocks import SteppedClock
 
 ALERT = Alert(job="recover_stream", run="r1", stream="clicks", error="no room", hint="make some")

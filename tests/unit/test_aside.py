@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ft_policies.errors import PermanentError, TransientError
-from orchestration.playbooks.aside import Aside, runs_aside
-from resources.control.schema import ledger, ledger_copies
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.orchestration.playbooks.repair.quarantine import Quarantine, quarantined_runs
+from holdfast.resources.control_store.schema import ledger, ledger_copies
 from tests.fakes.worlds import CLICKS, SimulatedWorld
 from tests.support.patients import (
     RUN,
@@ -35,7 +35,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedWorld]:
         opened.store.snapshots.forget(CLICKS, snapshot_id(1))
         for table in (ledger_copies, ledger):
             delete_epoch(opened.store, table, 2)
-        unknown = opened.project.home / "replicas" / "clicks-0000000c"
+        unknown = opened.config.home / "replicas" / "clicks-0000000c"
         unknown.mkdir(parents=True)
         (unknown / "replica.log").write_text("left")
         yield opened
@@ -60,23 +60,23 @@ def test_a_store_that_fails_at_any_call_changes_nothing_about_the_end(
     for run in sorted(runs & set(runs_aside_patiently(world)), reverse=True):
         undone(world, run)
     world.objects.plan_failures([])
-    assert runs_aside(world, CLICKS) == []
+    assert quarantined_runs(world, CLICKS) == []
     assert everything(world) == before
 
 
 def runs_aside_patiently(world: SimulatedWorld) -> list[str]:
     try:
-        return runs_aside(world, CLICKS)
+        return quarantined_runs(world, CLICKS)
     except TransientError:
-        return runs_aside(world, CLICKS)
+        return quarantined_runs(world, CLICKS)
 
 
 def undone(world: SimulatedWorld, run: str) -> None:
     try:
-        Aside(world, CLICKS, run).undo()
+        Quarantine(world, CLICKS, run).undo()
     except TransientError:
-        if run in runs_aside(world, CLICKS):
-            Aside(world, CLICKS, run).undo()
+        if run in quarantined_runs(world, CLICKS):
+            Quarantine(world, CLICKS, run).undo()
 
 
 def test_a_run_that_has_set_nothing_aside_is_an_error_that_names_those_that_have(
@@ -85,12 +85,12 @@ def test_a_run_that_has_set_nothing_aside_is_an_error_that_names_those_that_have
     with patients(tmp_path / "project").open() as world:
         a_patient(world, tmp_path / "checkpoint")
         with pytest.raises(PermanentError, match="has set nothing of clicks aside") as none:
-            Aside(world, CLICKS, "cli-9").undo()
+            Quarantine(world, CLICKS, "cli-9").undo()
         assert none.value.hint == "runs that have: none"
         world.objects.truncate(pack_key(world, 3), 10)
         repaired(world)
         with pytest.raises(PermanentError) as wrong:
-            Aside(world, CLICKS, "cli-9").confirm()
+            Quarantine(world, CLICKS, "cli-9").confirm()
         assert wrong.value.hint == f"runs that have: {RUN}"
 
 
@@ -101,5 +101,5 @@ def test_what_is_there_again_meanwhile_is_left_alone(tmp_path: Path) -> None:
         world.objects.truncate(key, 10)
         repaired(world)
         world.objects.put(key, b"whole again")
-        Aside(world, CLICKS, RUN).undo()
+        Quarantine(world, CLICKS, RUN).undo()
         assert world.objects.get(key) == b"whole again"

@@ -6,16 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.billing import (
-    Span,
-    billed_instance_hours,
-    kept,
-    paid_until,
-    using_paid,
-)
-from ft_policies.controller import ControllerPolicy, Situation, Why
-from ft_policies.recovery_model import TIERS
-from ft_policies.tiers import Tier
+from holdfast.ft_policies.costs.billing import Span, billed_instance_hours, kept, paid_until
+from holdfast.ft_policies.prediction.steps import TIERS
+from holdfast.ft_policies.tiering.candidates import Candidates
+from holdfast.ft_policies.tiering.controller import ControllerPolicy, Why, keep_paid_secondaries
+from holdfast.ft_policies.tiers import Tier
 
 HOUR = 3600.0
 NOBODY = float("nan")
@@ -89,7 +84,7 @@ def test_many_streams_are_asked_at_once_and_nothing_is_kept_where_nothing_is() -
 
 def used(current: Tier, *, ago: float, policy: ControllerPolicy) -> tuple[Tier, Why]:
     """What a stream should have whose cheapest tier has no secondary, if its own is that old."""
-    situation = Situation(
+    candidates = Candidates(
         predicted=np.zeros((1, 1, 6)),
         predicted_ahead=np.zeros((1, 1, 6)),
         cost=np.array([[[1.0] * 5 + [0.1]]]),
@@ -102,8 +97,8 @@ def used(current: Tier, *, ago: float, policy: ControllerPolicy) -> tuple[Tier, 
         recent_misses=np.array([0]),
     )
     started_at = np.array([NOW - ago])
-    choice = policy.choose(situation)
-    found = using_paid(choice, situation, policy, started_at=started_at, now=NOW)
+    choice = policy.choose(candidates)
+    found = keep_paid_secondaries(choice, candidates, started_at=started_at, now=NOW)
     return TIERS[found.tier[0]], Why(found.why[0])
 
 

@@ -4,8 +4,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from apps.card_fraud import generator, oracle
-from apps.card_fraud.rules import objections
+from holdfast.apps.card_fraud import generator, oracle
+from holdfast.apps.card_fraud.rules import objections
 
 GOOD = {
     "transaction_id": 1,

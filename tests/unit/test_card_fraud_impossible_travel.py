@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from apps.card_fraud import generator, oracle
-from apps.card_fraud.impossible_travel import KEY, ORDER, fold_of
-from apps.flaws import Flaws
-from apps.folding import _read, _written
+from holdfast.apps.card_fraud import generator, oracle
+from holdfast.apps.card_fraud.impossible_travel import KEY, ORDER, build_fold
+from holdfast.apps.input_flaws import InputFlaws
+from holdfast.apps.keyed_fold import _from_bytes, _to_bytes
 
 START = pd.Timestamp("2026-01-01")
 BERLIN, PARIS, SYDNEY = (52.52, 13.40), (48.86, 2.35), (-33.87, 151.21)
@@ -37,11 +37,11 @@ def rows(*seen: tuple[int, float, tuple[float, float]], card: str = "a") -> pd.D
 
 def streamed(come: pd.DataFrame, params: Mapping[str, Any]) -> tuple[list[pd.DataFrame], list[int]]:
     """The output of each epoch, and how many cards are kept after it."""
-    fold, state, outputs, sizes = fold_of(params), None, [], []
+    fold, state, outputs, sizes = build_fold(params), None, [], []
     for _, epoch in come[come["present"]].groupby("epoch"):
         ordered = epoch[[*KEY, *ORDER]].sort_values(list(ORDER), ignore_index=True)
-        output, kept = fold(ordered, None if state is None else _read(state))
-        state = _written(kept)
+        output, kept = fold(ordered, None if state is None else _from_bytes(state))
+        state = _to_bytes(kept)
         outputs.append(output)
         sizes.append(len(kept))
     return outputs, sizes
@@ -133,7 +133,7 @@ def test_the_fold_does_what_the_oracle_does(seen: list[Any], lateness: str) -> N
 
 def test_it_equals_the_oracle_on_flawed_input_in_every_epoch_with_a_bounded_state() -> None:
     random = np.random.default_rng(5)
-    come = Flaws(late=0.1).arriving(generator.records(20_000, 5), random)
+    come = InputFlaws(late=0.1).distort_records(generator.records(20_000, 5), random)
     come["event_time"] = pd.to_datetime(come["event_time"]).dt.tz_localize(None)
     come["epoch"] = np.sort(random.integers(0, 30, len(come)))
     come = come[oracle.accepted(come)]

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from resources.clock import SYSTEM_CLOCK
-from resources.control.store import ControlStore
-from streaming.catching_up import CatchUp
-from streaming.restoring import StartingPoint
-from streaming.sampling import Sampler
-from streaming.spec import ReplicaSpec
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.streaming.metrics import Sampler
+from holdfast.streaming.query.catch_up import CatchUp
+from holdfast.streaming.spec import ReplicaSpec
+from holdfast.streaming.state.follower import RestoredState
 from tests.support.control_builders import decide
 from tests.support.standbys import a_spec
 from tests.support.vaults import a_stream
@@ -37,19 +38,18 @@ def test_wire_and_replay_are_timed_one_after_the_other(tmp_path: Path, store: Co
     sampler, query = Sampler(store, "words", "words-2"), Replaying(a_spec(tmp_path, store))
     began = SYSTEM_CLOCK.monotonic() - 3.0
     catch_up = CatchUp(goal=6, start=2, wired=False, since=began)
-    assert not catch_up.see(query, sampler, sent=True)  # type: ignore[arg-type]
+    assert not catch_up.observe(query, sampler, sent=True)  # type: ignore[arg-type]
     query.wired, query.epoch = True, 5
-    assert not catch_up.see(query, sampler, sent=True)  # type: ignore[arg-type]
+    assert not catch_up.observe(query, sampler, sent=True)  # type: ignore[arg-type]
     query.epoch = 7
-    assert not catch_up.see(query, sampler, sent=False)  # type: ignore[arg-type]
-    assert catch_up.see(query, sampler, sent=True)  # type: ignore[arg-type]
-    assert not catch_up.see(query, sampler, sent=True)  # type: ignore[arg-type]
-    catch_up.tell_rows(query, store, sampler)  # type: ignore[arg-type]
+    assert not catch_up.observe(query, sampler, sent=False)  # type: ignore[arg-type]
+    assert catch_up.observe(query, sampler, sent=True)  # type: ignore[arg-type]
+    catch_up.record_rows(query, store, sampler)  # type: ignore[arg-type]
     told = store.samples.latest("words")
-    assert told["t_wire_receive_seconds"].value >= 3.0
-    assert told["t_replay_seconds"].value < 3.0
-    assert (told["t_replay_seconds"].epoch, told["replay_rows"].epoch) == (6, 6)
-    assert told["replay_rows"].value == 50.0  # epochs 3 to 7, ten rows each
+    assert told[SampleName.WIRE_RECEIVE_SECONDS].value >= 3.0
+    assert told[SampleName.REPLAY_SECONDS].value < 3.0
+    assert (told[SampleName.REPLAY_SECONDS].epoch, told[SampleName.REPLAY_ROWS].epoch) == (6, 6)
+    assert told[SampleName.REPLAY_ROWS].value == 50.0  # epochs 3 to 7, ten rows each
 
 
 def test_a_stream_that_begins_replays_from_its_first_epoch(
@@ -59,17 +59,20 @@ def test_a_stream_that_begins_replays_from_its_first_epoch(
     query = Replaying(a_spec(tmp_path, store), wired=True, epoch=1)
     catch_up = CatchUp(goal=-1, start=None, wired=True, since=0.0)
     sampler = Sampler(store, "words", "words-2")
-    assert catch_up.see(query, sampler, sent=True)  # type: ignore[arg-type]
-    catch_up.tell_rows(query, store, sampler)  # type: ignore[arg-type]
-    assert store.samples.latest("words")["replay_rows"].value == 20.0
+    assert catch_up.observe(query, sampler, sent=True)  # type: ignore[arg-type]
+    catch_up.record_rows(query, store, sampler)  # type: ignore[arg-type]
+    assert store.samples.latest("words")[SampleName.REPLAY_ROWS].value == 20.0
 
 
 def test_a_restore_tells_how_much_it_read(tmp_path: Path, store: ControlStore) -> None:
     sampler = Sampler(store, "words", "words-2")
-    StartingPoint(checkpoint=tmp_path, manifest=None, seconds=0.5).tell(sampler)
-    assert store.samples.latest("words")["read_snapshot_bytes"].value == 0.0
+    RestoredState(checkpoint=tmp_path, manifest=None, seconds=0.5).record(sampler)
+    assert store.samples.latest("words")[SampleName.READ_SNAPSHOT_BYTES].value == 0.0
     manifest = a_stream(tmp_path / "primary").ship(3).manifest
-    StartingPoint(checkpoint=tmp_path, manifest=manifest, seconds=1.5).tell(sampler)
+    RestoredState(checkpoint=tmp_path, manifest=manifest, seconds=1.5).record(sampler)
     told = store.samples.latest("words")
-    assert told["read_snapshot_bytes"].value == manifest.state_bytes
-    assert (told["t_read_snapshot_seconds"].value, told["read_snapshot_bytes"].epoch) == (1.5, 2)
+    assert told[SampleName.READ_SNAPSHOT_BYTES].value == manifest.state_bytes
+    assert (
+        told[SampleName.READ_SNAPSHOT_SECONDS].value,
+        told[SampleName.READ_SNAPSHOT_BYTES].epoch,
+    ) == (1.5, 2)

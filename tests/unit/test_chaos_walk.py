@@ -1,4 +1,4 @@
-"""What a chaos run does with its options, and how it tells when a blow fell; no stream is started."""
+"""What a chaos run does with its options, and how it tells when a fault fell; no stream is started."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from ft_policies.tiers import Tier
-from resources.control.records import JournalLine, Phase
+from holdfast.ft_policies.tiers import Tier
+from holdfast.resources.control_store.records import JournalLine, Phase
 from tests.chaos import walk
-from tests.chaos.blows import moment
-from tests.chaos.running import ChaosRun
+from tests.chaos.chaos_run import ChaosRun
+from tests.chaos.faults import describe_moment
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[tuple[str, str]]]:
-    """Run chaos without streams; the value is which blows fell in which part."""
+    """Run chaos without streams; the value is which faults fell in which part."""
     fell: list[tuple[str, str]] = []
 
     def on_a_stream(
@@ -23,12 +23,12 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[t
     ) -> None:
         body(None)
 
-    def blow(_: walk.Chaos, stream: None, tier: Tier, struck: Any, *rest: Any) -> None:
+    def fault(_: walk.Chaos, stream: None, tier: Tier, struck: Any, *rest: Any) -> None:
         fell.append((rest[-1], struck.__name__))
 
     monkeypatch.setenv("PYTHONPATH", "")  # a run sets it
     monkeypatch.setattr(ChaosRun, "on_a_stream", on_a_stream)
-    monkeypatch.setattr(walk.Chaos, "_blow", blow)
+    monkeypatch.setattr(walk.Chaos, "_inject", fault)
 
     def chaos(*options: str) -> list[tuple[str, str]]:
         assert walk.main(["--folder", str(tmp_path / "chaos"), "--changes", "0", *options]) == 0
@@ -46,8 +46,8 @@ def test_without_kills_the_other_blows_still_fall(run: Callable[..., Any]) -> No
 
 
 def test_kills_come_first(run: Callable[..., Any]) -> None:
-    blows = run("--kills", "2", "--tiers", "deployed")
-    assert [name for _, name in blows[:3]] == ["kill_primary", "kill_primary", "pause_primary"]
+    faults = run("--kills", "2", "--tiers", "deployed")
+    assert [name for _, name in faults[:3]] == ["kill_primary", "kill_primary", "pause_primary"]
 
 
 def test_without_tiers_there_is_none_of_it(run: Callable[..., Any]) -> None:
@@ -74,4 +74,4 @@ def test_a_blow_that_came_too_late_is_told_as_such(phase: Phase, told: str) -> N
         at=0.0,
         seconds=None,
     )
-    assert moment(line) == told
+    assert describe_moment(line) == told

@@ -1,7 +1,7 @@
 import pytest
 
-from ft_policies.checkpoints import CheckpointPolicy, Hold, Ship
-from ft_policies.errors import PermanentError
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.snapshots import CheckpointPolicy, Hold, Ship
 
 EITHER = CheckpointPolicy(epochs=10, seconds=60.0, bytes=1000)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.errors import HoldfastError
-from orchestration.cli.main import app
+from holdfast.ft_policies.errors import HoldfastError
+from holdfast.orchestration.cli.main import app
 from tests.fakes.declared import a_project, written
 from tests.support.cli import facts, holdfast
 

@@ -3,19 +3,19 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from assets.reports.days import REPORT
-from assets.reports.storing import store
-from streaming.world import World
+from holdfast.observation.reports.costs import REPORT
+from holdfast.observation.reports.files import write_report
+from holdfast.resources.project import Project
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import STREAM, a_running_stream, a_world
 from tests.support.reports import a_cost_row
 
 
-def reported(world: World, *, days_ago: int) -> str:
+def reported(world: Project, *, days_ago: int) -> str:
     """A day that was counted."""
     today = datetime.fromtimestamp(world.store.now(), UTC).date()
     day = str(today - timedelta(days=days_ago))
-    store(world.project.home, REPORT, [a_cost_row().cells()], part=day)
+    write_report(world.config.home, REPORT, [a_cost_row().cells()], part=day)
     return day
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from orchestration.services.dagster_health import ask, read
+from holdfast.orchestration.services.dagster_health import ask_health, parse_health
 
 
 def an_answer(
@@ -26,26 +26,26 @@ def an_answer(
 
 
 def test_dagster_is_ready_when_code_is_loaded_and_daemons_beat() -> None:
-    assert read(an_answer()).ready
+    assert parse_health(an_answer()).ready
 
 
 def test_a_daemon_that_does_not_beat_yet_is_waited_for() -> None:
-    assert read(an_answer(healthy=False)).waits_for == ("the sensor daemon",)
+    assert parse_health(an_answer(healthy=False)).waits_for == ("the sensor daemon",)
 
 
 def test_code_that_loads_is_waited_for() -> None:
-    assert read(an_answer(status="LOADING")).waits_for == ("the code of holdfast",)
+    assert parse_health(an_answer(status="LOADING")).waits_for == ("the code of holdfast",)
 
 
 def test_code_that_cannot_be_loaded_is_broken_and_not_waited_for() -> None:
-    health = read(an_answer(error="ImportError: no module\n  at line 3"))
+    health = parse_health(an_answer(error="ImportError: no module\n  at line 3"))
 
     assert not health.ready
     assert health.broken == "holdfast: ImportError: no module"
 
 
 def test_a_server_that_does_not_answer_is_a_fact() -> None:
-    health = ask("http://127.0.0.1:9")
+    health = ask_health("http://127.0.0.1:9")
 
     assert not health.answers
     assert not health.ready

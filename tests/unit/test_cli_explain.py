@@ -2,17 +2,17 @@
 
 import sys
 from dataclasses import replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from ft_policies.decisions import Decision
-from ft_policies.tiers import Tier
-from orchestration.cli import words
-from streaming.world import World
-from tests.fakes.decisions import REASON, a_decision, a_decision_row, simulated_what_if
+from holdfast.ft_policies.tiering.decision import Decision
+from holdfast.ft_policies.tiers import Tier
+from holdfast.orchestration.cli import format as words
+from tests.fakes.decisions import REASON, SimulatedReviewer, a_decision, a_decision_row
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import STREAM, a_running_stream, a_world
 
@@ -21,13 +21,9 @@ from tests.support.cli_world import STREAM, a_running_stream, a_world
 def decisions(monkeypatch: pytest.MonkeyPatch) -> list[Decision]:
     """What the review will say, without the measurements that it would need."""
     found = [a_decision(STREAM)]
-    reviewing = ModuleType("orchestration.reviewing")
-
-    def decide_now(world: World, stream: str) -> Decision:
-        return found[0]
-
-    vars(reviewing).update(decide_now=decide_now, what_if=simulated_what_if)
-    monkeypatch.setitem(sys.modules, "orchestration.reviewing", reviewing)
+    review = ModuleType("holdfast.observation.review")
+    vars(review).update(Reviewer=partial(SimulatedReviewer, found))
+    monkeypatch.setitem(sys.modules, "holdfast.observation.review", review)
     return found
 
 
@@ -39,15 +35,15 @@ def test_every_tier_is_shown_with_its_steps_its_cost_and_why_not(tmp_path: Path)
     assert result.exit_code == 0, result.output
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
     assert lines[0] == f"clicks: {REASON}"
-    assert "back in 10 s, precise · 1,200 rows/s of 20,000 · state 12.0 MB" in result.output
+    assert "objective 10 s, precise · 1,200 rows/s of 20,000 · state 12.0 MB" in result.output
     assert "snapshots every 10 s, syncs every 5 s" in result.output
     assert "→ passive_standby_hot 6.2 s 2.1 s 2.1 s 2.1 s 0.1100" in lines
     assert "active_replication (now) 0.0 s 0.2000 costs more" in lines
     assert any(line.startswith("passive_replication 38.0 s") for line in lines)
-    assert lines[-1].endswith("too slow"), "there is no change of mind yet"
+    assert lines[-1].endswith("too slow"), "no decision was recorded yet"
 
 
-def test_the_last_changes_of_mind_are_shown_newest_first(
+def test_the_last_decisions_are_shown_newest_first(
     tmp_path: Path, decisions: list[Decision]
 ) -> None:
     with a_world(tmp_path) as world:

@@ -5,10 +5,10 @@ import io
 import pytest
 from rich.console import Console
 
-from ft_policies.doctor.diagnosing import diagnose
-from ft_policies.doctor.findings import Cost
-from orchestration.asking import repair_named
-from orchestration.cli.findings import cost_told, findings_table
+from holdfast.ft_policies.doctor.diagnosis import diagnose
+from holdfast.ft_policies.doctor.findings import Cost
+from holdfast.orchestration.cli.findings import cost_told, findings_table
+from holdfast.orchestration.parsing import parse_repair
 from tests.fakes.examined import a_snapshot, a_well_stream, records
 
 
@@ -52,5 +52,5 @@ def test_a_command_that_mends_a_finding_is_told_with_its_cost() -> None:
 
 
 def test_a_repair_is_understood_with_hyphens_and_all_is_the_best_of_each() -> None:
-    assert repair_named("Set-Aside-Snapshots") == "set_aside_snapshots"
-    assert repair_named("all") is None
+    assert parse_repair("Set-Aside-Snapshots") == "set_aside_snapshots"
+    assert parse_repair("all") is None

@@ -5,31 +5,32 @@ from pathlib import Path
 
 import pytest
 
-from resources.control.records import Incident
-from streaming.sinks.ledgering import Ledgering
-from streaming.world import World
+from holdfast.resources.control_store.records import Incident
+from holdfast.resources.project import Project
+from holdfast.streaming.sinks.ledger_writer import LedgerWriter
+from tests.fakes.leases import FixedToken
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import STREAM, a_running_stream, a_world
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[Project]:
     with a_world(tmp_path) as world:
         a_running_stream(world, epochs=3, committed=3)
         yield world
 
 
-def differing(world: World, replica: str = "odd") -> Incident:
+def differing(world: Project, replica: str = "odd") -> Incident:
     """A replica that has computed something else than the ledger has."""
-    Ledgering(world.store, STREAM, replica, lambda: 1).write(2, rows=10, digest="another")
+    LedgerWriter(world.store, STREAM, replica, FixedToken()).write(2, rows=10, digest="another")
     return world.store.incidents.of(STREAM)[0]
 
 
-def failing(world: World) -> Incident:
+def failing(world: Project) -> Incident:
     return world.store.incidents.open(stream=STREAM, key="k", kind="recovery", detail={})
 
 
-def as_it_is(world: World, incident: Incident) -> Incident:
+def as_it_is(world: Project, incident: Incident) -> Incident:
     found = world.store.incidents.get(incident.id)
     assert found is not None
     return found
@@ -37,14 +38,14 @@ def as_it_is(world: World, incident: Incident) -> Incident:
 
 @pytest.mark.parametrize("command", ["incidents", "status"])
 def test_a_digest_that_differs_is_told_in_a_sentence(
-    tmp_path: Path, world: World, command: str
+    tmp_path: Path, world: Project, command: str
 ) -> None:
     differing(world)
     shown = " ".join(holdfast(tmp_path, command).stdout.split())
     assert "epoch 2: odd computed another," in shown
 
 
-def test_it_is_closed_by_the_id_that_is_shown_with_a_reason(tmp_path: Path, world: World) -> None:
+def test_it_is_closed_by_the_id_that_is_shown_with_a_reason(tmp_path: Path, world: Project) -> None:
     incident = differing(world)
     result = holdfast(tmp_path, "incidents", "--close", incident.id[:8], "--why", "it used a clock")
     assert result.exit_code == 0, result.output
@@ -53,14 +54,14 @@ def test_it_is_closed_by_the_id_that_is_shown_with_a_reason(tmp_path: Path, worl
     assert facts(tmp_path, "incidents", "--open")["incidents"] == []
 
 
-def test_programs_get_the_incident_as_it_is_then(tmp_path: Path, world: World) -> None:
+def test_programs_get_the_incident_as_it_is_then(tmp_path: Path, world: Project) -> None:
     incident = differing(world)
     told = facts(tmp_path, "incidents", STREAM, "--close", incident.id, "--why", "mended")
     [closed] = told["incidents"]
     assert (closed["id"], closed["state"]) == (incident.id, "closed")
 
 
-def test_a_recovery_is_left_to_the_sensor(tmp_path: Path, world: World) -> None:
+def test_a_recovery_is_left_to_the_sensor(tmp_path: Path, world: Project) -> None:
     incident = failing(world)
     result = holdfast(tmp_path, "incidents", "--close", incident.id, "--why", "enough")
     assert result.exit_code == 1
@@ -69,7 +70,7 @@ def test_a_recovery_is_left_to_the_sensor(tmp_path: Path, world: World) -> None:
     assert as_it_is(world, incident).closed_at is None
 
 
-def test_one_that_is_closed_keeps_its_outcome(tmp_path: Path, world: World) -> None:
+def test_one_that_is_closed_keeps_its_outcome(tmp_path: Path, world: Project) -> None:
     incident = differing(world)
     world.store.incidents.close(incident.id, "mended")
     result = holdfast(tmp_path, "incidents", "--close", incident.id, "--why", "again")
@@ -78,7 +79,7 @@ def test_one_that_is_closed_keeps_its_outcome(tmp_path: Path, world: World) -> N
     assert as_it_is(world, incident).outcome == "mended"
 
 
-def test_an_id_must_name_exactly_one(tmp_path: Path, world: World) -> None:
+def test_an_id_must_name_exactly_one(tmp_path: Path, world: Project) -> None:
     both = [differing(world), failing(world)]
     none = holdfast(tmp_path, "incidents", "--close", "nothing", "--why", "mended")
     assert none.exit_code == 1
@@ -91,7 +92,7 @@ def test_an_id_must_name_exactly_one(tmp_path: Path, world: World) -> None:
 
 @pytest.mark.parametrize("options", [("--close", "1f"), ("--why", "mended")])
 def test_closing_takes_an_id_and_a_reason(
-    tmp_path: Path, world: World, options: tuple[str, str]
+    tmp_path: Path, world: Project, options: tuple[str, str]
 ) -> None:
     result = holdfast(tmp_path, "incidents", *options)
     assert result.exit_code == 2

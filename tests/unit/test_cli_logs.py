@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from orchestration.cli.commands.logs import grown, last_lines
-from resources.control.records import ReplicaState
+from holdfast.orchestration.cli.commands.logs import grown, last_lines
+from holdfast.resources.control_store.records import ReplicaState
 from tests.fakes.worlds import a_secondary
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import REPLICA, STREAM, a_running_stream, a_world
@@ -12,7 +12,7 @@ from tests.support.cli_world import REPLICA, STREAM, a_running_stream, a_world
 def test_the_primarys_last_lines_are_shown(tmp_path: Path) -> None:
     with a_world(tmp_path) as world:
         a_running_stream(world)
-        folder = world.project.home / "replicas" / REPLICA
+        folder = world.config.home / "replicas" / REPLICA
         folder.mkdir(parents=True)
         (folder / "replica.log").write_text("".join(f"line {n}\n" for n in range(100)))
         (folder / "spark.log").write_text("what Spark says\n")

@@ -8,16 +8,16 @@ import pandas as pd
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from orchestration.proof import Proof, digest, prove
-from resources.control.records import LedgerEntry
-from streaming.world import World
+from holdfast.observation.proof import Proof, digest, prove
+from holdfast.resources.control_store.records import LedgerEntry
+from holdfast.resources.project import Project
 from tests.support.cli_world import STREAM, a_running_stream, a_world, commit
 
 EPOCHS = 3
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[Project]:
     with a_world(tmp_path) as opened:
         a_running_stream(opened, epochs=EPOCHS + 1, committed=0)
         yield opened
@@ -34,10 +34,10 @@ def key_counts(
     }
 
 
-def put_out(world: World, epoch: int, frame: pd.DataFrame) -> None:
+def put_out(world: Project, epoch: int, frame: pd.DataFrame) -> None:
     """Commit an epoch to the table as the sink does."""
     write_deltalake(
-        world.project.table_path(STREAM),
+        world.config.table_path(STREAM),
         frame,
         mode="append",
         commit_properties=CommitProperties(
@@ -46,16 +46,16 @@ def put_out(world: World, epoch: int, frame: pd.DataFrame) -> None:
     )
 
 
-def right(world: World) -> dict[int, pd.DataFrame]:
-    from orchestration.proof import input_rows
-    from streaming.sources.rate import RateSource
+def right(world: Project) -> dict[int, pd.DataFrame]:
+    from holdfast.observation.proof import input_rows
+    from holdfast.streaming.sources.rate import RateSource
 
-    declared: Any = world.project.stream(STREAM).source
+    declared: Any = world.config.stream(STREAM).source
     log = world.store.epochs.between(STREAM, 0, EPOCHS - 1)
     return key_counts(input_rows(log, RateSource(declared)), {}, last_epoch=EPOCHS - 1)
 
 
-def run(world: World, output: dict[int, pd.DataFrame]) -> Proof:
+def run(world: Project, output: dict[int, pd.DataFrame]) -> Proof:
     """Commit this output, each epoch with its own number of rows, and prove it."""
     for epoch, frame in output.items():
         put_out(world, epoch, frame)
@@ -63,7 +63,7 @@ def run(world: World, output: dict[int, pd.DataFrame]) -> Proof:
     return prove(world, STREAM, key_counts)
 
 
-def test_output_that_equals_the_batch_is_proven(world: World) -> None:
+def test_output_that_equals_the_batch_is_proven(world: Project) -> None:
     proof = run(world, right(world))
 
     assert proof.holds, proof.faults()
@@ -73,7 +73,7 @@ def test_output_that_equals_the_batch_is_proven(world: World) -> None:
     assert proof.digest == proof.digest_expected
 
 
-def test_a_wrong_value_is_found(world: World) -> None:
+def test_a_wrong_value_is_found(world: Project) -> None:
     output = right(world)
     output[1].loc[0, "size"] += 1
 
@@ -84,7 +84,7 @@ def test_a_wrong_value_is_found(world: World) -> None:
     assert proof.digest != proof.digest_expected
 
 
-def test_an_epoch_that_is_twice_in_the_table_is_found(world: World) -> None:
+def test_an_epoch_that_is_twice_in_the_table_is_found(world: Project) -> None:
     output = right(world)
     put_out(world, 2, output[2])
 
@@ -94,7 +94,7 @@ def test_an_epoch_that_is_twice_in_the_table_is_found(world: World) -> None:
     assert proof.rows_out > proof.rows_expected
 
 
-def test_an_epoch_that_is_missing_is_found(world: World) -> None:
+def test_an_epoch_that_is_missing_is_found(world: Project) -> None:
     output = right(world)
     del output[1]
 
@@ -104,7 +104,7 @@ def test_an_epoch_that_is_missing_is_found(world: World) -> None:
     assert "epochs missing in the ledger: 1" in proof.faults()
 
 
-def test_an_epoch_in_the_ledger_that_the_table_lacks_is_found(world: World) -> None:
+def test_an_epoch_in_the_ledger_that_the_table_lacks_is_found(world: Project) -> None:
     output = right(world)
     lost = output.pop(0)
     commit(world, 0, rows=len(lost))
@@ -112,7 +112,7 @@ def test_an_epoch_in_the_ledger_that_the_table_lacks_is_found(world: World) -> N
     assert run(world, output).unwritten == [0]
 
 
-def test_replicas_that_disagreed_are_found(world: World) -> None:
+def test_replicas_that_disagreed_are_found(world: Project) -> None:
     proof_before = run(world, right(world))
     world.store.ledger.commit(
         LedgerEntry(stream=STREAM, epoch=0, replica="other", token=2, rows=1, digest="odd")
@@ -122,7 +122,7 @@ def test_replicas_that_disagreed_are_found(world: World) -> None:
     assert prove(world, STREAM, key_counts).disputed == [0]
 
 
-def test_a_stream_that_committed_nothing_proves_nothing(world: World) -> None:
+def test_a_stream_that_committed_nothing_proves_nothing(world: Project) -> None:
     proof = prove(world, STREAM, key_counts)
 
     assert not proof.holds

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.simulator.systems import MeasuredRecoveries, ThesisRecoveries
-from orchestration.cli.scenarios import Fitted, fitted
-from streaming.launching import declare
+from holdfast.ft_policies.simulator.system import MeasuredRecoveries, ThesisRecoveries
+from holdfast.orchestration.cli.scenarios import Fitted, fitted
+from holdfast.orchestration.playbooks.launch import declare
 from tests.fakes.declared import a_project, written
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import STREAM, a_running_stream, a_world
@@ -120,7 +120,7 @@ def test_the_preset_is_measured_on_the_only_stream_that_was_started(tmp_path: Pa
     assert "those of clicks, the only stream that was started here" in told.stderr
     assert facts(root, "simulate", *SHORT) == facts(root, "simulate", "--stream", STREAM, *SHORT)
     with a_world(root) as world:
-        declare(world.project, world.store, "views")
+        declare(world.config, world.store, "views")
     assert facts(root, "simulate", *SHORT)["stream"] is None
 
 

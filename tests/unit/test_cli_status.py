@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ft_policies.tiers import Switches
-from orchestration.cli import words
+from holdfast.ft_policies.tiers import Switches
+from holdfast.orchestration.cli import format as words
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import (
     REPLICA,
@@ -53,7 +53,7 @@ def test_a_running_stream_shows_epochs_lag_rate_state_and_snapshot(tmp_path: Pat
 
 
 def test_figures_of_an_ended_replica_are_not_shown_as_present(tmp_path: Path) -> None:
-    from resources.control.records import ReplicaState
+    from holdfast.resources.control_store.records import ReplicaState
 
     with a_world(tmp_path) as world:
         a_running_stream(world)
@@ -125,8 +125,8 @@ def test_people_see_that_a_stream_is_half_restored(tmp_path: Path) -> None:
         decide(world, 3)
         for epoch in range(3):
             commit(world, epoch)
-        wish = world.store.histories.want(STREAM, epoch=1, snapshot=None, why="bad app", run="r")
-        world.store.histories.begin(wish)
+        wish = world.store.restores.want(STREAM, epoch=1, snapshot=None, why="bad app", run="r")
+        world.store.restores.begin(wish)
         result = holdfast(tmp_path, "status")
         (stream,) = facts(tmp_path, "status")["streams"]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.recovery import LaunchSecondary, TurnSwitch
-from ft_policies.tiers import SECONDARY, Switch, Switches, Tier
-from orchestration.playbooks.performing import Journaled
-from resources.control.records import Phase
-from streaming.world import World
+from holdfast.ft_policies.playbooks.recover.steps import LaunchSecondary, TurnSwitch
+from holdfast.ft_policies.tiers import SECONDARY, Switch, Switches, Tier
+from holdfast.orchestration.playbooks.base import JournalWriter
+from holdfast.resources.control_store.records import Phase
+from holdfast.resources.project import Project
 from tests.fakes.declared import a_project, written
 from tests.fakes.worlds import a_secondary
 from tests.support.cli import facts, holdfast
@@ -22,7 +22,7 @@ RECEIVE_ON = TurnSwitch("s1", Switch.RECEIVE, on=True)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[Project]:
     """A stream that runs and should be in active standby."""
     with a_world(
         a_project(tmp_path, clicks=written(tier="active_standby", supervision=PATIENT))
@@ -31,15 +31,15 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield world
 
 
-def a_turn_under_way(world: World) -> None:
-    run = Journaled(store=world.store, stream=STREAM, playbook="switch", run="cli-1")
+def a_turn_under_way(world: Project) -> None:
+    run = JournalWriter(store=world.store, stream=STREAM, playbook="switch", run="cli-1")
     run.write(LaunchSecondary(), Phase.INTENT)
     run.write(LaunchSecondary(), Phase.DONE, 0.1, replica="s1")
     run.write(RECEIVE_ON, Phase.INTENT)
 
 
 def test_the_primary_comes_first_and_the_secondary_with_its_lag(
-    tmp_path: Path, world: World
+    tmp_path: Path, world: Project
 ) -> None:
     a_secondary(world, epoch=1)
     (stream,) = facts(tmp_path, "status")["streams"]
@@ -53,7 +53,7 @@ def test_the_primary_comes_first_and_the_secondary_with_its_lag(
     assert [one["tier_to"] for one in stream["tier_history"]] == ["active_standby"]
 
 
-def test_a_change_under_way_is_told_with_its_steps(tmp_path: Path, world: World) -> None:
+def test_a_change_under_way_is_told_with_its_steps(tmp_path: Path, world: Project) -> None:
     a_secondary(world, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))
     a_turn_under_way(world)
     (stream,) = facts(tmp_path, "status")["streams"]
@@ -73,11 +73,11 @@ def test_a_change_under_way_is_told_with_its_steps(tmp_path: Path, world: World)
 
 
 def test_between_two_steps_a_change_is_told_with_what_is_to_come(
-    tmp_path: Path, world: World
+    tmp_path: Path, world: Project
 ) -> None:
     a_secondary(world, observed=Switches(deploy=True, receive=True))
     a_turn_under_way(world)
-    run = Journaled(store=world.store, stream=STREAM, playbook="switch", run="cli-1")
+    run = JournalWriter(store=world.store, stream=STREAM, playbook="switch", run="cli-1")
     run.write(RECEIVE_ON, Phase.DONE, 2.0)
     (stream,) = facts(tmp_path, "status")["streams"]
     assert [(s["about"], s["phase"]) for s in stream["change"]["steps"]] == [
@@ -87,7 +87,9 @@ def test_between_two_steps_a_change_is_told_with_what_is_to_come(
     ]
 
 
-def test_people_see_what_is_lacking_and_what_is_done_about_it(tmp_path: Path, world: World) -> None:
+def test_people_see_what_is_lacking_and_what_is_done_about_it(
+    tmp_path: Path, world: Project
+) -> None:
     a_secondary(world, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))
     a_turn_under_way(world)
     shown = " ".join(holdfast(tmp_path, "status").stdout.split())
@@ -100,7 +102,7 @@ def test_people_see_what_is_lacking_and_what_is_done_about_it(tmp_path: Path, wo
 
 
 def test_an_intent_that_a_dead_run_left_is_no_change_under_way(
-    tmp_path: Path, world: World
+    tmp_path: Path, world: Project
 ) -> None:
     a_secondary(world, observed=SECONDARY[Tier.ACTIVE_STANDBY])
     a_turn_under_way(world)
@@ -108,7 +110,7 @@ def test_an_intent_that_a_dead_run_left_is_no_change_under_way(
     assert stream["change"] is None
 
 
-def test_the_history_of_a_tier_is_shown_with_its_reasons(tmp_path: Path, world: World) -> None:
+def test_the_history_of_a_tier_is_shown_with_its_reasons(tmp_path: Path, world: Project) -> None:
     world.store.tiers.desire(STREAM, Tier.PASSIVE_REPLICATION, why="at night", run="r")
     world.store.tiers.reached(STREAM, tier=Tier.PASSIVE_REPLICATION)
     shown = holdfast(tmp_path, "status", STREAM).stdout

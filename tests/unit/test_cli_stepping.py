@@ -6,40 +6,53 @@ from typing import Any
 
 from rich.console import Console
 
-from ft_policies.errors import PermanentError
-from ft_policies.recovery import AwaitLevel, Launch
-from orchestration.cli.stepping import carry_out
-from orchestration.playbooks.performing import Performed
-from streaming.world import World
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.playbooks.recover.steps import AwaitCatchUp, Launch
+from holdfast.orchestration.cli.playbook import run_for_streams
+from holdfast.orchestration.playbooks.base import StepDone
+from holdfast.orchestration.playbooks.recover_secondary import Measured, ReplicaLaunched
+from holdfast.resources.project import Project
 from tests.support.cli import facts
 from tests.support.cli_world import STREAM, a_world
 
 
-def bring_up(world: World, stream: str, run: str) -> Iterator[Performed[Any]]:
+class BringUp:
     """A playbook that comes up everywhere but on one stream."""
-    yield Performed(step=Launch(), seconds=0.4, found={"replica": f"{stream}-1"})
-    if stream == "broken":
-        raise PermanentError("it fails each time", hint="mend it")
-    found = {"t_deploy_seconds": 8.1, "t_read_snapshot_seconds": 0.3, "t_replay_seconds": 2.0}
-    yield Performed(step=AwaitLevel(f"{stream}-1"), seconds=14.2, found=found)
+
+    def __init__(self, world: Project, stream: str, run: str) -> None:
+        self.stream = stream
+
+    def steps(self) -> Iterator[StepDone[Any]]:
+        replica = f"{self.stream}-1"
+        yield StepDone(step=Launch(), seconds=0.4, result=ReplicaLaunched(replica))
+        if self.stream == "broken":
+            raise PermanentError("it fails each time", hint="mend it")
+        found = {"t_deploy_seconds": 8.1, "t_read_snapshot_seconds": 0.3, "t_replay_seconds": 2.0}
+        yield StepDone(step=AwaitCatchUp(replica), seconds=14.2, result=Measured(found))
+
+
+def bring_up(world: Project, stream: str, run: str) -> Any:
+    return BringUp(world, stream, run)
 
 
 def test_each_step_is_a_line_with_its_seconds_and_parts(tmp_path: Path) -> None:
     console = Console(width=100, record=True, quiet=False, force_terminal=False)
     with a_world(tmp_path) as world:
-        told = carry_out(world, [STREAM], bring_up, console, nothing_to_do="runs already")
+        told = run_for_streams(world, [STREAM], bring_up, console, nothing_to_do="runs already")
 
-    assert [step["step"] for step in told[0].steps] == ["Launch", "AwaitLevel"]
+    assert [step.name for step in told[0].steps] == ["Launch", "AwaitCatchUp"]
     shown = console.export_text()
     assert "✔ clicks  Launch 0.4 s (clicks-1)" in shown
-    assert "✔ clicks  AwaitLevel 14.2 s (deploy 8.1 s, read snapshot 0.3 s, replay 2.0 s)" in shown
+    assert (
+        "✔ clicks  AwaitCatchUp 14.2 s (deploy 8.1 s, read snapshot 0.3 s, replay 2.0 s)" in shown
+    )
 
 
 def test_one_stream_that_fails_does_not_hold_the_others_back(tmp_path: Path) -> None:
     with a_world(tmp_path) as world:
-        told = carry_out(world, ["broken", STREAM], bring_up, None, nothing_to_do="")
+        told = run_for_streams(world, ["broken", STREAM], bring_up, None, nothing_to_do="")
 
-    assert told[0].facts()["error"] == {"message": "it fails each time", "hint": "mend it"}
+    assert told[0].as_dict()["error"] == {"message": "it fails each time", "hint": "mend it"}
     assert len(told[0].steps) == 1
     assert told[1].error is None
     assert len(told[1].steps) == 2

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.tiers import SECONDARY, Tier
-from orchestration.playbooks import watching
-from resources.clock import SystemClock
-from resources.control.records import TierChange
-from streaming.observing import observe
-from streaming.world import World
+from holdfast.ft_policies.tiers import SECONDARY, Tier
+from holdfast.observation.status import observe
+from holdfast.orchestration.playbooks import waiting
+from holdfast.resources.clock import SystemClock
+from holdfast.resources.control_store.records import TierChange
+from holdfast.resources.project import Project
 from tests.fakes.declared import a_project, written
 from tests.fakes.worlds import a_secondary
 from tests.support.cli import facts, holdfast
@@ -26,7 +26,7 @@ COLD = SECONDARY[Tier.PASSIVE_STANDBY_COLD]
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[Project]:
     """A declared stream whose object store is somebody else's."""
     with a_world(
         a_project(tmp_path, clicks=written(supervision=PATIENT), holdfast=ELSEWHERE)
@@ -41,11 +41,11 @@ class ClockWithCtrlC(SystemClock):
         raise KeyboardInterrupt
 
 
-def newest(world: World) -> TierChange:
+def newest(world: Project) -> TierChange:
     return world.store.tiers.history(STREAM)[-1]
 
 
-def test_a_stopped_stream_gets_the_tier_when_it_starts(tmp_path: Path, world: World) -> None:
+def test_a_stopped_stream_gets_the_tier_when_it_starts(tmp_path: Path, world: Project) -> None:
     result = holdfast(tmp_path, "switch", STREAM, "deployed", "--why", "it is cheap enough")
     assert result.exit_code == 0, result.output
     assert "clicks  is stopped: deployed takes effect at `holdfast start clicks`" in result.output
@@ -54,11 +54,11 @@ def test_a_stopped_stream_gets_the_tier_when_it_starts(tmp_path: Path, world: Wo
 
 
 def test_a_switch_shows_each_step_and_notes_that_the_tier_is_reached(
-    tmp_path: Path, world: World
+    tmp_path: Path, world: Project
 ) -> None:
     a_running_stream(world)
     a_secondary(world, observed=COLD)
-    with following(world.project.control_url, "s1"):
+    with following(world.config.control_url, "s1"):
         result = holdfast(tmp_path, "switch", STREAM, "active-standby")
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
@@ -69,10 +69,10 @@ def test_a_switch_shows_each_step_and_notes_that_the_tier_is_reached(
     assert newest(world).reached_at is not None
 
 
-def test_programs_get_the_steps_and_what_is_covered(tmp_path: Path, world: World) -> None:
+def test_programs_get_the_steps_and_what_is_covered(tmp_path: Path, world: Project) -> None:
     a_running_stream(world)
     a_secondary(world, observed=COLD)
-    with following(world.project.control_url, "s1"):
+    with following(world.config.control_url, "s1"):
         told = facts(tmp_path, "switch", STREAM, "passive_standby_hot")
     assert [(s["step"], s["turn"]) for s in told["steps"]] == [("TurnSwitch", "receive on")]
     assert told["tier"] == told["covered_tier"] == "passive_standby_hot"
@@ -80,7 +80,7 @@ def test_programs_get_the_steps_and_what_is_covered(tmp_path: Path, world: World
     assert told["running"]
 
 
-def test_a_second_switch_to_the_same_tier_does_nothing(tmp_path: Path, world: World) -> None:
+def test_a_second_switch_to_the_same_tier_does_nothing(tmp_path: Path, world: Project) -> None:
     a_running_stream(world)
     result = holdfast(tmp_path, "switch", STREAM, "passive_replication")
     assert result.exit_code == 0, result.output
@@ -88,7 +88,7 @@ def test_a_second_switch_to_the_same_tier_does_nothing(tmp_path: Path, world: Wo
     assert len(world.store.tiers.history(STREAM)) == 1
 
 
-def test_a_dry_run_shows_the_plan_and_changes_nothing(tmp_path: Path, world: World) -> None:
+def test_a_dry_run_shows_the_plan_and_changes_nothing(tmp_path: Path, world: Project) -> None:
     a_running_stream(world)
     result = holdfast(tmp_path, "switch", STREAM, "passive_standby_hot", "--dry-run")
     assert result.exit_code == 0, result.output
@@ -101,7 +101,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(tmp_path: Path, world: Wor
     assert world.store.journal.of(STREAM) == []
 
 
-def test_a_plan_is_there_for_programs_too(tmp_path: Path, world: World) -> None:
+def test_a_plan_is_there_for_programs_too(tmp_path: Path, world: Project) -> None:
     a_running_stream(world)
     a_secondary(world, observed=COLD)
     plan = facts(tmp_path, "switch", STREAM, "deployed", "--dry-run")
@@ -110,7 +110,7 @@ def test_a_plan_is_there_for_programs_too(tmp_path: Path, world: World) -> None:
 
 
 def test_a_plan_for_a_stopped_stream_says_when_it_takes_effect(
-    tmp_path: Path, world: World
+    tmp_path: Path, world: Project
 ) -> None:
     result = holdfast(tmp_path, "switch", STREAM, "deployed", "--dry-run")
     assert "clicks is stopped: the tier takes effect at the next start" in result.output
@@ -127,7 +127,7 @@ def test_a_plan_for_a_stopped_stream_says_when_it_takes_effect(
 )
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])
 def test_what_does_not_exist_is_an_error_that_says_what_does(
-    tmp_path: Path, world: World, named: tuple[str, str], says: str, options: tuple[str, ...]
+    tmp_path: Path, world: Project, named: tuple[str, str], says: str, options: tuple[str, ...]
 ) -> None:
     result = holdfast(tmp_path, "switch", *named, *options)
     assert result.exit_code == 1
@@ -147,28 +147,30 @@ def test_two_replicas_may_not_call_a_sink_that_bears_one(
         seen = observe(world, STREAM)
     assert result.exit_code == 1
     assert "clicks cannot be in active_replication" in result.output
-    assert "set sink.idempotent: true if yours bears that" in result.output
+    assert "set sink.idempotent: true if a second call for an epoch changes nothing" in " ".join(
+        result.output.split()
+    )
     assert seen.tier is Tier.PASSIVE_REPLICATION
 
 
 def test_an_interrupted_switch_says_who_finishes_it(
-    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, world: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_running_stream(world)
     a_secondary(world, observed=COLD)
     with monkeypatch.context() as patched:
-        patched.setattr(watching, "SYSTEM_CLOCK", ClockWithCtrlC())
+        patched.setattr(waiting, "SYSTEM_CLOCK", ClockWithCtrlC())
         result = holdfast(tmp_path, "switch", STREAM, "passive_standby_hot")
     assert result.exit_code == 130, result.output
     assert "clicks should have passive_standby_hot from now on" in result.output
     assert "`holdfast switch clicks passive_standby_hot`" in result.output
-    with following(world.project.control_url, "s1"):
+    with following(world.config.control_url, "s1"):
         again = facts(tmp_path, "switch", STREAM, "passive_standby_hot")
     assert again["held"]
     assert newest(world).reached_at is not None
 
 
-def test_a_recovery_can_be_looked_at_before_it_is_done(tmp_path: Path, world: World) -> None:
+def test_a_recovery_can_be_looked_at_before_it_is_done(tmp_path: Path, world: Project) -> None:
     a_running_stream(world)
     shown = holdfast(tmp_path, "recover", STREAM, "--dry-run")
     assert "clicks  needs no recovery" in shown.output

@@ -4,9 +4,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from apps.click_stream.generator import records
-from apps.click_stream.oracle import accepted
-from apps.click_stream.rules import objections
+from holdfast.apps.click_stream.generator import records
+from holdfast.apps.click_stream.oracle import accepted
+from holdfast.apps.click_stream.rules import objections
 
 COMMON = '127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /a.gif?q=1 HTTP/1.0" 200 2326'
 NO_LINE, NO_TIME = "not a line of an Apache access log", "there is no such time"

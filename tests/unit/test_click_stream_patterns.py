@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from apps.click_stream import oracle
-from apps.click_stream.generator import records
-from apps.click_stream.log_format import HOST, LINE, OFFSET, PATH, TIME, USER
-from apps.click_stream.top_patterns import ORDER, fold_of
-from apps.flaws import NONE, Flaws
-from apps.folding import _read, _written
+from holdfast.apps.click_stream import oracle
+from holdfast.apps.click_stream.generator import records
+from holdfast.apps.click_stream.log_format import HOST, LINE, OFFSET, PATH, TIME, USER
+from holdfast.apps.click_stream.top_patterns import ORDER, build_fold
+from holdfast.apps.input_flaws import NO_FLAWS, InputFlaws
+from holdfast.apps.keyed_fold import _from_bytes, _to_bytes
 
 SMALL = {
     "length": 2,
@@ -61,11 +61,11 @@ def folded(
     rows: pd.DataFrame, params: dict[str, Any]
 ) -> Iterator[tuple[int, pd.DataFrame, pd.DataFrame]]:
     """Epoch, output and what is kept after it."""
-    fold, kept = fold_of(params), None
+    fold, kept = build_fold(params), None
     for epoch, come in requests(rows).groupby("epoch"):
         ordered = come.drop(columns="epoch").sort_values(list(ORDER), ignore_index=True)
         output, left = fold(ordered, kept)
-        kept = _read(_written(left))
+        kept = _from_bytes(_to_bytes(left))
         at = pd.to_datetime(output["at"], unit="s", utc=True).astype("datetime64[us, UTC]")
         yield int(str(epoch)), output.assign(at=at), kept
 
@@ -127,7 +127,7 @@ def test_a_late_request_takes_its_place_in_time_until_the_delay_is_over() -> Non
 
 def test_the_window_must_be_a_multiple_of_the_slide() -> None:
     with pytest.raises(ValueError, match="multiple"):
-        fold_of({"window": "15 seconds", "slide": "10 seconds"})
+        build_fold({"window": "15 seconds", "slide": "10 seconds"})
 
 
 @settings(deadline=None, max_examples=25)
@@ -148,14 +148,14 @@ def test_any_requests_in_any_epochs_are_ranked_as_the_oracle_says(
 
 def test_flawed_requests_in_random_epochs_are_ranked_as_the_oracle_says() -> None:
     random = np.random.default_rng(7)
-    arriving = Flaws(late=0.05).arriving(records(6_000, seed=7), random)
+    arriving = InputFlaws(late=0.05).distort_records(records(6_000, seed=7), random)
     epochs = np.sort(random.integers(0, 12, len(arriving)))
     params = {"window": "1 minute", "within": "1 minute", "delay": "3 seconds"}
     assert_as_expected(arriving.assign(epoch=epochs), params)
 
 
 def test_what_is_kept_does_not_grow_with_time() -> None:
-    clean = NONE.arriving(records(16_000, seed=3), np.random.default_rng(3))
+    clean = NO_FLAWS.distort_records(records(16_000, seed=3), np.random.default_rng(3))
     params = {"window": "30 seconds", "within": "30 seconds"}
     epochs = np.arange(len(clean)) // 1000
     kept = [len(left) for *_, left in folded(clean.assign(epoch=epochs), params)]

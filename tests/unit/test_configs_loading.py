@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from configs.loading import read
-from configs.problems import Problem
-from configs.stream import StreamDeclaration
+from holdfast.configs.loading import Problem, load_file
+from holdfast.configs.stream import StreamDeclaration
 
 GOOD = """\
 name: clicks
@@ -26,7 +25,7 @@ objective:
 def problems_of(folder: Path, text: str | bytes) -> list[Problem]:
     path = folder / "clicks.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return list(read(path, StreamDeclaration, file="clicks.yaml").problems)
+    return list(load_file(path, StreamDeclaration, file="clicks.yaml").problems)
 
 
 def test_a_good_file_has_no_problem(tmp_path: Path) -> None:
@@ -54,7 +53,7 @@ def test_a_good_file_has_no_problem(tmp_path: Path) -> None:
         (
             "rows_per_second: 100",
             "rows_per_second: 100\n    rate: 1",
-            "10:5: source.profile.rate: 1: is not a field here: known are kind, rows_per_second",
+            "10:5: source.profile.rate: 1: is not a field here: choose one of kind, rows_per_second",
         ),
         (
             "recovery_time: 10s",
@@ -71,12 +70,12 @@ def test_a_good_file_has_no_problem(tmp_path: Path) -> None:
             "objective:",
             "supervision:\n  heartbeat: 2s\n  lease: 3s\nobjective:",
             '12:3: supervision.lease: "3s": must be at least two heartbeats (4 s):'
-            " one late heartbeat must not cost the lease",
+            " a single late heartbeat would lose the lease",
         ),
         (
             "objective:",
             "retention:\n  last: 0\nobjective:",
-            "11:3: retention.last: 0: must be at least 1: less would drop the newest snapshot",
+            "11:3: retention.last: 0: must be at least 1: 0 would delete the newest snapshot",
         ),
         (
             "seed: 1",
@@ -107,7 +106,7 @@ def test_a_mistake_is_shown_where_it_is(tmp_path: Path, wrong: str, right: str, 
     [
         ("", "1:1: is empty: must be a mapping of fields"),
         ("# nothing\n", "1:1: is empty: must be a mapping of fields"),
-        (GOOD + "name: other\n", "12:1: name is set twice"),
+        (GOOD + "name: other\n", "12:1: name is set twice: remove one of them"),
         ("name: [1\n", "2:1: is not valid YAML: expected ',' or ']', but got '<stream end>'"),
         (
             "name: a\n\tapp: b\n",
@@ -155,5 +154,5 @@ def test_a_wrong_format_says_nothing_of_the_pattern_that_follows_from_it(tmp_pat
 
 
 def test_a_folder_in_place_of_a_file_is_a_problem(tmp_path: Path) -> None:
-    [problem] = read(tmp_path, StreamDeclaration, file="x").problems
+    [problem] = load_file(tmp_path, StreamDeclaration, file="x").problems
     assert problem.message.startswith("cannot be read")

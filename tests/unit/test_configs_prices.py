@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from configs.price_list import PriceList
-from configs.project import Project, check
-from ft_policies.costs import Prices, Usage
+from holdfast.configs.prices import PriceList
+from holdfast.configs.project import ProjectConfig, check
+from holdfast.ft_policies.costs.prices import Prices, Usage
 from tests.fakes.declared import a_project, written
 
 REPOSITORY = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ def a_problem(root: Path, **changes: object) -> tuple[str, str]:
 
 
 def of_example(name: str) -> Prices:
-    return Project.load(REPOSITORY).prices[name].prices()
+    return ProjectConfig.load(REPOSITORY).prices[name].prices()
 
 
 def test_every_field_but_the_date_reaches_the_cost_model() -> None:
@@ -47,10 +47,10 @@ def test_every_field_but_the_date_reaches_the_cost_model() -> None:
 
 
 def test_the_examples_are_there_dated_and_said_to_be_examples() -> None:
-    lists = Project.load(REPOSITORY).prices
+    lists = ProjectConfig.load(REPOSITORY).prices
     assert set(EXAMPLES) <= lists.keys()
     for name in EXAMPLES:
-        text = (REPOSITORY / "configs" / "prices" / f"{name}.yaml").read_text()
+        text = (REPOSITORY / "configs" / "price_lists" / f"{name}.yaml").read_text()
         assert "example figures" in text
         assert f"date: {lists[name].date}" in text
 

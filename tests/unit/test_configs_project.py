@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from configs.problems import InvalidConfig
-from configs.project import Project, check
-from ft_policies.errors import PermanentError
+from holdfast.configs.loading import InvalidConfig
+from holdfast.configs.project import ProjectConfig, check
+from holdfast.ft_policies.errors import PermanentError
 from tests.fakes.declared import a_declaration, a_project, written
 
 REPOSITORY = Path(__file__).parents[2]
 
 
 def test_the_declarations_of_this_repository_are_valid() -> None:
-    project = Project.load(REPOSITORY)
+    project = ProjectConfig.load(REPOSITORY)
     assert "word_count" in project.streams
     assert project.prices["on_demand"].currency == "USD"
 
 
 def test_a_project_needs_nothing_but_streams(tmp_path: Path) -> None:
-    project = Project.load(a_project(tmp_path, clicks=written()))
+    project = ProjectConfig.load(a_project(tmp_path, clicks=written()))
     assert project.home == tmp_path.resolve() / ".holdfast"
     assert project.control_url == f"sqlite:///{project.home}/control.db"
     assert project.table_path("clicks") == str(project.home / "tables" / "clicks")
@@ -35,7 +35,7 @@ control_store: {url: "postgresql://me@db/holdfast"}
 object_store: {kind: s3, bucket: snapshots, secret_access_key_env: SECRET}
 """
     root = a_project(tmp_path / "project", clicks=written(), holdfast=deployment)
-    project = Project.load(root)
+    project = ProjectConfig.load(root)
     assert project.home == tmp_path.resolve() / "elsewhere"
     assert project.control_url == "postgresql://me@db/holdfast"
     assert project.deployment.object_store.kind == "s3"
@@ -56,7 +56,7 @@ def test_a_password_in_a_url_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_a_table_may_be_elsewhere(tmp_path: Path) -> None:
-    project = Project.load(a_project(tmp_path, clicks=written()))
+    project = ProjectConfig.load(a_project(tmp_path, clicks=written()))
     local = a_declaration(sink={"kind": "delta", "path": "out/clicks"})
     remote = a_declaration(sink={"kind": "delta", "path": "s3://bucket/clicks"})
     assert project.table_path(local) == str(tmp_path.resolve() / "out" / "clicks")
@@ -65,13 +65,13 @@ def test_a_table_may_be_elsewhere(tmp_path: Path) -> None:
 
 def test_a_callable_sink_has_no_table(tmp_path: Path) -> None:
     sink = {"kind": "callable", "function": "json:dumps", "idempotent": True}
-    project = Project.load(a_project(tmp_path, clicks=written(sink=sink)))
+    project = ProjectConfig.load(a_project(tmp_path, clicks=written(sink=sink)))
     with pytest.raises(PermanentError, match="writes no table"):
         project.table_path("clicks")
 
 
 def test_an_unknown_stream_gets_a_suggestion(tmp_path: Path) -> None:
-    project = Project.load(a_project(tmp_path, clicks=written()))
+    project = ProjectConfig.load(a_project(tmp_path, clicks=written()))
     with pytest.raises(PermanentError, match="declared are clicks") as raised:
         project.stream("click")
     assert raised.value.hint == "did you mean clicks?"
@@ -80,7 +80,7 @@ def test_an_unknown_stream_gets_a_suggestion(tmp_path: Path) -> None:
 def test_loading_raises_with_all_problems_of_all_files(tmp_path: Path) -> None:
     root = a_project(tmp_path, a=written(name="A"), b=written(extra=1), holdfast="hom: x\n")
     with pytest.raises(InvalidConfig, match="3 problems in the configuration") as raised:
-        Project.load(root)
+        ProjectConfig.load(root)
     assert [problem.file for problem in raised.value.problems] == [
         "configs/holdfast.yaml",
         "configs/streams/a.yaml",
@@ -92,17 +92,25 @@ def test_two_streams_cannot_share_a_name_or_a_table(tmp_path: Path) -> None:
     sink = {"kind": "delta", "path": "out"}
     root = a_project(tmp_path, a=written(sink=sink), b=written(sink=sink))
     assert [(p.file, p.field, p.message) for p in check(root)] == [
-        ("configs/streams/b.yaml", "name", "is already taken by configs/streams/a.yaml"),
-        ("configs/streams/b.yaml", "sink.path", "is already taken by configs/streams/a.yaml"),
+        (
+            "configs/streams/b.yaml",
+            "name",
+            "is already used in configs/streams/a.yaml: choose another",
+        ),
+        (
+            "configs/streams/b.yaml",
+            "sink.path",
+            "is already used in configs/streams/a.yaml: choose another",
+        ),
     ]
 
 
 def test_a_price_list_must_exist_and_a_project_may_bring_its_own(tmp_path: Path) -> None:
     root = a_project(tmp_path, clicks=written(prices="our_cloud"))
     [problem] = check(root)
-    assert "known are kubernetes_share, on_demand, " in problem.message
+    assert "choose one of kubernetes_share, on_demand, " in problem.message
     (root / "configs" / "prices").mkdir()
-    text = (REPOSITORY / "configs" / "prices" / "on_demand.yaml").read_text()
+    text = (REPOSITORY / "configs" / "price_lists" / "on_demand.yaml").read_text()
     (root / "configs" / "prices" / "our_cloud.yml").write_text(text)
     assert check(root) == []
 
@@ -117,7 +125,7 @@ def test_a_file_that_would_not_be_read_is_a_problem(tmp_path: Path) -> None:
 def test_yml_is_read_too(tmp_path: Path) -> None:
     root = a_project(tmp_path)
     (root / "configs" / "streams" / "clicks.yml").write_text(written())
-    assert list(Project.load(root).streams) == ["clicks"]
+    assert list(ProjectConfig.load(root).streams) == ["clicks"]
 
 
 def test_each_stream_is_checked_with_its_own_code(tmp_path: Path) -> None:
@@ -137,20 +145,20 @@ def test_each_stream_is_checked_with_its_own_code(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reference", "says"),
     [
-        ("no_such_module_here:build", "there is no module no_such_module_here"),
+        ("no_such_module_here:build", "module no_such_module_here not found: "),
         ("user_of_check:bild", "has no function bild: did you mean build?"),
         ("user_of_check:NUMBER", "NUMBER is not a function"),
         ("broken_of_check:build", "fails on import: ZeroDivisionError"),
     ],
 )
-def test_check_finds_functions_that_nobody_wrote(tmp_path: Path, reference: str, says: str) -> None:
+def test_check_finds_functions_that_do_not_exist(tmp_path: Path, reference: str, says: str) -> None:
     root = a_project(tmp_path, clicks=written(app=reference))
     (root / "user_of_check.py").write_text("NUMBER = 1\ndef build(df, params): return df\n")
     (root / "broken_of_check.py").write_text("1 / 0\n")
     [problem] = check(root)
     assert (problem.field, problem.value) == ("app", f'"{reference}"')
     assert says in problem.message
-    assert Project.load(root).stream("clicks").app == reference
+    assert ProjectConfig.load(root).stream("clicks").app == reference
 
 
 def test_check_looks_at_sinks_and_expectations_too(tmp_path: Path) -> None:
@@ -165,7 +173,7 @@ def test_check_looks_at_functions_that_are_to_be_told(tmp_path: Path) -> None:
     [problem] = check(root)
     assert (problem.file, problem.field) == ("configs/holdfast.yaml", "notify.1.function")
     assert "module json has no function tell" in problem.message
-    assert Project.load(root).deployment.notify[1].kind == "function"
+    assert ProjectConfig.load(root).deployment.notify[1].kind == "function"
 
 
 def test_the_root_is_found_from_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,20 +181,22 @@ def test_the_root_is_found_from_below(tmp_path: Path, monkeypatch: pytest.Monkey
     (root / "deep" / "down").mkdir(parents=True)
     monkeypatch.delenv("HOLDFAST_PROJECT", raising=False)
     monkeypatch.chdir(root / "deep" / "down")
-    assert Project.find_root() == root.resolve()
+    assert ProjectConfig.find_root() == root.resolve()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(PermanentError, match="no folder configs/streams") as raised:
-        Project.find_root()
+    with pytest.raises(
+        PermanentError, match="no project found: no folder configs/streams"
+    ) as raised:
+        ProjectConfig.find_root()
     assert "HOLDFAST_PROJECT" in raised.value.hint
 
 
 def test_the_environment_names_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = a_project(tmp_path / "project")
     monkeypatch.setenv("HOLDFAST_PROJECT", str(root))
-    assert Project.find_root() == root.resolve()
+    assert ProjectConfig.find_root() == root.resolve()
     monkeypatch.setenv("HOLDFAST_PROJECT", str(tmp_path / "nowhere"))
     with pytest.raises(PermanentError, match="nowhere"):
-        Project.find_root()
+        ProjectConfig.find_root()
 
 
 def test_a_folder_without_streams_is_a_problem(tmp_path: Path) -> None:
@@ -208,6 +218,6 @@ def test_a_table_on_s3_needs_more_than_the_embedded_object_store(tmp_path: Path)
     root = a_project(tmp_path, a=written(sink={"kind": "delta", "path": "s3://tables/a"}))
     (problem,) = check(root)
     assert (problem.field, problem.value) == ("sink.path", '"s3://tables/a"')
-    assert "embedded object store keeps snapshots only" in problem.message
+    assert "embedded object store stores snapshots only" in problem.message
     (root / "configs" / "holdfast.yaml").write_text("object_store: {kind: s3, bucket: tables}\n")
     assert check(root) == []

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 import pytest
 from pydantic import ValidationError
 
-from configs.sources import FilesSource, RateSource
-from configs.stream import StreamDeclaration
-from ft_policies.epochs import Pace
-from ft_policies.spare_capacity import SpareCapacityPolicy
-from ft_policies.tiers import Guarantee, Tier
+from holdfast.configs.sources import FilesSource, RateSource
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.ft_policies.driver import SpareCapacityPolicy
+from holdfast.ft_policies.epochs import Pace
+from holdfast.ft_policies.playbooks.drill import Fault
+from holdfast.ft_policies.tiers import Guarantee, Tier
 from tests.fakes.declared import a_declaration
 
 FILES = {"kind": "files", "path": "in", "schema": "a int"}
@@ -36,6 +37,13 @@ def test_sections_hand_out_the_policies_that_they_describe() -> None:
     assert (checkpoint.epochs, checkpoint.seconds, checkpoint.bytes) == (5, None, 1024)
     retention = stream.retention.policy()
     assert (retention.last, retention.hourly, retention.daily) == (3, 2, 1)
+
+
+def test_the_old_name_of_the_drills_fault_is_still_read() -> None:
+    assert a_declaration(drills={"blow": "pause"}).drills.fault is Fault.PAUSE
+    assert a_declaration(drills={"fault": "cut_off"}).drills.fault is Fault.CUT_OFF
+    with pytest.raises(ValidationError, match="blow"):
+        a_declaration(drills={"fault": "kill", "blow": "pause"})
 
 
 def test_a_declaration_survives_json() -> None:
@@ -80,17 +88,17 @@ CALLABLE = {"kind": "callable", "function": "json:dumps"}
     ("changes", "says"),
     [
         ({"supervision": {"heartbeat": "2s", "lease": "3s"}}, "at least two heartbeats"),
-        ({"supervision": {"stuck_after": "6s"}}, "is not stuck"),
+        ({"supervision": {"stuck_after": "6s"}}, "must not count as stuck"),
         ({"epoch": {"seconds": None, "rows": None}}, "at least one of seconds and rows"),
         ({"checkpoint": {}}, "at least one of epochs, every and bytes"),
-        ({"retention": {"last": 0}}, "would drop the newest snapshot"),
+        ({"retention": {"last": 0}}, "would delete the newest snapshot"),
         ({"sink": CALLABLE}, "guarantee: rollback"),
         ({"source": {**RATE, "profile": {**SPIKES, "length": 9, "period": 9}}}, "shorter than"),
         ({"resources": {"master": "local"}}, r"must be local\[n\]"),
         ({"resources": {"driver_memory": "1 GB"}}, "512m or 2g"),
         ({"secondary": {"spare_capacity": {"nice": 20}}}, "nice"),
         ({"secondary": {"spare_capacity": {"pause_above": 1.5}}}, "pause_above"),
-        ({"secondary": {"spare_capacity": {"pause_above": 0.7}}}, "back and forth"),
+        ({"secondary": {"spare_capacity": {"pause_above": 0.7}}}, "pause and resume without end"),
         ({"tier": "hot"}, "tier"),
         ({"name": "Clicks"}, "lower-case"),
         ({"name": "c" * 64}, "at most 63"),
@@ -130,7 +138,7 @@ def test_every_tier_can_be_declared(tier: Tier) -> None:
 
 def test_a_sink_that_both_replicas_would_call_must_bear_it() -> None:
     rollback = {"recovery_time": 10, "guarantee": "rollback"}
-    with pytest.raises(ValidationError, match="both replicas call the sink"):
+    with pytest.raises(ValidationError, match="needs an idempotent sink, which both replicas call"):
         a_declaration(sink=CALLABLE, objective=rollback, tier="active_replication")
     idempotent = {**CALLABLE, "idempotent": True}
     assert (

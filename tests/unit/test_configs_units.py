@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from configs.units import ByteSize, ConfValue, Duration, Moment, Reference
+from holdfast.configs.units import ByteSize, ConfValue, Duration, Moment, Reference
 
 DURATION = TypeAdapter[float](Duration)
 BYTES = TypeAdapter[int](ByteSize)
@@ -50,7 +50,7 @@ def test_what_is_no_size_is_refused(written: object) -> None:
 
 @pytest.mark.parametrize("written", ["build", "a.b", "a:b:c", "a-b:c", ".a:b", "a:b.c", "a:"])
 def test_a_reference_is_a_module_and_a_function(written: str) -> None:
-    assert REFERENCE.validate_python("apps.word_count.stream:build")
+    assert REFERENCE.validate_python("holdfast.apps.word_count.stream:build")
     with pytest.raises(ValidationError, match="must be module:function"):
         REFERENCE.validate_python(written)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ft_policies.errors import PermanentError
-from resources.s3_connection import S3Connection
-from streaming.connections import elsewhere
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.object_store.connection import S3Connection
+from holdfast.resources.object_store.resolve import connector_elsewhere
 
 HERE = S3Connection(
     bucket="ours",
@@ -15,7 +15,7 @@ HERE = S3Connection(
 
 
 def found(url: str) -> S3Connection:
-    return elsewhere(url, lambda: HERE)()
+    return connector_elsewhere(url, lambda: HERE)()
 
 
 def test_another_bucket_is_at_the_same_endpoint() -> None:

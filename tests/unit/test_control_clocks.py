@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from resources.control.records import Slot
-from resources.control.store import ControlStore
+from holdfast.resources.control_store.records import Slot
+from holdfast.resources.control_store.store import ControlStore
 from tests.support.control_builders import register
 from tests.support.control_clocks import shift_clock
 from tests.support.control_failovers import Look, a_failover, held, take_over

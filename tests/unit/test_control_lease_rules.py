@@ -6,8 +6,8 @@ from uuid import uuid4
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from resources.control.records import Lease
-from resources.control.store import ControlStore
+from holdfast.resources.control_store.records import Lease
+from holdfast.resources.control_store.store import ControlStore
 
 HOLDERS = st.sampled_from(["a", "b", "c"])
 TTL_SECONDS = st.sampled_from([-1.0, 60.0])  # run out at once, or not in this test

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.errors import PermanentError
-from resources.clock import SYSTEM_CLOCK
-from resources.control.store import ControlStore
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.store import ControlStore
 
 
 def test_the_folder_of_a_sqlite_store_is_made(tmp_path: Path) -> None:

@@ -4,10 +4,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ft_policies.controller import Choice, ControllerPolicy, Situation, Why
-from ft_policies.errors import PermanentError
-from ft_policies.recovery_model import TIERS
-from ft_policies.tiers import Tier
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.prediction.steps import TIERS
+from holdfast.ft_policies.tiering.candidates import Candidates
+from holdfast.ft_policies.tiering.controller import Choice, ControllerPolicy, Why
+from holdfast.ft_policies.tiers import Tier
 
 AR, AS, PSH, PSC, DEP, PR = range(6)
 SECONDS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -15,7 +16,7 @@ COSTS = (1.0, 0.9, 0.7, 0.6, 0.4, 0.1)
 POLICY = ControllerPolicy()
 
 
-def a_stream(**different: Any) -> Situation:
+def a_stream(**different: Any) -> Candidates:
     """One stream that has been in active replication for long, and needs to be back within 10 s."""
     facts: dict[str, Any] = {
         "predicted": [SECONDS],
@@ -30,16 +31,16 @@ def a_stream(**different: Any) -> Situation:
     }
     facts |= different
     facts.setdefault("predicted_ahead", facts["predicted"])
-    return Situation(**{name: np.array([value]) for name, value in facts.items()})
+    return Candidates(**{name: np.array([value]) for name, value in facts.items()})
 
 
-def chosen(situation: Situation, policy: ControllerPolicy = POLICY) -> tuple[int, int, Why]:
-    choice = policy.choose(situation)
+def chosen(candidates: Candidates, policy: ControllerPolicy = POLICY) -> tuple[int, int, Why]:
+    choice = policy.choose(candidates)
     return int(choice.tier[0]), int(choice.interval[0]), Why(int(choice.why[0]))
 
 
-def best(situation: Situation) -> int:
-    return int(POLICY.choose(situation).best[0])
+def best(candidates: Candidates) -> int:
+    return int(POLICY.choose(candidates).best[0])
 
 
 def test_the_cheapest_that_holds_the_objective_is_chosen() -> None:
@@ -187,7 +188,7 @@ def test_small_integers_do_not_overflow() -> None:
 
 
 def test_no_streams_need_no_choice() -> None:
-    none = Situation(
+    none = Candidates(
         predicted=np.empty((0, 1, 6)),
         predicted_ahead=np.empty((0, 1, 6)),
         cost=np.empty((0, 1, 6)),
@@ -204,9 +205,9 @@ def test_no_streams_need_no_choice() -> None:
 
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(PermanentError, match="do not fit"):
+    with pytest.raises(PermanentError, match="do not match"):
         a_stream(predicted=[SECONDS[:5]])
-    with pytest.raises(PermanentError, match="do not fit"):
+    with pytest.raises(PermanentError, match="do not match"):
         a_stream(objective=[1.0, 2.0])
 
 

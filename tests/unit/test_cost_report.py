@@ -1,15 +1,11 @@
 """What fault tolerance cost in a day, against one tier all day."""
 
-from collections.abc import Sequence
-
-import numpy as np
 import pytest
 
-from ft_policies.cost_report import CostRow, StreamDay, TierCosts, added_up, cost_row
-from ft_policies.costs import Prices, Usage
-from ft_policies.recovery_model import TIERS
-from ft_policies.tier_spans import TierSpan
-from ft_policies.tiers import Tier
+from holdfast.ft_policies.costs.report import CostRow, added_up
+from holdfast.ft_policies.prediction.steps import TIERS
+from holdfast.ft_policies.tiers import Tier
+from tests.support.reports import a_day
 
 HOUR = 3600.0
 PASSIVE, HOT, ACTIVE = (
@@ -17,51 +13,6 @@ PASSIVE, HOT, ACTIVE = (
     Tier.PASSIVE_STANDBY_HOT,
     Tier.ACTIVE_REPLICATION,
 )
-# In the order of the tiers; the snapshots of passive_replication cost something, too.
-OVERHEAD = Usage(
-    cpu_cores=np.array([1.0, 1.0, 0.25, 0.25, 0.1, 0.0]),
-    memory_bytes=np.array([1.0, 1.0, 0.5, 0.5, 0.5, 0.0]) * 2**30,
-    network_bytes_per_second=np.array([4.0, 3.0, 6.0, 3.0, 1.0, 1.0]) * 2**30 / HOUR,
-    instances=np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.0]),
-    puts_per_second=np.array([0.1]),
-)
-UNITS = np.array([4.0, 3.0, 2.0, 1.5, 1.0, 0.5])
-
-
-def prices(*, started_hours: bool = False) -> Prices:
-    return Prices(
-        currency="USD",
-        instance_hour=1.0,
-        put_per_thousand=0.01,
-        get_per_thousand=0.0,
-        storage_gb_month=0.0,
-        traffic_gb=0.1,
-        started_hours=started_hours,
-    )
-
-
-def a_day(
-    *spans: tuple[Tier, float, float],
-    recoveries: Sequence[float] = (),
-    started_hours: bool = False,
-    hours: tuple[float, float] = (0.0, 24.0),
-) -> CostRow:
-    return cost_row(
-        StreamDay(
-            stream="clicks",
-            since=hours[0] * HOUR,
-            until=hours[1] * HOUR,
-            spans=[
-                TierSpan(tier=tier, from_at=start * HOUR, to_at=end * HOUR)
-                for tier, start, end in spans
-            ],
-            costs=TierCosts(
-                overhead=OVERHEAD, units=UNITS, prices=prices(started_hours=started_hours)
-            ),
-            objective_seconds=10.0,
-            recoveries=recoveries,
-        )
-    )
 
 
 def test_a_day_in_three_tiers_is_the_sum_of_its_hours() -> None:

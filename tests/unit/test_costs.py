@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.costs import (
+from holdfast.ft_policies.costs.prices import (
     ALL_COSTS,
     ASSUMED_SHARES,
     EC2,
@@ -20,7 +20,7 @@ from ft_policies.costs import (
     thesis_overhead,
     weighted,
 )
-from ft_policies.tiers import Tier
+from holdfast.ft_policies.tiers import Tier
 
 ONE = np.ones(len(TIERS))
 PRIMARY = Usage(

@@ -4,17 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.errors import TransientError
-from streaming.cutting_off import CuttableStore, cut_off, cut_until
+from holdfast.ft_policies.errors import TransientError
+from holdfast.streaming.replica.fault_injection import (
+    BlockableStore,
+    block_object_store,
+    blocked_until,
+)
 from tests.fakes.object_store import InMemoryObjectStore
 
 
 def test_a_way_that_is_cut_lets_nothing_through_until_its_time_is_over(tmp_path: Path) -> None:
     objects = InMemoryObjectStore()
-    way = CuttableStore(objects, tmp_path)
+    way = BlockableStore(objects, tmp_path)
     way.put("a", b"1")
-    until = cut_off(tmp_path, seconds=60.0)
-    assert cut_until(tmp_path) == until
+    until = block_object_store(tmp_path, seconds=60.0)
+    assert blocked_until(tmp_path) == until
     for request in (
         lambda: way.put("b", b"2"),
         lambda: way.get("a"),
@@ -23,7 +27,7 @@ def test_a_way_that_is_cut_lets_nothing_through_until_its_time_is_over(tmp_path:
     ):
         with pytest.raises(TransientError, match="a drill has cut the way"):
             request()
-    cut_off(tmp_path, seconds=-1.0)
+    block_object_store(tmp_path, seconds=-1.0)
     assert way.get("a") == b"1"
     assert [one.key for one in way.list("")] == ["a"]
     way.delete(["a"])
@@ -33,6 +37,6 @@ def test_a_way_that_is_cut_lets_nothing_through_until_its_time_is_over(tmp_path:
 def test_the_way_of_another_replica_is_open(tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
-    cut_off(tmp_path / "one", seconds=60.0)
-    assert cut_until(tmp_path / "other") == 0.0
-    assert CuttableStore(InMemoryObjectStore(), tmp_path / "other").list("") == []
+    block_object_store(tmp_path / "one", seconds=60.0)
+    assert blocked_until(tmp_path / "other") == 0.0
+    assert BlockableStore(InMemoryObjectStore(), tmp_path / "other").list("") == []

@@ -7,18 +7,14 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.failures import explained
-from assets.outputs import audit
-from assets.snapshots import (
-    expected_seconds,
-    judge_age,
-    verify_newest,
-)
-from assets.tables import drop_orphans, newest_rows, open_table
-from ft_policies.errors import PermanentError, TransientError
-from orchestration.definitions import definitions_of
-from resources.control.records import LedgerEntry, SnapshotState
-from streaming.observing import observe
+from holdfast.assets.outputs import audit
+from holdfast.assets.project_resource import explained
+from holdfast.assets.snapshots import expected_seconds, judge_age, verify_newest
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.observation.status import observe
+from holdfast.observation.tables import drop_orphans, newest_rows, open_table
+from holdfast.orchestration.definitions import definitions_of
+from holdfast.resources.control_store.records import LedgerEntry, SnapshotState
 from tests.fakes.declared import a_declaration
 from tests.fakes.worlds import (
     CLICKS,
@@ -63,7 +59,7 @@ def a_shipped_snapshot(world: SimulatedWorld, checkpoint: Path, epoch: int = 0) 
 def ran(worlds: SimulatedWorlds, job: str = "audit") -> dict[str, dg.AssetCheckEvaluation]:
     """Run all checks as Dagster does."""
     with worlds.open() as world:
-        definitions = definitions_of(world.project, worlds)
+        definitions = definitions_of(world.config, worlds)
     result = definitions.resolve_job_def(job).execute_in_process(raise_on_error=False)
     return {one.check_name: one for one in result.get_asset_check_evaluations()}
 
@@ -165,7 +161,7 @@ def test_an_object_store_that_is_away_is_no_damage(worlds: SimulatedWorlds, tmp_
 
 
 def table_of(world: SimulatedWorld) -> str:
-    path = world.project.table_path(CLICKS)
+    path = world.config.table_path(CLICKS)
     a_table(path)
     return path
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.worlds import ProjectWorlds
-from configs.project import Project
-from orchestration.definitions import definitions_of
-from orchestration.schedules import durable_snapshots
+from holdfast.assets.project_resource import ProjectWorlds
+from holdfast.configs.project import ProjectConfig
+from holdfast.orchestration.definitions import definitions_of
+from holdfast.orchestration.schedules import durable_snapshots
 from tests.fakes.declared import a_project, written
 from tests.fakes.worlds import SimulatedWorlds, a_primary, a_wanted_stream, simulated_worlds
 
@@ -20,8 +20,8 @@ REPO = Path(__file__).parents[2]
 
 @pytest.fixture
 def definitions(tmp_path: Path) -> dg.Definitions:
-    alpha = written(name="alpha", expectations="apps.word_count.expectations:suite")
-    project = Project.load(a_project(tmp_path, alpha=alpha, beta=written(name="beta")))
+    alpha = written(name="alpha", expectations="holdfast.apps.word_count.expectations:suite")
+    project = ProjectConfig.load(a_project(tmp_path, alpha=alpha, beta=written(name="beta")))
     return definitions_of(project, ProjectWorlds(project.root))
 
 
@@ -53,13 +53,6 @@ def test_each_stream_has_four_assets_and_its_checks(definitions: dg.Definitions)
         "outputs/alpha:expectations",
         "outputs/alpha:ledger_complete",
         "outputs/beta:ledger_complete",
-        "reports/cost_report:expectations",
-        "reports/drills:expectations",
-        "reports/incidents:expectations",
-        "reports/playbook_journal:expectations",
-        "reports/recovery_model:expectations",
-        "reports/tier_decisions:expectations",
-        "reports/what_if:expectations",
         "snapshots/alpha:proven",
         "snapshots/alpha:recent",
         "snapshots/alpha:restorable",
@@ -122,14 +115,14 @@ def test_recoveries_go_first(definitions: dg.Definitions) -> None:
 
 
 def test_a_project_without_streams_loads(tmp_path: Path) -> None:
-    project = Project.load(a_project(tmp_path))
+    project = ProjectConfig.load(a_project(tmp_path))
     dg.Definitions.validate_loadable(definitions_of(project, ProjectWorlds(project.root)))
 
 
 def test_loading_leaves_spark_and_great_expectations_alone() -> None:
     """A sensor's process must not pay for what only some checks need."""
     loading = (
-        "import sys, orchestration.definitions as d; d.defs();"
+        "import sys, holdfast.orchestration.definitions as d; d.defs();"
         "assert not {'pyspark', 'great_expectations', 'pandas', 'matplotlib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", loading], cwd=REPO, check=True, timeout=60)

@@ -7,9 +7,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.doctor import judge
-from ft_policies.doctor.diagnosing import diagnose
-from orchestration.definitions import definitions_of
+from holdfast.assets.doctor import judge
+from holdfast.ft_policies.doctor.diagnosis import diagnose
+from holdfast.orchestration.definitions import definitions_of
 from tests.fakes.examined import a_snapshot, a_well_stream, records
 from tests.fakes.worlds import CLICKS, SimulatedWorlds
 from tests.support.patients import a_patient, kinds, manifest_key, pack_key, patients
@@ -26,7 +26,7 @@ def worlds(tmp_path: Path) -> SimulatedWorlds:
 
 def ran(worlds: SimulatedWorlds, job: str, config: Mapping[str, Any]) -> dg.ExecuteInProcessResult:
     with worlds.open() as world:
-        definitions = definitions_of(world.project, worlds)
+        definitions = definitions_of(world.config, worlds)
     return definitions.resolve_job_def(job).execute_in_process(run_config=dict(config))
 
 

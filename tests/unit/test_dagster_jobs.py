@@ -8,9 +8,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from ft_policies.tiers import OFF, Switches
-from orchestration.definitions import definitions_of
-from resources.control.records import (
+from holdfast.ft_policies.tiers import OFF, Switches
+from holdfast.orchestration.definitions import definitions_of
+from holdfast.resources.control_store.records import (
     DesiredState,
     Incident,
     IncidentState,
@@ -18,7 +18,8 @@ from resources.control.records import (
     Sample,
     SnapshotState,
 )
-from resources.control.store import ControlStore
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.store import ControlStore
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,
@@ -30,7 +31,7 @@ from tests.fakes.worlds import (
     simulated_worlds,
     worlds_with_a_paused_secondary,
 )
-from tests.support.control_builders import a_snapshot
+from tests.support.control_builders import a_recovery, a_snapshot, lost_primary, lost_secondary
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def ran(
     worlds: SimulatedWorlds, job: str, op: str, config: Mapping[str, Any]
 ) -> dg.ExecuteInProcessResult:
     with worlds.open() as world:
-        definitions = definitions_of(world.project, worlds)
+        definitions = definitions_of(world.config, worlds)
     return definitions.resolve_job_def(job).execute_in_process(
         run_config={"ops": {op: {"config": dict(config)}}}, raise_on_error=False
     )
@@ -56,9 +57,8 @@ def recovered(worlds: SimulatedWorlds, incident: str | None = None) -> dg.Execut
 def an_incident(worlds: SimulatedWorlds, *, detect_seconds: float = 2.0) -> Incident:
     """As the sensor opens it."""
     with worlds.open() as world:
-        return world.store.incidents.open(
-            stream=CLICKS, key="k", kind="recovery", detail={"t_detect_seconds": detect_seconds}
-        )
+        key = lost_primary("p1", stream=CLICKS)
+        return a_recovery(world.store, key, t_detect_seconds=detect_seconds)
 
 
 def as_it_is(worlds: SimulatedWorlds, incident: Incident) -> Incident:
@@ -185,7 +185,7 @@ def test_a_failover_tells_its_own_recovery_from_the_time_without_redundancy(
 
 def a_measured_recovery(store: ControlStore, seconds: float, *, at: float) -> None:
     """As the replica that took over writes it, once it is level."""
-    name = "recovery_seconds"
+    name = SampleName.RECOVERY_SECONDS
     store.samples.write([Sample(stream=CLICKS, replica="s1", name=name, value=seconds, at=at)])
 
 
@@ -206,11 +206,10 @@ def test_the_recovery_of_a_stuck_primary_counts_from_its_last_progress(tmp_path:
 def test_a_secondary_that_is_back_and_paused_is_not_said_to_hold_the_tier(tmp_path: Path) -> None:
     worlds = worlds_with_a_paused_secondary(tmp_path, "s2")
     with worlds.open() as world:
-        key = f"{CLICKS}/p1/secondary-s1/1"
-        incident = world.store.incidents.open(stream=CLICKS, key=key, kind="recovery", detail={})
+        incident = a_recovery(world.store, lost_secondary("s1", stream=CLICKS))
     assert recovered(worlds, incident.id).success
     outcome = as_it_is(worlds, incident).outcome
-    assert "paused, good for passive_standby_cold" in outcome
+    assert "paused, covers passive_standby_cold" in outcome
     assert "held" not in outcome
 
 
@@ -222,12 +221,8 @@ def test_a_failover_that_is_reported_once_it_is_level_counts_from_the_failure(
         a_wanted_stream(world)
         a_primary(world, "s1")
         a_secondary(world, "s2", observed=Switches(deploy=True))
-        incident = world.store.incidents.open(
-            stream=CLICKS,
-            key=f"{CLICKS}/p1/1",
-            kind="recovery",
-            detail={"t_detect_seconds": 0.1, "recovery_seconds": 8.0},
-        )
+        measured = {"t_detect_seconds": 0.1, "recovery_seconds": 8.0}
+        incident = a_recovery(world.store, lost_primary("p1", stream=CLICKS), **measured)
     metadata = output_of(recovered(worlds, incident.id))
     assert metadata["recovery_seconds"].value == 8.0
     assert metadata["redundancy_seconds"].value >= 8.0
@@ -239,8 +234,7 @@ def test_a_lost_secondary_is_no_recovery_of_the_stream(tmp_path: Path) -> None:
         a_wanted_stream(world)
         a_primary(world, "p1")
         a_secondary(world, "s2", observed=Switches(deploy=True))
-        key = f"{CLICKS}/p1/secondary-s1/1"
-        incident = world.store.incidents.open(stream=CLICKS, key=key, kind="recovery", detail={})
+        incident = a_recovery(world.store, lost_secondary("s1", stream=CLICKS))
     metadata = output_of(recovered(worlds, incident.id))
     assert "recovery_seconds" not in metadata
     assert metadata["redundancy_seconds"].value >= 0.0
@@ -254,8 +248,7 @@ def test_a_secondary_that_always_fails_leaves_stream_and_incident_as_they_are(
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "p1")
-        key = f"{CLICKS}/p1/secondary-never/1"
-        incident = world.store.incidents.open(stream=CLICKS, key=key, kind="recovery", detail={})
+        incident = a_recovery(world.store, lost_secondary(None, stream=CLICKS))
     started: list[str] = []
 
     def fails_at_once(project: object, store: ControlStore, name: str) -> None:
@@ -264,7 +257,9 @@ def test_a_secondary_that_always_fails_leaves_stream_and_incident_as_they_are(
             store.replicas.end(f"s{len(started)}", ReplicaState.FAILED, "no room")
         started.append(name)
 
-    monkeypatch.setattr("orchestration.playbooks.secondaries.launch_secondary", fails_at_once)
+    monkeypatch.setattr(
+        "holdfast.orchestration.playbooks.recover_secondary.launch_secondary", fails_at_once
+    )
     assert not recovered(worlds, incident.id).success
     assert len(started) == 3
     found = as_it_is(worlds, incident)
@@ -299,7 +294,7 @@ def test_a_stream_that_does_not_run_has_nothing_to_snapshot(worlds: SimulatedWor
 
 def test_the_object_store_is_ensured_by_a_run(worlds: SimulatedWorlds) -> None:
     with worlds.open() as world:
-        definitions = definitions_of(world.project, worlds)
+        definitions = definitions_of(world.config, worlds)
     assert definitions.resolve_job_def("ensure_object_store").execute_in_process().success
     assert "ensure" in worlds.objects.calls
 

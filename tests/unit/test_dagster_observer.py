@@ -5,10 +5,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from ft_policies.errors import TransientError
-from ft_policies.tiers import SECONDARY, Tier
-from orchestration.observer import Marks, StreamMark, stream_observer
-from resources.control.records import DesiredState, LedgerEntry, ReplicaState, Sample
+from holdfast.ft_policies.errors import TransientError
+from holdfast.ft_policies.tiers import SECONDARY, Tier
+from holdfast.orchestration.sensors.observer import Marks, StreamMark, stream_observer
+from holdfast.resources.control_store.records import DesiredState, LedgerEntry, ReplicaState, Sample
+from holdfast.resources.control_store.sample_names import SampleName
 from tests.fakes.worlds import (
     CLICKS,
     SimulatedWorlds,
@@ -59,7 +60,9 @@ def a_running_stream(worlds: SimulatedWorlds, epochs: int) -> None:
         a_wanted_stream(world)
         a_primary(world, "r1")
         committed(world, epochs)
-        world.store.samples.write([Sample(stream=CLICKS, replica="r1", name="lag_rows", value=7.0)])
+        world.store.samples.write(
+            [Sample(stream=CLICKS, replica="r1", name=SampleName.LAG_ROWS, value=7.0)]
+        )
 
 
 def test_committed_epochs_advance_the_stream_and_its_output(worlds: SimulatedWorlds) -> None:
@@ -105,10 +108,10 @@ def test_a_stream_that_was_restored_shows_what_it_commits_again(worlds: Simulate
     cursor = tick(worlds, None).cursor
     with worlds.open() as world:
         store = world.store
-        wish = store.histories.want(CLICKS, epoch=1, snapshot=None, why="", run="")
+        wish = store.restores.want(CLICKS, epoch=1, snapshot=None, why="", run="")
         store.replicas.end("r1", ReplicaState.STOPPED, "told to")
         store.streams.desire(CLICKS, DesiredState.STOPPED)
-        assert store.histories.begin(wish) == 3
+        assert store.restores.begin(wish) == 3
         entry = LedgerEntry(stream=CLICKS, epoch=2, replica="r2", token=2, rows=4, digest="mended")
         store.ledger.commit(entry, history=1)
     result = tick(worlds, aged(cursor))

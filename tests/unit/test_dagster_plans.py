@@ -7,9 +7,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from orchestration.definitions import definitions_of
-from resources.control.records import ReplicaState
-from streaming.observing import observe
+from holdfast.observation.status import observe
+from holdfast.orchestration.definitions import definitions_of
+from holdfast.resources.control_store.records import ReplicaState
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,
@@ -30,7 +30,7 @@ def worlds(tmp_path: Path) -> SimulatedWorlds:
 def plan(worlds: SimulatedWorlds, job: str, op: str) -> list[Mapping[str, Any]]:
     """The plan that a dry run shows, of a job that must do nothing."""
     with worlds.open() as world:
-        definitions = definitions_of(world.project, worlds)
+        definitions = definitions_of(world.config, worlds)
     result = definitions.resolve_job_def(job).execute_in_process(
         run_config={"ops": {op: {"config": {"stream": CLICKS, "dry_run": True}}}}
     )
@@ -50,7 +50,7 @@ def names(rows: list[Mapping[str, Any]]) -> list[str]:
 
 def test_a_start_is_planned_before_the_stream_is_declared(worlds: SimulatedWorlds) -> None:
     rows = plan(worlds, "start_stream", "start")
-    assert names(rows) == ["Launch", "AwaitLevel"]
+    assert names(rows) == ["Launch", "AwaitCatchUp"]
     assert rows[0]["does"] == "starts a new primary from the newest snapshot"
     with worlds.open() as world:
         assert world.store.streams.get(CLICKS) is None
@@ -61,7 +61,7 @@ def test_a_stop_is_planned_and_the_stream_runs_on(worlds: SimulatedWorlds) -> No
         a_wanted_stream(world)
         a_primary(world, "p1")
     rows = plan(worlds, "stop_stream", "stop")
-    assert names(rows) == ["Ask", "AwaitLeave"]
+    assert names(rows) == ["RequestExit", "AwaitExit"]
     assert str(rows[0]["does"]).startswith("asks p1 to finish its epoch")
     with worlds.open() as world:
         assert observe(world, CLICKS).wanted
@@ -72,7 +72,7 @@ def test_a_recovery_is_planned_and_nobody_is_fenced(worlds: SimulatedWorlds) -> 
         a_wanted_stream(world)
         a_primary(world, "p1", alive=False)
     rows = plan(worlds, "recover_stream", "recover")
-    assert names(rows) == ["Fence", "Launch", "AwaitLevel"]
+    assert names(rows) == ["Fence", "Launch", "AwaitCatchUp"]
     with worlds.open() as world:
         [row] = world.store.replicas.of(CLICKS, live=False)
     assert row.state is not ReplicaState.FENCED
@@ -84,7 +84,7 @@ def test_a_proof_is_planned_and_no_snapshot_is_proven(worlds: SimulatedWorlds) -
         committed(world, 3)
         world.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS))
     rows = plan(worlds, "prove_snapshot", "prove")
-    assert names(rows) == ["RestoreScratch", "Recompute", "NoteProof"]
+    assert names(rows) == ["RestoreScratch", "Recompute", "RecordProof"]
     assert rows[0]["does"] == "restores s1 into a scratch folder, every digest verified"
     with worlds.open() as world:
         [row] = world.store.snapshots.of(CLICKS)

@@ -6,13 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from orchestration.incidents import run_key
-from resources.control.records import Incident, IncidentState, ReplicaState
-from resources.launcher import Launched
-from streaming.recovery_incidents import OVERTAKEN, RECOVERY
+from holdfast.orchestration.incidents import run_key
+from holdfast.resources.control_store.records import Incident, IncidentState, ReplicaState
+from holdfast.resources.control_store.tables.incidents import RECOVERY, SUPERSEDED
+from holdfast.resources.process import ProcessHandle
 from tests.fakes.worlds import CLICKS, a_dead_primary, a_heartbeat, a_secondary, simulated_worlds
-from tests.support.control_builders import register, waiting
-from tests.support.control_registers import wait_for_the_clock
+from tests.support.control_builders import (
+    a_recovery,
+    lost_primary,
+    lost_secondary,
+    register,
+    wait_for_the_clock,
+    waiting,
+)
 from tests.support.recovery_sensor import incidents, requested, standby_worlds
 
 AN_INCIDENT = Incident(
@@ -22,6 +28,8 @@ AN_INCIDENT = Incident(
     kind=RECOVERY,
     state=IncidentState.OPEN,
     opened_at=1000.0,
+    subject=None,
+    replica=None,
     closed_at=None,
     detail={},
     outcome="",
@@ -35,9 +43,7 @@ def test_a_failed_primary_has_the_same_incident_for_whoever_saw_it(tmp_path: Pat
     worlds = standby_worlds(tmp_path)
     with worlds.open() as world:
         a_secondary(world, "s1")
-        opened = world.store.incidents.open(
-            stream=CLICKS, key=f"{CLICKS}/p1/1", kind=RECOVERY, detail={"health": "dead"}
-        )
+        opened = a_recovery(world.store, lost_primary("p1", stream=CLICKS), health="dead")
         world.store.replicas.end("p1", ReplicaState.FENCED, "taken over")
         world.store.incidents.close(opened.id, "by the one who took over")
     assert incidents(worlds)[0].key == f"{CLICKS}/p1/1"
@@ -66,7 +72,7 @@ def test_a_primary_that_a_migration_has_let_go_is_not_missed_for_a_moment(
 def test_a_dead_primary_does_not_wait_for_the_next_try_at_its_secondary(tmp_path: Path) -> None:
     worlds = standby_worlds(tmp_path)
     with worlds.open() as world:
-        old = waiting(world.store, f"{CLICKS}/p1/secondary-s1/1")
+        old = waiting(world.store, lost_secondary("s1", stream=CLICKS))
     assert requested(worlds) == []
     with worlds.open() as world:
         world.store.replicas.launched("p1", pid=os.getpid(), pid_started_at=1.0)  # another process
@@ -75,7 +81,7 @@ def test_a_dead_primary_does_not_wait_for_the_next_try_at_its_secondary(tmp_path
     assert (new.key, new.attempts) == (f"{CLICKS}/p1/1", 0)
     assert keys == {f"{new.id}-0-0"}
     [closed] = [one for one in incidents(worlds) if one.id == old.id]
-    assert closed.outcome == OVERTAKEN
+    assert closed.outcome == SUPERSEDED
 
 
 def test_a_primary_that_came_back_does_not_wait_for_the_next_try_at_its_older_loss(
@@ -83,7 +89,7 @@ def test_a_primary_that_came_back_does_not_wait_for_the_next_try_at_its_older_lo
 ) -> None:
     worlds = standby_worlds(tmp_path)
     with worlds.open() as world:
-        old = waiting(world.store, f"{CLICKS}/p1/1")
+        old = waiting(world.store, lost_primary("p1", stream=CLICKS))
         wait_for_the_clock(world.store)
         a_heartbeat(world, "p1", epoch=7)
     assert requested(worlds) == [], "what it waits for is its secondary"
@@ -94,7 +100,7 @@ def test_a_primary_that_came_back_does_not_wait_for_the_next_try_at_its_older_lo
     assert new.key == f"{CLICKS}/p1/2"
     assert keys == {f"{new.id}-0-0"}
     [closed] = [one for one in incidents(worlds) if one.id == old.id]
-    assert closed.outcome == OVERTAKEN
+    assert closed.outcome == SUPERSEDED
 
 
 def test_a_primary_that_is_lost_and_comes_back_by_turns_has_no_incident_each_time(
@@ -102,8 +108,8 @@ def test_a_primary_that_is_lost_and_comes_back_by_turns_has_no_incident_each_tim
 ) -> None:
     worlds = standby_worlds(tmp_path)
     with worlds.open() as world:
-        waiting(world.store, f"{CLICKS}/p1/1")
-        this = Launched.this()
+        waiting(world.store, lost_primary("p1", stream=CLICKS))
+        this = ProcessHandle.this()
         for epoch in range(3):
             world.store.replicas.launched("p1", pid=this.pid, pid_started_at=this.started_at)
             a_heartbeat(world, "p1", epoch=7 + epoch)
@@ -116,7 +122,7 @@ def test_a_primary_that_is_lost_and_comes_back_by_turns_has_no_incident_each_tim
 def test_a_primary_that_has_not_worked_since_is_still_the_same_loss(tmp_path: Path) -> None:
     worlds = standby_worlds(tmp_path)
     with worlds.open() as world:
-        waiting(world.store, f"{CLICKS}/p1/1")
+        waiting(world.store, lost_primary("p1", stream=CLICKS))
         world.store.replicas.launched("p1", pid=os.getpid(), pid_started_at=1.0)  # another process
     assert requested(worlds) == []
     assert len(incidents(worlds)) == 1
@@ -125,7 +131,7 @@ def test_a_primary_that_has_not_worked_since_is_still_the_same_loss(tmp_path: Pa
 def test_the_next_primary_has_an_incident_of_its_own_once_it_has_worked(tmp_path: Path) -> None:
     worlds = standby_worlds(tmp_path)
     with worlds.open() as world:
-        waiting(world.store, f"{CLICKS}/p0/1")
+        waiting(world.store, lost_primary("p0", stream=CLICKS))
         world.store.replicas.end("p1", ReplicaState.FAILED, "no luck")
     assert len(requested(worlds)) == 1
     assert {one.key for one in incidents(worlds)} == {f"{CLICKS}/p0/1", f"{CLICKS}/p1/1"}
@@ -136,7 +142,7 @@ def test_a_primary_that_never_worked_is_the_failure_that_was_there_before(tmp_pa
     with worlds.open() as world:
         a_dead_primary(world, "p0")
         requested(worlds)
-        waiting(world.store, f"{CLICKS}/p0/1")
+        waiting(world.store, lost_primary("p0", stream=CLICKS))
         world.store.replicas.end("p0", ReplicaState.FENCED, "dead")
         register(world.store, "p1", stream=CLICKS)
         world.store.replicas.end("p1", ReplicaState.FAILED, "no luck")
@@ -148,7 +154,7 @@ def test_a_primary_that_never_worked_is_the_failure_that_was_there_before(tmp_pa
 def test_a_run_that_is_at_a_lost_secondary_sees_to_the_primary_too(tmp_path: Path) -> None:
     worlds = standby_worlds(tmp_path)
     with worlds.open() as world:
-        old = waiting(world.store, f"{CLICKS}/p1/secondary-s1/1")
+        old = waiting(world.store, lost_secondary("s1", stream=CLICKS))
         world.store.incidents.claim(old.id, "run-9", 60.0)
         world.store.replicas.end("p1", ReplicaState.FAILED, "no luck")
     assert requested(worlds) == []

@@ -5,12 +5,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from ft_policies.errors import TransientError
-from ft_policies.tiers import OFF, Tier
-from orchestration.incidents import open_recovery
-from orchestration.sensors import object_store_sensor, recovery_sensor
-from resources.control.records import DesiredState, IncidentState, ReplicaState
-from streaming.recovery_incidents import RECOVERY
+from holdfast.ft_policies.errors import TransientError
+from holdfast.ft_policies.tiers import OFF, Tier
+from holdfast.orchestration.incidents import open_recovery
+from holdfast.orchestration.sensors.recovery import object_store_sensor, recovery_sensor
+from holdfast.resources.control_store.records import DesiredState, IncidentState, ReplicaState
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.tables.incidents import RECOVERY
 from tests.fakes.worlds import (
     CLICKS,
     SimulatedWorlds,
@@ -37,7 +38,7 @@ def test_a_dead_driver_gives_one_run_over_many_ticks_and_daemons(worlds: Simulat
     assert incident.detail["health"] == "dead"
     assert incident.detail["t_detect_seconds"] >= 0
     with worlds.open() as world:
-        assert len(world.store.samples.series(CLICKS, "t_detect_seconds")) == 1
+        assert len(world.store.samples.series(CLICKS, SampleName.DETECT_SECONDS)) == 1
 
 
 def test_the_request_names_the_job_the_stream_and_the_incident(worlds: SimulatedWorlds) -> None:

@@ -1,16 +1,21 @@
 """The recovery sensor of a stream with a secondary: a tier that is not held is an incident too."""
 
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
-from ft_policies.recovery import LaunchSecondary
-from ft_policies.tiers import OFF, Switches, Tier
-from orchestration.incidents import calls_for_recovery
-from orchestration.playbooks.performing import Journaled, perform
-from resources.control.records import IncidentState, Phase, ReplicaState
-from streaming.observing import observe
-from streaming.recovery_incidents import RECOVERY, is_of_primary
+from holdfast.ft_policies.playbooks.recover.steps import LaunchSecondary
+from holdfast.ft_policies.tiers import OFF, Switches, Tier
+from holdfast.observation.status import observe
+from holdfast.orchestration.incidents import calls_for_recovery
+from holdfast.orchestration.playbooks.base import JournalWriter, StepResult
+from holdfast.resources.control_store.records import (
+    IncidentState,
+    IncidentSubject,
+    Phase,
+    ReplicaState,
+)
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.tables.incidents import RECOVERY
 from tests.fakes.worlds import (
     CLICKS,
     STANDS_BY,
@@ -18,7 +23,7 @@ from tests.fakes.worlds import (
     a_secondary,
     worlds_with_a_paused_secondary,
 )
-from tests.support.control_builders import waiting
+from tests.support.control_builders import a_recovery, lost_primary, lost_secondary, waiting
 from tests.support.recovery_sensor import incidents, requested, standby_worlds, tick
 
 
@@ -29,11 +34,11 @@ def test_a_missing_secondary_is_an_incident_of_the_same_kind(tmp_path: Path) -> 
     assert keys == {f"{incident.id}-0-0"}
     assert incident.kind == RECOVERY
     assert incident.key == f"{CLICKS}/p1/secondary-never/1"
-    assert not is_of_primary(incident)
+    assert (incident.subject, incident.replica) == (IncidentSubject.SECONDARY, None)
     [request] = tick(worlds).run_requests or []
     assert request.tags["holdfast/cause"] == "secondary_missing"
     with worlds.open() as world:
-        assert world.store.samples.series(CLICKS, "t_detect_seconds") == []
+        assert world.store.samples.series(CLICKS, SampleName.DETECT_SECONDS) == []
 
 
 def test_a_dead_secondary_is_an_incident_until_the_tier_is_held_again(tmp_path: Path) -> None:
@@ -65,9 +70,7 @@ def test_after_a_failover_the_incident_is_open_until_redundancy_is_restored(
             CLICKS, "s1", primary="p1", seen=None, ttl_seconds=3.0, reason="gone"
         )
         a_heartbeat(world, "s1", epoch=2)
-        incident = world.store.incidents.open(
-            stream=CLICKS, key=f"{CLICKS}/p1/1", kind=RECOVERY, detail={"health": "dead"}
-        )
+        incident = a_recovery(world.store, lost_primary("p1", stream=CLICKS), health="dead")
     assert requested(worlds) == [f"{incident.id}-0-0"]
     with worlds.open() as world:
         a_secondary(world, "s2")
@@ -113,7 +116,7 @@ def test_a_change_that_somebody_works_on_is_no_incident_until_he_falls_silent(
             step="LaunchSecondary",
             phase=Phase.INTENT,
         )
-        supervision = world.project.stream(CLICKS).supervision
+        supervision = world.config.stream(CLICKS).supervision
         patience = supervision.start_within + supervision.stuck_after
         assert not calls_for_recovery(world, replace(seen, at=seen.at + patience))
         assert calls_for_recovery(world, replace(seen, at=seen.at + patience + 10.0))
@@ -123,25 +126,26 @@ def test_a_change_whose_performer_is_gone_is_gone_on_with_at_once(tmp_path: Path
     worlds = standby_worlds(tmp_path, tier="passive_replication")
     with worlds.open() as world:
         world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="run-1")
-        journal = Journaled(store=world.store, stream=CLICKS, playbook="switch", run="run-1")
+        journal = JournalWriter(store=world.store, stream=CLICKS, playbook="switch", run="run-1")
         seen = observe(world, CLICKS)
-        later = replace(seen, at=seen.at + 6.0)
+        later, calls = replace(seen, at=seen.at + 6.0), list[bool]()
 
-        def calls_in_the_middle(step: LaunchSecondary) -> dict[str, bool]:
+        def calls_in_the_middle(step: LaunchSecondary) -> StepResult:
             found = calls_for_recovery(world, later)
             [line] = world.store.journal.of(CLICKS, limit=1)
             gone = {**line.detail["performer"], "started_at": 0.0}
             journal.write(step, Phase.INTENT, performer=gone)
-            return {"while at work": found, "when gone": calls_for_recovery(world, later)}
+            calls.extend([found, calls_for_recovery(world, later)])
+            return StepResult()
 
-        [done] = islice(perform(LaunchSecondary, calls_in_the_middle, journal), 1)
-    assert done.found == {"while at work": False, "when gone": True}
+        journal.perform(LaunchSecondary(), calls_in_the_middle)
+    assert calls == [False, True], "while the performer is at work, and when it is gone"
 
 
 def test_a_tier_is_reached_when_the_paused_secondary_goes_on(tmp_path: Path) -> None:
     worlds = worlds_with_a_paused_secondary(tmp_path, "s1")
     with worlds.open() as world:
-        waiting(world.store, f"{CLICKS}/p1/secondary-s0/1")
+        waiting(world.store, lost_secondary("s0", stream=CLICKS))
     assert requested(worlds) == []
     [incident] = incidents(worlds)
     assert "s1 has paused: the host is loaded, good for passive_standby_cold" in incident.outcome

@@ -1,27 +1,44 @@
-"""Reports as Dagster asks for them; those with rows need Great Expectations, and are tested elsewhere."""
+"""Reports as Dagster asks for them: tables, plots, figures and files."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 
-from assets.keys import report_key
-from assets.reports.checking import judge
-from assets.reports.costs import report
-from assets.reports.decisions import decision_rows
-from assets.reports.model import compared_of
-from assets.reports.storing import store, stored
-from assets.reports.suites import decisions
-from ft_policies.tiers import Tier
-from orchestration.definitions import definitions_of
-from orchestration.reports import daily_costs
-from streaming.measuring import measure
-from tests.fakes.decisions import REASON, a_decision, a_decision_row
+from holdfast.assets.keys import report_key
+from holdfast.assets.reports import activity, decisions, model, what_if
+from holdfast.assets.reports.cost_report import report_day
+from holdfast.assets.reports.decisions import decision_rows
+from holdfast.assets.reports.model import compare_stream
+from holdfast.ft_policies.playbooks.drill import PLAYBOOK, Report
+from holdfast.ft_policies.tiers import Tier
+from holdfast.observation.measurements import measure
+from holdfast.observation.reports.costs import day_bounds
+from holdfast.observation.reports.files import read_report, write_report
+from holdfast.orchestration.definitions import definitions_of
+from holdfast.orchestration.jobs.reports import daily_costs
+from holdfast.resources.control_store.records import Phase, Sample
+from tests.fakes.decisions import REASON, a_decision, a_decision_row, simulated_what_if
 from tests.fakes.worlds import CLICKS, SimulatedWorlds, simulated_worlds
-from tests.support.control_registers import wait_for_the_clock
+from tests.support.control_builders import wait_for_the_clock
 from tests.support.reports import a_cost_row, a_stream_that_runs, taken_over
+
+STREAMS = [CLICKS, "beta"]
+REPORTS = (
+    "cost_report", "tier_decisions", "recovery_model", "what_if", "drills", "incidents",
+    "playbook_journal",
+)  # fmt: skip
+A_DRILL = {
+    "blow": "kill",
+    "primary": "p1",
+    "tier": "active_standby",
+    "objective_seconds": 10.0,
+    "predicted_seconds": 4.0,
+    "observed_seconds": 3.5,
+}
 
 
 @pytest.fixture
@@ -31,37 +48,119 @@ def worlds(tmp_path: Path) -> SimulatedWorlds:
 
 def ran(worlds: SimulatedWorlds, job: str, day: str | None = None) -> dg.ExecuteInProcessResult:
     with worlds.open() as world:
-        definitions = definitions_of(world.project, worlds)
+        definitions = definitions_of(world.config, worlds)
     return definitions.resolve_job_def(job).execute_in_process(partition_key=day)
 
 
-def test_reports_are_made_and_checked_also_when_there_is_nothing_to_say(
-    worlds: SimulatedWorlds,
-) -> None:
-    results = [ran(worlds, "report_costs", "2026-01-02"), ran(worlds, "report_now")]
-    evaluations = [one for result in results for one in result.get_asset_check_evaluations()]
-    assert {one.asset_key: one.passed for one in evaluations} == {
-        report_key(report): True
-        for report in (
-            "cost_report",
-            "tier_decisions",
-            "recovery_model",
-            "what_if",
-            "drills",
-            "incidents",
-            "playbook_journal",
-        )
-    }
-    assert {one.description for one in evaluations} == {"there are no rows"}
+def made(worlds: SimulatedWorlds, report: dg.AssetsDefinition) -> Any:
+    """Materialise a report; its metadata."""
+    result = dg.materialize([report], resources={"worlds": worlds})
+    (materialised,) = result.asset_materializations_for_node(report.node_def.name)
+    return materialised.metadata
+
+
+def rows_of(metadata: Any, table: str) -> list[dict[str, Any]]:
+    return [dict(record.data) for record in metadata[table].records]
+
+
+def a_past(worlds: SimulatedWorlds) -> None:
+    """A stream that runs and was decided on and has recovered, and one that should not run."""
     with worlds.open() as world:
-        assert stored(world.project.home, "cost_report", part="2026-01-02") == []
-        assert stored(world.project.home, "what_if") == []
+        a_stream_that_runs(world)
+        earlier = world.store.now() - 60.0
+        world.store.decisions.write(a_decision_row(a_decision(at=earlier)))
+        taken_over(world, 12.0)
 
 
-def test_a_report_without_the_streams_that_ran_is_wrong() -> None:
-    found = judge([], decisions, demanded=["clicks", "beta"])
-    assert not found.passed
-    assert found.description == "no row, but clicks, beta ran"
+def test_reports_are_made_also_without_any_rows(worlds: SimulatedWorlds) -> None:
+    results = [ran(worlds, "report_costs", "2026-01-02"), ran(worlds, "report_now")]
+    keys = [
+        event.asset_key for result in results for event in result.get_asset_materialization_events()
+    ]
+    assert set(keys) == set(map(report_key, REPORTS))
+    with worlds.open() as world:
+        assert read_report(world.config.home, "cost_report", part="2026-01-02") == []
+        assert read_report(world.config.home, "what_if") == []
+
+
+def test_a_day_has_a_row_for_each_stream_that_ran_and_sums(worlds: SimulatedWorlds) -> None:
+    a_past(worlds)
+    with worlds.open() as world:
+        today = datetime.fromtimestamp(world.store.now(), UTC).date()
+        result = report_day(world, STREAMS, today)
+    assert result.metadata is not None
+    (row,) = rows_of(result.metadata, "streams")
+    assert (row["stream"], row["share_passive_replication"], row["misses"]) == (CLICKS, 1.0, 1)
+    assert result.metadata["spent_USD"] == pytest.approx(row["money"], rel=1e-4)
+    assert result.metadata["streams_not_counted"] == "none"
+    file = Path(result.metadata["file"].value)
+    assert file.name == f"{today}.csv"
+    assert file.with_suffix(".png").exists()
+
+
+def test_a_day_names_the_streams_that_ran_and_have_no_row(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        a_stream_that_runs(world)
+        now = world.store.now()
+        past = datetime.fromtimestamp(now - 30 * 86_400.0, UTC).date()
+        noon = day_bounds(past)[0] + 43_200.0
+        sample = Sample(stream=CLICKS, replica="r1", name="cpu_cores", value=2.0, at=noon)
+        world.store.samples.write([sample])
+        write_report(world.config.home, "cost_report", [], part=str(past))
+        found = report_day(world, STREAMS, past)
+    assert found.metadata is not None
+    assert found.metadata["streams_not_counted"] == CLICKS
+
+
+def test_decisions_are_a_table(worlds: SimulatedWorlds) -> None:
+    a_past(worlds)
+    (row,) = rows_of(made(worlds, decisions.definition(STREAMS)), "rows")
+    assert row["tier"] == "passive_standby_hot"
+
+
+def test_recoveries_are_summed_up_by_tier_and_step(worlds: SimulatedWorlds) -> None:
+    a_past(worlds)
+    with worlds.open() as world:
+        world.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="")
+        wait_for_the_clock(world.store)
+        taken_over(world, 12.0, by="r3", at=world.store.now() + 100.0)
+    found = made(worlds, model.definition(STREAMS))
+    rows = rows_of(found, "recoveries")
+    assert {row["step"]: row["held"] for row in rows} == dict.fromkeys(
+        ("all", "detect", "wire_send", "replay"), True
+    )
+    summed = {row["step"]: row for row in rows_of(found, "by_tier_and_step")}
+    assert (summed["all"]["tier"], summed["all"]["recoveries"]) == ("active_standby", 1)
+    assert 12.0 < summed["all"]["median_predicted_seconds"] < 24.0
+    assert found["held_share"].value == 1.0
+    assert found["plot"].value.startswith("![Recoveries")
+
+
+def test_other_objectives_are_priced_for_streams_that_should_run(worlds: SimulatedWorlds) -> None:
+    a_past(worlds)
+    found = made(worlds, what_if.definition(STREAMS, simulated_what_if))
+    rows = rows_of(found, "objectives")
+    assert {row["stream"] for row in rows} == {CLICKS}
+    assert [row["tier"] for row in rows if row["objective_seconds"] in (0.0, 60.0)] == [
+        "active_replication",
+        "passive_replication",
+    ]
+
+
+def test_what_went_wrong_is_counted(worlds: SimulatedWorlds) -> None:
+    with worlds.open() as world:
+        line = {"stream": CLICKS, "run": "run-1", "seconds": 0.25}
+        for held in (True, False):
+            detail = {**A_DRILL, "held": held}
+            step = {"playbook": PLAYBOOK, "step": Report.__name__, "phase": Phase.DONE}
+            world.store.journal.write(**line, **step, detail=detail)
+        step = {"playbook": "recover", "step": "Launch", "phase": Phase.FAILED}
+        world.store.journal.write(**line, **step, detail={"error": "no room"})
+        world.store.incidents.open(stream=CLICKS, key="k", kind="recovery", detail={})
+    drills, incidents, journal = (made(worlds, one) for one in activity.definitions(STREAMS))
+    assert drills["not_held"].value == 1
+    assert incidents["open"].value == 1
+    assert journal["failed"].value == 1
 
 
 def test_decisions_are_listed_with_their_reasons_newest_first(worlds: SimulatedWorlds) -> None:
@@ -84,15 +183,17 @@ def test_decisions_are_listed_with_their_reasons_newest_first(worlds: SimulatedW
 def test_a_prediction_is_held_against_what_came(worlds: SimulatedWorlds) -> None:
     with worlds.open() as world:
         a_stream_that_runs(world)
-        declared = world.project.stream(CLICKS)
-        assert compared_of(world, measure(world.store, [declared])[CLICKS]) == []
+        declared = world.config.stream(CLICKS)
+        assert compare_stream(world, measure(world.store, [declared])[CLICKS]) == []
         world.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="")
         wait_for_the_clock(world.store)
         now = world.store.now()
         taken_over(world, 4.0, rows=10.0, at=now + 100.0)
-        assert compared_of(world, measure(world.store, [declared])[CLICKS]) == [], "it is the first"
+        assert compare_stream(world, measure(world.store, [declared])[CLICKS]) == [], (
+            "it is the first"
+        )
         taken_over(world, 12.0, by="r3", rows=40.0, at=now + 200.0)
-        (one,) = compared_of(world, measure(world.store, [declared])[CLICKS])
+        (one,) = compare_stream(world, measure(world.store, [declared])[CLICKS])
     assert (one.tier, one.observed_seconds) == (Tier.ACTIVE_STANDBY, 12.0)
     assert 8.0 < one.predicted_seconds < 30.0, "four times the rows of the one that took 4 s"
 
@@ -102,11 +203,11 @@ def test_a_day_that_was_reported_outlives_its_measurements(worlds: SimulatedWorl
         a_stream_that_runs(world)
         part = str(datetime.fromtimestamp(world.store.now() - 30 * 86_400.0, UTC).date())
         rows = [a_cost_row().cells()]
-        store(world.project.home, "cost_report", rows, part=part)
-        found = report(world, ["beta"], date.fromisoformat(part))
+        write_report(world.config.home, "cost_report", rows, part=part)
+        found = report_day(world, ["beta"], date.fromisoformat(part))
         assert found.metadata is not None
         assert found.metadata["dagster/row_count"] == 0
-        assert stored(world.project.home, "cost_report", part=part) == rows
+        assert read_report(world.config.home, "cost_report", part=part) == rows
 
 
 def test_yesterday_is_reported_after_midnight() -> None:

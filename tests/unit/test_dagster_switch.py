@@ -7,9 +7,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from ft_policies.tiers import SECONDARY, Tier
-from orchestration.definitions import definitions_of
-from resources.control.records import TierChange
+from holdfast.ft_policies.tiers import SECONDARY, Tier
+from holdfast.orchestration.definitions import definitions_of
+from holdfast.resources.control_store.records import TierChange
 from tests.fakes.worlds import (
     CLICKS,
     SimulatedWorlds,
@@ -28,7 +28,7 @@ def worlds(tmp_path: Path) -> SimulatedWorlds:
 
 def switched(worlds: SimulatedWorlds, config: Mapping[str, object]) -> dg.ExecuteInProcessResult:
     with worlds.open() as world:
-        job = definitions_of(world.project, worlds).resolve_job_def("switch_tier")
+        job = definitions_of(world.config, worlds).resolve_job_def("switch_tier")
     run_config = {"ops": {"switch": {"config": {"stream": CLICKS, **config}}}}
     return job.execute_in_process(run_config=run_config, raise_on_error=False)
 
@@ -53,7 +53,7 @@ def test_a_switch_shows_its_steps_and_what_is_covered(worlds: SimulatedWorlds) -
         a_wanted_stream(world)
         a_primary(world, "r1")
         a_secondary(world, observed=SECONDARY[Tier.DEPLOYED])
-        url = world.project.control_url
+        url = world.config.control_url
     with following(url, "s1"):
         result = switched(worlds, {"tier": "passive_standby_cold", "why": "larger state"})
     assert result.success

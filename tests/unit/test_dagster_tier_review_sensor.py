@@ -5,9 +5,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from ft_policies.errors import TransientError
-from ft_policies.tiers import Tier
-from orchestration.sensors import tier_review_sensor
+from holdfast.ft_policies.errors import TransientError
+from holdfast.ft_policies.tiers import Tier
+from holdfast.orchestration.sensors.recovery import tier_review_sensor
 from tests.fakes.worlds import CLICKS, SimulatedWorlds, a_primary, a_wanted_stream, simulated_worlds
 from tests.support.reviewing import AT_ONCE, decided_by_hand
 
@@ -60,7 +60,7 @@ def test_many_ticks_and_daemons_ask_under_one_key(worlds: SimulatedWorlds) -> No
 def test_a_stream_that_has_what_it_should_have_is_left_alone(worlds: SimulatedWorlds) -> None:
     with worlds.open() as world:
         world.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="")
-    assert skipped(worlds) == "every stream has what it should have"
+    assert skipped(worlds) == "no switch is due"
 
 
 def test_a_record_that_nobody_can_read_stops_no_review(worlds: SimulatedWorlds) -> None:

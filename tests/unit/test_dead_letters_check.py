@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from assets.dead_letters import checks, judge
-from streaming.sinks.delta_table import DEAD_LETTERS
+from holdfast.assets.dead_letters import checks, judge
+from holdfast.streaming.sinks.delta_table import DEAD_LETTERS
 from tests.fakes.declared import a_declaration
 from tests.fakes.worlds import CLICKS, SimulatedWorlds, simulated_worlds
 from tests.support.control_builders import a_proposal
@@ -52,7 +52,7 @@ def test_the_share_of_all_records_is_what_counts(worlds: SimulatedWorlds) -> Non
 def test_the_commonest_reasons_are_shown(worlds: SimulatedWorlds) -> None:
     decide(worlds, (10, 3))
     with worlds.open() as world:
-        path = world.project.dead_letters_path(CLICKS)
+        path = world.config.dead_letters_path(CLICKS)
         assert path is not None
         reasons = ["Expected 3 columns, got 1: x", "Expected 3 columns, got 2: y", "no time"]
         rows = [

@@ -1,16 +1,21 @@
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.controller import ControllerPolicy, Situation, Why
-from ft_policies.decisions import Decision, Mode, StreamFacts, decision
-from ft_policies.errors import PermanentError
-from ft_policies.recovery_model import Load, RecoveryStep
-from ft_policies.tiers import Guarantee, Tier
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.prediction.model import RecoveryModel
+from holdfast.ft_policies.prediction.steps import Load, RecoveryStep
+from holdfast.ft_policies.tiering.candidates import Candidates, evaluate
+from holdfast.ft_policies.tiering.controller import ControllerPolicy, Why
+from holdfast.ft_policies.tiering.decision import Decision
+from holdfast.ft_policies.tiers import Mode, Tier
+from tests.support.simulations import ON_DEMAND
+from tests.support.tiering import stream_inputs
 
 AR, AS, PSH, PSC, DEP, PR = range(6)
 SECONDS = (0.0, 1.0, 2.0, 4.0, 6.2, 16.0)
@@ -37,23 +42,21 @@ def decided(
         "recent_misses": 0,
     } | different
     facts.setdefault("predicted_ahead", facts["predicted"])
-    situation = Situation(**{name: np.array([value]) for name, value in facts.items()})
-    steps = np.zeros((2, 6, 6))
-    steps[:, 1:, 0] = 1.0
-    steps[:, DEP, 2] = 5.2
-    stream = StreamFacts(
-        stream="orders",
-        mode=mode,
-        guarantee=Guarantee.PRECISE,
-        load=LOAD,
-        snapshot_every=np.array([10.0, 60.0]),
-        sync_every=np.array([1.0, 2.5]),
-        steps=steps,
-        money_per_hour=np.array([MONEY] * 2 if money is None else money),
+    steps = np.zeros((1, 2, 6, 6))
+    steps[..., 1:, 0] = 1.0
+    steps[..., DEP, 2] = 5.2
+    inputs = stream_inputs(mode=mode, load=LOAD, snapshot_every=(10.0, 60.0), sync_every=(1.0, 2.5))
+    candidates = Candidates(
+        **{name: np.array([value]) for name, value in facts.items()},
+        streams=[replace(inputs, fit=replace(inputs.fit, missing=missing))],
+        at=1234.5,
         currency="USD",
-        missing=missing,
+        money_per_hour=np.array([[MONEY] * 2 if money is None else money]),
+        steps=steps,
+        snapshot_every=np.array([inputs.snapshot_every]),
+        sync_every=np.array([inputs.sync_every]),
     )
-    return decision(0, situation, POLICY.choose(situation), POLICY, stream, at=1234.5)
+    return Decision.of(candidates, POLICY.choose(candidates), 0)
 
 
 def test_a_record_holds_what_led_to_the_choice() -> None:
@@ -62,15 +65,15 @@ def test_a_record_holds_what_led_to_the_choice() -> None:
     assert (made.current, made.chosen) == (Tier.ACTIVE_STANDBY, Tier.DEPLOYED)
     assert (made.snapshot_every, made.sync_every) == (60.0, 2.5)
     assert made.acts
-    assert [verdict.tier for verdict in made.tiers] == list(Tier)
-    assert [verdict.seconds for verdict in made.tiers] == list(SECONDS)
+    assert [option.tier for option in made.tiers] == list(Tier)
+    assert [option.seconds for option in made.tiers] == list(SECONDS)
     assert made.tiers[AR].steps == {}
     assert made.tiers[DEP].steps == {RecoveryStep.DETECT: 1.0, RecoveryStep.READ_SNAPSHOT: 5.2}
 
 
 def test_every_tier_but_the_chosen_one_is_rejected_for_a_reason() -> None:
     made = decided(allowed=[True, True, True, False, True, True])
-    assert [verdict.rejected for verdict in made.tiers] == [
+    assert [option.rejected for option in made.tiers] == [
         "costs more than deployed",
         "costs more than deployed",
         "costs more than deployed",
@@ -91,10 +94,13 @@ def test_ties_misses_and_unknown_costs_are_told_apart() -> None:
     tied = decided(cost=[(0.5, 1.0, 0.5, 0.5, np.inf, 0.1)] * 2)
     assert tied.chosen is Tier.ACTIVE_REPLICATION
     assert tied.tiers[PSH].rejected == "costs as much as active_replication, which is faster"
-    assert tied.tiers[DEP].rejected == "its cost is not known"
+    assert tied.tiers[DEP].rejected == "its cost is unknown"
     wary = decided(recent_misses=4)
     assert wary.chosen is Tier.PASSIVE_STANDBY_COLD
-    assert wary.tiers[DEP].rejected == "holds it with too little margin after 4 recent misses"
+    assert (
+        wary.tiers[DEP].rejected
+        == "meets the objective with too small a margin after 4 recent misses"
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,94 +109,98 @@ def test_ties_misses_and_unknown_costs_are_told_apart() -> None:
         (
             {},
             Why.SAVES,
-            "deployed is the cheapest that is back within 10 s (predicted 6.2 s);"
+            "deployed is the cheapest that recovers within 10 s (predicted 6.2 s);"
             " saves 0.031 USD/h over active_standby",
         ),
         (
             {"money": [(0.1,) * 6] * 2},
             Why.SAVES,
-            "deployed is the cheapest that is back within 10 s (predicted 6.2 s);"
+            "deployed is the cheapest that recovers within 10 s (predicted 6.2 s);"
             " saves 34% of the cost of active_standby",
         ),
         (
             {"current": DEP, "cost": [MONEY, tuple(2 * one for one in MONEY)]},
             Why.SAVES,
-            "deployed with snapshots every 10 s and syncs every 1 s is the cheapest that is back"
-            " within 10 s (predicted 6.2 s); saves 50% of the cost of its present intervals",
+            "deployed with snapshots every 10 s and syncs every 1 s is the cheapest that recovers"
+            " within 10 s (predicted 6.2 s); saves 50% of the cost of its current intervals",
         ),
         (
             {"current": PR},
             Why.NEEDED,
-            "passive_replication no longer holds: it takes 16 s, more than 10 s; deployed is the"
-            " cheapest that is back within 10 s (predicted 6.2 s)",
+            "passive_replication no longer meets the objective: it takes 16 s, more than 10 s; deployed is the"
+            " cheapest that recovers within 10 s (predicted 6.2 s)",
         ),
         (
             {"current": PR, "allowed": [True] * 5 + [False]},
             Why.NEEDED,
-            "passive_replication is not allowed; deployed is the cheapest that is back within 10 s"
+            "passive_replication is not allowed; deployed is the cheapest that recovers within 10 s"
             " (predicted 6.2 s)",
         ),
         (
             {"cost": [MONEY, (np.inf,) * 6]},
             Why.NEEDED,
-            "active_standby is not allowed at its present intervals; deployed is the cheapest that"
-            " is back within 10 s (predicted 6.2 s)",
+            "active_standby is not allowed at its current intervals; deployed is the cheapest that"
+            " recovers within 10 s (predicted 6.2 s)",
         ),
         (
             {"current": DEP},
             Why.CHEAPEST,
-            "deployed is still the cheapest that is back within 10 s (predicted 6.2 s)",
+            "deployed is still the cheapest that recovers within 10 s (predicted 6.2 s)",
         ),
         (
             {"current": PSC, "recent_misses": 4},
             Why.CHEAPEST,
-            "passive_standby_cold is still the cheapest that is back within 10 s (predicted 4 s);"
-            " deployed holds it with too little margin after 4 recent misses",
+            "passive_standby_cold is still the cheapest that recovers within 10 s (predicted 4 s);"
+            " deployed meets the objective with too small a margin after 4 recent misses",
         ),
         (
             {"current": PSC},
             Why.SMALL_SAVING,
-            "stays in passive_standby_cold: no move saves as much as 10% of the cost",
+            "stays in passive_standby_cold: no change saves at least 10% of the cost",
         ),
         (
             {"since_change": 120.0},
             Why.DWELLING,
-            "stays in active_standby: it changed 120 s ago, 300 s must pass after a change to save"
-            " by another; deployed would be cheaper",
+            "stays in active_standby: the last change was 120 s ago, and one that only saves cost"
+            " must wait 300 s; deployed would be cheaper",
         ),
         (
             {"since_change": 12.0, "objective": 0.5},
             Why.COOLING_DOWN,
-            "stays in active_standby: it changed 12 s ago and cools down for 60 s;"
+            "stays in active_standby: the last change was 12 s ago, and the cool-down is 60 s;"
             " active_replication would be better",
         ),
         (
             {"enough": False, "missing": (RecoveryStep.DEPLOY, RecoveryStep.REPLAY)},
             Why.TOO_LITTLE_DATA,
-            "active_replication until there is data enough to predict a recovery"
+            "active_replication until there is enough data to predict a recovery"
             " (never measured: deploy, replay)",
         ),
         (
             {"objective": 0.5, "allowed": [False] + [True] * 5},
             Why.CANNOT_HOLD,
-            "no tier that is allowed is known to be back within 0.5 s;"
+            "no allowed tier is predicted to recover within 0.5 s;"
             " active_standby is the fastest (predicted 1 s)",
         ),
     ],
 )
-def test_the_reason_is_a_sentence_that_a_person_understands(
-    facts: dict[str, Any], why: Why, sentence: str
-) -> None:
+def test_the_reason_is_one_sentence(facts: dict[str, Any], why: Why, sentence: str) -> None:
     made = decided(**facts)
     assert (made.why, made.reason) == (why, sentence)
 
 
 def test_what_is_put_off_says_so_at_the_tier() -> None:
     cooling = decided(since_change=12.0, objective=0.5)
-    assert cooling.tiers[AR].rejected == "the stream cools down after its last change"
+    assert cooling.tiers[AR].rejected == "the stream is cooling down after its last change"
     dwelling = decided(since_change=120.0)
-    assert dwelling.tiers[DEP].rejected == "too soon after the last change to save by a move"
-    assert dwelling.tiers[PSH].rejected == "too soon after the last change to save by a move"
+    assert (
+        dwelling.tiers[DEP].rejected
+        == "too soon after the last change for one that only saves cost"
+    )
+    assert (
+        dwelling.tiers[PSH].rejected
+        == "too soon after the last change for one that only saves cost"
+    )
     assert dwelling.tiers[AR].rejected == "costs more than active_standby"
 
 
@@ -201,7 +211,7 @@ def test_only_the_automatic_mode_acts() -> None:
     assert advice.reason.startswith("advice only: deployed is the cheapest")
     assert advice.chosen is Tier.DEPLOYED
     assert not pinned.acts
-    assert pinned.reason.startswith("pinned to active_standby, else: deployed is the cheapest")
+    assert pinned.reason.startswith("pinned to active_standby; otherwise: deployed is the cheapest")
 
 
 def test_a_decision_to_stay_acts_in_no_mode() -> None:
@@ -213,6 +223,14 @@ def test_a_change_of_the_interval_alone_acts() -> None:
     made = decided(current=DEP, cost=[MONEY, tuple(2 * one for one in MONEY)])
     assert made.acts
     assert made.chosen is made.current
+
+
+def test_a_tier_is_never_shown_at_intervals_that_only_another_stream_has() -> None:
+    few = stream_inputs(allowed=[False] + [True] * 5)
+    many = stream_inputs(snapshot_every=(5.0, 9.0), sync_every=(2.0, 2.0))
+    candidates = evaluate([few, many], RecoveryModel(), ON_DEMAND, None)
+    made = Decision.of(candidates, POLICY.choose(candidates), 0)
+    assert {option.snapshot_every for option in made.tiers} == {5.0}
 
 
 numbers = st.floats(0, 1e9) | st.just(float("inf")) | st.just(float("nan"))
@@ -259,12 +277,12 @@ def test_any_decision_survives_json(
 
 def test_what_is_no_record_is_refused() -> None:
     record = decided().to_json()
-    with pytest.raises(PermanentError, match="no decision record"):
+    with pytest.raises(PermanentError, match="not a decision record"):
         Decision.from_json(record | {"chosen": "fastest"})
-    with pytest.raises(PermanentError, match="no decision record"):
+    with pytest.raises(PermanentError, match="not a decision record"):
         Decision.from_json({name: record[name] for name in record if name != "why"})
     for missing in ("why", "load", "tiers"):
-        with pytest.raises(PermanentError, match="no decision record"):
+        with pytest.raises(PermanentError, match="not a decision record"):
             Decision.from_json(record | {missing: None})
 
 

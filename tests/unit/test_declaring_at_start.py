@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestration.playbooks.recover import start
-from resources.control.records import ReplicaState
-from streaming.launching import launch_primary
-from streaming.world import World
+from holdfast.orchestration.playbooks.launch import launch_primary
+from holdfast.orchestration.playbooks.recover import Start
+from holdfast.resources.control_store.records import ReplicaState
+from holdfast.resources.project import Project
 from tests.fakes.declared import written
 from tests.fakes.drivers import simulated_drivers
 from tests.fakes.worlds import (
@@ -34,7 +34,7 @@ def written_anew(worlds: SimulatedWorlds) -> None:
     file.write_text(written(name=CLICKS, tier="deployed"), encoding="utf-8")
 
 
-def declared_tier(world: World) -> str:
+def declared_tier(world: Project) -> str:
     row = world.store.streams.get(CLICKS)
     assert row is not None
     return row.declared_tier
@@ -47,10 +47,10 @@ def test_a_start_changes_nothing_under_a_secondary_that_may_take_over(
         a_secondary(world, "s1")
     written_anew(worlds)
     with worlds.open() as world:
-        start(world, CLICKS, "run")
+        Start(world, CLICKS, "run").steps()
         assert declared_tier(world) == "passive_replication"
         world.store.replicas.end("s1", ReplicaState.DEAD, "gone")
-        start(world, CLICKS, "run")
+        Start(world, CLICKS, "run").steps()
         assert declared_tier(world) == "deployed"
 
 
@@ -59,7 +59,7 @@ def test_who_finds_the_slot_taken_declares_nothing(worlds: SimulatedWorlds) -> N
         a_primary(world, "p1")
     written_anew(worlds)
     with worlds.open() as world:
-        assert launch_primary(world.project, world.store, CLICKS) is None
+        assert launch_primary(world.config, world.store, CLICKS) is None
         assert declared_tier(world) == "passive_replication"
 
 
@@ -68,5 +68,5 @@ def test_a_new_primary_goes_by_what_the_stream_was_started_with(
 ) -> None:
     written_anew(worlds)
     with worlds.open() as world, simulated_drivers(world, monkeypatch):
-        assert launch_primary(world.project, world.store, CLICKS) is not None
+        assert launch_primary(world.config, world.store, CLICKS) is not None
         assert declared_tier(world) == "passive_replication"

@@ -9,11 +9,11 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from ft_policies.errors import TransientError
-from resources.control.store import ControlStore
-from streaming.sinks.delta import DeltaSink
-from streaming.sinks.sending import Sender
-from tests.support.control_registers import wait_for_the_clock
+from holdfast.ft_policies.errors import TransientError
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.streaming.sinks.delta import DeltaSink
+from holdfast.streaming.sinks.sender import Sender
+from tests.support.control_builders import wait_for_the_clock
 from tests.support.delta_sinks import NAME, SCHEMA, PlainDeltaSink, Rows, SinkWorld as World
 
 
@@ -39,7 +39,7 @@ def test_pruned_epochs_leave_no_files(world: World) -> None:
         primary(Rows([epoch]), epoch)
     standby(Rows([2]), 2)
     standby.prune()
-    assert (standby.kept, world.folders()) == ((2,), ["0-a", "1-a", "2-b"])
+    assert (standby.held_back, world.folders()) == ((2,), ["0-a", "1-a", "2-b"])
     assert world.store.ledger.audit(NAME).disagreements == []
 
 
@@ -73,10 +73,10 @@ def test_a_commit_that_was_answered_with_an_error_keeps_its_files(
     try:
         sender.open()
     except TransientError:
-        assert sender.kept == (0,)
+        assert sender.held_back == (0,)
     sender.prune()
     sender.open()
-    assert (sender.kept, world.output(), world.folders()) == ((), [0], ["0-a"])
+    assert (sender.held_back, world.output(), world.folders()) == ((), [0], ["0-a"])
 
 
 def test_a_commit_that_failed_while_another_was_faster_loses_its_files_at_last(
@@ -92,7 +92,7 @@ def test_a_commit_that_failed_while_another_was_faster_loses_its_files_at_last(
     for epoch in range(30):
         primary(Rows([epoch]), epoch)
     standby.prune()
-    assert (standby.kept, "0-b" in world.folders()) == ((), False)
+    assert (standby.held_back, "0-b" in world.folders()) == ((), False)
 
 
 def refuse(self: DeltaSink, *_: object) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ft_policies.doctor.diagnosing import diagnose
-from ft_policies.doctor.facts import Examined, Fault, Leftover, LostInput, Skipped
-from ft_policies.doctor.findings import (
+from holdfast.ft_policies.doctor.diagnosis import diagnose
+from holdfast.ft_policies.doctor.facts import Examined, Fault, Leftover, LostInput, Skipped
+from holdfast.ft_policies.doctor.findings import (
     Cost,
     Finding,
     FindingKind as Kind,
@@ -19,15 +19,8 @@ from ft_policies.doctor.findings import (
     ranked,
     worst,
 )
-from ft_policies.tiers import Guarantee
-from tests.fakes.examined import (
-    a_checkpoint,
-    a_commit,
-    a_snapshot,
-    a_well_stream,
-    records,
-    stopped,
-)
+from holdfast.ft_policies.tiers import Guarantee
+from tests.fakes.examined import a_checkpoint, a_commit, a_snapshot, a_well_stream, records, stopped
 
 LOST = LostInput(epoch=9, rows=100, file="9.json", reason="is gone from /in")
 

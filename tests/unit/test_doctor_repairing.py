@@ -6,24 +6,25 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.doctor.diagnosing import diagnose
-from ft_policies.doctor.facts import Examined, Fault, Leftover, LostInput
-from ft_policies.doctor.findings import RepairKind as Mend, Severity, worst
-from ft_policies.doctor.repairing import (
+from holdfast.ft_policies.doctor.diagnosis import diagnose
+from holdfast.ft_policies.doctor.facts import Examined, Fault, Leftover, LostInput
+from holdfast.ft_policies.doctor.findings import RepairKind as Mend, Severity, worst
+from holdfast.ft_policies.playbooks.base import plan_steps
+from holdfast.ft_policies.playbooks.repair import (
     BringBack,
     EndPrimary,
     EnterEpochs,
     EnterSnapshots,
     MarkSnapshots,
+    RepairFacts,
     SetAsideLeftovers,
     SetAsideSnapshots,
     ShipSnapshot,
     SkipInput,
     due_repairs,
     next_step,
-    plan,
 )
-from ft_policies.tiers import Guarantee
+from holdfast.ft_policies.tiers import Guarantee
 from tests.fakes.examined import (
     PRIMARY,
     a_checkpoint,
@@ -57,7 +58,8 @@ DAMAGES: dict[str, dict[str, object]] = {
 
 
 def steps_of(seen: Examined, chosen: Mend | None = None) -> list[object]:
-    return plan(seen, diagnose(seen), chosen)
+    facts = RepairFacts(examined=seen, findings=diagnose(seen), chosen=chosen)
+    return list(plan_steps(facts, next_step))
 
 
 def test_a_damaged_checkpoint_ends_its_primary_and_the_stream_is_brought_back() -> None:
@@ -163,7 +165,7 @@ def test_a_primary_is_not_ended_while_nobody_knows_whether_another_could_read_it
 
 
 def test_without_a_finding_nothing_is_due() -> None:
-    assert next_step(a_well_stream(), [], None) is None
+    assert next_step(RepairFacts(examined=a_well_stream(), findings=[])) is None
     assert due_repairs([], Mend.SHIP_SNAPSHOT) == {}
 
 
@@ -212,4 +214,4 @@ def test_a_live_stream_is_well_after_all_of_its_repairs(damages: set[str]) -> No
     ],
 )
 def test_every_step_says_what_it_does(step: EndPrimary) -> None:
-    assert step.does
+    assert step.describe()

@@ -6,43 +6,43 @@ from dataclasses import dataclass, field, replace
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.drill import (
+from holdfast.ft_policies.health import Health, Verdict
+from holdfast.ft_policies.playbooks.base import plan_steps
+from holdfast.ft_policies.playbooks.drill import (
     AwaitBack,
-    Blow,
     Decline,
     DisturbanceBudget,
-    Observed,
+    DrillFacts,
+    DrillStep,
+    Fault,
+    InjectedFault,
+    InjectFault,
     Predicted,
     Recover,
     Release,
     Report,
-    Step,
-    Strike,
-    Struck,
-    foreseen,
     next_step,
 )
-from ft_policies.health import Health, Verdict
-from ft_policies.tiers import Tier
+from holdfast.ft_policies.tiers import Tier
 from tests.fakes.stream import Crash
 
-WELL = Observed(
-    blow=Blow.KILL,
+WELL = DrillFacts(
+    fault=Fault.KILL,
     wanted=True,
     verdict=Verdict(Health.HEALTHY, "it commits"),
     primary="p1",
     host=None,
     tier=Tier.ACTIVE_STANDBY,
     covered=Tier.ACTIVE_STANDBY,
-    needs_nothing=True,
+    is_settled=True,
     predicted=Predicted(seconds=2.5, steps={"detect": 0.5}),
 )
 
 
 def test_a_stream_that_is_well_is_struck_and_what_is_predicted_is_written_down() -> None:
-    assert next_step(WELL) == Strike(
+    assert next_step(WELL) == InjectFault(
         primary="p1",
-        blow=Blow.KILL,
+        fault=Fault.KILL,
         tier=Tier.ACTIVE_STANDBY,
         predicted_seconds=2.5,
         predicted_steps={"detect": 0.5},
@@ -56,30 +56,33 @@ def test_a_stream_that_is_well_is_struck_and_what_is_predicted_is_written_down()
         (replace(WELL, incident="i1"), "the recovery i1 is not closed yet"),
         (
             replace(WELL, covered=Tier.DEPLOYED),
-            "it should have active_standby, and its replicas are good for deployed",
+            "it should have active_standby, and its replicas cover deployed",
         ),
         (
-            replace(WELL, needs_nothing=False),
-            "it should have active_standby, and its replicas are good for active_standby",
+            replace(WELL, is_settled=False),
+            "it should have active_standby, and its replicas cover active_standby",
         ),
-        (replace(WELL, host="far"), "its primary runs on far, and can only be struck from there"),
+        (
+            replace(WELL, host="far"),
+            "its primary runs on far, and a fault can only be injected from there",
+        ),
         (replace(WELL, overdrawn="it was disturbed"), "it was disturbed"),
     ],
 )
-def test_any_other_stream_is_left_alone(seen: Observed, reason: str) -> None:
+def test_any_other_stream_is_left_alone(seen: DrillFacts, reason: str) -> None:
     assert next_step(seen) == Decline(reason)
-    assert foreseen(seen) == [Decline(reason)]
+    assert plan_steps(seen, next_step) == [Decline(reason)]
 
 
 def test_a_plan_has_all_steps_and_a_pause_is_released() -> None:
-    names = [type(step).__name__ for step in foreseen(replace(WELL, blow=Blow.PAUSE))]
-    assert names == ["Strike", "AwaitBack", "Recover", "Release", "Report"]
-    assert Release("p1") not in foreseen(WELL)
+    names = [step.name for step in plan_steps(replace(WELL, fault=Fault.PAUSE), next_step)]
+    assert names == ["InjectFault", "AwaitBack", "Recover", "Release", "Report"]
+    assert Release("p1") not in plan_steps(WELL, next_step)
 
 
 def test_a_stream_that_people_stop_meanwhile_is_not_brought_back() -> None:
-    struck = Struck(primary="p1", blow=Blow.KILL, landed=True)
-    stopped = replace(WELL, wanted=False, verdict=Verdict(Health.STOPPED, ""), struck=struck)
+    struck = InjectedFault(primary="p1", fault=Fault.KILL, landed=True)
+    stopped = replace(WELL, wanted=False, verdict=Verdict(Health.STOPPED, ""), injected=struck)
     assert next_step(stopped) == Report("p1")
 
 
@@ -96,11 +99,11 @@ def test_a_budget_counts_what_is_not_too_long_ago() -> None:
 class SimulatedDrill:
     """A stream whose drill can be killed before or after any action; the journal outlives it."""
 
-    blow: Blow
+    fault: Fault
     has_secondary: bool
     die: dict[int, str]
     primary: str | None = "p1"
-    needs_nothing: bool = True
+    is_settled: bool = True
     paused: bool = False
     cut: bool = False
     struck: str | None = None
@@ -108,15 +111,15 @@ class SimulatedDrill:
     fallen: set[str] = field(default_factory=set)
     acted: int = 0
 
-    def observed(self) -> Observed:
+    def observed(self) -> DrillFacts:
         healthy = self.primary is not None and not (self.paused and self.primary == self.struck)
         return replace(
             WELL,
-            blow=self.blow,
+            fault=self.fault,
             verdict=Verdict(Health.HEALTHY if healthy else Health.MISSING, ""),
             primary=self.primary,
-            needs_nothing=self.needs_nothing and healthy,
-            struck=self._struck(),
+            is_settled=self.is_settled and healthy,
+            injected=self._struck(),
             back=healthy and self._is_over(),
             reported=Report in self.done,
         )
@@ -124,7 +127,7 @@ class SimulatedDrill:
     def run(self) -> None:
         while (step := next_step(self.observed())) is not None:
             self.acted += 1
-            if isinstance(step, Strike):
+            if isinstance(step, InjectFault):
                 self.struck = step.primary  # the intent
             if self.die.get(self.acted) == "before":
                 raise Crash
@@ -133,34 +136,34 @@ class SimulatedDrill:
                 raise Crash
             self.done.add(type(step))
 
-    def _struck(self) -> Struck | None:
+    def _struck(self) -> InjectedFault | None:
         if self.struck is None:
             return None
-        return Struck(
+        return InjectedFault(
             primary=self.struck,
-            blow=self.blow,
-            landed=Strike in self.done or self.struck in self.fallen,
+            fault=self.fault,
+            landed=InjectFault in self.done or self.struck in self.fallen,
             waited=AwaitBack in self.done,
             lingers=self.paused,
         )
 
     def _is_over(self) -> bool:
-        return not self.cut if self.blow is Blow.CUT_OFF else self.primary != self.struck
+        return not self.cut if self.fault is Fault.CUT_OFF else self.primary != self.struck
 
-    def _act(self, step: Step) -> None:
+    def _act(self, step: DrillStep) -> None:
         match step:
-            case Strike():
+            case InjectFault():
                 self._strike(step.primary)
             case AwaitBack():
                 self.cut = False
                 self._replace(by_itself=True)
             case Recover():
                 self._replace(by_itself=False)
-                self.needs_nothing = True
+                self.is_settled = True
             case Release():
                 self.paused = False
             case Report():
-                assert self.needs_nothing
+                assert self.is_settled
                 assert not self.paused
             case Decline():
                 raise AssertionError(step)
@@ -168,37 +171,37 @@ class SimulatedDrill:
     def _strike(self, primary: str) -> None:
         if primary != self.primary:
             return
-        match self.blow:
-            case Blow.KILL:
+        match self.fault:
+            case Fault.KILL:
                 self.fallen.add(primary)
                 self.primary = None
-            case Blow.PAUSE:
+            case Fault.PAUSE:
                 self.paused = True
-            case Blow.CUT_OFF:
+            case Fault.CUT_OFF:
                 self.cut = True
 
     def _replace(self, *, by_itself: bool) -> None:
         """Another primary, if this one is lost and somebody is there to follow."""
-        is_lost = self.blow is not Blow.CUT_OFF and self.primary in (None, self.struck)
+        is_lost = self.fault is not Fault.CUT_OFF and self.primary in (None, self.struck)
         if is_lost and (self.has_secondary or not by_itself):
             self.fallen.add("p1")
-            self.primary, self.needs_nothing = "p2", False
+            self.primary, self.is_settled = "p2", False
 
 
 @given(
-    blow=st.sampled_from(Blow),
+    fault=st.sampled_from(Fault),
     has_secondary=st.booleans(),
     die=st.dictionaries(st.integers(1, 9), st.sampled_from(["before", "after"])),
 )
 def test_a_drill_survives_dying_at_any_step_and_strikes_one_replica_only(
-    *, blow: Blow, has_secondary: bool, die: dict[int, str]
+    *, fault: Fault, has_secondary: bool, die: dict[int, str]
 ) -> None:
-    drill = SimulatedDrill(blow, has_secondary, die)
+    drill = SimulatedDrill(fault, has_secondary, die)
     for _ in range(len(die) + 1):
         with suppress(Crash):
             drill.run()
     assert Report in drill.done
-    assert drill.primary == ("p1" if blow is Blow.CUT_OFF else "p2")
-    assert drill.needs_nothing
+    assert drill.primary == ("p1" if fault is Fault.CUT_OFF else "p2")
+    assert drill.is_settled
     assert not drill.paused
     assert drill.fallen <= {"p1"}

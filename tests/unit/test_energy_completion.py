@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from apps.energy import oracle
-from apps.energy.completion import ORDER, fold_of
-from apps.energy.vocabulary import LOAD, WORK
+from holdfast.apps.energy import oracle
+from holdfast.apps.energy.completion import ORDER, build_fold
+from holdfast.apps.energy.vocabulary import LOAD, WORK
 
 PARAMS = {"period": 60}
 Seen = tuple[int, int, int, float]
@@ -19,7 +19,7 @@ def readings(*seen: Seen) -> pd.DataFrame:
 
 def completed(rows: pd.DataFrame) -> list[tuple[int, float, int, bool]]:
     """What the fold puts out, which the oracle must agree with."""
-    fold, kept, found = fold_of(PARAMS), None, []
+    fold, kept, found = build_fold(PARAMS), None, []
     expected = oracle.completion(rows, PARAMS, last_epoch=rows["epoch"].max())
     for epoch, come in rows.groupby("epoch"):
         output, kept = fold(come.sort_values(list(ORDER), ignore_index=True), kept)

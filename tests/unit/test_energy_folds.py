@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from apps.energy import completion, generator, oracle, outlier, prediction
-from apps.energy.vocabulary import LOAD, PLUG, WORK
-from apps.flaws import Flaws
-from apps.folding import Fold, _read, _written
+from holdfast.apps.energy import completion, generator, oracle, outlier, prediction
+from holdfast.apps.energy.vocabulary import LOAD, PLUG, WORK
+from holdfast.apps.input_flaws import InputFlaws
+from holdfast.apps.keyed_fold import Fold, _from_bytes, _to_bytes
 
 Epochs = dict[int, pd.DataFrame]
 
@@ -24,7 +24,7 @@ OUTLIER = {"period": 60, "windows": [600, 5400], "every": 60, "resolution": 1.0}
 def arrived(events: int, seed: int, epochs: int) -> pd.DataFrame:
     """Flawed input, cut into epochs at random; some of them are empty."""
     random = np.random.default_rng(seed)
-    rows = Flaws().arriving(generator.records(events, seed), random)
+    rows = InputFlaws().distort_records(generator.records(events, seed), random)
     cuts = np.sort(random.integers(0, len(rows), epochs - 1))
     return rows.assign(epoch=np.searchsorted(cuts, np.arange(len(rows)), side="right"))
 
@@ -35,15 +35,15 @@ def folded(fold: Fold, order: tuple[str, ...], epochs: Epochs) -> tuple[Epochs, 
     output, sizes = {}, []
     for epoch, rows in epochs.items():
         ordered = rows.sort_values(list(order), ignore_index=True)
-        output[epoch], keep = fold(ordered, None if kept is None else _read(kept))
-        kept = _written(keep)
+        output[epoch], keep = fold(ordered, None if kept is None else _from_bytes(kept))
+        kept = _to_bytes(keep)
         sizes.append(len(kept))
     return output, sizes
 
 
 def completed(rows: pd.DataFrame, params: Mapping[str, Any]) -> Epochs:
     epochs = dict(iter(rows.groupby("epoch")))
-    return folded(completion.fold_of(params), completion.ORDER, epochs)[0]
+    return folded(completion.build_fold(params), completion.ORDER, epochs)[0]
 
 
 def loads(rows: pd.DataFrame, params: Mapping[str, Any]) -> Epochs:
@@ -80,7 +80,7 @@ def test_completion_is_what_the_oracle_says(epochs: int) -> None:
 @pytest.mark.parametrize("complete", [True, False])
 def test_prediction_is_what_the_oracle_says(epochs: int, *, complete: bool) -> None:
     rows, params = arrived(6_000, seed=epochs, epochs=epochs), {**PREDICTION, "complete": complete}
-    output, _ = folded(prediction.fold_of(params), prediction.ORDER, loads(rows, params))
+    output, _ = folded(prediction.build_fold(params), prediction.ORDER, loads(rows, params))
     assert_same(output, oracle.prediction(rows, params, last_epoch=epochs))
 
 
@@ -88,14 +88,14 @@ def test_prediction_is_what_the_oracle_says(epochs: int, *, complete: bool) -> N
 @pytest.mark.parametrize("complete", [True, False])
 def test_outliers_are_what_the_oracle_says(epochs: int, *, complete: bool) -> None:
     rows, params = arrived(6_000, seed=epochs, epochs=epochs), {**OUTLIER, "complete": complete}
-    output, _ = folded(outlier.fold_of(params), outlier.ORDER, loads(rows, params))
+    output, _ = folded(outlier.build_fold(params), outlier.ORDER, loads(rows, params))
     assert_same(output, oracle.outlier(rows, params, last_epoch=epochs))
 
 
 def test_outliers_are_what_the_oracle_says_at_every_second() -> None:
     rows = arrived(600, seed=5, epochs=6)
     params = {**OUTLIER, "every": 1, "complete": False}
-    output, _ = folded(outlier.fold_of(params), outlier.ORDER, loads(rows, params))
+    output, _ = folded(outlier.build_fold(params), outlier.ORDER, loads(rows, params))
     assert_same(output, oracle.outlier(rows, params, last_epoch=6))
 
 
@@ -119,7 +119,7 @@ def test_few_readings_in_any_order_are_folded_as_the_oracle_says(seen: list[Any]
     params = {"period": 5, "windows": [20, 60], "every": 5, "day": 60, "days": 2, "complete": True}
     taken = {epoch: come for epoch, come in loads(rows, params).items() if len(come)}
     for query in (prediction, outlier):
-        output, _ = folded(query.fold_of(params), query.ORDER, taken)
+        output, _ = folded(query.build_fold(params), query.ORDER, taken)
         expected = getattr(oracle, query.__name__.rpartition(".")[2])
         assert_same(output, expected(rows, params, last_epoch=4), at_least=0)
 
@@ -129,11 +129,11 @@ def test_state_stays_as_large_as_its_windows_and_history_ask_for() -> None:
     rows["epoch"] = np.arange(len(rows)) // 1_000
     taken = loads(rows, {"complete": False})
     for fold, order in (
-        (prediction.fold_of(PREDICTION), prediction.ORDER),
-        (outlier.fold_of(OUTLIER), outlier.ORDER),
+        (prediction.build_fold(PREDICTION), prediction.ORDER),
+        (outlier.build_fold(OUTLIER), outlier.ORDER),
     ):
         _, sizes = folded(fold, order, taken)
         assert max(sizes[10:]) < 1.1 * sizes[9]
     whole = dict(iter(rows.groupby("epoch")))
-    _, sizes = folded(completion.fold_of({}), completion.ORDER, whole)
+    _, sizes = folded(completion.build_fold({}), completion.ORDER, whole)
     assert max(sizes) == sizes[0]

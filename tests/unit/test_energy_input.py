@@ -4,9 +4,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from apps.energy import generator, oracle
-from apps.energy.rules import objections
-from apps.energy.vocabulary import LOAD, PLUG, WORK
+from holdfast.apps.energy import generator, oracle
+from holdfast.apps.energy.rules import objections
+from holdfast.apps.energy.vocabulary import LOAD, PLUG, WORK
 
 
 def test_the_same_seed_gives_the_same_readings_in_order_of_time() -> None:

@@ -6,15 +6,15 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from apps.energy.medians import RunningMedian
-from apps.energy.outlier import ORDER, fold_of
+from holdfast.apps.energy.outlier import ORDER, build_fold
+from holdfast.apps.energy.running_median import RunningMedian
 
 PARAMS = {"windows": [60], "every": 10, "resolution": 1.0}
 
 
 def found(*epochs: list[tuple[int, int, int, float]]) -> list[list[tuple[int, int, float]]]:
     """Of readings as (second, house, plug, load): window's end, house and ratio, epoch by epoch."""
-    fold, kept, ratios = fold_of(PARAMS), None, []
+    fold, kept, ratios = build_fold(PARAMS), None, []
     for seen in epochs:
         rows = pd.DataFrame(seen, columns=["timestamp", "house_id", "plug_id", "load"])
         rows = rows.assign(household_id=0).sort_values(list(ORDER), ignore_index=True)
@@ -55,7 +55,7 @@ def test_a_late_reading_counts_while_a_window_covers_its_step() -> None:
 
 def test_a_window_must_be_a_whole_number_of_steps() -> None:
     with pytest.raises(ValueError, match="no multiples"):
-        fold_of({**PARAMS, "every": 7})
+        build_fold({**PARAMS, "every": 7})
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 12), st.integers(1, 3)), max_size=60))

@@ -5,15 +5,15 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from apps.energy.prediction import ORDER, fold_of
-from apps.energy.slices import UNKNOWN, medians_doubled
+from holdfast.apps.energy.prediction import ORDER, build_fold
+from holdfast.apps.energy.slices import UNKNOWN, medians_doubled
 
 PARAMS = {"windows": [600], "every": 300, "days": 3, "day": 3600}
 
 
 def predicted(*epochs: list[tuple[int, int, float]]) -> list[list[tuple[int, int, object, float]]]:
     """Of readings as (second, plug, load): the gate, slice, plug and load, epoch by epoch."""
-    fold, kept, found = fold_of(PARAMS), None, []
+    fold, kept, found = build_fold(PARAMS), None, []
     for seen in epochs:
         rows = pd.DataFrame(seen, columns=["timestamp", "plug_id", "load"])
         rows = rows.assign(house_id=1, household_id=0).sort_values(list(ORDER), ignore_index=True)
@@ -59,9 +59,9 @@ def test_a_late_reading_counts_in_its_slice() -> None:
 
 def test_a_day_must_be_a_whole_number_of_slices() -> None:
     with pytest.raises(ValueError, match="no multiple"):
-        fold_of({**PARAMS, "windows": [700]})
+        build_fold({**PARAMS, "windows": [700]})
     with pytest.raises(ValueError, match="past day"):
-        fold_of({**PARAMS, "days": 0})
+        build_fold({**PARAMS, "days": 0})
 
 
 @given(st.lists(st.one_of(st.just(UNKNOWN), st.integers(0, 9)), min_size=1, max_size=7))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.estimators import (
+from holdfast.ft_policies.prediction.estimators import (
     UNKNOWN,
     Estimator,
     LeastThroughput,

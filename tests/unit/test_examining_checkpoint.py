@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from assets.examination.examining import diagnosed, examine
-from ft_policies.doctor.diagnosing import diagnose
-from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend, Severity
-from orchestration.playbooks.aside import Aside
-from orchestration.playbooks.repair import Repairing
-from resources.control.records import DesiredState, ReplicaState
+from holdfast.ft_policies.doctor.diagnosis import diagnose
+from holdfast.ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend, Severity
+from holdfast.observation.doctor.examine import diagnosed, examine
+from holdfast.orchestration.playbooks.base import InnerSteps
+from holdfast.orchestration.playbooks.repair.quarantine import Quarantine
+from holdfast.orchestration.playbooks.repair.repair import Repair
+from holdfast.resources.control_store.records import DesiredState, ReplicaState
 from tests.fakes.checkpoints import StateKind
 from tests.fakes.drivers import simulated_drivers
 from tests.fakes.worlds import CLICKS, SimulatedWorld
@@ -35,7 +36,7 @@ from tests.support.vaults import tree
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look again at once."""
-    monkeypatch.setattr("assets.examination.examining.AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("holdfast.observation.doctor.examine.AGAIN_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -95,19 +96,19 @@ def test_the_checkpoint_of_a_primary_that_was_ended_is_kept_until_it_is_confirme
 ) -> None:
     folder = {"resources": {"folder": str(tmp_path / "disk")}} if elsewhere else {}
     with patients(tmp_path / "project", **folder).open() as world:
-        replicas = tmp_path / "disk" if elsewhere else world.project.home / "replicas"
+        replicas = tmp_path / "disk" if elsewhere else world.config.home / "replicas"
         checkpoint = a_live_patient(world, replicas=replicas)
         (checkpoint.root / "metadata").unlink()
         before = tree(checkpoint.root)
         assert repaired(world) == ["EndPrimary"]
         assert tree(checkpoint.root) == before, "its process may still be there"
-        for decide in (Aside.undo, Aside.confirm):
+        for decide in (Quarantine.undo, Quarantine.confirm):
             shutil.rmtree(checkpoint.root)  # as the next start does
-            decide(Aside(world, CLICKS, RUN))
-            assert checkpoint.root.exists() is (decide is Aside.undo)
-            if decide is Aside.undo:
+            decide(Quarantine(world, CLICKS, RUN))
+            assert checkpoint.root.exists() is (decide is Quarantine.undo)
+            if decide is Quarantine.undo:
                 assert tree(checkpoint.root) == before
-                Aside(world, CLICKS, RUN).keep_folder(checkpoint.root, below=replicas)
+                Quarantine(world, CLICKS, RUN).keep_folder(checkpoint.root, below=replicas)
         assert not list(tmp_path.glob(f"**/aside/{RUN}"))
 
 
@@ -165,7 +166,9 @@ def test_what_is_only_in_flight_is_not_claimed(
     def come_back(_: float) -> None:
         hidden.rename(checkpoint.root / "offsets/2")
 
-    monkeypatch.setattr("resources.clock.SystemClock.sleep", lambda _, seconds: come_back(seconds))
+    monkeypatch.setattr(
+        "holdfast.resources.clock.SystemClock.sleep", lambda _, seconds: come_back(seconds)
+    )
     assert kinds(world) == []
 
 
@@ -176,12 +179,12 @@ def test_a_stream_that_is_wanted_is_brought_back_with_another_primary(
     world.store.streams.desire(CLICKS, DesiredState.RUNNING)
     (checkpoint.root / "metadata").unlink()
     with simulated_drivers(world, monkeypatch) as drivers:
-        steps = Repairing(
-            world=world, stream=CLICKS, run=RUN, chosen=None, beat=drivers.act
-        ).steps()
-        done = [(one.name, one.found.get("steps")) for one in steps]
+        steps = Repair(world, CLICKS, RUN, chosen=None, keep_alive=drivers.act).steps()
+        ended, brought_back = list(steps)
         seen = examine(world, CLICKS)
-    assert done == [("EndPrimary", None), ("BringBack", "Launch")]
+    assert (ended.name, brought_back.name) == ("EndPrimary", "BringBack")
+    assert isinstance(brought_back.result, InnerSteps)
+    assert [inner.name for inner in brought_back.result.done] == ["Launch"]
     assert seen.primary not in (None, REPLICA)
     assert diagnose(seen) == []
     lines = world.store.journal.of(CLICKS, run=RUN)

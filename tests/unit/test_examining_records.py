@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from assets.examination import leftovers
-from assets.examination.examining import diagnosed
-from assets.examination.leftovers import DRILL_SECONDS
-from ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severity
-from orchestration.playbooks.aside import Aside
-from orchestration.playbooks.restore import restore
-from orchestration.playbooks.restore_point import Asked
-from resources.control.records import EpochProposal, LedgerEntry, ReplicaState
-from resources.control.schema import epochs, ledger, ledger_copies
+from holdfast.ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severity
+from holdfast.ft_policies.timings import DRILL_WITHIN_SECONDS
+from holdfast.observation.doctor import leftovers
+from holdfast.observation.doctor.examine import diagnosed
+from holdfast.orchestration.playbooks.repair.quarantine import Quarantine
+from holdfast.orchestration.playbooks.restore.point import RestoreTarget
+from holdfast.orchestration.playbooks.restore.restore import Restore
+from holdfast.resources.control_store.records import EpochProposal, LedgerEntry, ReplicaState
+from holdfast.resources.control_store.schema import epochs, ledger, ledger_copies
 from tests.fakes.checkpoints import SyntheticCheckpoint
 from tests.fakes.declared import written
 from tests.fakes.worlds import CLICKS, SimulatedWorld, a_heartbeat, a_primary
-from tests.support.control_registers import wait_for_the_clock
+from tests.support.control_builders import wait_for_the_clock
 from tests.support.delta_tables import a_commit, a_table, words
 from tests.support.patients import (
     EPOCHS,
@@ -39,7 +39,7 @@ from tests.support.patients import (
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look again at once."""
-    monkeypatch.setattr("assets.examination.examining.AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("holdfast.observation.doctor.examine.AGAIN_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_an_epoch_that_only_the_table_has_is_entered_and_withdrawn(
     assert entry is not None
     assert (entry.rows, entry.digest) == (10, "d2")
     assert kinds(world) == []
-    Aside(world, CLICKS, RUN).undo()
+    Quarantine(world, CLICKS, RUN).undo()
     assert everything(world) == before
 
 
@@ -82,7 +82,7 @@ def test_the_end_of_the_table_is_written_again_by_a_replay(
     world: SimulatedWorld, tmp_path: Path
 ) -> None:
     a_patient(world, tmp_path / "checkpoint")
-    path = world.project.table_path(CLICKS)
+    path = world.config.table_path(CLICKS)
     shutil.rmtree(path)
     a_table(path)
     for epoch in range(3):
@@ -101,7 +101,7 @@ def test_the_table_is_the_one_that_the_stream_runs_by_whatever_its_file_says_by_
         a_patient(world, tmp_path / "checkpoint")
         a_primary(world, REPLICA, alive=False)
         world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed")
-        table = Path(world.project.table_path(CLICKS))
+        table = Path(world.config.table_path(CLICKS))
         staged = table / "data" / f"{6:012d}-{REPLICA}-0123abcd"
         staged.mkdir(parents=True)
         (staged / "file").write_text("left")
@@ -112,7 +112,7 @@ def test_the_table_is_the_one_that_the_stream_runs_by_whatever_its_file_says_by_
         assert repaired(world) == ["SetAsideLeftovers"]
         assert not staged.exists()
         assert kinds(world) == []
-        Aside(world, CLICKS, RUN).undo()
+        Quarantine(world, CLICKS, RUN).undo()
         assert staged.exists()
 
 
@@ -141,7 +141,7 @@ def test_a_hole_in_the_ledger_that_the_table_does_not_fill_is_told(
     assert (found.kind, found.epochs) == (Kind.HOLE_IN_LEDGER, (silent,))
     (advice,) = found.advice
     assert advice.command == f"holdfast restore {CLICKS} --epoch {silent - 1}"
-    list(restore(world, CLICKS, Asked(epoch=silent - 1), RUN, why=""))
+    list(Restore(world, CLICKS, RUN, target=RestoreTarget(epoch=silent - 1), why="").steps())
     assert kinds(world) == []
 
 
@@ -149,7 +149,7 @@ def test_an_epoch_that_the_table_lost_in_its_middle_is_mended_by_the_restore_tha
     world: SimulatedWorld, tmp_path: Path
 ) -> None:
     a_patient(world, tmp_path / "checkpoint")
-    path = world.project.table_path(CLICKS)
+    path = world.config.table_path(CLICKS)
     shutil.rmtree(path)
     a_table(path)
     for epoch in (0, 1, 2, 4, 5):
@@ -158,7 +158,7 @@ def test_an_epoch_that_the_table_lost_in_its_middle_is_mended_by_the_restore_tha
     assert (found.kind, found.epochs) == (Kind.ENTERED_NOT_WRITTEN, (3,))
     (advice,) = found.advice
     assert advice.command == f"holdfast restore {CLICKS} --epoch 2"
-    list(restore(world, CLICKS, Asked(epoch=2), RUN, why=""))
+    list(Restore(world, CLICKS, RUN, target=RestoreTarget(epoch=2), why="").steps())
     assert kinds(world) == []
     assert world.store.ledger.last(CLICKS) == world.store.ledger.get(CLICKS, 2)
 
@@ -167,7 +167,7 @@ def test_staging_is_left_alone_while_its_replica_or_its_process_lives(
     world: SimulatedWorld, tmp_path: Path
 ) -> None:
     a_patient(world, tmp_path / "checkpoint")
-    data = Path(world.project.table_path(CLICKS)) / "data"
+    data = Path(world.config.table_path(CLICKS)) / "data"
     (data / f"{6:012d}-{REPLICA}-0123abcd").mkdir()
     (data / f"{6:012d}-clicks-0000000b-0123abcd").mkdir()  # of nobody that is known
     a_primary(world, REPLICA)
@@ -182,15 +182,15 @@ def test_folders_that_nobody_needs_are_set_aside_and_put_back(
     a_patient(world, tmp_path / "checkpoint")
     a_primary(world, REPLICA, alive=False)
     world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed")
-    home = world.project.home
-    staged = Path(world.project.table_path(CLICKS)) / "data" / f"{6:012d}-{REPLICA}-0123abcd"
+    home = world.config.home
+    staged = Path(world.config.table_path(CLICKS)) / "data" / f"{6:012d}-{REPLICA}-0123abcd"
     unknown = home / "replicas" / "clicks-0000000c" / "checkpoints"
     drill = home / "drills" / f"{CLICKS}-{RUN}"
     for folder in (staged, unknown, drill):
         folder.mkdir(parents=True)
         (folder / "file").write_text("left")
     assert kinds(world) == [Kind.LEFTOVER_STAGING, Kind.LEFTOVER_FOLDER], "a drill may run"
-    past = world.store.now() - DRILL_SECONDS - 60
+    past = world.store.now() - DRILL_WITHIN_SECONDS - 60
     os.utime(drill, (past, past))
     before = everything(world)
     found = diagnosed(world, CLICKS).findings
@@ -200,14 +200,14 @@ def test_folders_that_nobody_needs_are_set_aside_and_put_back(
 
     assert kinds(world) == []
     assert not any(folder.exists() for folder in (staged, unknown, drill))
-    Aside(world, CLICKS, RUN).undo()
+    Quarantine(world, CLICKS, RUN).undo()
     assert everything(world) == before
 
 
 def test_what_the_last_start_should_have_swept_is_left_over(
     world: SimulatedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = world.project.home / "replicas" / REPLICA / "checkpoints"
+    folder = world.config.home / "replicas" / REPLICA / "checkpoints"
     a_patient(world, folder / "aaaa0001")
     a_primary(world, REPLICA, alive=False)
     world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed")
@@ -262,10 +262,10 @@ def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Pa
         assert repaired(world) == [], "nothing is given up unasked"
         assert repaired(world, chosen=RepairKind.SKIP_INPUT) == ["SkipInput"]
         assert kinds(world) == [Kind.INPUT_SKIPPED]
-        Aside(world, CLICKS, RUN).undo()
+        Quarantine(world, CLICKS, RUN).undo()
         assert kinds(world) == [Kind.SOURCE_EXPIRED]
         away = folder.rename(tmp_path / "not mounted")
-        (world.project.home / "replicas" / "clicks-0000000c").mkdir(parents=True)
+        (world.config.home / "replicas" / "clicks-0000000c").mkdir(parents=True)
         told = diagnosed(world, CLICKS).findings
         assert [one.kind for one in told] == [Kind.SOURCE_AWAY, Kind.LEFTOVER_FOLDER]
         assert "nobody can say what is lost" in told[0].evidence

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from assets.examination.examining import diagnosed
-from ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend
-from ft_policies.errors import PermanentError
-from ft_policies.retention import RetentionPolicy
-from orchestration.playbooks.aside import Aside, runs_aside
-from orchestration.playbooks.repair import repair_plan
-from resources.control.records import SnapshotState
+from holdfast.ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.snapshots import RetentionPolicy
+from holdfast.observation.doctor.examine import diagnosed
+from holdfast.orchestration.playbooks.repair.quarantine import Quarantine, quarantined_runs
+from holdfast.orchestration.playbooks.repair.repair import Repair
+from holdfast.resources.control_store.records import SnapshotState
 from tests.fakes.worlds import CLICKS, SimulatedWorld
 from tests.support.patients import (
     RUN,
@@ -75,9 +75,9 @@ def test_a_damaged_snapshot_is_set_aside_and_can_be_put_back(
     row = world.store.snapshots.get(CLICKS, snapshot_id(3))
     assert row is not None
     assert (row.state, row.reason) == (SnapshotState.DAMAGED, f"set aside by {RUN}")
-    Aside(world, CLICKS, RUN).undo()
+    Quarantine(world, CLICKS, RUN).undo()
     assert everything(world) == before
-    assert runs_aside(world, CLICKS) == []
+    assert quarantined_runs(world, CLICKS) == []
 
 
 def test_a_wrong_digest_needs_a_deep_look(world: SimulatedWorld, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_what_was_confirmed_is_gone(world: SimulatedWorld, tmp_path: Path) -> No
     a_patient(world, tmp_path / "checkpoint")
     cut_newest_pack(world)
     repaired(world)
-    Aside(world, CLICKS, RUN).confirm()
+    Quarantine(world, CLICKS, RUN).confirm()
     assert not any("aside" in key for key in world.objects.objects)
     assert not any(snapshot_id(3) in key for key in world.objects.objects)
     assert kinds(world, deep=True) == []
@@ -124,7 +124,7 @@ def test_retention_keeps_what_putting_a_snapshot_back_needs(
     repaired(world)
     world.objects.delete([manifest_key(1)])  # by retention: nobody else names its pack any more
     assert vault.prune(RetentionPolicy(last=1), now=later).packs_deleted == []
-    Aside(world, CLICKS, RUN).undo()
+    Quarantine(world, CLICKS, RUN).undo()
     world.objects.put(key, body)
     assert vault.verify(snapshot_id(3)) == []
 
@@ -133,7 +133,7 @@ def test_what_was_confirmed_keeps_no_pack(world: SimulatedWorld, tmp_path: Path)
     a_patient(world, tmp_path / "checkpoint")
     lose_newest_pack(world)
     repaired(world)
-    Aside(world, CLICKS, RUN).confirm()
+    Quarantine(world, CLICKS, RUN).confirm()
     world.objects.delete([manifest_key(1)])
     pruned = world.vault(CLICKS).prune(RetentionPolicy(last=1), now=world.objects.now + 7200)
     assert len(pruned.packs_deleted) == 1
@@ -150,7 +150,7 @@ def test_a_snapshot_that_the_catalogue_lacks_is_entered(
     assert repaired(world) == ["EnterSnapshots"]
     assert world.store.snapshots.get(CLICKS, snapshot_id(3)) == was
     assert kinds(world) == []
-    Aside(world, CLICKS, RUN).undo()
+    Quarantine(world, CLICKS, RUN).undo()
     assert everything(world) == before
 
 
@@ -161,7 +161,7 @@ def test_a_row_without_a_manifest_is_marked(world: SimulatedWorld, tmp_path: Pat
     assert kinds(world) == [Kind.ROW_WITHOUT_MANIFEST]
     assert repaired(world) == ["MarkSnapshots"]
     assert kinds(world) == []
-    Aside(world, CLICKS, RUN).undo()
+    Quarantine(world, CLICKS, RUN).undo()
     assert everything(world) == before
 
 
@@ -171,5 +171,5 @@ def test_a_repair_that_mends_nothing_is_refused_with_what_is_offered(
     a_patient(world, tmp_path / "checkpoint")
     lose_newest_pack(world)
     with pytest.raises(PermanentError, match="nothing that was found in clicks is") as refused:
-        repair_plan(diagnosed(world, CLICKS), Mend.SHIP_SNAPSHOT)
+        Repair(world, CLICKS, "plan", chosen=Mend.SHIP_SNAPSHOT).plan()
     assert refused.value.hint == "repairs that are offered: set_aside_snapshots"

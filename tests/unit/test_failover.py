@@ -3,8 +3,14 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.failover import DetectedBy, FailoverPolicy, PrimaryLook, Stay, TakeOver
-from ft_policies.health import Process
+from holdfast.ft_policies.health import (
+    DetectedBy,
+    FailoverPolicy,
+    PrimaryLook,
+    Process,
+    Stay,
+    TakeOver,
+)
 
 POLICY = FailoverPolicy(lease_seconds=3.0)
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, fs, parquet
 
-from configs.sources import FilesSource as FilesDeclaration
-from ft_policies.errors import PermanentError
-from streaming.sources.files import FilesSource
+from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.streaming.sources.files import FilesSource
 
 SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
 LONG_AGO = 1_000_000.0

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.errors import TransientError
-from ft_policies.tiers import PRIMARY
-from resources.control.records import ReplicaState, Slot, SnapshotState
-from resources.control.store import ControlStore
-from resources.vault.manifest import Manifest
-from resources.vault.vault import SnapshotVault
-from streaming.following import Follower, Synced
-from streaming.sampling import Sampler
-from streaming.spec import ReplicaSpec
+from holdfast.ft_policies.errors import TransientError
+from holdfast.ft_policies.tiers import PRIMARY
+from holdfast.resources.control_store.records import ReplicaState, Slot, SnapshotState
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.vault import SnapshotVault
+from holdfast.streaming.metrics import Sampler
+from holdfast.streaming.spec import ReplicaSpec
+from holdfast.streaming.state.follower import LocalSnapshot, SnapshotFollower
 from tests.fakes.clocks import SteppedClock
 from tests.support.control_builders import a_snapshot, register
 from tests.support.standbys import a_spec, until
@@ -57,8 +58,8 @@ class Followed:
 
     def follower(
         self, *, every_seconds: float = LONG, vault: SnapshotVault | None = None
-    ) -> Follower:
-        return Follower(
+    ) -> SnapshotFollower:
+        return SnapshotFollower(
             self.spec,
             vault or self.stream.vault,
             self.store,
@@ -68,7 +69,7 @@ class Followed:
             clock=self.clock,
         )
 
-    def is_at(self, synced: Synced | None, manifest: Manifest) -> bool:
+    def is_at(self, synced: LocalSnapshot | None, manifest: Manifest) -> bool:
         return (
             synced is not None
             and synced.manifest.id == manifest.id
@@ -84,7 +85,7 @@ def followed(tmp_path: Path) -> Iterator[Followed]:
 
 
 @contextmanager
-def running(follower: Follower) -> Iterator[Follower]:
+def running(follower: SnapshotFollower) -> Iterator[SnapshotFollower]:
     follower.start()
     try:
         yield follower
@@ -98,33 +99,33 @@ def test_it_follows_into_a_new_folder_each_time_and_fetches_what_is_new(followed
     follower = followed.follower()
     old = followed.ship(10)
     follower.follow()
-    first = follower.synced
+    first = follower.snapshot
     assert followed.is_at(first, old)
     new = followed.ship(2)
     follower.follow()
-    assert followed.is_at(follower.synced, new)
+    assert followed.is_at(follower.snapshot, new)
     assert first is not None
-    assert follower.synced is not None
+    assert follower.snapshot is not None
     home = followed.spec.folder / "checkpoints"
-    assert [first.checkpoint, follower.synced.checkpoint] == [
+    assert [first.checkpoint, follower.snapshot.checkpoint] == [
         home / "000000000009-0",
         home / "000000000011-0",
     ]
     assert tree(first.checkpoint) == followed.stream.contents[old.id]
     latest = followed.store.samples.latest("words")
-    assert latest["sync_bytes"].value < old.state_bytes / 3
-    assert latest["sync_seconds"].epoch == 11
+    assert latest[SampleName.SYNC_BYTES].value < old.state_bytes / 3
+    assert latest[SampleName.SYNC_SECONDS].epoch == 11
 
 
 def test_nothing_newer_is_nothing_to_do(followed: Followed) -> None:
     follower = followed.follower()
     follower.follow()
-    assert follower.synced is None
+    assert follower.snapshot is None
     followed.ship()
     follower.follow()
-    before, requests = follower.synced, followed.stream.store.requests
+    before, requests = follower.snapshot, followed.stream.store.requests
     follower.follow()
-    assert follower.synced is before
+    assert follower.snapshot is before
     assert followed.stream.store.requests == requests
 
 
@@ -195,7 +196,7 @@ def test_a_new_primary_s_snapshots_are_followed_too(followed: Followed) -> None:
     manifest = followed.ship(1)
     follower.follow()
     assert manifest.replica == "r3"
-    assert followed.is_at(follower.synced, manifest)
+    assert followed.is_at(follower.snapshot, manifest)
 
 
 def test_a_damaged_snapshot_is_passed_over_for_the_next_older_one(followed: Followed) -> None:
@@ -204,7 +205,7 @@ def test_a_damaged_snapshot_is_passed_over_for_the_next_older_one(followed: Foll
     good, bad = followed.ship(1), followed.ship(1)
     followed.stream.store.damage(followed.stream.pack_of(bad, f"commits/{bad.epoch}"))
     follower.follow()
-    assert followed.is_at(follower.synced, good)
+    assert followed.is_at(follower.snapshot, good)
     states = {
         row.id: row.state for row in followed.store.snapshots.of("words", available_only=False)
     }
@@ -220,7 +221,7 @@ def test_a_dropped_snapshot_is_no_incident_and_is_not_asked_for_again(followed: 
     kept, dropped = followed.ship(2), followed.ship(1)
     followed.stream.store.delete([followed.stream.vault.manifest_key(dropped.id)])
     follower.follow()
-    assert followed.is_at(follower.synced, kept)
+    assert followed.is_at(follower.snapshot, kept)
     requests = followed.stream.store.requests
     follower.follow()
     assert followed.stream.store.requests == requests
@@ -232,8 +233,8 @@ def test_a_store_that_is_away_is_waited_for(followed: Followed) -> None:
     away = [TransientError("the object store is away")]
     followed.stream.store.plan_failures([*away, None, *away])
     with running(followed.follower()) as follower:
-        until(lambda: follower.synced is not None)
-    assert followed.is_at(follower.synced, manifest)
+        until(lambda: follower.snapshot is not None)
+    assert followed.is_at(follower.snapshot, manifest)
     assert followed.store.incidents.of("words", open_only=False) == []
     assert followed.stream.store.failures == []
 
@@ -253,5 +254,5 @@ def test_it_stops_in_the_middle_of_a_restore_and_shows_nothing(followed: Followe
     follower.start()
     follower.join(5.0)
     assert not follower.is_alive()
-    assert follower.synced is None
+    assert follower.snapshot is None
     assert list((followed.spec.folder / "checkpoints").iterdir()) == []

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from orchestration.services.dagster_home import prepare
-from orchestration.services.forgotten_runs import end_forgotten_runs
+from holdfast.orchestration.services.dagster import fail_interrupted_runs, prepare_home
 
 STATUS = dg.DagsterRunStatus
 
@@ -22,12 +21,12 @@ def some_job() -> None:
 def test_runs_that_were_at_work_have_failed_and_those_that_are_to_come_still_are(
     tmp_path: Path,
 ) -> None:
-    prepare(tmp_path)
+    prepare_home(tmp_path)
     before = [STATUS.STARTING, STATUS.STARTED, STATUS.CANCELING, STATUS.NOT_STARTED, STATUS.SUCCESS]
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         runs = [instance.create_run_for_job(some_job, status=status) for status in before]
-    assert end_forgotten_runs(tmp_path) == 3
-    assert end_forgotten_runs(tmp_path) == 0
+    assert fail_interrupted_runs(tmp_path) == 3
+    assert fail_interrupted_runs(tmp_path) == 0
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         after = [
             run and run.status for run in map(instance.get_run_by_id, (r.run_id for r in runs))

@@ -8,19 +8,19 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from assets.catalogue import adopt
-from assets.outputs import audit
-from configs.project import Project
-from ft_policies.errors import PermanentError
-from orchestration.playbooks.fork import fork, fork_plan
-from orchestration.playbooks.restore_point import Asked
-from streaming.sinks.lineage import writer
+from holdfast.assets.outputs import audit
+from holdfast.configs.project import ProjectConfig
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.orchestration.playbooks.restore.fork import Fork
+from holdfast.orchestration.playbooks.restore.point import RestoreTarget
+from holdfast.resources.vault.catalogue import adopt
+from holdfast.streaming.sinks.lineage import writer
 from tests.fakes.worlds import CLICKS, SimulatedWorld, decided, simulated_worlds
 from tests.support.restorable import a_past, entries, output, snapshots
 from tests.support.vaults import tree
 
 STEPS = ["CopySnapshot", "CopyOutput", "CopyEpochs", "WriteDeclaration"]
-AT_5 = Asked(epoch=5)
+AT_5 = RestoreTarget(epoch=5)
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
         yield world
 
 
-def forked(world: SimulatedWorld, asked: Asked = AT_5, **options: Any) -> list[str]:
-    given = {"name": "trial", **options}
-    return [one.name for one in fork(world, CLICKS, asked, "run", **given)]
+def forked(world: SimulatedWorld, asked: RestoreTarget = AT_5, **options: Any) -> list[str]:
+    given = {"into": "trial", **options}
+    return [one.name for one in Fork(world, CLICKS, "run", target=asked, **given).steps()]
 
 
 def original(world: SimulatedWorld) -> dict[str, Any]:
@@ -42,18 +42,18 @@ def original(world: SimulatedWorld) -> dict[str, Any]:
         "epochs": store.epochs.between(CLICKS, 0, 99),
         "ledger": store.ledger.between(CLICKS, 0, 99),
         "snapshots": store.snapshots.of(CLICKS, available_only=False),
-        "histories": store.histories.of(CLICKS),
+        "histories": store.restores.of(CLICKS),
         "stream": store.streams.get(CLICKS),
         "journal": store.journal.of(CLICKS),
         "objects": {k: o for k, o in world.objects.objects.items() if k.startswith("clicks/")},
-        "table": tree(Path(world.project.table_path(CLICKS))),
-        "file": (world.project.root / "configs/streams/clicks.yaml").read_text(),
+        "table": tree(Path(world.config.table_path(CLICKS))),
+        "file": (world.config.root / "configs/streams/clicks.yaml").read_text(),
     }
 
 
 def as_declared(world: SimulatedWorld) -> SimulatedWorld:
     """The world as whoever opens it next sees it."""
-    project = Project.load(world.project.root)
+    project = ProjectConfig.load(world.config.root)
     return SimulatedWorld(project, world.store, world.objects, object_store_serves=True)
 
 
@@ -63,7 +63,7 @@ def demand_fork(world: SimulatedWorld) -> None:
     assert snapshots(again, "trial") == [4]
     assert [row.id for row in again.store.snapshots.of("trial")] == ["000000000004-1-r1"]
     assert again.vault("trial").verify("000000000004-1-r1") == []
-    table = DeltaTable(again.project.table_path("trial"))
+    table = DeltaTable(again.config.table_path("trial"))
     assert table.transaction_version(writer("trial", 0)) == 5
     assert audit(again, "trial").passed
 
@@ -79,9 +79,9 @@ def test_a_fork_has_the_past_of_the_original_which_stays_as_it_was(world: Simula
 def test_a_fork_that_was_cut_short_is_finished_by_the_next(
     world: SimulatedWorld, done: int
 ) -> None:
-    steps = fork(world, CLICKS, AT_5, "run", name="trial")
+    steps = Fork(world, CLICKS, "run", target=AT_5, into="trial").steps()
     assert [next(steps).name for _ in range(done)] == STEPS[:done]
-    assert "trial" not in as_declared(world).project.streams
+    assert "trial" not in as_declared(world).config.streams
     assert forked(world) == STEPS[done:]
     demand_fork(world)
 
@@ -105,41 +105,47 @@ def test_a_fork_goes_its_own_way(world: SimulatedWorld) -> None:
 
 def test_the_declaration_is_the_originals_but_for_name_and_output(world: SimulatedWorld) -> None:
     forked(world, output="elsewhere/trial")
-    folder = world.project.root / "configs/streams"
+    folder = world.config.root / "configs/streams"
     theirs, ours = (yaml.safe_load((folder / f"{n}.yaml").read_text()) for n in (CLICKS, "trial"))
     assert ours.pop("name") == "trial"
     assert ours.pop("sink") == {"kind": "delta", "path": "elsewhere/trial"}
     assert ours == {key: value for key, value in theirs.items() if key not in ("name", "sink")}
     again = as_declared(world)
-    assert again.project.table_path("trial") == str(world.project.root / "elsewhere/trial")
+    assert again.config.table_path("trial") == str(world.config.root / "elsewhere/trial")
     assert output(again, "trial") == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_fork_of_a_fork_keeps_what_came_in_one_commit(world: SimulatedWorld) -> None:
     forked(world)
     again = as_declared(world)
-    names = [one.name for one in fork(again, "trial", Asked(epoch=5), "run", name="another")]
+    names = [
+        one.name
+        for one in Fork(
+            again, "trial", "run", target=RestoreTarget(epoch=5), into="another"
+        ).steps()
+    ]
     assert names == STEPS
     last = as_declared(world)
     assert output(last, "another") == [0, 1, 2, 3, 4, 5]
     with pytest.raises(PermanentError, match="does not reach back to epoch 4"):
-        fork(again, "trial", Asked(epoch=4), "run", name="a_third")
+        Fork(again, "trial", "run", target=RestoreTarget(epoch=4), into="a_third").steps()
 
 
 def test_a_plan_tells_the_steps_and_changes_nothing(world: SimulatedWorld) -> None:
     before = original(world)
-    point, steps = fork_plan(world, CLICKS, AT_5, name="trial")
+    fork = Fork(world, CLICKS, "", into="trial", target=AT_5)
+    steps, point = fork.plan(), fork.point
     assert [type(step).__name__ for step in steps] == STEPS
     assert point.epoch == 5
-    assert not Path(world.project.home / "tables" / "trial").exists()
+    assert not Path(world.config.home / "tables" / "trial").exists()
     assert original(world) == before
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"name": CLICKS}, "there is a stream clicks already|would write to"),
-        ({"name": "Not A Name"}, "the fork cannot be declared: name"),
+        ({"into": CLICKS}, "there is a stream clicks already|would write to"),
+        ({"into": "Not A Name"}, "the fork cannot be declared: name"),
         ({"output": "PATH OF THE ORIGINAL"}, "as the original does"),
     ],
 )
@@ -147,13 +153,13 @@ def test_what_cannot_be_forked_is_told(
     world: SimulatedWorld, options: dict[str, str], told: str
 ) -> None:
     if "output" in options:
-        options = {"output": world.project.table_path(CLICKS)}
+        options = {"output": world.config.table_path(CLICKS)}
     with pytest.raises(PermanentError, match=told):
         forked(world, **options)
 
 
 def test_output_that_is_not_there_is_told(world: SimulatedWorld) -> None:
-    Path(world.project.table_path(CLICKS)).rename(world.project.root / "moved")
+    Path(world.config.table_path(CLICKS)).rename(world.config.root / "moved")
     with pytest.raises(PermanentError, match=r"there is no table .*tables/clicks") as refused:
         forked(world)
     assert "was it moved?" in refused.value.hint
@@ -179,6 +185,6 @@ def test_a_sink_of_ones_own_is_not_forked(tmp_path: Path) -> None:
     objective = {"recovery_time": "10s", "guarantee": "rollback"}
     with (
         simulated_worlds(tmp_path / "other", sink=sink, objective=objective).open() as world,
-        pytest.raises(PermanentError, match="would write to where the original writes"),
+        pytest.raises(PermanentError, match="its sink would write where the original writes"),
     ):
         forked(world)

@@ -5,9 +5,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.health import Health, HealthPolicy, PrimarySeen, Process, SecondarySeen
+from holdfast.ft_policies.health import Health, HealthPolicy, PrimarySeen, Process, SecondarySeen
+from holdfast.ft_policies.timings import Timings
 
-POLICY = HealthPolicy(lease_seconds=3.0, stuck_after_seconds=60.0, start_within_seconds=120.0)
+POLICY = HealthPolicy(
+    Timings.derive(heartbeat=0.5, lease=3.0, stuck_after=60.0, start_within=120.0)
+)
 WELL = PrimarySeen(
     id="words-1",
     process=Process.RUNNING,
@@ -80,7 +83,7 @@ def test_a_primary_that_is_silent_for_longer_than_its_lease_never_passes_for_wel
     seen: PrimarySeen,
 ) -> None:
     verdict = POLICY.judge(wanted=True, primary=seen)
-    silent = seen.heartbeat_age is not None and seen.heartbeat_age > POLICY.lease_seconds
+    silent = seen.heartbeat_age is not None and seen.heartbeat_age > POLICY.timings.lease_seconds
     assert verdict.reason
     if silent or seen.process is Process.GONE:
         assert verdict.health.failed

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from streaming.inbox import Inbox
+from holdfast.streaming.inbox import Inbox
 
 SCHEMA = pa.schema([("n", pa.int64()), ("word", pa.string())])
 

@@ -8,28 +8,28 @@ from pathlib import Path
 import psutil
 import pytest
 
-from resources import session_priority
-from resources.launcher import Launched, launch
+from holdfast.resources import priority
+from holdfast.resources.process import ProcessHandle, launch
 
 
 def test_a_process_stays_itself_when_the_clock_of_the_machine_is_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    this = Launched.this()
+    this = ProcessHandle.this()
     boot = psutil.boot_time()
     monkeypatch.setattr(psutil._pslinux, "boot_time", lambda: boot + 3600.0)
-    assert Launched.this() == this
+    assert ProcessHandle.this() == this
     assert this.is_alive()
 
 
 def test_another_process_with_the_same_id_is_a_stranger() -> None:
-    this = Launched.this()
-    assert not Launched(this.pid, this.started_at + 0.01).is_alive()
+    this = ProcessHandle.this()
+    assert not ProcessHandle(this.pid, this.started_at + 0.01).is_alive()
 
 
 def test_an_ended_process_is_not_alive_before_and_after_it_is_reaped() -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
-    launched = Launched.of(child.pid)
+    launched = ProcessHandle.of(child.pid)
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert not launched.is_alive()
     child.wait()
@@ -43,6 +43,6 @@ def test_a_nice_one_gives_way_inside_and_between_sessions(tmp_path: Path) -> Non
     )
     try:
         assert os.getpriority(os.PRIO_PROCESS, launched.pid) == nice
-        assert session_priority.current(launched.pid) in {nice, None}
+        assert priority.session_nice(launched.pid) in {nice, None}
     finally:
         launched.kill()

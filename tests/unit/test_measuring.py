@@ -1,4 +1,4 @@
-"""From the control store to what the models take: histories, load, use."""
+"""From the control store to what the models take: step_timings, load, use."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from configs.stream import StreamDeclaration
-from ft_policies.costs import TierShares
-from ft_policies.prediction import RecoveryModel, StateAges
-from ft_policies.recovery_model import RecoveryStep
-from ft_policies.tiers import Tier
-from resources.control.records import Sample, Slot
-from resources.control.schema import tier_changes
-from resources.control.store import ControlStore
-from streaming.measuring import Measured, measure
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.ft_policies.costs.prices import TierShares
+from holdfast.ft_policies.prediction.model import RecoveryModel, StateAges
+from holdfast.ft_policies.prediction.steps import RecoveryStep
+from holdfast.ft_policies.tiers import Tier
+from holdfast.observation.measurements import StreamMeasurements, measure
+from holdfast.resources.control_store.records import Sample, Slot
+from holdfast.resources.control_store.schema import tier_changes
+from holdfast.resources.control_store.store import ControlStore
 from tests.fakes.declared import a_declaration
 from tests.support.control_builders import a_snapshot, decide, decided_at, register
 from tests.support.reviewing import STEPS
@@ -49,7 +49,7 @@ def started(store: ControlStore, stream: str = "words") -> None:
     sampled(store, by=f"{stream}-1", stream=stream, **STEPS)
 
 
-def measured(store: ControlStore, declared: StreamDeclaration = WORDS) -> Measured:
+def measured(store: ControlStore, declared: StreamDeclaration = WORDS) -> StreamMeasurements:
     return measure(store, [declared])[declared.name]
 
 
@@ -59,7 +59,7 @@ def test_a_stream_that_never_ran_is_what_is_declared(store: ControlStore) -> Non
     assert found.load.epoch_seconds == 1.0
     assert (found.primary.cpu_cores, found.primary.instances) == (0.0, 1.0)
     assert found.recoveries == ()
-    steps = found.histories.steps
+    steps = found.step_timings.steps
     assert {step for step in steps if steps[step]} == {RecoveryStep.DETECT}
     assert found.load_in(60.0) == found.load
 
@@ -68,7 +68,7 @@ def test_one_start_is_enough_to_predict_every_tier(store: ControlStore) -> None:
     started(store)
     found = measured(store)
     prediction = RecoveryModel().predict(
-        found.histories, found.load, snapshot_every=10.0, sync_every=5.0, ship_seconds=0.1
+        found.step_timings, found.load, snapshot_every=10.0, sync_every=5.0, ship_seconds=0.1
     )
     assert prediction.missing == ()
     assert np.isfinite(prediction.seconds).all()
@@ -80,16 +80,16 @@ def test_a_start_that_read_nothing_does_not_make_a_large_state_quick_to_read(
     started(store)
     sampled(store, by="words-1", read_snapshot_bytes=0.0)  # the newer one of the same epoch counts
     found = measured(store)
-    assert RecoveryModel().fit(found.histories).missing == (RecoveryStep.READ_SNAPSHOT,)
+    assert RecoveryModel().fit(found.step_timings).missing == (RecoveryStep.READ_SNAPSHOT,)
     store.snapshots.record(a_snapshot("s1", 1, total_bytes=10**6, new_bytes=10**6, seconds=0.5))
     known = measured(store)
-    assert RecoveryModel().fit(known.histories).missing == ()
+    assert RecoveryModel().fit(known.step_timings).missing == ()
     deployed = list(Tier).index(Tier.DEPLOYED)
 
     def seconds(state_bytes: float) -> float:
         load = replace(known.load, state_bytes=state_bytes)
         ages = StateAges(snapshot=10.0, sync=5.0)
-        return float(RecoveryModel().predict_at(known.histories, load, ages).seconds[deployed])
+        return float(RecoveryModel().predict_at(known.step_timings, load, ages).seconds[deployed])
 
     assert seconds(5e8) > seconds(0.0) + 200.0, "it wrote 1 MB in half a second"
 
@@ -130,7 +130,10 @@ def test_snapshots_are_measured_by_what_they_cost(store: ControlStore) -> None:
     assert found.new_state_bytes_per_second == pytest.approx(3.0)
     assert found.snapshot_age_seconds == pytest.approx(10.0, abs=5.0)
     assert found.stored_bytes == 330.0
-    assert [(one.size, one.seconds) for one in found.histories.writes] == [(30.0, 0.5), (30.0, 1.5)]
+    assert [(one.size, one.seconds) for one in found.step_timings.writes] == [
+        (30.0, 0.5),
+        (30.0, 1.5),
+    ]
 
 
 def test_the_use_of_the_primary_and_the_share_of_the_secondary(store: ControlStore) -> None:
@@ -173,5 +176,5 @@ def test_many_streams_take_no_more_queries_than_one(store: ControlStore) -> None
     assert len(count) == 2 * of_all
     assert of_all <= 10
     assert found.keys() == set(names)
-    assert alone[names[3]].histories == found[names[3]].histories
+    assert alone[names[3]].step_timings == found[names[3]].step_timings
     assert alone[names[3]].load == found[names[3]].load

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.migration import MOST_BEHIND, Protocol
-from ft_policies.tiers import SECONDARY, Tier
-from resources.control.records import ReplicaState, Rollout, Slot
-from resources.control.store import ControlStore
-from streaming.migrating import migrating
+from holdfast.ft_policies.playbooks.recover.migration import MOST_BEHIND, Protocol
+from holdfast.ft_policies.tiers import SECONDARY, Tier
+from holdfast.observation.status import migrating
+from holdfast.resources.control_store.records import ReplicaState, Rollout, Slot
+from holdfast.resources.control_store.store import ControlStore
 from tests.support.control_builders import an_entry, register
 
 COMMITTED = 160
@@ -55,7 +55,7 @@ def is_level(
         committed=store.ledger.last("words"),
         replicas=store.replicas.of("words"),
     )
-    return found.level
+    return found.caught_up
 
 
 PROCESSING = (Protocol.INTERRUPTION_FREE, Protocol.REPLAY)

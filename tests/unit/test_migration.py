@@ -6,31 +6,30 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.foresight import foreseen
-from ft_policies.migration import Migration, Protocol
-from ft_policies.preflight import needs_trial, objections
-from ft_policies.recovery import next_step
-from ft_policies.tiers import OFF, PRIMARY, SECONDARY, Switch, Tier
+from holdfast.ft_policies.playbooks.recover.compatibility import needs_trial, objections
+from holdfast.ft_policies.playbooks.recover.decide import next_step, plan_recovery
+from holdfast.ft_policies.playbooks.recover.migration import MigrationFacts, Protocol
+from holdfast.ft_policies.tiers import OFF, PRIMARY, SECONDARY, Switch, Tier
 from tests.fakes.pair import SimulatedPair, SimulatedReplica
 from tests.fakes.stream import Crash
 
 TO_TARGET = {
     Protocol.INTERRUPTION_FREE: [
         "LaunchSecondary", "TurnSwitch", "TurnSwitch", "TurnSwitch", "AwaitTarget",
-        "HandOver", "AwaitTakeover", "AwaitLevel", "FinishMigration",
+        "HandOver", "AwaitTakeover", "AwaitCatchUp", "FinishMigration",
     ],
     Protocol.REPLAY: [
         "LaunchSecondary", "TurnSwitch", "TurnSwitch", "TurnSwitch", "AwaitTarget",
-        "HandOver", "AwaitTakeover", "AwaitLevel", "FinishMigration",
+        "HandOver", "AwaitTakeover", "AwaitCatchUp", "FinishMigration",
     ],
-    Protocol.LEGACY: ["StopPrimary", "Launch", "AwaitLevel", "FinishMigration"],
+    Protocol.LEGACY: ["StopPrimary", "Launch", "AwaitCatchUp", "FinishMigration"],
 }  # fmt: skip
 
 
 def a_pair(tier: Tier, protocol: Protocol, **facts: object) -> SimulatedPair:
     """A stream whose tier is held, and which is to be migrated."""
     wanted = SECONDARY[tier]
-    migration = Migration(rollout=1, protocol=protocol)
+    migration = MigrationFacts(rollout=1, protocol=protocol)
     return SimulatedPair(
         tier,
         primary=SimulatedReplica("words-p", PRIMARY, PRIMARY, level=True),
@@ -42,7 +41,7 @@ def a_pair(tier: Tier, protocol: Protocol, **facts: object) -> SimulatedPair:
 @pytest.mark.parametrize("protocol", Protocol)
 def test_each_protocol_has_its_steps_and_they_are_foreseen(protocol: Protocol) -> None:
     pair = a_pair(Tier.PASSIVE_REPLICATION, protocol)
-    announced = [type(step).__name__ for step in foreseen(pair.observed())]
+    announced = [type(step).__name__ for step in plan_recovery(pair.observed())]
     done = [type(step).__name__ for step in pair.recover()]
     assert done == TO_TARGET[protocol]
     assert announced == done
@@ -71,7 +70,7 @@ def test_a_migration_with_a_fault_is_rolled_back_and_the_primary_has_never_stopp
     fault: dict[str, object], tier: Tier
 ) -> None:
     pair = a_pair(tier, Protocol.INTERRUPTION_FREE, **fault)
-    announced = [type(step).__name__ for step in foreseen(pair.observed())]
+    announced = [type(step).__name__ for step in plan_recovery(pair.observed())]
     names = [type(step).__name__ for step in pair.recover()]
     assert names == announced == ["RollBack"]
     assert pair.held()
@@ -94,9 +93,9 @@ def test_a_target_that_is_the_primary_already_is_replaced_at_once_by_what_ran_be
 ) -> None:
     pair = a_pair(Tier.PASSIVE_REPLICATION, Protocol.REPLAY, **fault)
     pair.primary = SimulatedReplica("words-t", PRIMARY, PRIMARY, level=level, rollout=1)
-    announced = [type(step).__name__ for step in foreseen(pair.observed())]
+    announced = [type(step).__name__ for step in plan_recovery(pair.observed())]
     names = [type(step).__name__ for step in pair.recover()]
-    assert names == announced == ["RollBack", "Fence", "Launch", "AwaitLevel"]
+    assert names == announced == ["RollBack", "Fence", "Launch", "AwaitCatchUp"]
     assert pair.primary is not None
     assert pair.primary.rollout == 0
 
@@ -111,7 +110,7 @@ def test_only_a_replay_is_cut_short_before_its_target_processes_level(
     step: str,
     paused: bool,  # noqa: FBT001
 ) -> None:
-    pair = a_pair(Tier.PASSIVE_REPLICATION, protocol, level=True)
+    pair = a_pair(Tier.PASSIVE_REPLICATION, protocol, caught_up=True)
     wanted = SECONDARY[Tier.ACTIVE_STANDBY]
     observed = wanted.turned(Switch.PROCESS, on=False)
     pair.secondary = SimulatedReplica("words-t", wanted, observed, rollout=1, paused=paused)

@@ -4,23 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from configs.stream import OWNED_SPARK_CONF, StreamDeclaration
-from ft_policies.errors import PermanentError
-from ft_policies.migration import Protocol
-from orchestration.playbooks.migrate import Wish, migrate, migration_plan
-from resources.control.records import (
-    DesiredState,
-    SnapshotRow,
-)
-from streaming.binding import BINDING, PROVIDER
-from streaming.recomputing import Recomputed
-from streaming.world import World
-from tests.fakes.worlds import (
-    CLICKS,
-    a_wanted_stream,
-    committed,
-    simulated_worlds,
-)
+from holdfast.configs.stream import OWNED_SPARK_CONF, StreamDeclaration
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.playbooks.recover.migration import Protocol
+from holdfast.orchestration.playbooks.launch import Recomputed
+from holdfast.orchestration.playbooks.migrate import Migrate, MigrationRequest
+from holdfast.resources.control_store.records import DesiredState, SnapshotRow
+from holdfast.resources.project import Project
+from holdfast.streaming.spark.checkpoint import CHECKPOINT_CONF, PROVIDER
+from tests.fakes.worlds import CLICKS, a_wanted_stream, committed, simulated_worlds
 from tests.support.control_builders import a_snapshot
 from tests.support.migrations import LARGER, a_live_world, primary_of, written_anew
 
@@ -41,18 +33,21 @@ def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted
         tried: list[tuple[object, int]] = []
 
         def recomputed(
-            _: World, target: StreamDeclaration, __: str, row: SnapshotRow
+            _: Project, target: StreamDeclaration, __: str, row: SnapshotRow
         ) -> Recomputed:
             tried.append((target.params["threshold"], row.epoch))
             return Recomputed(rows=3, digest="another")
 
-        monkeypatch.setattr("orchestration.playbooks.trial._recomputed", recomputed)
-        steps = migrate(world, CLICKS, "r", Wish(may_differ=may_differ), beat=drivers.act)
+        monkeypatch.setattr(
+            "holdfast.orchestration.playbooks.migrate_trial._recomputed", recomputed
+        )
+        request = MigrationRequest(may_differ=may_differ)
+        migrate = Migrate(world, CLICKS, "r", request=request, keep_alive=drivers.act)
         if may_differ:
-            assert next(steps).name == "LaunchSecondary"
+            assert next(migrate.steps()).name == "LaunchSecondary"
         else:
             with pytest.raises(PermanentError, match="epoch 2 has 3 rows"):
-                next(steps)
+                migrate.steps()
             assert world.store.rollouts.history(CLICKS) == []
         assert tried == [(2, 1)]
 
@@ -67,21 +62,29 @@ def test_a_stream_without_a_snapshot_is_asked_for_one_to_try_the_target_on(
         committed(world, 3)
         tried: list[str] = []
 
-        def recomputed(_: World, __: StreamDeclaration, ___: str, row: SnapshotRow) -> Recomputed:
+        def recomputed(_: Project, __: StreamDeclaration, ___: str, row: SnapshotRow) -> Recomputed:
             tried.append(row.id)
             return Recomputed(rows=3, digest="another")
 
-        def ship(_: World, stream: str) -> None:
+        def ship(_: Project, stream: str) -> None:
             world.store.snapshots.record(a_snapshot("s1", 1, stream=stream))
 
-        monkeypatch.setattr("orchestration.playbooks.trial._recomputed", recomputed)
-        monkeypatch.setattr("orchestration.playbooks.trial.snapshot_now", ship)
-        assert migration_plan(world, CLICKS, "p", Wish()), "a plan asks for nothing"
+        monkeypatch.setattr(
+            "holdfast.orchestration.playbooks.migrate_trial._recomputed", recomputed
+        )
+        monkeypatch.setattr("holdfast.orchestration.playbooks.migrate_trial.snapshot_now", ship)
+        assert Migrate(world, CLICKS, "p", request=MigrationRequest()).plan(), (
+            "a plan asks for nothing"
+        )
         assert tried == []
         with pytest.raises(PermanentError, match="would put out something else"):
-            next(migrate(world, CLICKS, "r", Wish(), beat=drivers.act))
+            next(
+                Migrate(
+                    world, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
+                ).steps()
+            )
         with pytest.raises(PermanentError, match="would put out something else"):
-            migration_plan(world, CLICKS, "p", Wish())
+            Migrate(world, CLICKS, "p", request=MigrationRequest()).plan()
         assert tried == ["s1", "s1"]
 
 
@@ -90,18 +93,27 @@ def test_another_migration_is_refused_while_one_is_under_way_and_the_same_is_gon
 ) -> None:
     with a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers):
         with written_anew(worlds, **LARGER) as world:
-            next(migrate(world, CLICKS, "first", Wish(), beat=drivers.act))
-            other = Wish(protocol=Protocol.LEGACY)
-            for refused in (migrate(world, CLICKS, "r", other), None):
+            next(
+                Migrate(
+                    world, CLICKS, "first", request=MigrationRequest(), keep_alive=drivers.act
+                ).steps()
+            )
+            other = MigrationRequest(protocol=Protocol.LEGACY)
+            for refused in (Migrate.steps, Migrate.plan):
                 with pytest.raises(PermanentError, match="another migration of clicks"):
-                    list(refused or migration_plan(world, CLICKS, "p", other))
+                    refused(Migrate(world, CLICKS, "r", request=other))
         with (
             written_anew(worlds, resources={"driver_memory": "3g"}) as world,
             pytest.raises(PermanentError, match="another migration of clicks"),
         ):
-            list(migrate(world, CLICKS, "r", Wish()))
+            list(Migrate(world, CLICKS, "r", request=MigrationRequest()).steps())
         with written_anew(worlds, **LARGER) as world:
-            done = [one.name for one in migrate(world, CLICKS, "r", Wish(), beat=drivers.act)]
+            done = [
+                one.name
+                for one in Migrate(
+                    world, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
+                ).steps()
+            ]
             assert done[-1] == "FinishMigration"
 
 
@@ -112,13 +124,15 @@ def test_a_stream_that_was_stopped_meanwhile_is_not_said_to_be_migrated(
         a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
         written_anew(worlds, **LARGER) as world,
     ):
-        steps = migrate(world, CLICKS, "r", Wish(), beat=drivers.act)
+        steps = Migrate(
+            world, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
+        ).steps()
         next(steps)
         world.store.streams.desire(CLICKS, DesiredState.STOPPED)
         with pytest.raises(PermanentError, match="was not migrated: it was stopped meanwhile"):
             list(steps)
         with pytest.raises(PermanentError, match="does not run"):
-            list(migrate(world, CLICKS, "r", Wish()))
+            list(Migrate(world, CLICKS, "r", request=MigrationRequest()).steps())
 
 
 def test_a_folder_in_which_no_replica_can_be_is_refused(
@@ -130,19 +144,23 @@ def test_a_folder_in_which_no_replica_can_be_is_refused(
             written_anew(worlds, resources={"folder": str(tmp_path / "file" / "x")}) as world,
             pytest.raises(PermanentError, match="can have no replicas in"),
         ):
-            list(migrate(world, CLICKS, "r", Wish(protocol=Protocol.LEGACY)))
+            list(
+                Migrate(
+                    world, CLICKS, "r", request=MigrationRequest(protocol=Protocol.LEGACY)
+                ).steps()
+            )
         assert world.store.rollouts.history(CLICKS) == []
 
 
 def test_what_spark_does_by_itself_may_be_written_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    conf = {"spark_conf": {PROVIDER: BINDING[PROVIDER]}}
+    conf = {"spark_conf": {PROVIDER: CHECKPOINT_CONF[PROVIDER]}}
     with (
         a_live_world(tmp_path, monkeypatch) as (worlds, _, __),
         written_anew(worlds, resources=conf) as world,
     ):
-        assert migration_plan(world, CLICKS, "p", Wish())
+        assert Migrate(world, CLICKS, "p", request=MigrationRequest()).plan()
 
 
 @pytest.mark.parametrize(
@@ -152,7 +170,7 @@ def test_what_spark_does_by_itself_may_be_written_down(
         ({"output_mode": "update"}, "output_mode"),
         *(
             ({"resources": {"spark_conf": {key: "7"}}}, key)
-            for key in sorted(BINDING.keys() - OWNED_SPARK_CONF.keys())
+            for key in sorted(CHECKPOINT_CONF.keys() - OWNED_SPARK_CONF.keys())
         ),
     ],
 )
@@ -162,9 +180,9 @@ def test_what_a_checkpoint_does_not_survive_is_refused_before_anything_is_touche
     with a_live_world(tmp_path, monkeypatch) as (worlds, before, _):
         old, journal = primary_of(before), before.store.journal.of(CLICKS)
         with written_anew(worlds, **change) as world:
-            for refused in (migrate(world, CLICKS, "r", Wish()), None):
+            for refused in (Migrate.steps, Migrate.plan):
                 with pytest.raises(PermanentError, match=f"cannot be migrated: {field}"):
-                    list(refused or migration_plan(world, CLICKS, "p", Wish()))
+                    refused(Migrate(world, CLICKS, "r", request=MigrationRequest()))
             assert world.store.rollouts.history(CLICKS) == []
             assert world.store.journal.of(CLICKS) == journal
             assert primary_of(world) == old
@@ -175,7 +193,7 @@ def test_a_stream_that_does_not_run_is_started_and_not_migrated(tmp_path: Path) 
         simulated_worlds(tmp_path).open() as world,
         pytest.raises(PermanentError, match="does not run"),
     ):
-        list(migrate(world, CLICKS, "r", Wish()))
+        list(Migrate(world, CLICKS, "r", request=MigrationRequest()).steps())
 
 
 def test_one_rollout_is_under_way_at_a_time(tmp_path: Path) -> None:

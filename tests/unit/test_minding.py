@@ -1,94 +1,102 @@
-"""Changes of mind: kept when they are some, and asked for until they are carried out."""
+"""New decisions are recorded once, and their switches requested until they are done."""
 
 from pathlib import Path
 
 import pytest
 
-from ft_policies.tiers import Mode, Tier
-from orchestration.minding import due_switches
-from orchestration.reviewing import review
-from streaming.world import World
+from holdfast.ft_policies.tiering.decision import Decision
+from holdfast.ft_policies.tiers import Mode, Tier
+from holdfast.orchestration.sensors.tier_review import due_switches
+from holdfast.resources.project import Project
 from tests.fakes.worlds import CLICKS, decided
 from tests.support.reviewing import (
     AT_ONCE,
     QUICK,
+    REVIEWER,
     a_world,
     decided_by_hand,
     measured,
+    reviewed_inputs,
     unchanged_for_long,
 )
 
 
-def minds(world: World) -> list[tuple[Tier, str]]:
+def decision_now(world: Project) -> Decision:
+    return REVIEWER.decide_now(world, CLICKS)
+
+
+def recorded(world: Project) -> list[tuple[Tier, str]]:
     return [(row.chosen, row.why) for row in world.store.decisions.history(CLICKS)]
 
 
 def test_a_short_objective_needs_a_secondary_that_processes(tmp_path: Path) -> None:
     with a_world(tmp_path, objective="1s", supervision=QUICK) as world:
         measured(world)
-        [due] = due_switches(world)
+        [due] = due_switches(world, REVIEWER)
         assert due.decision.chosen in (Tier.ACTIVE_REPLICATION, Tier.ACTIVE_STANDBY)
         assert due.run_key.startswith(f"{CLICKS}-{due.decision.id}-")
 
 
-def test_a_tier_that_is_asked_for_is_no_change_until_the_stream_should_have_it(
+def test_a_tier_that_is_requested_is_no_change_until_the_stream_should_have_it(
     tmp_path: Path,
 ) -> None:
     auto = {"mode": "auto"}
     with a_world(tmp_path, objective="1s", supervision=QUICK, controller=auto) as world:
         measured(world)
         unchanged_for_long(world)
-        asked = [due for _ in range(3) for due in due_switches(world)]
+        asked = [due for _ in range(3) for due in due_switches(world, REVIEWER)]
         assert len(asked) == 3
         assert len({due.run_key for due in asked}) == 1
-        [(chosen, why)] = minds(world)
+        [(chosen, why)] = recorded(world)
         assert why == "needed"
         world.store.tiers.desire(CLICKS, chosen, why="test", run="r")
-        assert due_switches(world) == []
-        assert review(world)[0].of.since_change < 60.0
-        assert len(minds(world)) == 1
+        assert due_switches(world, REVIEWER) == []
+        assert reviewed_inputs(world).since_change < 60.0
+        assert len(recorded(world)) == 1
 
 
-def test_a_mind_is_kept_when_it_changes_and_not_with_every_look(tmp_path: Path) -> None:
+def test_a_decision_is_recorded_when_it_is_new_and_not_at_every_review(tmp_path: Path) -> None:
     with a_world(tmp_path, objective="5m") as world:
-        assert len(due_switches(world)) == len(due_switches(world)) == 1
-        assert minds(world) == [(Tier.ACTIVE_REPLICATION, "too_little_data")]
+        assert len(due_switches(world, REVIEWER)) == len(due_switches(world, REVIEWER)) == 1
+        assert recorded(world) == [(Tier.ACTIVE_REPLICATION, "too_little_data")]
         world.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="r")
-        assert due_switches(world) == []
+        assert due_switches(world, REVIEWER) == []
         measured(world)
-        [due] = due_switches(world)
+        [due] = due_switches(world, REVIEWER)
         assert due.decision.chosen is Tier.PASSIVE_REPLICATION
         world.store.tiers.desire(CLICKS, Tier.PASSIVE_REPLICATION, why="test", run="r")
-        assert due_switches(world) == []
-        assert minds(world) == [
+        assert due_switches(world, REVIEWER) == []
+        assert recorded(world) == [
             (Tier.ACTIVE_REPLICATION, "too_little_data"),
             (Tier.PASSIVE_REPLICATION, "saves"),
         ]
 
 
 @pytest.mark.parametrize("mode", [Mode.PINNED, Mode.ADVISE])
-def test_a_stream_that_is_pinned_or_advised_is_judged_and_left_alone(
+def test_a_stream_that_is_pinned_or_advised_is_reviewed_and_left_alone(
     tmp_path: Path, mode: Mode
 ) -> None:
     with a_world(tmp_path, objective="1s", controller={**AT_ONCE, "mode": mode.value}) as world:
         measured(world)
-        assert due_switches(world) == []
-        [(chosen, _)] = minds(world)
+        assert due_switches(world, REVIEWER) == []
+        [(chosen, _)] = recorded(world)
         assert chosen is not Tier.PASSIVE_REPLICATION
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_intervals_that_nobody_may_move_are_no_change_of_mind(tmp_path: Path, mode: Mode) -> None:
+def test_intervals_that_the_controller_may_not_set_make_no_new_decision(
+    tmp_path: Path, mode: Mode
+) -> None:
     changes = {"controller": {**AT_ONCE, "mode": mode.value}, "checkpoint": {"epochs": 5}}
     with a_world(tmp_path, objective="5m", **changes) as world:
         measured(world)
         lengths = set()
         for epoch in range(4):
             decided(world, epoch)
-            due_switches(world)
-            lengths.add(review(world)[0].snapshot_every)
+            due_switches(world, REVIEWER)
+            lengths.add(decision_now(world).snapshot_every)
         assert len(lengths) > 1
-        assert len(minds(world)) == 1
+        assert len(recorded(world)) == 1
 
 
 def test_intervals_within_bounds_are_chosen_with_the_tier(tmp_path: Path) -> None:
@@ -97,17 +105,17 @@ def test_intervals_within_bounds_are_chosen_with_the_tier(tmp_path: Path) -> Non
     with a_world(tmp_path, objective="5m", **changes) as world:
         measured(world)
         unchanged_for_long(world)
-        assert due_switches(world) == []
+        assert due_switches(world, REVIEWER) == []
         chosen = world.store.streams.intervals(CLICKS)
         assert chosen.snapshot_every is not None
         assert chosen.snapshot_every > 2.0
         assert chosen.sync_every is None
-        [one] = review(world)
-        assert one.snapshot_every == chosen.snapshot_every
-        assert not one.acts
-        assert one.of.since_change < 60.0, "intervals are moved at once"
-        due_switches(world)
-        assert len(minds(world)) == 1
+        now = decision_now(world)
+        assert now.snapshot_every == chosen.snapshot_every
+        assert not now.acts
+        assert reviewed_inputs(world).since_change < 60.0, "intervals are moved at once"
+        due_switches(world, REVIEWER)
+        assert len(recorded(world)) == 1
 
 
 def test_a_record_of_another_version_is_followed_by_a_new_one(tmp_path: Path) -> None:
@@ -115,8 +123,8 @@ def test_a_record_of_another_version_is_followed_by_a_new_one(tmp_path: Path) ->
         measured(world)
         decided_by_hand(world, Tier.PASSIVE_REPLICATION)
         for _ in range(2):
-            assert due_switches(world) == []
-        assert minds(world) == [
+            assert due_switches(world, REVIEWER) == []
+        assert recorded(world) == [
             (Tier.PASSIVE_REPLICATION, ""),
             (Tier.PASSIVE_REPLICATION, "cheapest"),
         ]

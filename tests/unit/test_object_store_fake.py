@@ -1,6 +1,6 @@
 import pytest
 
-from resources.s3_connection import S3Connection
+from holdfast.resources.object_store.connection import S3Connection
 from tests.fakes.object_store import InMemoryObjectStore
 from tests.support.object_store_contract import ObjectStoreContract
 

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-from ft_policies.health import Health
-from ft_policies.recovery import GiveUp, GiveUpSecondary, Launch, next_step
-from ft_policies.tiers import OFF, SECONDARY, Switches, Tier
-from resources.control.records import DesiredState, ReplicaState
-from streaming.launching import launch_primary, launch_secondary
-from streaming.observing import observe
-from streaming.world import World
+from holdfast.ft_policies.health import Health
+from holdfast.ft_policies.playbooks.recover.decide import next_step
+from holdfast.ft_policies.playbooks.recover.steps import GiveUp, GiveUpSecondary, Launch
+from holdfast.ft_policies.tiers import OFF, SECONDARY, Switches, Tier
+from holdfast.observation.status import observe
+from holdfast.orchestration.playbooks.launch import launch_primary, launch_secondary
+from holdfast.resources.control_store.records import DesiredState, ReplicaState
+from holdfast.resources.project import Project
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,
@@ -18,10 +19,10 @@ from tests.fakes.worlds import (
     a_wanted_stream,
     simulated_worlds,
 )
-from tests.support.control_registers import wait_for_the_clock
+from tests.support.control_builders import wait_for_the_clock
 
 
-def a_failed_primary(world: World, number: int, *, epoch: int | None) -> None:
+def a_failed_primary(world: Project, number: int, *, epoch: int | None) -> None:
     replica = f"{CLICKS}-{number}"
     a_primary(world, replica)
     a_heartbeat(world, replica, epoch=epoch)
@@ -68,7 +69,7 @@ def test_a_stream_that_was_stopped_meanwhile_is_not_launched(tmp_path: Path) -> 
     with simulated_worlds(tmp_path).open() as world:
         a_wanted_stream(world)
         world.store.streams.desire(CLICKS, DesiredState.STOPPED)
-        assert launch_primary(world.project, world.store, CLICKS) is None
+        assert launch_primary(world.config, world.store, CLICKS) is None
         assert world.store.replicas.of(CLICKS) == []
         assert observe(world, CLICKS).verdict.health is Health.STOPPED
 
@@ -149,11 +150,11 @@ def test_secondaries_that_die_once_deployed_count_wherever_the_snapshots_have_go
 
 def test_no_second_secondary_is_ever_started(tmp_path: Path) -> None:
     with simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT).open() as world:
-        assert launch_secondary(world.project, world.store, CLICKS) is None, "nothing is declared"
+        assert launch_secondary(world.config, world.store, CLICKS) is None, "nothing is declared"
         a_wanted_stream(world)
         a_secondary(world, "s1")
-        assert launch_secondary(world.project, world.store, CLICKS) is None
+        assert launch_secondary(world.config, world.store, CLICKS) is None
         world.store.replicas.end("s1", ReplicaState.STOPPED, "")
         world.store.streams.desire(CLICKS, DesiredState.STOPPED)
-        assert launch_secondary(world.project, world.store, CLICKS) is None
+        assert launch_secondary(world.config, world.store, CLICKS) is None
         assert world.store.replicas.of(CLICKS) == []

@@ -6,13 +6,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.reports.drills import drill_rows
-from assets.reports.incidents import incident_rows
-from assets.reports.journal import journal_rows
-from ft_policies.drill import PLAYBOOK, Report
-from orchestration.drills import failure_drills
-from resources.control.records import Phase, SnapshotState
-from streaming.world import World
+from holdfast.assets.reports.activity import journal_rows
+from holdfast.ft_policies.playbooks.drill import PLAYBOOK, Report
+from holdfast.observation.reports.drills import drill_rows
+from holdfast.observation.reports.incidents import incident_rows
+from holdfast.orchestration.schedules import failure_drills
+from holdfast.resources.control_store.records import Phase, SnapshotState
+from holdfast.resources.project import Project
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,
@@ -24,7 +24,7 @@ from tests.fakes.worlds import (
 from tests.support.control_builders import a_snapshot
 
 TOLD = {
-    "blow": "kill",
+    "fault": "kill",
     "primary": "p1",
     "tier": "active_standby",
     "objective_seconds": 10.0,
@@ -36,10 +36,12 @@ TOLD = {
 
 @pytest.fixture
 def worlds(tmp_path: Path) -> SimulatedWorlds:
-    return simulated_worlds(tmp_path, CLICKS, "beta", supervision=PATIENT, drills={"blow": "pause"})
+    return simulated_worlds(
+        tmp_path, CLICKS, "beta", supervision=PATIENT, drills={"fault": "pause"}
+    )
 
 
-def a_line(world: World, step: str, phase: Phase, **changes: object) -> None:
+def a_line(world: Project, step: str, phase: Phase, **changes: object) -> None:
     line = {"stream": CLICKS, "playbook": "recover", "run": "run-1", "seconds": 0.25}
     world.store.journal.write(**{**line, "step": step, "phase": phase, **changes})  # type: ignore[arg-type]
 
@@ -110,5 +112,5 @@ def test_only_streams_that_are_well_are_drilled_by_the_clock(worlds: SimulatedWo
     requests = on_tuesday(worlds)
     assert isinstance(requests, list)
     [request] = requests
-    assert request.run_config["ops"]["strike"]["config"]["stream"] == CLICKS
-    assert request.run_config["ops"]["strike"]["config"]["blow"] == "pause"
+    assert request.run_config["ops"]["drill"]["config"]["stream"] == CLICKS
+    assert request.run_config["ops"]["drill"]["config"]["fault"] == "pause"

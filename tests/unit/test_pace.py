@@ -2,7 +2,7 @@
 
 import pytest
 
-from ft_policies.epochs import Close, Pace, Wait
+from holdfast.ft_policies.epochs import Close, Pace, Wait
 
 PACE = Pace(seconds=1.0, rows=100, silence_seconds=5.0)
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.errors import TransientError
-from resources.control.records import Intervals
-from resources.control.store import ControlStore
-from streaming.pacing import READ_SECONDS, WantedIntervals
+from holdfast.ft_policies.errors import TransientError
+from holdfast.resources.control_store.records import Intervals
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.streaming.state.shipper import READ_SECONDS, IntervalOverrides
 from tests.fakes.clocks import SteppedClock
 from tests.support.shipping import a_shipping
 
@@ -64,7 +64,7 @@ class CountedStore:
 
 def test_they_are_read_once_in_a_while_and_a_store_that_is_away_changes_nothing() -> None:
     store, clock = CountedStore(), SteppedClock()
-    wanted = WantedIntervals(store, "words", clock)  # type: ignore[arg-type]
+    wanted = IntervalOverrides(store, "words", clock)  # type: ignore[arg-type]
     for _ in range(10):
         assert wanted.now() == Intervals(snapshot_every=7.0)
     assert store.streams.reads == 1

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ft_policies.errors import PermanentError, TransientError
-from resources.patience import patiently
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.retry import retry_transient
 
 
 class Flaky:
@@ -21,14 +21,14 @@ class Flaky:
 
 
 def test_what_heals_by_itself_is_waited_out() -> None:
-    assert patiently(Flaky(2), what="a test") == "done"
+    assert retry_transient(Flaky(2), what="a test") == "done"
 
 
 def test_what_does_not_heal_is_let_through_at_once() -> None:
     with pytest.raises(PermanentError):
-        patiently(Flaky(1, PermanentError), what="a test")
+        retry_transient(Flaky(1, PermanentError), what="a test")
 
 
 def test_somebody_who_gives_up_gets_the_error() -> None:
     with pytest.raises(TransientError):
-        patiently(Flaky(5), what="a test", give_up=lambda: True)
+        retry_transient(Flaky(5), what="a test", give_up=lambda: True)

@@ -7,14 +7,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from assets.reports.drills import drill_rows
-from ft_policies.drill import Blow
-from ft_policies.errors import PermanentError
-from orchestration.playbooks import drill as playbook
-from orchestration.playbooks.drill import Drill
-from resources.control.records import ReplicaRow, Sample
-from streaming.cutting_off import cut_until
-from streaming.observing import observe
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.playbooks.drill import Fault
+from holdfast.observation.reports.drills import drill_rows
+from holdfast.observation.status import observe
+from holdfast.orchestration.playbooks.drill import Awaited, Drill
+from holdfast.resources.control_store.records import ReplicaRow, Sample
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.streaming.replica.fault_injection import blocked_until
 from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
 from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorld, a_wanted_stream, simulated_worlds
 from tests.support.control_builders import a_snapshot
@@ -45,7 +45,7 @@ def primary_of(world: SimulatedWorld) -> ReplicaRow:
 
 
 def drilled(drivers: SimulatedDrivers, run: str = "r", **how: object) -> Drill:
-    return Drill(world=drivers.world, stream=CLICKS, run=run, beat=measuring(drivers), **how)  # type: ignore[arg-type]
+    return Drill(drivers.world, CLICKS, run, keep_alive=measuring(drivers), **how)  # type: ignore[arg-type]
 
 
 def measuring(drivers: SimulatedDrivers) -> Callable[[], None]:
@@ -58,7 +58,7 @@ def measuring(drivers: SimulatedDrivers) -> Callable[[], None]:
         seen = observe(drivers.world, CLICKS).primary
         if seen is not None and seen.id not in {first, *told}:
             told.add(seen.id)
-            took = {"t_detect_seconds": 0.5, "recovery_seconds": 1.5}
+            took = {SampleName.DETECT_SECONDS: 0.5, SampleName.RECOVERY_SECONDS: 1.5}
             store.samples.write(
                 [Sample(stream=CLICKS, replica=seen.id, name=n, value=v) for n, v in took.items()]
             )
@@ -75,7 +75,9 @@ def test_a_killed_primary_is_followed_by_its_secondary_and_the_report_has_the_ti
 ) -> None:
     with a_live_world(tmp_path, monkeypatch, **STANDBY) as (world, drivers):
         struck = primary_of(world)
-        assert names(drilled(drivers)) == ["Strike", "Recover", "Report"], "it was back at once"
+        assert names(drilled(drivers)) == ["InjectFault", "Recover", "Report"], (
+            "it was back at once"
+        )
         assert primary_of(world).id != struck.id
         assert observe(world, CLICKS).covers_its_tier
         [row] = drill_rows(world, [CLICKS])
@@ -90,8 +92,8 @@ def test_a_paused_primary_is_let_go_and_leaves(
         struck = primary_of(world)
         assert struck.pid is not None
         process = psutil.Process(struck.pid)
-        steps = drilled(drivers, blow=Blow.PAUSE).steps()
-        assert next(steps).name == "Strike"
+        steps = drilled(drivers, fault=Fault.PAUSE).steps()
+        assert next(steps).name == "InjectFault"
         until(lambda: process.status() == psutil.STATUS_STOPPED)
         assert [one.name for one in steps] == ["Recover", "Release", "Report"]
         assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
@@ -100,12 +102,12 @@ def test_a_paused_primary_is_let_go_and_leaves(
 def test_without_a_secondary_the_drill_itself_brings_the_stream_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(playbook, "BY_ITSELF_SECONDS", 0.1 - 2 * 60.0)
-    with a_live_world(tmp_path, monkeypatch) as (_, drivers):
+    with a_live_world(tmp_path, monkeypatch) as (world, drivers):
+        world.timing_changes["relaunch_within_seconds"] = 0.1
         done = list(drilled(drivers).steps())
-    assert [one.name for one in done] == ["Strike", "AwaitBack", "Recover", "Report"]
-    assert done[1].found == {"by_itself": False}
-    assert done[2].found["did"].startswith("Fence")
+    assert [one.name for one in done] == ["InjectFault", "AwaitBack", "Recover", "Report"]
+    assert done[1].result == Awaited(by_itself=False)
+    assert done[2].result.as_dict()["steps"].startswith("Fence")
 
 
 def test_a_drill_that_was_cut_short_is_finished_by_the_next_one(
@@ -114,7 +116,7 @@ def test_a_drill_that_was_cut_short_is_finished_by_the_next_one(
     with a_live_world(tmp_path, monkeypatch, **STANDBY) as (world, drivers):
         struck = primary_of(world)
         steps = drilled(drivers, "first").steps()
-        assert next(steps).name == "Strike"
+        assert next(steps).name == "InjectFault"
         steps.close()  # type: ignore[attr-defined]
         assert names(drilled(drivers, "second")) == ["Recover", "Report"]
         [row] = drill_rows(world, [CLICKS])
@@ -131,7 +133,7 @@ def test_a_stream_is_not_struck_more_often_than_it_may_be(
         with pytest.raises(PermanentError, match="disturbed 1 times in the last 1 h"):
             names(drilled(drivers, "second"))
         assert primary_of(world).id == struck.id
-        assert "Strike" in names(drilled(drivers, "third", beyond_budget=True))
+        assert "InjectFault" in names(drilled(drivers, "third", beyond_budget=True))
 
 
 def test_a_cut_ends_by_itself_and_the_drill_waits_for_a_snapshot(
@@ -145,16 +147,16 @@ def test_a_cut_ends_by_itself_and_the_drill_waits_for_a_snapshot(
             nonlocal looks
             looks += 1
             drivers.act()
-            healed_at = cut_until(Path(struck.folder)) + 0.5
+            healed_at = blocked_until(Path(struck.folder)) + 0.5
             if looks > 4:
                 row = a_snapshot("s1", 1, stream=CLICKS, created_at=healed_at)
                 world.store.snapshots.record(row)
 
         drill = Drill(
-            world=world, stream=CLICKS, run="r", blow=Blow.CUT_OFF,
-            cut_off_seconds=0.2, beat=ship_again,
+            world=world, stream=CLICKS, run="r", fault=Fault.CUT_OFF,
+            cut_off_seconds=0.2, keep_alive=ship_again,
         )  # fmt: skip
         [struck_it, back, told] = list(drill.steps())
-        assert (struck_it.name, back.name, told.name) == ("Strike", "AwaitBack", "Report")
-        assert told.found["healed_seconds"] == pytest.approx(0.5)
+        assert (struck_it.name, back.name, told.name) == ("InjectFault", "AwaitBack", "Report")
+        assert told.result.as_dict()["healed_seconds"] == pytest.approx(0.5)
         assert primary_of(world).id == struck.id

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.stop import Ask, AwaitLeave
-from ft_policies.tiers import OFF
-from orchestration.playbooks import leaving
-from orchestration.playbooks.leaving import await_leave
-from orchestration.playbooks.stop import stop_plan
-from resources.control.records import ReplicaRow, ReplicaState, Slot
-from streaming.observing import observe
-from streaming.processes import process_of
+from holdfast.ft_policies.playbooks.stop import AwaitExit, RequestExit
+from holdfast.ft_policies.tiers import OFF
+from holdfast.observation.status import observe
+from holdfast.orchestration.playbooks import waiting
+from holdfast.orchestration.playbooks.lifecycle import Stop
+from holdfast.orchestration.playbooks.waiting import ReplicaExit, await_exit
+from holdfast.resources.control_store.records import ReplicaRow, ReplicaState, Slot
+from holdfast.resources.process import process_of
 from tests.fakes.clocks import SteppedClock
 from tests.fakes.worlds import CLICKS, a_secondary
 from tests.support.playbooks import (
@@ -42,10 +42,14 @@ def test_a_secondary_that_takes_over_as_patience_ends_is_not_killed(
             if observe(world, CLICKS).secondary is not None:
                 take_over(world, secondary.id, primary="p")
 
-        found = await_leave(
-            world, secondary.id, slot=Slot.SECONDARY, patience_seconds=-1.0, beat=take_over_once
+        found = await_exit(
+            world,
+            secondary.id,
+            slot=Slot.SECONDARY,
+            patience_seconds=-1.0,
+            keep_alive=take_over_once,
         )
-        assert found == {"stayed_as": "primary"}
+        assert found == ReplicaExit(stayed_as=Slot.PRIMARY)
         assert lives(secondary)
 
 
@@ -55,15 +59,15 @@ def test_one_that_does_not_leave_in_time_is_ended_and_killed(
     with a_driven_world(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
         recovered(drivers)
         secondary = secondary_of(world)
-        found = await_leave(world, secondary.id, slot=Slot.SECONDARY, patience_seconds=-1.0)
-        assert found["ended"] is ReplicaState.DEAD
+        found = await_exit(world, secondary.id, slot=Slot.SECONDARY, patience_seconds=-1.0)
+        assert found.ended is ReplicaState.DEAD
         assert not lives(secondary)
 
 
 def test_the_claim_is_kept_while_the_process_of_one_that_has_left_lingers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leaving, "SYSTEM_CLOCK", SteppedClock())
+    monkeypatch.setattr(waiting, "SYSTEM_CLOCK", SteppedClock())
     with a_driven_world(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
         recovered(drivers)
         secondary = secondary_of(world)
@@ -72,8 +76,8 @@ def test_the_claim_is_kept_while_the_process_of_one_that_has_left_lingers(
         assert process is not None
         os.kill(process.pid, signal.SIGSTOP)
         world.store.replicas.end(secondary.id, ReplicaState.STOPPED, "told to")
-        await_leave(world, secondary.id, slot=Slot.SECONDARY, beat=lambda: beats.append(1))
-        assert len(beats) == leaving.EXIT_SECONDS / leaving.LOOK_SECONDS
+        await_exit(world, secondary.id, slot=Slot.SECONDARY, keep_alive=lambda: beats.append(1))
+        assert len(beats) == waiting.EXIT_SECONDS / waiting.POLL_SECONDS + 1, "the last look, too"
         assert not lives(secondary)
 
 
@@ -81,6 +85,10 @@ def test_what_a_stop_would_do_is_told_from_one_look(tmp_path: Path) -> None:
     with a_running_world(tmp_path, tier="active_standby") as world:
         a_secondary(world, "s")
         world.store.replicas.desire("s", OFF)
-        assert stop_plan(world, CLICKS) == [AwaitLeave("s"), Ask("p"), AwaitLeave("p")]
+        assert Stop(world, CLICKS, "run").plan() == [
+            AwaitExit("s"),
+            RequestExit("p"),
+            AwaitExit("p"),
+        ]
         assert observe(world, CLICKS).wanted
         assert world.store.journal.of(CLICKS) == []

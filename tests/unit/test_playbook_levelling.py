@@ -1,27 +1,28 @@
-"""Waiting for a new primary to be level: a long replay may take its time, a standstill may not."""
+"""Waiting for a new primary to catch up: a long replay may take its time, a standstill may not."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ft_policies.errors import TransientError
-from orchestration.playbooks import watching
-from orchestration.playbooks.watching import Watch
-from resources.control.records import ReplicaState
+from holdfast.ft_policies.errors import TransientError
+from holdfast.orchestration.playbooks import waiting
+from holdfast.orchestration.playbooks.waiting import StreamWaiter
+from holdfast.resources.control_store.records import ReplicaState
 from tests.fakes.clocks import SteppedClock
 from tests.fakes.worlds import SimulatedWorld, a_heartbeat
 from tests.support.playbooks import a_running_world, recovery
 
-PATIENCE_SECONDS = 3 * watching.LOOK_SECONDS
+PATIENCE_SECONDS = 3 * waiting.POLL_SECONDS
 
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedWorld]:
     """A primary that replays, and patience for a few looks."""
-    monkeypatch.setattr(watching, "SYSTEM_CLOCK", SteppedClock())
-    monkeypatch.setattr(Watch, "patience_seconds", PATIENCE_SECONDS)
+    monkeypatch.setattr(waiting, "SYSTEM_CLOCK", SteppedClock())
+    monkeypatch.setattr(StreamWaiter, "patience_seconds", PATIENCE_SECONDS)
     with a_running_world(tmp_path) as world:
+        world.timing_changes["progress_within_seconds"] = PATIENCE_SECONDS
         replay(world, 0)
         yield world
 
@@ -40,9 +41,9 @@ def test_a_replay_that_moves_is_waited_for_however_long_it_takes(world: Simulate
         else:
             replay(world, epoch)
 
-    assert [one.name for one in recovery(world, go_on)] == ["AwaitLevel"]
+    assert [one.name for one in recovery(world, go_on)] == ["AwaitCatchUp"]
 
 
 def test_one_that_stands_still_is_not(world: SimulatedWorld) -> None:
-    with pytest.raises(TransientError, match="is not level, and has finished no epoch"):
+    with pytest.raises(TransientError, match="has not caught up, and has finished no epoch"):
         list(recovery(world))

@@ -4,25 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.errors import PermanentError
-from ft_policies.migration import Protocol
-from ft_policies.tiers import Switch
-from orchestration.playbooks import migration_steps
-from orchestration.playbooks.migrate import Wish, migrate
-from orchestration.playbooks.watching import NOT_DUE, Watch
-from resources.control.records import (
-    Phase,
-    ReplicaState,
-    Slot,
-)
-from streaming.priority import GIVING_WAY
-from streaming.sinks.ledgering import DIGEST_DIFFERS
-from streaming.spec import ReplicaSpec
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.playbooks.recover.migration import Protocol
+from holdfast.ft_policies.tiers import Switch
+from holdfast.orchestration.playbooks import migrate_steps
+from holdfast.orchestration.playbooks.base import StepSkipped
+from holdfast.orchestration.playbooks.migrate import Migrate, MigrationRequest
+from holdfast.orchestration.playbooks.waiting import StreamWaiter
+from holdfast.resources.control_store.records import Phase, ReplicaState, Slot
+from holdfast.resources.priority import GIVING_WAY
+from holdfast.streaming.sinks.ledger_writer import DIGEST_DIFFERS
+from holdfast.streaming.spec import ReplicaSpec
 from tests.fakes.checkpoints import SyntheticCheckpoint
-from tests.fakes.worlds import (
-    CLICKS,
-    committed,
-)
+from tests.fakes.worlds import CLICKS, committed
 from tests.support.control_builders import an_entry
 from tests.support.migrations import LARGER, a_live_world, memory_of, primary_of, written_anew
 from tests.support.patients import ship
@@ -38,8 +32,11 @@ def test_a_stream_runs_by_what_is_declared_now_and_so_does_its_secondary(
     with a_live_world(tmp_path, monkeypatch, tier=tier) as (worlds, before, drivers):
         old = primary_of(before)
         with written_anew(worlds, tier=tier, **LARGER) as world:
-            wish = Wish(protocol=protocol)
-            done = [one.name for one in migrate(world, CLICKS, "r", wish, beat=drivers.act)]
+            wish = MigrationRequest(protocol=protocol)
+            done = [
+                one.name
+                for one in Migrate(world, CLICKS, "r", request=wish, keep_alive=drivers.act).steps()
+            ]
             assert "FinishMigration" in done
             assert primary_of(world).id != old.id
             assert memory_of(world) == "2g"
@@ -50,7 +47,9 @@ def test_a_stream_runs_by_what_is_declared_now_and_so_does_its_secondary(
             )
             [rollout] = world.store.rollouts.history(CLICKS)
             assert (rollout.done, rollout.why) == (True, "asked for")
-            assert list(migrate(world, CLICKS, "r2", Wish())) == [], "there is nothing left to do"
+            assert list(Migrate(world, CLICKS, "r2", request=MigrationRequest()).steps()) == [], (
+                "there is nothing left to do"
+            )
 
 
 def test_a_migration_whose_run_dies_is_finished_by_whoever_looks_next(
@@ -60,7 +59,9 @@ def test_a_migration_whose_run_dies_is_finished_by_whoever_looks_next(
         a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
         written_anew(worlds, **LARGER) as world,
     ):
-        steps = migrate(world, CLICKS, "first", Wish(), beat=drivers.act)
+        steps = Migrate(
+            world, CLICKS, "first", request=MigrationRequest(), keep_alive=drivers.act
+        ).steps()
         assert next(steps).name == "LaunchSecondary"
         steps.close()  # type: ignore[attr-defined]
         assert "FinishMigration" in recovered(drivers), "the recovery sensor's run does it, too"
@@ -73,8 +74,14 @@ def test_a_target_that_is_not_level_in_time_is_let_go_and_the_primary_goes_on(
     with a_live_world(tmp_path, monkeypatch) as (worlds, before, drivers):
         old = primary_of(before)
         with written_anew(worlds, **LARGER) as world:
-            steps = migrate(world, CLICKS, "r", Wish(within_seconds=0.0), beat=drivers.act)
-            with pytest.raises(PermanentError, match="rolled back: the target was not level"):
+            steps = Migrate(
+                world,
+                CLICKS,
+                "r",
+                request=MigrationRequest(within_seconds=0.0),
+                keep_alive=drivers.act,
+            ).steps()
+            with pytest.raises(PermanentError, match="rolled back: the target had not caught up"):
                 list(steps)
             assert primary_of(world).id == old.id
             assert memory_of(world) == "1g"
@@ -96,8 +103,8 @@ def test_a_target_gives_way_for_half_its_time_to_a_primary_that_is_not_to_be_slo
         a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
         written_anew(worlds, **LARGER) as world,
     ):
-        wish = Wish(protocol=protocol, within_seconds=100.0)
-        list(migrate(world, CLICKS, "r", wish, beat=drivers.act))
+        wish = MigrationRequest(protocol=protocol, within_seconds=100.0)
+        list(Migrate(world, CLICKS, "r", request=wish, keep_alive=drivers.act).steps())
         old, new = (
             ReplicaSpec.load(Path(row.folder))
             for row in sorted(
@@ -134,10 +141,10 @@ def test_only_a_target_that_replays_gets_the_lease_before_it_is_at_work_on_the_l
             drivers.epoch = commits - (4 if looks < 5 else 3)
             drivers.act()
 
-        wish = Wish(protocol=protocol, may_differ=True)
-        steps = migrate(world, CLICKS, "r", wish, beat=is_behind_for_a_while)
+        wish = MigrationRequest(protocol=protocol, may_differ=True)
+        steps = Migrate(world, CLICKS, "r", request=wish, keep_alive=is_behind_for_a_while).steps()
         handed_over = next(one for one in steps if one.name == "HandOver")
-        assert "epoch" in handed_over.found
+        assert "epoch" in handed_over.result.as_dict()
         assert (looks >= 5) is waits
 
 
@@ -161,8 +168,8 @@ def test_a_replay_that_never_comes_near_gets_the_lease_when_half_of_the_time_is_
                 drivers.epoch = 0
             drivers.act()
 
-        wish = Wish(protocol=Protocol.REPLAY, within_seconds=6.0)
-        steps = migrate(world, CLICKS, "r", wish, beat=is_far_behind)
+        wish = MigrationRequest(protocol=Protocol.REPLAY, within_seconds=6.0)
+        steps = Migrate(world, CLICKS, "r", request=wish, keep_alive=is_far_behind).steps()
         names = [one.name for one in steps]
         assert names.index("HandOver") < names.index("FinishMigration")
 
@@ -175,8 +182,8 @@ def test_a_commit_is_fresh_for_a_part_of_the_pace(
         committed(world, 1)
         last = world.store.ledger.last(CLICKS)
         assert last is not None
-        watch = Watch(world=world, stream=CLICKS, began_at=0.0, beat=lambda: None)
-        until(lambda: migration_steps._is_fresh(watch, last) is fresh)
+        watch = StreamWaiter(world=world, stream=CLICKS, began_at=0.0)
+        until(lambda: migrate_steps._is_fresh(watch, last) is fresh)
 
 
 def test_time_is_also_over_while_a_switch_turns(
@@ -185,9 +192,15 @@ def test_time_is_also_over_while_a_switch_turns(
     with a_live_world(tmp_path, monkeypatch) as (worlds, before, drivers):
         old, drivers.turns = primary_of(before), False
         with written_anew(worlds, **LARGER) as world:
-            steps = migrate(world, CLICKS, "r", Wish(within_seconds=0.5), beat=drivers.act)
+            steps = Migrate(
+                world,
+                CLICKS,
+                "r",
+                request=MigrationRequest(within_seconds=0.5),
+                keep_alive=drivers.act,
+            ).steps()
             assert [next(steps).name, next(steps).name] == ["LaunchSecondary", "TurnSwitch"]
-            with pytest.raises(PermanentError, match="rolled back: the target was not level"):
+            with pytest.raises(PermanentError, match="rolled back: the target had not caught up"):
                 list(steps)
             assert primary_of(world).id == old.id
 
@@ -198,7 +211,9 @@ def test_targets_that_fail_one_after_the_other_are_given_up(
     with a_live_world(tmp_path, monkeypatch) as (worlds, before, drivers):
         old, drivers.failing = primary_of(before), 3
         with written_anew(worlds, **LARGER) as world:
-            steps = migrate(world, CLICKS, "r", Wish(), beat=drivers.act)
+            steps = Migrate(
+                world, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
+            ).steps()
             with pytest.raises(PermanentError, match="rolled back: the target failed: no room"):
                 list(steps)
             assert drivers.failing == 0
@@ -219,7 +234,13 @@ def test_after_a_rollback_nobody_goes_on_from_what_the_target_has_shipped(
         checkpoint.commit()
         ship(before, checkpoint, old.id)
         with written_anew(worlds, **LARGER) as world:
-            steps = migrate(world, CLICKS, "r", Wish(protocol=Protocol.LEGACY), beat=drivers.act)
+            steps = Migrate(
+                world,
+                CLICKS,
+                "r",
+                request=MigrationRequest(protocol=Protocol.LEGACY),
+                keep_alive=drivers.act,
+            ).steps()
             assert "Launch" in (one.name for one in steps)
             target = primary_of(world)
             checkpoint.commit()
@@ -227,7 +248,11 @@ def test_after_a_rollback_nobody_goes_on_from_what_the_target_has_shipped(
             differing = {"reason": "epoch 1 differs"}
             key = f"{CLICKS}/{target.id}/digest"
             world.store.incidents.open(
-                stream=CLICKS, key=key, kind=DIGEST_DIFFERS, detail=differing
+                stream=CLICKS,
+                key=key,
+                kind=DIGEST_DIFFERS,
+                replica=target.id,
+                detail=differing,
             )
             with pytest.raises(PermanentError, match="computes something else: epoch 1 differs"):
                 list(steps)
@@ -253,7 +278,9 @@ def test_a_hand_over_is_put_off_while_the_target_is_late(
                     world.store.replicas.end(target.id, ReplicaState.FAILED, "no room")
             drivers.act()
 
-        steps = migrate(world, CLICKS, "r", Wish(), beat=target_dies)
+        steps = Migrate(
+            world, CLICKS, "r", request=MigrationRequest(), keep_alive=target_dies
+        ).steps()
         handed_over = next(one for one in steps if one.name == "HandOver")
-        assert handed_over.found == {"found": NOT_DUE}
+        assert handed_over.result == StepSkipped()
         assert primary_of(world).id == old.id

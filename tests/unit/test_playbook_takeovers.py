@@ -4,12 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.recovery import AwaitSecondaryEnd, AwaitTakeover, EndSecondary, TurnSwitch
-from ft_policies.tiers import PRIMARY, SECONDARY, Switch, Tier
-from orchestration.playbooks import secondaries
-from orchestration.playbooks.watching import Watch
-from resources.control.records import ReplicaState, Slot
-from streaming.observing import observe
+from holdfast.ft_policies.playbooks.recover.steps import (
+    AwaitSecondaryExit,
+    AwaitTakeover,
+    EndSecondary,
+    TurnSwitch,
+)
+from holdfast.ft_policies.tiers import PRIMARY, SECONDARY, Switch, Tier
+from holdfast.observation.status import observe
+from holdfast.orchestration.playbooks import recover_secondary
+from holdfast.orchestration.playbooks.waiting import StreamWaiter
+from holdfast.resources.control_store.records import ReplicaState, Slot
 from tests.fakes.drivers import simulated_drivers
 from tests.fakes.worlds import (
     CLICKS,
@@ -55,13 +60,14 @@ def test_a_dead_primary_is_followed_by_its_secondary_and_redundancy_is_restored(
 def test_a_secondary_that_does_not_take_over_makes_room_for_a_new_primary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(secondaries, "TAKEOVER_SECONDS", 0.1 - 2 * 60.0)
+    monkeypatch.setattr(recover_secondary, "TAKEOVER_SECONDS", 0.1 - 2 * 60.0)
     with (
         simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT).open() as world,
         simulated_drivers(world, monkeypatch) as drivers,
     ):
         a_wanted_stream(world)
         a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
+        world.timing_changes["takeover_within_seconds"] = 0.1
         drivers.takes_over = False
         names = recovered(drivers)
         assert names[:2] == ["AwaitTakeover", "Launch"]
@@ -75,9 +81,9 @@ def test_a_secondary_that_has_just_become_primary_is_not_turned_off(tmp_path: Pa
         world.store.replicas.end("p", ReplicaState.DEAD, "gone")
         take_over(world, "s")
         watch = a_watch(world)
-        secondaries.turn(watch, TurnSwitch("s", Switch.PROCESS, on=False))
-        secondaries.see_off(watch, AwaitSecondaryEnd("s"))
-        secondaries.await_takeover(watch, AwaitTakeover("s"))
+        recover_secondary.turn_switch(watch, TurnSwitch("s", Switch.PROCESS, on=False))
+        recover_secondary.stop(watch, AwaitSecondaryExit("s"))
+        recover_secondary.await_takeover(watch, AwaitTakeover("s"))
         row = replica_of(world, "s")
         assert (row.desired, row.slot) == (PRIMARY, Slot.PRIMARY)
 
@@ -92,15 +98,15 @@ def test_a_secondary_that_takes_over_between_look_and_act_is_left_alone(
         as_secondary = observe(world, CLICKS)
         world.store.replicas.end("p", ReplicaState.DEAD, "gone")
         take_over(world, "s")
-        monkeypatch.setattr(Watch, "look", lambda _: as_secondary)
-        monkeypatch.setattr(Watch, "patience_seconds", 0.1)
-        secondaries.turn(watch, TurnSwitch("s", Switch.PROCESS, on=False))
-        monkeypatch.setattr(Watch, "is_due", lambda *_: True)
-        secondaries.see_off(watch, AwaitSecondaryEnd("s"))
-        secondaries.end(watch, EndSecondary("s", "thought dead"))
-        monkeypatch.setattr(secondaries, "TAKEOVER_SECONDS", -1000.0)
-        monkeypatch.setattr(secondaries, "_decided", lambda *_: False)
-        secondaries.await_takeover(watch, AwaitTakeover("s"))
+        monkeypatch.setattr(StreamWaiter, "observe", lambda _: as_secondary)
+        monkeypatch.setattr(StreamWaiter, "patience_seconds", 0.1)
+        recover_secondary.turn_switch(watch, TurnSwitch("s", Switch.PROCESS, on=False))
+        monkeypatch.setattr(StreamWaiter, "is_still_next", lambda *_: True)
+        recover_secondary.stop(watch, AwaitSecondaryExit("s"))
+        recover_secondary.end(watch, EndSecondary("s", "thought dead"))
+        monkeypatch.setattr(recover_secondary, "TAKEOVER_SECONDS", -1000.0)
+        monkeypatch.setattr(recover_secondary, "_is_decided", lambda *_: False)
+        recover_secondary.await_takeover(watch, AwaitTakeover("s"))
         row = replica_of(world, "s")
         assert (row.desired, row.slot, row.ended_at) == (PRIMARY, Slot.PRIMARY, None)
 
@@ -114,5 +120,5 @@ def test_a_switch_stops_waiting_when_the_primary_needs_it(tmp_path: Path) -> Non
                 world.store.replicas.end("p", ReplicaState.DEAD, "gone")
 
         watch = a_watch(world, die)
-        secondaries.turn(watch, TurnSwitch("s", Switch.SYNC, on=True))
+        recover_secondary.turn_switch(watch, TurnSwitch("s", Switch.SYNC, on=True))
         assert observe(world, CLICKS).primary is None

@@ -4,15 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.errors import PermanentError, TransientError
-from ft_policies.recovery import AwaitSecondaryEnd, LaunchSecondary, Step, TurnSwitch
-from ft_policies.tiers import SECONDARY, Switch, Switches, Tier
-from orchestration.playbooks import secondaries
-from orchestration.playbooks.performing import Performed
-from orchestration.playbooks.switch import switch, switch_plan
-from orchestration.playbooks.watching import NOT_DUE, Watch
-from resources.control.records import DesiredState, Phase, ReplicaState, Slot
-from streaming.observing import observe
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.ft_policies.playbooks.recover.steps import (
+    AwaitSecondaryExit,
+    LaunchSecondary,
+    RecoverStep,
+    TurnSwitch,
+)
+from holdfast.ft_policies.tiers import SECONDARY, Switch, Switches, Tier
+from holdfast.observation.status import observe
+from holdfast.orchestration.playbooks import recover_secondary
+from holdfast.orchestration.playbooks.base import StepDone, StepSkipped
+from holdfast.orchestration.playbooks.lifecycle import SwitchTier
+from holdfast.orchestration.playbooks.waiting import StreamWaiter
+from holdfast.resources.control_store.records import DesiredState, Phase, ReplicaState, Slot
+from holdfast.resources.project import Project
 from tests.fakes.drivers import SimulatedDrivers
 from tests.fakes.worlds import (
     CLICKS,
@@ -33,15 +39,23 @@ from tests.support.playbooks import (
 )
 
 
-def switched(drivers: SimulatedDrivers, tier: Tier) -> list[Performed[Step]]:
-    return list(switch(drivers.world, CLICKS, tier, "run", why="test", beat=drivers.act))
+def switched(drivers: SimulatedDrivers, tier: Tier) -> list[StepDone[RecoverStep]]:
+    return list(
+        SwitchTier(
+            drivers.world, CLICKS, "run", tier=tier, why="test", keep_alive=drivers.act
+        ).steps()
+    )
+
+
+def planned(world: Project, tier: Tier) -> list[RecoverStep]:
+    return SwitchTier(world, CLICKS, "plan", tier=tier, why="test").plan()
 
 
 def turned(switch: Switch, on: bool) -> str:  # noqa: FBT001
     return f"{switch}{'+' if on else '-'}"
 
 
-def turns(steps: list[Performed[Step]]) -> list[str]:
+def turns(steps: list[StepDone[RecoverStep]]) -> list[str]:
     return [
         turned(one.step.switch, one.step.on) if isinstance(one.step, TurnSwitch) else one.name
         for one in steps
@@ -71,7 +85,7 @@ def test_a_tier_is_changed_and_changed_back(
         assert turns(up) == ["LaunchSecondary", "deploy+", "sync+", "receive+"]
         assert turns(switched(drivers, Tier.ACTIVE_REPLICATION)) == ["process+", "send+", "sync-"]
         down = switched(drivers, Tier.PASSIVE_REPLICATION)
-        assert turns(down) == ["send-", "process-", "receive-", "AwaitSecondaryEnd"]
+        assert turns(down) == ["send-", "process-", "receive-", "AwaitSecondaryExit"]
         history = world.store.tiers.history(CLICKS)
         assert [change.tier_to for change in history[1:]] == [
             Tier.PASSIVE_STANDBY_HOT,
@@ -88,11 +102,11 @@ def test_a_tier_is_changed_and_changed_back(
 
 def test_a_dry_run_says_what_a_switch_would_do_and_does_nothing(tmp_path: Path) -> None:
     with a_running_world(tmp_path) as world:
-        steps = switch_plan(world, CLICKS, Tier.PASSIVE_STANDBY_COLD)
+        steps = planned(world, Tier.PASSIVE_STANDBY_COLD)
         assert [type(step) for step in steps] == [LaunchSecondary, TurnSwitch, TurnSwitch]
         a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
-        assert switch_plan(world, CLICKS, Tier.PASSIVE_REPLICATION) == [AwaitSecondaryEnd("s")]
-        assert switch_plan(world, CLICKS, Tier.DEPLOYED) == []
+        assert planned(world, Tier.PASSIVE_REPLICATION) == [AwaitSecondaryExit("s")]
+        assert planned(world, Tier.DEPLOYED) == []
         assert world.store.journal.of(CLICKS) == []
         assert observe(world, CLICKS).tier is Tier.PASSIVE_REPLICATION
 
@@ -102,14 +116,14 @@ def test_a_tier_that_the_sink_cannot_bear_is_refused(tmp_path: Path) -> None:
     objective = {"recovery_time": "10s", "guarantee": "rollback"}
     with a_running_world(tmp_path, sink=sink, objective=objective) as world:
         with pytest.raises(PermanentError, match="cannot be in active_replication") as refused:
-            switch(world, CLICKS, Tier.ACTIVE_REPLICATION, "run", why="test")
+            SwitchTier(world, CLICKS, "run", tier=Tier.ACTIVE_REPLICATION, why="test").steps()
         assert "idempotent" in refused.value.hint
         assert observe(world, CLICKS).tier is Tier.PASSIVE_REPLICATION
 
 
 def test_a_stopped_stream_gets_its_tier_when_it_starts(tmp_path: Path) -> None:
     with simulated_worlds(tmp_path).open() as world:
-        assert list(switch(world, CLICKS, Tier.DEPLOYED, "run", why="test")) == []
+        assert list(SwitchTier(world, CLICKS, "run", tier=Tier.DEPLOYED, why="test").steps()) == []
         assert observe(world, CLICKS).tier is Tier.DEPLOYED
         assert world.store.tiers.history(CLICKS)[-1].reached_at is None
         a_wanted_stream(world)
@@ -160,7 +174,7 @@ def test_a_switch_that_cannot_be_turned_costs_nothing_that_is_on(
 ) -> None:
     with a_running_world(tmp_path, tier="active_standby") as world:
         a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
-        monkeypatch.setattr(Watch, "patience_seconds", 0.1)
+        monkeypatch.setattr(StreamWaiter, "patience_seconds", 0.1)
         with pytest.raises(TransientError, match="receive of s was not on"):
             list(recovery(world))
         seen = observe(world, CLICKS)
@@ -174,7 +188,7 @@ def test_a_switch_that_cannot_be_turned_costs_nothing_that_is_on(
 def test_what_a_secondary_said_before_it_saw_a_wish_is_no_answer_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestration.playbooks.watching.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("holdfast.orchestration.playbooks.waiting.POLL_SECONDS", 0.0)
     with a_running_world(tmp_path, tier="deployed") as world:
         a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED], desired=STANDS_BY)
         looks: list[int] = []
@@ -184,7 +198,9 @@ def test_what_a_secondary_said_before_it_saw_a_wish_is_no_answer_to_it(
             if len(looks) == 4:
                 a_heartbeat(world, "s", epoch=0, observed=SECONDARY[Tier.DEPLOYED])
 
-        secondaries.turn(a_watch(world, answer_late), TurnSwitch("s", Switch.PROCESS, on=False))
+        recover_secondary.turn_switch(
+            a_watch(world, answer_late), TurnSwitch("s", Switch.PROCESS, on=False)
+        )
         assert looks == [1, 1, 1, 1]
         assert replica_of(world, "s").observed_generation == 2
 
@@ -194,9 +210,9 @@ def test_a_step_towards_a_tier_that_nobody_wants_any_more_is_not_taken(tmp_path:
         a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
         world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="")
         watch = a_watch(world)
-        turned = secondaries.turn(watch, TurnSwitch("s", Switch.RECEIVE, on=True))
-        seen_off = secondaries.see_off(watch, AwaitSecondaryEnd("s"))
-        assert turned == seen_off == {"found": NOT_DUE}
+        turned = recover_secondary.turn_switch(watch, TurnSwitch("s", Switch.RECEIVE, on=True))
+        seen_off = recover_secondary.stop(watch, AwaitSecondaryExit("s"))
+        assert turned == seen_off == StepSkipped()
         assert replica_of(world, "s").desired == SECONDARY[Tier.DEPLOYED]
 
 
@@ -224,7 +240,7 @@ def test_a_paused_secondary_counts_as_there(tmp_path: Path) -> None:
             observed=Switches(deploy=True, receive=True, sync=True),
             state=ReplicaState.PAUSED,
         )
-        assert switch_plan(world, CLICKS, Tier.ACTIVE_STANDBY) == []
+        assert planned(world, Tier.ACTIVE_STANDBY) == []
         assert observe(world, CLICKS).covered is Tier.PASSIVE_STANDBY_HOT
         assert list(recovery(world)) == []
         [change] = world.store.tiers.history(CLICKS)

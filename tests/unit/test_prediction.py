@@ -1,4 +1,4 @@
-"""Every tier's recovery time from what the steps took before, or the news that nobody knows."""
+"""The recovery time of every tier from earlier timings, or that it cannot be predicted."""
 
 from dataclasses import replace
 
@@ -6,11 +6,23 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.estimators import MaxOfHistory, Observation, Readiness
-from ft_policies.prediction import Bounds, Histories, Prediction, RecoveryModel, StateAges
-from ft_policies.recovery_model import TIERS, FloatArray, Load, RecoveryStep, recovery_seconds
-from ft_policies.thesis_model import ThesisModel
-from ft_policies.tiers import Tier
+from holdfast.ft_policies.prediction.estimators import MaxOfHistory, Observation, Readiness
+from holdfast.ft_policies.prediction.model import (
+    Bounds,
+    Prediction,
+    RecoveryModel,
+    StateAges,
+    StepTimings,
+)
+from holdfast.ft_policies.prediction.steps import (
+    TIERS,
+    FloatArray,
+    Load,
+    RecoveryStep,
+    recovery_seconds,
+)
+from holdfast.ft_policies.prediction.thesis import ThesisModel
+from holdfast.ft_policies.tiers import Tier
 
 LOAD = Load(
     rows_per_second=100.0, capacity_rows_per_second=400.0, state_bytes=1e7, epoch_seconds=1.0
@@ -27,9 +39,9 @@ COLD = {step: 2.0 * seconds for step, seconds in WARM.items()} | {RecoveryStep.D
 MAXIMA = RecoveryModel(estimator=MaxOfHistory())
 
 
-def histories(
+def step_timings(
     *, warm: bool = True, cold: bool = True, without: str = "", count: int = 5
-) -> Histories:
+) -> StepTimings:
     steps: dict[RecoveryStep, list[Observation]] = {}
     for step in RecoveryStep:
         known = [(COLD, True)] * cold + [(WARM, False)] * warm
@@ -41,7 +53,7 @@ def histories(
             if step in one and step != without
             for at in range(count)
         ]
-    return Histories(steps=steps)
+    return StepTimings(steps=steps)
 
 
 def of(prediction: Prediction) -> dict[Tier, float]:
@@ -49,7 +61,7 @@ def of(prediction: Prediction) -> dict[Tier, float]:
 
 
 def test_cold_observations_are_for_a_launch_and_warm_ones_for_the_rest() -> None:
-    assert of(MAXIMA.predict_at(histories(), LOAD, AGES)) == pytest.approx(
+    assert of(MAXIMA.predict_at(step_timings(), LOAD, AGES)) == pytest.approx(
         {
             Tier.ACTIVE_REPLICATION: 0.0,
             Tier.ACTIVE_STANDBY: 3.7,
@@ -62,14 +74,14 @@ def test_cold_observations_are_for_a_launch_and_warm_ones_for_the_rest() -> None
 
 
 def test_cold_observations_may_stand_for_warm_ones() -> None:
-    prediction = MAXIMA.predict_at(histories(warm=False), LOAD, AGES)
+    prediction = MAXIMA.predict_at(step_timings(warm=False), LOAD, AGES)
     assert of(prediction)[Tier.DEPLOYED] == pytest.approx(13.0)
     assert prediction.enough
     assert prediction.missing == ()
 
 
 def test_warm_observations_say_nothing_about_a_launch() -> None:
-    prediction = MAXIMA.predict_at(histories(cold=False), LOAD, AGES)
+    prediction = MAXIMA.predict_at(step_timings(cold=False), LOAD, AGES)
     assert of(prediction)[Tier.PASSIVE_REPLICATION] == np.inf
     assert of(prediction)[Tier.DEPLOYED] == pytest.approx(6.5)
     assert prediction.enough
@@ -77,20 +89,20 @@ def test_warm_observations_say_nothing_about_a_launch() -> None:
 
 
 def test_a_step_that_was_never_measured_rules_out_who_needs_it() -> None:
-    known = histories(without=RecoveryStep.READ_SNAPSHOT)
+    known = step_timings(without=RecoveryStep.READ_SNAPSHOT)
     prediction = RecoveryModel().predict_at(known, LOAD, AGES)
     assert np.isfinite(prediction.seconds).tolist() == [True, True, True, True, False, False]
     assert prediction.missing == (RecoveryStep.READ_SNAPSHOT,)
 
 
 def test_until_a_snapshot_was_read_what_it_took_to_write_one_stands_for_that() -> None:
-    known = histories(without=RecoveryStep.READ_SNAPSHOT)
+    known = step_timings(without=RecoveryStep.READ_SNAPSHOT)
     written = replace(known, writes=[Observation(seconds=2.0, size=5e6), Observation(seconds=0.5)])
     small, large = (
         of(MAXIMA.predict_at(written, LOAD, AGES)),
         RecoveryModel().predict_at(written, replace(LOAD, state_bytes=5e8), AGES).seconds,
     )
-    without = of(MAXIMA.predict_at(histories(), LOAD, AGES))
+    without = of(MAXIMA.predict_at(step_timings(), LOAD, AGES))
     assert small[Tier.DEPLOYED] == pytest.approx(without[Tier.DEPLOYED] - 1.0 + 2.0)
     assert small[Tier.PASSIVE_REPLICATION] == without[Tier.PASSIVE_REPLICATION]
     assert np.isfinite(large).all()
@@ -98,14 +110,14 @@ def test_until_a_snapshot_was_read_what_it_took_to_write_one_stands_for_that() -
 
 
 def test_nothing_measured_is_not_enough() -> None:
-    prediction = RecoveryModel().predict_at(Histories(steps={}), LOAD, AGES)
+    prediction = RecoveryModel().predict_at(StepTimings(steps={}), LOAD, AGES)
     assert not prediction.enough
     assert prediction.seconds.tolist() == [0.0] + [np.inf] * 5
     assert prediction.missing == tuple(RecoveryStep)
 
 
 def test_a_stream_that_may_have_a_gap_needs_no_replay() -> None:
-    known = histories(without=RecoveryStep.REPLAY)
+    known = step_timings(without=RecoveryStep.REPLAY)
     gap = RecoveryModel().predict_at(known, LOAD, AGES, precise=False)
     assert np.isfinite(gap.seconds).all()
 
@@ -124,9 +136,9 @@ def test_the_oldest_state_is_an_interval_old_and_what_it_takes_to_arrive() -> No
     assert float(lazy.sync) == 3.0  # whatever is shipped is synced
 
 
-def replays_by_rows() -> Histories:
+def replays_by_rows() -> StepTimings:
     """A second, and one more for 500 rows; reading takes a second for 10 MB."""
-    steps = dict(histories().steps)
+    steps = dict(step_timings().steps)
     steps[RecoveryStep.REPLAY] = [
         Observation(seconds=1.0 + rows / 500.0, size=rows, readiness=readiness, at=rows)
         for rows in (100.0, 300.0, 500.0, 1000.0, 2000.0, 3000.0)
@@ -137,7 +149,7 @@ def replays_by_rows() -> Histories:
         for size in (1e6, 1e7, 5e7, 1e8)
         for readiness in (Readiness.COLD, Readiness.WARM)
     ]
-    return Histories(steps=steps)
+    return StepTimings(steps=steps)
 
 
 BY_ROWS = Bounds.of(RecoveryModel().lines(replays_by_rows()))
@@ -163,16 +175,16 @@ def test_the_steps_add_up_to_what_is_predicted() -> None:
 
 def test_steps_are_not_all_at_their_worst_at_once() -> None:
     apart, alike = (
-        RecoveryModel(correlation=c).predict_at(histories(count=1), LOAD, AGES).seconds
+        RecoveryModel(correlation=c).predict_at(step_timings(count=1), LOAD, AGES).seconds
         for c in (0.0, 1.0)
     )
-    typical = MAXIMA.predict_at(histories(count=1), LOAD, AGES).seconds
+    typical = MAXIMA.predict_at(step_timings(count=1), LOAD, AGES).seconds
     assert (apart[1:] < alike[1:]).all()
     assert (apart[1:] > typical[1:]).all()
 
 
 def test_many_streams_at_once_are_predicted_as_each_alone() -> None:
-    model, known = RecoveryModel(), [histories(), replays_by_rows(), histories(cold=False)]
+    model, known = RecoveryModel(), [step_timings(), replays_by_rows(), step_timings(cold=False)]
     rates, sizes = np.array([[50.0], [100.0], [500.0]]), np.array([[1e6], [5e7], [1e8]])
     ages = StateAges(snapshot=np.array([5.0, 20.0]), sync=5.0)
     bounds = Bounds.stacked(Bounds.of(model.lines(one)) for one in known)
@@ -212,7 +224,7 @@ def test_more_load_state_or_age_never_make_a_recovery_shorter(
 
 def test_more_rows_than_were_ever_replayed_take_what_a_driver_at_its_best_takes_for_each() -> None:
     alike = [Observation(seconds=4.0, size=900.0 + at, at=at) for at in range(3)]
-    known = Histories(steps={**histories().steps, RecoveryStep.REPLAY: alike})
+    known = StepTimings(steps={**step_timings().steps, RecoveryStep.REPLAY: alike})
 
     def replay(rows_per_second: float, capacity: float) -> float:
         load = replace(LOAD, rows_per_second=rows_per_second, capacity_rows_per_second=capacity)
@@ -221,14 +233,14 @@ def test_more_rows_than_were_ever_replayed_take_what_a_driver_at_its_best_takes_
 
     at_seen = replay(90.0, 1000.0)
     assert at_seen + 3.0 < replay(400.0, 1000.0) < at_seen + 6.0
-    assert replay(400.0, 0.0) > 3.5 * at_seen  # nobody knows its capacity: in proportion
+    assert replay(400.0, 0.0) > 3.5 * at_seen  # the capacity is unknown: in proportion
 
 
 WRITES = [Observation(seconds=1.0, size=5e6), Observation(seconds=1.0, size=2e6)]
 
 
 def test_the_thesis_model_is_the_thesis_one() -> None:
-    known = Histories(steps=histories().steps, writes=WRITES)
+    known = StepTimings(steps=step_timings().steps, writes=WRITES)
     prediction = ThesisModel().predict(known, LOAD, rows_since_snapshot=350.0)
     replay, read = 3.5, 1e7 / 2e6
     assert of(prediction) == pytest.approx(
@@ -247,7 +259,7 @@ def test_the_thesis_model_is_the_thesis_one() -> None:
 
 
 def test_the_thesis_model_can_count_detection_and_lack_data() -> None:
-    known = histories(without=RecoveryStep.DETECT)
+    known = step_timings(without=RecoveryStep.DETECT)
     counted = ThesisModel(count_detection=True).predict(known, LOAD, rows_since_snapshot=0.0)
     assert counted.missing == (RecoveryStep.DETECT, RecoveryStep.READ_SNAPSHOT)
     assert not counted.enough
@@ -258,20 +270,20 @@ def test_a_stream_at_rest_has_nothing_or_no_end_to_replay() -> None:
     idle = Load(
         rows_per_second=0.0, capacity_rows_per_second=1e3, state_bytes=0.0, epoch_seconds=1.0
     )
-    nothing = ThesisModel().predict(histories(), idle, rows_since_snapshot=0.0)
-    some = ThesisModel().predict(histories(), idle, rows_since_snapshot=10.0)
+    nothing = ThesisModel().predict(step_timings(), idle, rows_since_snapshot=0.0)
+    some = ThesisModel().predict(step_timings(), idle, rows_since_snapshot=10.0)
     assert nothing.seconds[1] == pytest.approx(0.4)
     assert some.seconds[1] == np.inf
 
 
-def test_a_step_is_judged_by_those_who_were_as_ready_or_else_by_less_ready_ones() -> None:
+def test_a_step_is_predicted_from_drivers_that_were_as_ready_or_else_from_less_ready_ones() -> None:
     kinds = [Readiness.COLD, Readiness.BESIDE, Readiness.WARM, Readiness.RUNNING]
     every = [Observation(seconds=9.0 - one, readiness=one) for one in kinds]
-    known = Histories(steps={RecoveryStep.WIRE_RECEIVE: every})
+    known = StepTimings(steps={RecoveryStep.WIRE_RECEIVE: every})
     assert [known.of(RecoveryStep.WIRE_RECEIVE, one) for one in kinds] == [[one] for one in every]
-    early = Histories(steps={RecoveryStep.WIRE_RECEIVE: every[:2]})
+    early = StepTimings(steps={RecoveryStep.WIRE_RECEIVE: every[:2]})
     assert early.of(RecoveryStep.WIRE_RECEIVE, Readiness.RUNNING) == [every[1]]
-    late = Histories(steps={RecoveryStep.WIRE_RECEIVE: every[1:]})
+    late = StepTimings(steps={RecoveryStep.WIRE_RECEIVE: every[1:]})
     assert late.of(RecoveryStep.WIRE_RECEIVE, Readiness.COLD) == []
 
 
@@ -281,10 +293,10 @@ def test_who_started_beside_a_primary_shows_the_slope_that_few_takeovers_do_not(
 
     beside = replays(Readiness.BESIDE, 100.0, 900.0, 2400.0)
     few, many = replays(Readiness.WARM, 600.0), replays(Readiness.WARM, 600.0, 1200.0, 1800.0)
-    early = Histories(
+    early = StepTimings(
         steps={RecoveryStep.REPLAY: beside + few, RecoveryStep.WIRE_SEND: beside + few}
     )
     assert early.of(RecoveryStep.REPLAY, Readiness.WARM) == beside + few
     assert early.of(RecoveryStep.WIRE_SEND, Readiness.WARM) == few  # it has no size
-    late = Histories(steps={RecoveryStep.REPLAY: beside + many})
+    late = StepTimings(steps={RecoveryStep.REPLAY: beside + many})
     assert late.of(RecoveryStep.REPLAY, Readiness.WARM) == many

@@ -4,20 +4,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from resources.control.records import EpochProposal
-from resources.control.store import ControlStore
-from streaming import prefetching
-from streaming.inbox import Inbox
-from streaming.prefetching import Prefetcher
-from streaming.sources.base import Json
-from streaming.sources.rate import SCHEMA as RATE_SCHEMA
-from streaming.spec import ReplicaSpec
+from holdfast.resources.control_store.records import EpochProposal
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.streaming.inbox import Inbox
+from holdfast.streaming.sources.base import Json
+from holdfast.streaming.sources.rate import SCHEMA as RATE_SCHEMA
+from holdfast.streaming.spec import ReplicaSpec
+from holdfast.streaming.state.prefetcher import Prefetcher
 from tests.support.standbys import a_spec, until
 
 FILE_SCHEMA = pa.schema([("id", pa.int64())])
@@ -42,14 +40,17 @@ class Received:
     def inbox(self) -> Inbox:
         return Inbox(self.spec.folder)
 
-    def prefetcher(self, after_epoch: int = -1) -> Prefetcher:
+    def prefetcher(
+        self, after_epoch: int = -1, inbox: Inbox | None = None, **options: Any
+    ) -> Prefetcher:
         return Prefetcher(
             self.spec,
             self.store,
-            self.inbox,
+            inbox or self.inbox,
             after_epoch=after_epoch,
             schema=self.schema,
             look_seconds=0.01,
+            **options,
         )
 
     def decide(self, *inputs: Json) -> None:
@@ -154,10 +155,9 @@ def test_it_follows_the_log_while_it_runs(rate: Received) -> None:
     assert rate.inbox.epochs() == [0, 1, 2, 3, 4]
 
 
-def test_many_epochs_are_fetched_in_one_go(rate: Received, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefetching, "EPOCHS_A_LOOK", 2)
+def test_many_epochs_are_fetched_in_one_go(rate: Received) -> None:
     rate.decide(*(numbers(epoch, 1) for epoch in range(5)))
-    rate.prefetcher().fetch()
+    rate.prefetcher(epochs_at_once=2).fetch()
     assert rate.inbox.epochs() == [0, 1, 2, 3, 4]
 
 
@@ -243,13 +243,11 @@ def test_input_that_is_gone_for_good_holds_nothing_up_once_the_state_covers_it(
 
 
 def test_a_disk_that_is_nearly_full_is_left_alone(
-    rate: Received, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    rate: Received, caplog: pytest.LogCaptureFixture
 ) -> None:
     free = [0]
-    usage = SimpleNamespace(disk_usage=lambda _: SimpleNamespace(free=free[0]))
-    monkeypatch.setattr(prefetching, "shutil", usage)
     rate.decide(numbers(0, 3))
-    with running(rate.prefetcher()) as prefetcher:
+    with running(rate.prefetcher(free_bytes=lambda _: free[0])) as prefetcher:
         until(lambda: "only 0 MiB are free" in caplog.text)
         assert not prefetcher.caught_up
         free[0] = 1 << 40
@@ -268,19 +266,18 @@ def test_it_stops_in_the_middle_of_an_epoch(rate: Received) -> None:
     assert not rate.inbox.has(0, 3)
 
 
-def test_to_fetch_the_newest_epoch_is_not_to_be_behind(
-    rate: Received, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_to_fetch_the_newest_epoch_is_not_to_be_behind(rate: Received) -> None:
+    looks = list[bool]()
+
+    class WatchedInbox(Inbox):
+        def write(self, *arguments: Any) -> int:
+            looks.append(prefetcher.caught_up)
+            return super().write(*arguments)
+
     rate.decide(numbers(0, 30))
-    prefetcher, looks = rate.prefetcher(), list[bool]()
+    prefetcher = rate.prefetcher(inbox=WatchedInbox(rate.spec.folder))
     prefetcher.fetch()
-    write = Inbox.write
-
-    def watched(*arguments: Any) -> int:
-        looks.append(prefetcher.caught_up)
-        return write(*arguments)
-
-    monkeypatch.setattr(Inbox, "write", watched)
+    looks.clear()  # nothing was fetched before that
     for first in (30, 37):
         rate.decide(numbers(first, 7))
         prefetcher.fetch()

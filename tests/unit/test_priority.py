@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from resources import session_priority
-from streaming import priority
+from holdfast.resources import priority
 
 REPO = Path(__file__).parents[2]
 NICE = 7
 by_session = pytest.mark.skipif(
-    session_priority.current() is None, reason="this kernel does not share the CPU out by session"
+    priority.session_nice() is None, reason="this kernel does not share the CPU out by session"
 )
 
 # Reports the nice values of the main thread, a thread, one that is born while priorities are raised,
@@ -23,7 +22,7 @@ by_session = pytest.mark.skipif(
 FAMILY = """
 import json, os, subprocess, sys, threading
 import psutil
-from streaming import priority
+from resources import priority
 
 os.setpriority(os.PRIO_PROCESS, 0, int(sys.argv[1]))
 priority.lower(int(sys.argv[2]))
@@ -66,7 +65,7 @@ child.wait()
 
 ORDINARY = """
 import json, os, resource, sys
-from streaming import priority
+from resources import priority
 
 resource.setrlimit(resource.RLIMIT_NICE, (0, 0))
 if os.getuid() == 0:
@@ -123,18 +122,18 @@ def test_asking_leaves_this_thread_as_it_is() -> None:
 # Reports the nice value of its session: before, after `lower`, and after `restore`.
 LEADER = """
 import ctypes, json, os, resource, sys
-from resources import session_priority
-from streaming import priority
+from resources import priority
+from resources import priority
 
 resource.setrlimit(resource.RLIMIT_NICE, (0, 0))
 if os.getuid() != int(sys.argv[2]):
     os.setuid(int(sys.argv[2]))
     ctypes.CDLL(None).prctl(4, 1)  # PR_SET_DUMPABLE: its files in /proc are its own again
-told = [session_priority.current()]
+told = [priority.session_nice()]
 priority.lower(int(sys.argv[1]))
-told.append(session_priority.current())
+told.append(priority.session_nice())
 priority.restore()
-print(json.dumps([*told, session_priority.current()]))
+print(json.dumps([*told, priority.session_nice()]))
 """
 
 
@@ -147,13 +146,13 @@ def test_the_session_that_a_replica_leads_gives_way_to_others_whoever_it_runs_as
 
 @by_session
 def test_the_session_of_somebody_else_is_left_alone() -> None:
-    before = session_priority.current()
+    before = priority.session_nice()
     assert told(LEADER, NICE, os.getuid()) == [before] * 3
 
 
 TIMED = """
 import json, os, sys, threading
-from streaming import priority
+from resources import priority
 
 before = os.getpriority(os.PRIO_PROCESS, 0)
 restored, over = priority.restore, threading.Event()

@@ -73,4 +73,4 @@ def _canonical(name: str) -> str:
 def test_dagster_loads_one_module() -> None:
     workspace = yaml.safe_load((REPOSITORY / "workspace.yaml").read_text())
     [location] = workspace["load_from"]
-    assert location["python_module"]["module_name"] == "orchestration.definitions"
+    assert location["python_module"]["module_name"] == "holdfast.orchestration.definitions"

@@ -1,4 +1,4 @@
-"""What a secondary that has taken over tells: how long it took, and one incident."""
+"""What a secondary that has taken over records: how long it took, and one incident."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,25 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.failover import DetectedBy
-from resources.control.records import Incident, IncidentState, ReplicaState
-from resources.control.store import ControlStore
-from streaming.promotion import Fallen, Promotion
-from streaming.recovery_incidents import OVERTAKEN, RECOVERY
-from streaming.sampling import Sampler
-from tests.support.control_builders import waiting
+from holdfast.ft_policies.health import DetectedBy
+from holdfast.resources.control_store.records import IncidentState, ReplicaState
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables.incidents import SUPERSEDED
+from holdfast.streaming.metrics import Sampler
+from holdfast.streaming.replica.failover import FailedPrimary, Promotion
+from tests.support.control_builders import (
+    a_recovery,
+    lost_primary,
+    lost_secondary,
+    wait_for_the_clock,
+    waiting,
+)
 from tests.support.control_failovers import Look, a_failover, held, take_over
-from tests.support.control_registers import wait_for_the_clock
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[ControlStore]:
     with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as opened:
         yield opened
-
-
-def an_incident(store: ControlStore, key: str) -> Incident:
-    return store.incidents.open(stream="words", key=key, kind=RECOVERY, detail={})
 
 
 def renewed(store: ControlStore, look: Look) -> Look:
@@ -34,22 +36,22 @@ def renewed(store: ControlStore, look: Look) -> Look:
 
 
 def promoted(
-    store: ControlStore, look: Look, *, primary: str | None = "p1", goes_on: bool = False
+    store: ControlStore, look: Look, *, primary: str | None = "p1", was_sending: bool = False
 ) -> None:
-    """Take over, and be level at once."""
+    """Take over, and have caught up at once."""
     wait_for_the_clock(store)
     lease = take_over(store, look)
     assert lease is not None
     Promotion(
         stream="words",
         replica="s1",
-        fallen=Fallen(primary, look.lease, "gone", DetectedBy.PROCESS),
+        failed=FailedPrimary(primary, look.lease, "gone", DetectedBy.PROCESS),
         token=lease.token,
         taken_at=lease.taken_at,
         detect_seconds=0.5,
         taken_monotonic=0.0,
-        goes_on=goes_on,
-    ).level(store, Sampler(store, "words", "s1"))
+        was_sending=was_sending,
+    ).record_caught_up(store, Sampler(store, "words", "s1"))
 
 
 def open_keys(store: ControlStore) -> list[str]:
@@ -72,35 +74,35 @@ def test_it_opens_the_incident_of_the_primary_that_fell(store: ControlStore) -> 
     assert (incident.key, incident.detail["detected_by"]) == ("words/p1/1", "process")
 
 
-@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize("was_sending", [True, False])
 def test_a_stream_whose_secondary_sent_all_along_was_never_away(
-    store: ControlStore, *, goes_on: bool
+    store: ControlStore, *, was_sending: bool
 ) -> None:
-    promoted(store, a_failover(store), goes_on=goes_on)
+    promoted(store, a_failover(store), was_sending=was_sending)
     (incident,) = store.incidents.of("words")
     samples = store.samples.latest("words")
-    assert samples["t_detect_seconds"].value == 0.5
-    assert (samples["recovery_seconds"].value == 0.0) is goes_on
-    assert incident.detail["recovery_seconds"] == samples["recovery_seconds"].value
+    assert samples[SampleName.DETECT_SECONDS].value == 0.5
+    assert (samples[SampleName.RECOVERY_SECONDS].value == 0.0) is was_sending
+    assert incident.detail["recovery_seconds"] == samples[SampleName.RECOVERY_SECONDS].value
 
 
 def test_an_incident_that_was_closed_before_is_not_this_one(store: ControlStore) -> None:
     look = a_failover(store)
-    store.incidents.close(an_incident(store, "words/p1/1").id, "came back by itself")
+    store.incidents.close(a_recovery(store, lost_primary("p1")).id, "came back by itself")
     promoted(store, look)
     assert open_keys(store) == ["words/p1/2"]
 
 
 def test_one_that_the_sensor_opened_will_do(store: ControlStore) -> None:
     look = a_failover(store)
-    an_incident(store, "words/p1/1")
+    a_recovery(store, lost_primary("p1"))
     promoted(store, look)
     assert open_keys(store) == ["words/p1/1"]
 
 
 def test_a_primary_that_was_fenced_before_has_its_incident_already(store: ControlStore) -> None:
     look = a_failover(store)
-    an_incident(store, "words/p1/1")
+    a_recovery(store, lost_primary("p1"))
     promoted(store, look, primary=None)
     assert open_keys(store) == ["words/p1/1"]
 
@@ -110,12 +112,12 @@ def test_an_older_loss_that_waits_for_its_next_try_is_overtaken(
     store: ControlStore, primary: str | None, key: str
 ) -> None:
     look = a_failover(store)
-    old = waiting(store, "words/p1/1")
+    old = waiting(store, lost_primary("p1"))
     promoted(store, renewed(store, look), primary=primary)
     assert open_keys(store) == [key]
     overtaken = store.incidents.get(old.id)
     assert overtaken is not None
-    assert overtaken.outcome == OVERTAKEN
+    assert overtaken.outcome == SUPERSEDED
 
 
 def test_one_that_waits_and_was_opened_after_the_last_renewal_is_this_one(
@@ -123,30 +125,30 @@ def test_one_that_waits_and_was_opened_after_the_last_renewal_is_this_one(
 ) -> None:
     look = a_failover(store)
     wait_for_the_clock(store)
-    waiting(store, "words/p1/1")
+    waiting(store, lost_primary("p1"))
     promoted(store, look)
     assert open_keys(store) == ["words/p1/1"]
 
 
 def test_an_older_one_that_is_about_to_be_tried_will_do(store: ControlStore) -> None:
     look = a_failover(store)
-    an_incident(store, "words/p1/1")
+    a_recovery(store, lost_primary("p1"))
     promoted(store, renewed(store, look))
     assert open_keys(store) == ["words/p1/1"]
 
 
 def test_redundancy_does_not_wait_for_the_next_try_at_an_old_trouble(store: ControlStore) -> None:
     look = a_failover(store)
-    old = an_incident(store, "words/p1/secondary-s0/1")
+    old = a_recovery(store, lost_secondary("s0"))
     promoted(store, look)
     assert open_keys(store) == ["words/p1/1"]
     overtaken = store.incidents.get(old.id)
     assert overtaken is not None
-    assert (overtaken.state, overtaken.outcome) == (IncidentState.CLOSED, OVERTAKEN)
+    assert (overtaken.state, overtaken.outcome) == (IncidentState.CLOSED, SUPERSEDED)
 
 
 def test_a_run_that_is_at_work_goes_on(store: ControlStore) -> None:
     look = a_failover(store)
-    store.incidents.claim(an_incident(store, "words/p1/secondary-s0/1").id, "run", 60.0)
+    store.incidents.claim(a_recovery(store, lost_secondary("s0")).id, "run", 60.0)
     promoted(store, look)
     assert open_keys(store) == ["words/p1/secondary-s0/1"]

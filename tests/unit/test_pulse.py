@@ -1,12 +1,13 @@
-"""What a replica says of itself, and by which token."""
+"""What a replica reports of itself, and by which token."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from resources.control.store import ControlStore
-from streaming.pulse import Pulse
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.streaming.lease import StreamLease
+from holdfast.streaming.replica.heartbeat import Heartbeat
 from tests.support.control_builders import register
 from tests.support.standbys import until
 
@@ -17,29 +18,52 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
         yield store
 
 
-def a_pulse(store: ControlStore, *, beat_seconds: float = 0.5) -> Pulse:
+def a_heartbeat(store: ControlStore, *, beat_seconds: float = 0.5) -> Heartbeat:
     row = register(store, "r1")
     assert row is not None
-    return Pulse(store, row, beat_seconds=beat_seconds, lease_seconds=600.0, on_lost=lambda: None)
+    lease = StreamLease(store, row.stream, row.id, ttl_seconds=600.0)
+    return Heartbeat(store, row, lease, beat_seconds=beat_seconds, on_lost=lambda: None)
 
 
 def test_a_replica_without_its_lease_keeps_its_token(store: ControlStore) -> None:
-    pulse = a_pulse(store)
-    assert pulse.take_lease()
-    mine = pulse.token()
-    pulse.release_lease()
-    other = store.leases.take(pulse.row.stream, "r2", 60.0)
+    lease = a_heartbeat(store).lease
+    assert lease.take()
+    mine = lease.token
+    lease.release()
+    other = store.leases.take(lease.stream, "r2", 60.0)
     assert other is not None
-    assert (pulse.lease, pulse.token()) == (None, mine)
+    lease.observe()
+    assert (lease.held, lease.token) == (None, mine)
     assert other.token > mine > 0
 
 
-def test_another_epoch_is_told_without_waiting_for_the_next_beat(store: ControlStore) -> None:
-    pulse = a_pulse(store, beat_seconds=600.0)
-    pulse.start()
+def test_another_epoch_is_reported_without_waiting_for_the_next_beat(store: ControlStore) -> None:
+    heartbeat = a_heartbeat(store, beat_seconds=600.0)
+    heartbeat.start()
     try:
         for epoch in (7, 8):
-            pulse.say(epoch=epoch)
-            until(lambda told=epoch: store.replicas.get("r1").epoch == told)
+            heartbeat.report(epoch=epoch)
+            until(lambda reported=epoch: store.replicas.get("r1").epoch == reported)
     finally:
-        pulse.stop()
+        heartbeat.stop()
+
+
+def test_before_its_first_lease_a_replica_writes_by_the_token_of_the_one_it_observed(
+    store: ControlStore,
+) -> None:
+    lease = a_heartbeat(store).lease
+    assert lease.token == 0
+    other = store.leases.take(lease.stream, "r2", 60.0)
+    assert other is not None
+    assert lease.observe() == other
+    assert (lease.held, lease.token) == (None, other.token)
+
+
+def test_a_lease_that_another_replica_has_taken_ends_this_one(store: ControlStore) -> None:
+    heartbeat = a_heartbeat(store)
+    assert heartbeat.lease.take()
+    heartbeat.beat()
+    assert not heartbeat.lost.is_set()
+    store.leases.fence(heartbeat.row.stream, token=heartbeat.lease.token)
+    assert store.leases.take(heartbeat.row.stream, "r2", 60.0) is not None
+    assert not heartbeat.lease.renew()

@@ -5,42 +5,42 @@ from typing import Any
 
 import pytest
 
-from resources.vault.manifest import Manifest
-from streaming.following import Synced
-from tests.fakes.queries import SlowQueries
+from holdfast.resources.vault.manifest import Manifest
+from holdfast.streaming.state.follower import LocalSnapshot
+from tests.fakes.queries import SlowQuerySwap
 from tests.support.standbys import until
 from tests.support.vaults import a_stream
 
 
 @pytest.fixture
-def syncs(tmp_path: Path) -> tuple[Synced, Synced]:
+def syncs(tmp_path: Path) -> tuple[LocalSnapshot, LocalSnapshot]:
     stream = a_stream(tmp_path / "primary", snapshot_every=1000, delta_bytes=100)
     old, new = stream.ship(1).manifest, stream.ship(1).manifest
     return a_sync(tmp_path / "old", old), a_sync(tmp_path / "new", new)
 
 
 @pytest.fixture
-def queries() -> SlowQueries:
+def queries() -> SlowQuerySwap:
     nothing: Any = None
-    return SlowQueries(nothing, nothing, nothing)
+    return SlowQuerySwap(nothing, nothing, nothing)
 
 
-def a_sync(folder: Path, manifest: Manifest) -> Synced:
+def a_sync(folder: Path, manifest: Manifest) -> LocalSnapshot:
     folder.mkdir()
-    return Synced(manifest, folder, 0.1)
+    return LocalSnapshot(manifest, folder, 0.1)
 
 
 def test_a_fresh_query_replaces_the_held_one_without_waiting_for_its_end(
-    syncs: tuple[Synced, Synced], queries: SlowQueries
+    syncs: tuple[LocalSnapshot, LocalSnapshot], queries: SlowQuerySwap
 ) -> None:
     old, new = syncs
     queries.start(old.checkpoint, old.manifest)
     held: Any = queries.current
-    assert not queries.renew(new)
-    fresh: Any = queries._fresh
-    fresh.ready = True
-    assert queries.renew(new)
-    assert queries.current is fresh
+    assert not queries.replace_with(new)
+    replacement: Any = queries._replacement
+    replacement.ready = True
+    assert queries.replace_with(new)
+    assert queries.current is replacement
     assert not held.ended.is_set()
     queries.remove_unused(shown={old.checkpoint}, keep=[new.checkpoint])
     assert old.checkpoint.exists(), "it may still write there"
@@ -52,22 +52,22 @@ def test_a_fresh_query_replaces_the_held_one_without_waiting_for_its_end(
 
 
 def test_a_fresh_query_that_fails_gives_way_to_newer_state_and_is_never_gone_on_with(
-    syncs: tuple[Synced, Synced], queries: SlowQueries
+    syncs: tuple[LocalSnapshot, LocalSnapshot], queries: SlowQuerySwap
 ) -> None:
     first, second = syncs
-    queries.renew(first)
-    failing: Any = queries._fresh
-    failing.trying_again = True
-    assert not queries.adopt_fresh()
-    queries.renew(first)
-    assert queries._fresh is failing, "the same state would fail again"
-    queries.renew(second)
-    assert queries._fresh is not failing
+    queries.replace_with(first)
+    failing: Any = queries._replacement
+    failing.is_retrying = True
+    assert not queries.adopt_replacement()
+    queries.replace_with(first)
+    assert queries._replacement is failing, "the same state would fail again"
+    queries.replace_with(second)
+    assert queries._replacement is not failing
     failing.may_end.set()
 
 
 def test_state_that_was_shown_and_never_used_is_removed(
-    tmp_path: Path, queries: SlowQueries
+    tmp_path: Path, queries: SlowQuerySwap
 ) -> None:
     skipped = tmp_path / "skipped"
     skipped.mkdir()

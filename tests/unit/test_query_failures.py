@@ -2,8 +2,8 @@
 
 import pytest
 
-from ft_policies.query_failures import FailureKind, GiveUp, QueryFailurePolicy, TryAgain
-from streaming.query import kind_of
+from holdfast.ft_policies.driver import FailureKind, GiveUp, QueryFailurePolicy, TryAgain
+from holdfast.streaming.query.query import classify_failure
 
 POLICY = QueryFailurePolicy(unknown_tries=3, first_pause_seconds=0.5, longest_pause_seconds=4.0)
 
@@ -30,10 +30,13 @@ def test_a_permanent_error_is_not_tried_again() -> None:
     ("text", "kind"),
     [
         ("java.io.IOException: No space left on device", FailureKind.TRANSIENT),
-        ("ft_policies.errors.TransientError: the table cannot be read", FailureKind.TRANSIENT),
-        ("ft_policies.errors.PermanentError: input file a is gone", FailureKind.PERMANENT),
+        (
+            "holdfast.ft_policies.errors.TransientError: the table cannot be read",
+            FailureKind.TRANSIENT,
+        ),
+        ("holdfast.ft_policies.errors.PermanentError: input file a is gone", FailureKind.PERMANENT),
         ("ZeroDivisionError: division by zero", FailureKind.UNKNOWN),
     ],
 )
 def test_a_failure_is_judged_by_what_it_says(text: str, kind: FailureKind) -> None:
-    assert kind_of(RuntimeError(text)) is kind
+    assert classify_failure(RuntimeError(text)) is kind

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from configs.sources import (
+from holdfast.configs.sources import (
     ConstantProfile,
     DiurnalProfile,
     Profile,
@@ -15,8 +15,7 @@ from configs.sources import (
     SpikesProfile,
     StepProfile,
 )
-from streaming.sources.profiles import curve
-from streaming.sources.rate import RateSource
+from holdfast.streaming.sources.rate import RateSource, curve
 
 CONSTANT = ConstantProfile(rows_per_second=100)
 PROFILES = [

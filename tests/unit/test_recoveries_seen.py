@@ -5,14 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from assets.reports.model import summary
-from assets.reports.recoveries import Compared, Recovered, compared, recoveries
-from ft_policies.estimators import MaxOfHistory, Observation, Readiness
-from ft_policies.prediction import Histories, RecoveryModel
-from ft_policies.recovery_model import RecoveryStep
-from ft_policies.tier_spans import TierSpan
-from ft_policies.tiers import Tier
-from streaming.step_history import Recovery
+from holdfast.assets.reports.model import summarize
+from holdfast.ft_policies.costs.tier_spans import TierSpan
+from holdfast.ft_policies.prediction.estimators import MaxOfHistory, Observation, Readiness
+from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
+from holdfast.ft_policies.prediction.steps import RecoveryStep
+from holdfast.ft_policies.tiers import Tier
+from holdfast.observation.recovery_history import Recovery
+from holdfast.observation.reports.recoveries import (
+    Compared,
+    Recovered,
+    compare_recoveries,
+    match_recoveries,
+)
 from tests.support.reports import a_recovery
 
 HOT, ACTIVE, PASSIVE = (
@@ -24,7 +29,7 @@ SPANS = [
     TierSpan(tier=ACTIVE, from_at=0.0, to_at=1_500.0),
     TierSpan(tier=HOT, from_at=1_500.0, to_at=9_000.0),
 ]
-HISTORIES = Histories(
+TIMINGS = StepTimings(
     steps={
         RecoveryStep.DETECT: (
             Observation(seconds=3.5),  # what the lease promises, without a time
@@ -46,7 +51,7 @@ PROMISED = Observation(seconds=3.5)
 
 
 def found(*observed: Recovery, count_detection: bool = True) -> list[Recovered]:
-    return recoveries("clicks", observed, HISTORIES, SPANS, count_detection=count_detection)
+    return match_recoveries("clicks", observed, TIMINGS, SPANS, count_detection=count_detection)
 
 
 def promised(detected: Sequence[Observation]) -> Sequence[Observation]:
@@ -63,7 +68,7 @@ def judged(*recovered: Recovered, model: RecoveryModel = MAXIMA) -> list[Compare
             Observation(seconds=7.5, size=1_500.0, at=3_000.0),
         ],
     }
-    return compared(recovered, Histories(steps=steps), model, promised, capacity=0.0)
+    return compare_recoveries(recovered, StepTimings(steps=steps), model, promised, capacity=0.0)
 
 
 def seconds(recovered: Recovered) -> dict[RecoveryStep, float]:
@@ -127,14 +132,14 @@ def test_it_is_predicted_for_as_much_as_there_was_to_replay() -> None:
 def test_in_active_replication_there_is_nothing_to_recover_nor_to_judge() -> None:
     at_once = Recovery(seconds=0.0, detect_seconds=3.0, at=1_000.0)
     spans = [TierSpan(tier=Tier.ACTIVE_REPLICATION, from_at=0.0, to_at=9_000.0)]
-    (one,) = recoveries("clicks", [at_once], HISTORIES, spans, count_detection=False)
+    (one,) = match_recoveries("clicks", [at_once], TIMINGS, spans, count_detection=False)
     assert (one.tier, one.seconds) == (Tier.ACTIVE_REPLICATION, 0.0)
     assert judged(one) == []
 
 
 def test_tiers_and_steps_are_summed_up() -> None:
     rows = [row for seconds in (4.0, 5.0, 9.0) for row in a_recovery(seconds).cells()]
-    whole = next(row for row in summary(rows) if row["step"] == "all")
+    whole = next(row for row in summarize(rows) if row["step"] == "all")
     assert (whole["tier"], whole["recoveries"]) == (HOT.value, 3)
     assert whole["held_share"] == 2 / 3
     assert (whole["median_predicted_seconds"], whole["median_observed_seconds"]) == (6.0, 5.0)

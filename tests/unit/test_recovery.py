@@ -5,14 +5,14 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.health import Health, Verdict
-from ft_policies.recovery import (
-    AwaitLevel,
+from holdfast.ft_policies.health import Health, Verdict
+from holdfast.ft_policies.playbooks.recover.decide import next_step
+from holdfast.ft_policies.playbooks.recover.steps import (
+    AwaitCatchUp,
     Fence,
     GiveUp,
     Launch,
-    Observed,
-    next_step,
+    RecoverFacts,
 )
 from tests.fakes.stream import Crash, SimulatedStream
 
@@ -28,12 +28,12 @@ def a_stream_that_lost_its_driver(
 @pytest.mark.parametrize("health", BROKEN)
 def test_a_failed_primary_is_fenced_and_replaced(health: Health) -> None:
     steps = list(a_stream_that_lost_its_driver(health).recover())
-    assert [type(step) for step in steps] == [Fence, Launch, AwaitLevel]
+    assert [type(step) for step in steps] == [Fence, Launch, AwaitCatchUp]
 
 
 @pytest.mark.parametrize("health", [Health.HEALTHY, Health.STOPPED])
 def test_a_stream_that_is_as_it_should_be_is_left_alone(health: Health) -> None:
-    assert next_step(Observed(verdict=Verdict(health, ""), primary=None, token=0)) is None
+    assert next_step(RecoverFacts(verdict=Verdict(health, ""), primary=None, token=0)) is None
 
 
 def test_a_stream_that_fails_each_time_is_given_up() -> None:

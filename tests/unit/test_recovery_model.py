@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.recovery_model import (
+from holdfast.ft_policies.prediction.steps import (
     STEPS,
     TIERS,
     Load,
@@ -13,7 +13,7 @@ from ft_policies.recovery_model import (
     recovery_seconds,
     rows_since_state,
 )
-from ft_policies.tiers import Tier
+from holdfast.ft_policies.tiers import Tier
 
 MEASURED = StepSeconds(
     detect=1.0, deploy=10.0, read_snapshot=3.0, wire_receive=2.0, wire_send=0.5, replay=4.0

@@ -5,12 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.recovery import Fence, LaunchSecondary, Step, TurnSwitch
-from ft_policies.tiers import SECONDARY, Switch, Tier
-from orchestration.outcomes import outcome_of
-from orchestration.playbooks.performing import Journaled
-from resources.control.records import Incident, Phase, Sample
-from streaming.world import World
+from holdfast.ft_policies.playbooks.recover.steps import (
+    Fence,
+    LaunchSecondary,
+    RecoverStep,
+    TurnSwitch,
+)
+from holdfast.ft_policies.tiers import SECONDARY, Switch, Tier
+from holdfast.orchestration.jobs.recovery import outcome_of
+from holdfast.orchestration.playbooks.base import JournalWriter
+from holdfast.resources.control_store.records import Incident, Phase, Sample
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.project import Project
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,
@@ -19,12 +25,14 @@ from tests.fakes.worlds import (
     a_wanted_stream,
     simulated_worlds,
 )
+from tests.support.control_builders import a_recovery, lost_primary, lost_secondary
 
 RECOVERY_SECONDS = 1.5
+LOST_P1 = lost_primary("p1", stream=CLICKS)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[Project]:
     """A stream whose secondary has taken over, and which has a new one."""
     worlds = simulated_worlds(tmp_path, tier="passive_standby_cold", supervision=PATIENT)
     with worlds.open() as world:
@@ -34,31 +42,35 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield world
 
 
-def an_incident(world: World, key: str, **detail: float) -> Incident:
+def an_incident(world: Project, key: str, **detail: float) -> Incident:
     return world.store.incidents.open(
         stream=CLICKS, key=f"{CLICKS}/{key}", kind="recovery", detail=detail
     )
 
 
-def done(world: World, run: str, step: Step, *, incident: str | None) -> None:
-    journal = Journaled(
+def done(world: Project, run: str, step: RecoverStep, *, incident: str | None) -> None:
+    journal = JournalWriter(
         store=world.store, stream=CLICKS, playbook="recover", run=run, incident=incident
     )
     journal.write(step, Phase.INTENT)
     journal.write(step, Phase.DONE, 2.0)
 
 
-def measured(world: World, name: str, value: float, *, at: float) -> None:
+def measured(world: Project, name: str, value: float, *, at: float) -> None:
     """As the replica that took over writes it."""
     world.store.samples.write([Sample(stream=CLICKS, replica="s1", name=name, value=value, at=at)])
 
 
-def test_detection_the_replica_s_own_steps_and_those_of_all_runs_are_told(world: World) -> None:
-    incident = an_incident(world, "p1/1", t_detect_seconds=0.25, recovery_seconds=RECOVERY_SECONDS)
+def test_detection_the_replica_s_own_steps_and_those_of_all_runs_are_told(world: Project) -> None:
+    incident = a_recovery(
+        world.store, LOST_P1, t_detect_seconds=0.25, recovery_seconds=RECOVERY_SECONDS
+    )
     lost_at = incident.opened_at - RECOVERY_SECONDS
-    measured(world, "t_deploy_seconds", 9.0, at=lost_at - 60.0)  # as a secondary, long before
-    measured(world, "t_wire_receive_seconds", 0.5, at=lost_at + 0.75)
-    measured(world, "t_replay_seconds", 0.75, at=lost_at + 1.5)
+    measured(
+        world, SampleName.DEPLOY_SECONDS, 9.0, at=lost_at - 60.0
+    )  # as a secondary, long before
+    measured(world, SampleName.WIRE_RECEIVE_SECONDS, 0.5, at=lost_at + 0.75)
+    measured(world, SampleName.REPLAY_SECONDS, 0.75, at=lost_at + 1.5)
     done(world, "asked", Fence("p0", 1, "old"), incident=None)
     done(world, "run-1", LaunchSecondary(), incident=incident.id)
     done(world, "run-2", TurnSwitch("s2", Switch.SYNC, on=True), incident=incident.id)
@@ -70,23 +82,23 @@ def test_detection_the_replica_s_own_steps_and_those_of_all_runs_are_told(world:
     )
 
 
-def test_what_is_not_known_is_not_told(world: World) -> None:
-    incident = an_incident(world, "s1/secondary-never/1")
+def test_what_is_not_known_is_not_told(world: Project) -> None:
+    incident = a_recovery(world.store, lost_secondary(None, primary="s1", stream=CLICKS))
     outcome = outcome_of(world, incident)
     assert outcome.detect_seconds is None
     assert outcome.timeline == "nothing to do"
 
 
 def test_a_stream_that_was_never_away_lacked_redundancy_since_the_last_sign_of_life(
-    world: World,
+    world: Project,
 ) -> None:
-    reported = an_incident(world, "p1/1", t_detect_seconds=2.0, recovery_seconds=0.0)
+    reported = a_recovery(world.store, LOST_P1, t_detect_seconds=2.0, recovery_seconds=0.0)
     outcome = outcome_of(world, reported)
     assert outcome.recovery_seconds == 0.0
     assert outcome.redundancy_seconds >= 2.0
 
 
-def test_a_sensor_that_saw_the_loss_does_not_make_the_stream_have_been_away(world: World) -> None:
-    seen = an_incident(world, "p1/1", t_detect_seconds=2.0)
-    measured(world, "recovery_seconds", 0.0, at=seen.opened_at - 1.0)
+def test_a_sensor_that_saw_the_loss_does_not_make_the_stream_have_been_away(world: Project) -> None:
+    seen = a_recovery(world.store, LOST_P1, t_detect_seconds=2.0)
+    measured(world, SampleName.RECOVERY_SECONDS, 0.0, at=seen.opened_at - 1.0)
     assert outcome_of(world, seen).recovery_seconds == 0.0

@@ -6,11 +6,12 @@ from itertools import permutations
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.foresight import foreseen
-from ft_policies.health import Health, Verdict
-from ft_policies.recovery import (
-    AwaitLevel,
-    AwaitSecondaryEnd,
+from holdfast.ft_policies.health import Health, Verdict
+from holdfast.ft_policies.playbooks.recover.decide import next_step, plan_recovery
+from holdfast.ft_policies.playbooks.recover.secondary import SecondaryView
+from holdfast.ft_policies.playbooks.recover.steps import (
+    AwaitCatchUp,
+    AwaitSecondaryExit,
     AwaitTakeover,
     EndSecondary,
     Fence,
@@ -18,13 +19,19 @@ from ft_policies.recovery import (
     GiveUpSecondary,
     Launch,
     LaunchSecondary,
-    Observed,
-    SecondaryLook,
+    RecoverFacts,
     TurnSwitch,
-    next_step,
 )
-from ft_policies.tiers import OFF, PRIMARY, SECONDARY, Switch, Switches, Tier, covered
-from ft_policies.transitions import Turn
+from holdfast.ft_policies.tiers import (
+    OFF,
+    PRIMARY,
+    SECONDARY,
+    Switch,
+    Switches,
+    Tier,
+    Turn,
+    covered,
+)
 from tests.fakes.pair import SimulatedPair, SimulatedReplica
 from tests.fakes.stream import Crash
 
@@ -48,8 +55,8 @@ def a_look(
     health: Health = Health.HEALTHY,
     *,
     paused: bool = False,
-) -> SecondaryLook:
-    return SecondaryLook(
+) -> SecondaryView:
+    return SecondaryView(
         id="s",
         health=health,
         reason="as told",
@@ -60,13 +67,13 @@ def a_look(
 
 
 def seen(
-    secondary: SecondaryLook | None,
+    secondary: SecondaryView | None,
     tier: Tier = Tier.PASSIVE_STANDBY_HOT,
     health: Health = Health.HEALTHY,
     failures: int = 0,
     primary_failures: int = 0,
-) -> Observed:
-    return Observed(
+) -> RecoverFacts:
+    return RecoverFacts(
         verdict=Verdict(health, "as told"),
         primary=None if health in (Health.MISSING, Health.STOPPED) else "p",
         token=1,
@@ -93,14 +100,14 @@ DEAD = a_look(health=Health.DEAD)
         (seen(None, Tier.PASSIVE_REPLICATION), None),
         (seen(COMING_UP), TurnSwitch("s", Switch.DEPLOY, on=True)),
         (seen(DEAD), EndSecondary("s", "as told")),
-        (seen(LEAVING), AwaitSecondaryEnd("s")),
+        (seen(LEAVING), AwaitSecondaryExit("s")),
         (seen(a_look(), Tier.ACTIVE_STANDBY), TurnSwitch("s", Switch.PROCESS, on=True)),
         (seen(a_look(), Tier.PASSIVE_REPLICATION), TurnSwitch("s", Switch.RECEIVE, on=False)),
         (
             seen(a_look(Switches(deploy=True)), Tier.PASSIVE_REPLICATION),
-            AwaitSecondaryEnd("s"),
+            AwaitSecondaryExit("s"),
         ),
-        (seen(COMING_UP, Tier.PASSIVE_REPLICATION), AwaitSecondaryEnd("s")),
+        (seen(COMING_UP, Tier.PASSIVE_REPLICATION), AwaitSecondaryExit("s")),
         (seen(a_look(HOT, STANDBY)), TurnSwitch("s", Switch.SYNC, on=True)),
         (seen(a_look(paused=True), Tier.ACTIVE_STANDBY), None),
         (
@@ -115,13 +122,13 @@ DEAD = a_look(health=Health.DEAD)
         (seen(DEAD, health=Health.MISSING), EndSecondary("s", "as told")),
         (seen(LEAVING, health=Health.MISSING), Launch()),
         (seen(None, health=Health.MISSING), Launch()),
-        (seen(DEAD, health=Health.REPLAYING), AwaitLevel("p")),
+        (seen(DEAD, health=Health.REPLAYING), AwaitCatchUp("p")),
         (seen(None, health=Health.STOPPED), None),
-        (seen(a_look(), health=Health.STOPPED), AwaitSecondaryEnd("s")),
+        (seen(a_look(), health=Health.STOPPED), AwaitSecondaryExit("s")),
         (seen(DEAD, health=Health.STOPPED), EndSecondary("s", "as told")),
     ],
 )
-def test_one_look_gives_one_step(observed: Observed, step: object) -> None:
+def test_one_look_gives_one_step(observed: RecoverFacts, step: object) -> None:
     assert next_step(observed) == step
 
 
@@ -146,7 +153,7 @@ def test_a_tier_is_changed_one_switch_at_a_time_and_never_below_the_weaker(
 def test_what_is_foreseen_is_what_is_done(start: Tier, end: Tier) -> None:
     pair = a_pair(start)
     pair.tier = end
-    announced = foreseen(pair.observed())
+    announced = plan_recovery(pair.observed())
     done = list(pair.recover())
     assert [(type(step), getattr(step, "switch", None)) for step in announced] == [
         (type(step), getattr(step, "switch", None)) for step in done
@@ -154,14 +161,14 @@ def test_what_is_foreseen_is_what_is_done(start: Tier, end: Tier) -> None:
 
 
 def test_a_failover_is_foreseen_too() -> None:
-    steps = foreseen(seen(a_look(), health=Health.DEAD))
+    steps = plan_recovery(seen(a_look(), health=Health.DEAD))
     assert [type(step) for step in steps[:4]] == [
         Fence,
         AwaitTakeover,
-        AwaitLevel,
+        AwaitCatchUp,
         LaunchSecondary,
     ]
-    assert [type(step) for step in foreseen(seen(None, failures=3))] == [GiveUpSecondary]
+    assert [type(step) for step in plan_recovery(seen(None, failures=3))] == [GiveUpSecondary]
 
 
 def test_a_desire_of_an_earlier_plan_neither_breaks_nor_lingers() -> None:

@@ -6,34 +6,29 @@ from pathlib import Path
 
 import pytest
 
-from assets.reports.days import (
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.tiers import Tier
+from holdfast.observation.reports.costs import (
     REPORT,
-    bounds,
-    costs_of,
-    counted,
-    measured_between,
-    spans_of,
+    count_costs,
+    day_bounds,
+    read_costs,
+    read_tier_spans,
+    streams_measured_between,
 )
-from assets.reports.storing import store
-from ft_policies.errors import PermanentError
-from ft_policies.tiers import Tier
-from resources.control.records import Sample
-from resources.control.schema import replicas, tier_changes
-from streaming.world import World
-from tests.fakes.worlds import (
-    CLICKS,
-    a_primary,
-    a_wanted_stream,
-    simulated_worlds,
-)
-from tests.support.control_registers import wait_for_the_clock
+from holdfast.observation.reports.files import write_report
+from holdfast.resources.control_store.records import Sample
+from holdfast.resources.control_store.schema import replicas, tier_changes
+from holdfast.resources.project import Project
+from tests.fakes.worlds import CLICKS, a_primary, a_wanted_stream, simulated_worlds
+from tests.support.control_builders import wait_for_the_clock
 from tests.support.reports import a_cost_row
 
 GB = 2.0**30
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[Project]:
     """A stream that has just been started, and one that never was."""
     with simulated_worlds(tmp_path, CLICKS, "beta").open() as world:
         a_wanted_stream(world)
@@ -42,11 +37,11 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield world
 
 
-def today(world: World) -> date:
+def today(world: Project) -> date:
     return datetime.fromtimestamp(world.store.now(), UTC).date()
 
 
-def measured(world: World, at: float = 0.0, **values: float) -> None:
+def measured(world: Project, at: float = 0.0, **values: float) -> None:
     world.store.samples.write(
         [
             Sample(stream=CLICKS, replica="r1", name=name, value=value, at=at)
@@ -56,34 +51,34 @@ def measured(world: World, at: float = 0.0, **values: float) -> None:
 
 
 def test_a_day_is_from_midnight_to_midnight() -> None:
-    since, until = bounds(date(2026, 3, 1))
+    since, until = day_bounds(date(2026, 3, 1))
     assert datetime.fromtimestamp(since, UTC).isoformat() == "2026-03-01T00:00:00+00:00"
     assert until - since == 86_400.0
 
 
-def test_only_streams_that_ran_are_counted(world: World) -> None:
-    since, until = bounds(today(world))
-    assert counted(world, [CLICKS], since - 86_400.0, since) == []
-    assert [row.stream for row in counted(world, [CLICKS, "beta"], since, until)] == [CLICKS]
-    assert counted(world, ["beta"], since, until) == []
+def test_only_streams_that_ran_are_counted(world: Project) -> None:
+    since, until = day_bounds(today(world))
+    assert count_costs(world, [CLICKS], since - 86_400.0, since) == []
+    assert [row.stream for row in count_costs(world, [CLICKS, "beta"], since, until)] == [CLICKS]
+    assert count_costs(world, ["beta"], since, until) == []
 
 
-def test_who_has_measured_ran_and_only_then(world: World) -> None:
+def test_who_has_measured_ran_and_only_then(world: Project) -> None:
     now = world.store.now()
     measured(world, cpu_cores=2.0)
     streams = [CLICKS, "beta"]
-    assert measured_between(world, streams, now - 60.0, now + 60.0) == [CLICKS]
-    assert measured_between(world, streams, now - 120.0, now - 60.0) == []
+    assert streams_measured_between(world, streams, now - 60.0, now + 60.0) == [CLICKS]
+    assert streams_measured_between(world, streams, now - 120.0, now - 60.0) == []
 
 
-def test_the_tier_and_what_the_primary_used_make_the_cost(world: World) -> None:
+def test_the_tier_and_what_the_primary_used_make_the_cost(world: Project) -> None:
     now = world.store.now()
     measured(world, cpu_cores=2.0, rss_bytes=4 * GB)
     measured(world, at=now - 100 * 86_400.0, cpu_cores=50.0)
     wait_for_the_clock(world.store)
     world.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="")
     wait_for_the_clock(world.store)
-    (row,) = counted(world, [CLICKS], now - 60.0, now + 60.0)
+    (row,) = count_costs(world, [CLICKS], now - 60.0, now + 60.0)
     hours = row.ran_seconds / 3600.0
     assert 0.0 < row.ran_seconds < 60.0
     assert row.share(Tier.ACTIVE_REPLICATION) > 0.0
@@ -96,12 +91,12 @@ def test_the_tier_and_what_the_primary_used_make_the_cost(world: World) -> None:
     assert (row.currency, row.objective_seconds) == ("USD", 10.0)
 
 
-def test_a_recovery_counts_on_its_day(world: World) -> None:
+def test_a_recovery_counts_on_its_day(world: Project) -> None:
     now = world.store.now()
     measured(world, recovery_seconds=12.0)
     measured(world, at=now - 3 * 86_400.0, recovery_seconds=99.0)
     wait_for_the_clock(world.store)
-    (row,) = counted(world, [CLICKS], now - 60.0, now + 60.0)
+    (row,) = count_costs(world, [CLICKS], now - 60.0, now + 60.0)
     assert (row.recoveries, row.misses, row.slowest_seconds) == (1, 1, 12.0)
 
 
@@ -113,59 +108,59 @@ def test_who_does_not_count_detection_misses_less(tmp_path: Path) -> None:
         now = world.store.now()
         measured(world, t_detect_seconds=5.0, recovery_seconds=12.0)
         wait_for_the_clock(world.store)
-        (row,) = counted(world, [CLICKS], now - 60.0, now + 60.0)
+        (row,) = count_costs(world, [CLICKS], now - 60.0, now + 60.0)
     assert (row.recoveries, row.misses, row.slowest_seconds) == (1, 0, 7.0)
 
 
-def test_who_was_sending_already_has_missed_nothing(world: World) -> None:
+def test_who_was_sending_already_has_missed_nothing(world: Project) -> None:
     now = world.store.now()
     measured(world, t_detect_seconds=30.0, recovery_seconds=0.0)
     wait_for_the_clock(world.store)
-    (row,) = counted(world, [CLICKS], now - 60.0, now + 60.0)
+    (row,) = count_costs(world, [CLICKS], now - 60.0, now + 60.0)
     assert (row.recoveries, row.misses, row.slowest_seconds) == (1, 0, 0.0)
 
 
-def test_the_past_ends_now(world: World) -> None:
+def test_the_past_ends_now(world: Project) -> None:
     now = world.store.now()
-    (row,) = counted(world, [CLICKS], now - 60.0, now + 86_400.0)
+    (row,) = count_costs(world, [CLICKS], now - 60.0, now + 86_400.0)
     assert row.ran_seconds < 60.0
-    (span,) = spans_of(world.store, CLICKS, until=now + 5.0)
+    (span,) = read_tier_spans(world.store, CLICKS, until=now + 5.0)
     assert span.tier is Tier.PASSIVE_REPLICATION
     assert span.to_at == now + 5.0
 
 
-def test_a_day_that_was_reported_is_read_and_any_other_is_counted(world: World) -> None:
+def test_a_day_that_was_reported_is_read_and_any_other_is_counted(world: Project) -> None:
     day = date(2026, 2, 3)
-    assert costs_of(world, day, [CLICKS]) == []
+    assert read_costs(world, day, [CLICKS]) == []
     row = a_cost_row()
-    store(world.project.home, REPORT, [row.cells()], part=str(day))
-    assert costs_of(world, day, [CLICKS]) == [row]
-    assert costs_of(world, day, ["beta"]) == []
-    assert [one.stream for one in costs_of(world, today(world), [CLICKS])] == [CLICKS]
+    write_report(world.config.home, REPORT, [row.cells()], part=str(day))
+    assert read_costs(world, day, [CLICKS]) == [row]
+    assert read_costs(world, day, ["beta"]) == []
+    assert [one.stream for one in read_costs(world, today(world), [CLICKS])] == [CLICKS]
 
 
-def test_a_day_that_has_not_begun_has_no_costs_yet(world: World) -> None:
+def test_a_day_that_has_not_begun_has_no_costs_yet(world: Project) -> None:
     tomorrow = today(world) + timedelta(days=1)
     with pytest.raises(PermanentError, match=f"{tomorrow} has not begun"):
-        costs_of(world, tomorrow, [CLICKS])
+        read_costs(world, tomorrow, [CLICKS])
 
 
-def test_who_ended_as_it_began_did_not_run(world: World) -> None:
+def test_who_ended_as_it_began_did_not_run(world: Project) -> None:
     ended = replicas.update().values(ended_at=replicas.c.registered_at)
     world.store._database.execute(ended)
-    assert counted(world, [CLICKS], *bounds(today(world))) == []
+    assert count_costs(world, [CLICKS], *day_bounds(today(world))) == []
 
 
 def test_a_day_whose_measurements_are_gone_is_not_counted_as_if_they_were_none(
-    world: World,
+    world: Project,
 ) -> None:
     day = today(world) - timedelta(days=30)
-    since, _ = bounds(day)
+    since, _ = day_bounds(day)
     world.store._database.execute(replicas.update().values(registered_at=since))
     world.store._database.execute(tier_changes.update().values(at=since, reached_at=since))
     with pytest.raises(PermanentError, match=f"what {day} cost cannot be counted") as refused:
-        costs_of(world, day, [CLICKS])
+        read_costs(world, day, [CLICKS])
     assert "samples.keep" in refused.value.hint
-    assert costs_of(world, day, ["beta"]) == [], "it did not run"
+    assert read_costs(world, day, ["beta"]) == [], "it did not run"
     lately = today(world) - timedelta(days=2)
-    assert [row.ran_seconds for row in costs_of(world, lately, [CLICKS])] == [86_400.0]
+    assert [row.ran_seconds for row in read_costs(world, lately, [CLICKS])] == [86_400.0]

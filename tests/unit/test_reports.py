@@ -8,14 +8,13 @@ import dagster as dg
 import pytest
 from matplotlib.figure import Figure
 
-from assets.reports import plots
-from assets.reports.curves import OBJECTIVES, cells
-from assets.reports.plots import SHOWN_STREAMS, draw_costs, draw_recoveries, draw_what_if
-from assets.reports.rows import finite
-from assets.reports.showing import SHOWN_ROWS, picture, table
-from assets.reports.storing import store, stored
-from ft_policies.tiers import Tier
-from ft_policies.what_if import WhatIf
+from holdfast.assets.reports import plots
+from holdfast.assets.reports.plots import SHOWN_STREAMS, draw_costs, draw_recoveries, draw_what_if
+from holdfast.assets.reports.table_report import SHOWN_ROWS, picture, table
+from holdfast.ft_policies.tiering.decision import WhatIf
+from holdfast.ft_policies.tiers import Tier
+from holdfast.observation.reports.files import finite, read_report, write_report
+from holdfast.observation.reports.what_if import OBJECTIVES, what_if_cells
 from tests.fakes.decisions import simulated_what_if
 from tests.fakes.worlds import CLICKS, simulated_worlds
 from tests.support.reports import a_cost_row, a_recovery
@@ -57,7 +56,7 @@ def test_what_is_infinite_is_no_figure() -> None:
         snapshot_every=inf,
         sync_every=5.0,
     )
-    (row,) = cells([point], currency="USD")
+    (row,) = what_if_cells([point], currency="USD")
     assert (row["predicted_seconds"], row["snapshot_every_seconds"]) == (None, None)
 
 
@@ -69,18 +68,18 @@ def test_a_picture_is_in_the_metadata_itself() -> None:
 
 def test_a_report_is_stored_for_people_and_for_programs(tmp_path: Path) -> None:
     rows = [a_cost_row().cells()]
-    file = store(tmp_path, "cost_report", rows, PNG, part="2026-01-02")
+    file = write_report(tmp_path, "cost_report", rows, PNG, part="2026-01-02")
     assert file == tmp_path / "reports" / "cost_report" / "2026-01-02.csv"
     assert file.read_text().splitlines()[0].startswith('"stream","currency"')
-    assert stored(tmp_path, "cost_report", part="2026-01-02") == rows
+    assert read_report(tmp_path, "cost_report", part="2026-01-02") == rows
     assert file.with_suffix(".png").read_bytes() == PNG
     assert sorted(path.suffix for path in file.parent.iterdir()) == [".csv", ".parquet", ".png"]
 
 
 def test_a_report_without_rows_is_stored_and_one_that_was_not_made_is_not(tmp_path: Path) -> None:
-    store(tmp_path, "tier_decisions", [])
-    assert stored(tmp_path, "tier_decisions") == []
-    assert stored(tmp_path, "recovery_model") is None
+    write_report(tmp_path, "tier_decisions", [])
+    assert read_report(tmp_path, "tier_decisions") == []
+    assert read_report(tmp_path, "recovery_model") is None
 
 
 @pytest.mark.parametrize("streams", [0, 1, SHOWN_STREAMS + 3])

@@ -4,17 +4,17 @@ from contextlib import suppress
 
 from hypothesis import given, strategies as st
 
-from ft_policies import fork
-from ft_policies.restore import (
+from holdfast.ft_policies.playbooks import fork
+from holdfast.ft_policies.playbooks.base import plan_steps
+from holdfast.ft_policies.playbooks.restore import (
     BeginHistory,
     EndRestore,
     FetchSnapshot,
     MarkSnapshots,
-    Observed,
+    RestoreFacts,
     RollOutput,
     StartStream,
     StopStream,
-    foreseen,
     next_step,
 )
 from tests.fakes.restores import LAST, SimulatedFork, SimulatedRestore
@@ -31,25 +31,25 @@ ALL = [
 FATES = st.lists(st.sampled_from(["lives", "before", "after"]), max_size=14)
 
 
-def seen(*, running: bool = True, **changes: object) -> Observed:
+def seen(*, running: bool = True, **changes: object) -> RestoreFacts:
     facts = {"history": 1, "epoch": 5, "was_running": running, "wanted": running, "lives": running}
-    return Observed(**{**facts, **changes})  # type: ignore[arg-type]
+    return RestoreFacts(**{**facts, **changes})  # type: ignore[arg-type]
 
 
 def test_a_running_stream_is_stopped_taken_back_and_started() -> None:
-    assert foreseen(seen()) == ALL
+    assert plan_steps(seen(), next_step) == ALL
 
 
 def test_a_stopped_stream_is_taken_back_and_stays_stopped() -> None:
-    assert foreseen(seen(running=False)) == ALL[1:-1]
+    assert plan_steps(seen(running=False), next_step) == ALL[1:-1]
 
 
 def test_output_that_cannot_be_rolled_is_left() -> None:
-    assert RollOutput(1, 5) not in foreseen(seen(rolled=True))
+    assert RollOutput(1, 5) not in plan_steps(seen(rolled=True), next_step)
 
 
 def test_a_snapshot_comes_from_elsewhere_before_anything_is_stopped() -> None:
-    assert foreseen(seen(fetch="s1")) == [FetchSnapshot("s1"), *ALL]
+    assert plan_steps(seen(fetch="s1"), next_step) == [FetchSnapshot("s1"), *ALL]
 
 
 def test_a_replica_that_lives_is_seen_off_even_if_the_history_has_begun() -> None:
@@ -60,8 +60,8 @@ def test_a_replica_that_lives_is_seen_off_even_if_the_history_has_begun() -> Non
 def test_what_is_done_is_not_done_again() -> None:
     done = seen(begun=True, marked=True, rolled=True, finished=True)
     assert next_step(done) == StartStream()
-    level = seen(begun=True, marked=True, rolled=True, finished=True, level=True)
-    assert next_step(level) is None
+    done = seen(begun=True, marked=True, rolled=True, finished=True, caught_up=True)
+    assert next_step(done) is None
 
 
 @given(
@@ -83,7 +83,7 @@ def test_a_restore_survives_dying_at_any_step_beside_a_zombie(
     assert list(stream.ledger) == list(stream.table) == list(range(epoch + 1))
     assert max((one for one, _ in stream.countable()), default=-1) <= epoch
     assert stream.finished
-    assert stream.wanted == stream.lives == stream.level == was_running
+    assert stream.wanted == stream.lives == stream.caught_up == was_running
 
 
 @given(
@@ -98,7 +98,7 @@ def test_two_who_restore_at_once_leave_the_stream_as_one_does(
     stream.together(schedule)
     assert list(stream.ledger) == list(stream.table) == list(range(epoch + 1))
     assert stream.finished
-    assert stream.wanted == stream.lives == stream.level == was_running
+    assert stream.wanted == stream.lives == stream.caught_up == was_running
 
 
 @given(st.sampled_from([None, "s1"]), FATES)
@@ -116,5 +116,5 @@ def test_a_fork_survives_dying_at_any_step_and_is_declared_last(
 
 
 def test_a_fork_without_a_snapshot_copies_the_rest() -> None:
-    steps = fork.foreseen(fork.Observed(epoch=5, snapshot=None, file="f.yaml"))
+    steps = plan_steps(fork.ForkFacts(epoch=5, snapshot=None, file="f.yaml"), fork.next_step)
     assert steps == [fork.CopyOutput(5), fork.CopyEpochs(5), fork.WriteDeclaration("f.yaml")]

@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from ft_policies.errors import PermanentError
-from ft_policies.migration import Protocol
-from orchestration.playbooks.fork import fork
-from orchestration.playbooks.restore import restore, restore_plan
-from orchestration.playbooks.restore_point import Asked
-from resources.control.records import DesiredState, Slot
-from streaming.launching import launch_primary
-from streaming.spec import ReplicaSpec
-from streaming.world import World
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.playbooks.recover.migration import Protocol
+from holdfast.orchestration.playbooks.launch import launch_primary
+from holdfast.orchestration.playbooks.restore.fork import Fork
+from holdfast.orchestration.playbooks.restore.point import RestoreTarget
+from holdfast.orchestration.playbooks.restore.restore import Restore
+from holdfast.resources.control_store.records import DesiredState, Slot
+from holdfast.resources.project import Project
+from holdfast.streaming.spec import ReplicaSpec
 from tests.fakes.declared import written
 from tests.fakes.drivers import simulated_drivers
 from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorlds, simulated_worlds
 from tests.support.delta_tables import a_commit, a_table, words
 from tests.support.restorable import a_past, entries, output
 
-AT_5 = Asked(epoch=5)
+AT_5 = RestoreTarget(epoch=5)
 MENDED = {"app": "json:dumps"}
 ELSEWHERE = {"sink": {"kind": "delta", "path": "elsewhere"}}
 
@@ -38,7 +38,7 @@ def worlds(tmp_path: Path) -> SimulatedWorlds:
 
 
 @contextmanager
-def written_anew(worlds: SimulatedWorlds, **changes: object) -> Iterator[World]:
+def written_anew(worlds: SimulatedWorlds, **changes: object) -> Iterator[Project]:
     """The world after people have changed the stream's file."""
     file = worlds.root / "configs" / "streams" / f"{CLICKS}.yaml"
     text = written(name=CLICKS, **{"supervision": PATIENT, **changes})
@@ -47,11 +47,14 @@ def written_anew(worlds: SimulatedWorlds, **changes: object) -> Iterator[World]:
         yield world
 
 
-def restoring(world: World, **options: Any) -> Iterator[str]:
-    return (one.name for one in restore(world, CLICKS, AT_5, "run", why="bad app", **options))
+def restoring(world: Project, **options: Any) -> Iterator[str]:
+    return (
+        one.name
+        for one in Restore(world, CLICKS, "run", target=AT_5, why="bad app", **options).steps()
+    )
 
 
-def declared_app(world: World) -> str:
+def declared_app(world: Project) -> str:
     row = world.store.streams.get(CLICKS)
     assert row is not None
     return str(row.declaration["app"])
@@ -64,7 +67,7 @@ def test_the_mended_application_computes_again_what_was_undone(
         written_anew(worlds, **MENDED) as world,
         simulated_drivers(world, monkeypatch) as drivers,
     ):
-        assert list(restoring(world, beat=drivers.act))[-1] == "StartStream"
+        assert list(restoring(world, keep_alive=drivers.act))[-1] == "StartStream"
         primary = world.store.replicas.live(CLICKS, Slot.PRIMARY)
         assert primary is not None
         assert ReplicaSpec.load(Path(primary.folder)).stream.app == MENDED["app"]
@@ -87,7 +90,7 @@ def test_so_it_does_if_another_launches_it_as_soon_as_it_is_wanted_again(
         for name in restoring(world):
             if name == "EndRestore":
                 break
-        primary = launch_primary(world.project, world.store, CLICKS)
+        primary = launch_primary(world.config, world.store, CLICKS)
         assert primary is not None
         assert ReplicaSpec.load(Path(primary.folder)).stream.app == MENDED["app"]
         assert world.store.rollouts.open(CLICKS) is None
@@ -105,7 +108,7 @@ def test_one_that_was_finished_starts_by_what_was_mended_since(
         written_anew(worlds, **MENDED) as world,
         simulated_drivers(world, monkeypatch) as drivers,
     ):
-        assert list(restoring(world, beat=drivers.act)) == ["StartStream"]
+        assert list(restoring(world, keep_alive=drivers.act)) == ["StartStream"]
         assert declared_app(world) == MENDED["app"]
 
 
@@ -128,10 +131,10 @@ def test_a_file_by_which_the_past_is_elsewhere_is_refused_before_anything_is_tou
             list(restoring(world))
         assert "as it was" in refused.value.hint
         with pytest.raises(PermanentError, match=f"cannot be restored: {field}"):
-            restore_plan(world, CLICKS, AT_5)
+            Restore(world, CLICKS, "plan", target=AT_5).plan()
         with pytest.raises(PermanentError, match=f"cannot be forked: {field}"):
-            fork(world, CLICKS, AT_5, "run", name="trial")
-        assert world.store.histories.of(CLICKS) == []
+            Fork(world, CLICKS, "run", target=AT_5, into="trial").steps()
+        assert world.store.restores.of(CLICKS) == []
     with worlds.open() as world:
         assert entries(world) == list(range(8))
 

@@ -4,23 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.errors import PermanentError
-from ft_policies.restore_drill import (
-    NoteProof,
-    Observed,
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.playbooks.base import plan_steps
+from holdfast.ft_policies.playbooks.prove import (
+    ProveFacts,
     Recompute,
+    RecordProof,
     RestoreScratch,
-    foreseen,
     next_step,
 )
-from orchestration.playbooks.restore_drill import provable
-from tests.fakes.worlds import (
-    CLICKS,
-    SimulatedWorlds,
-    a_wanted_stream,
-    committed,
-    simulated_worlds,
-)
+from holdfast.orchestration.playbooks.prove import provable
+from tests.fakes.worlds import CLICKS, SimulatedWorlds, a_wanted_stream, committed, simulated_worlds
 from tests.support.control_builders import a_snapshot
 
 
@@ -30,20 +24,25 @@ def worlds(tmp_path: Path) -> SimulatedWorlds:
 
 
 def test_a_snapshot_is_restored_gone_on_from_and_noted() -> None:
-    seen = Observed(snapshot="s1", epoch=4)
+    seen = ProveFacts(snapshot="s1", epoch=4)
     assert next_step(seen) == RestoreScratch("s1")
-    seen = Observed(snapshot="s1", epoch=4, restored=True)
+    seen = ProveFacts(snapshot="s1", epoch=4, restored=True)
     assert next_step(seen) == Recompute(5)
-    seen = Observed(snapshot="s1", epoch=4, restored=True, agrees=True, seconds=9.5)
-    assert next_step(seen) == NoteProof("s1", 9.5)
+    seen = ProveFacts(snapshot="s1", epoch=4, restored=True, agrees=True, seconds=9.5)
+    assert next_step(seen) == RecordProof("s1", 9.5)
     assert (
-        next_step(Observed(snapshot="s1", epoch=4, restored=True, agrees=True, noted=True)) is None
+        next_step(ProveFacts(snapshot="s1", epoch=4, restored=True, agrees=True, recorded=True))
+        is None
     )
 
 
 def test_all_steps_are_foreseen_before_the_first() -> None:
-    seen = Observed(snapshot="s1", epoch=4)
-    assert foreseen(seen) == [RestoreScratch("s1"), Recompute(5), NoteProof("s1", 0.0)]
+    seen = ProveFacts(snapshot="s1", epoch=4)
+    assert plan_steps(seen, next_step) == [
+        RestoreScratch("s1"),
+        Recompute(5),
+        RecordProof("s1", 0.0),
+    ]
 
 
 def test_the_newest_snapshot_is_chosen_after_which_an_epoch_was_committed(

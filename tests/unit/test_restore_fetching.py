@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.errors import PermanentError
-from orchestration.playbooks.restore import restore, restore_plan
-from orchestration.playbooks.restore_point import Asked
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.orchestration.playbooks.restore.point import RestoreTarget
+from holdfast.orchestration.playbooks.restore.restore import Restore
 from tests.fakes.object_store import InMemoryObjectStore
 from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorld, simulated_worlds
 from tests.support.restorable import a_past, entries, output, ship, snapshots
 
 STEPS = ["BeginHistory", "MarkSnapshots", "RollOutput", "EndRestore"]
 ELSEWHERE = "s3://elsewhere/copies"
-FROM_THERE = Asked(epoch=5, place=ELSEWHERE)
+FROM_THERE = RestoreTarget(epoch=5, place=ELSEWHERE)
 SNAPSHOT = "000000000004-1-r1"
 
 
@@ -24,12 +24,12 @@ def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
     with simulated_worlds(tmp_path, supervision=PATIENT).open() as world:
         a_past(world)
         world.elsewhere[ELSEWHERE] = InMemoryObjectStore()
-        ship(world.vault_elsewhere(ELSEWHERE, CLICKS), world.project.home / "copies")
+        ship(world.vault_elsewhere(ELSEWHERE, CLICKS), world.config.home / "copies")
         yield world
 
 
-def restored(world: SimulatedWorld, asked: Asked = FROM_THERE) -> list[str]:
-    return [one.name for one in restore(world, CLICKS, asked, "run", why="lost")]
+def restored(world: SimulatedWorld, asked: RestoreTarget = FROM_THERE) -> list[str]:
+    return [one.name for one in Restore(world, CLICKS, "run", target=asked, why="lost").steps()]
 
 
 def lose_packs(world: SimulatedWorld) -> None:
@@ -38,7 +38,7 @@ def lose_packs(world: SimulatedWorld) -> None:
     world.objects.delete(packs)
 
 
-def demand_whole(world: SimulatedWorld) -> None:
+def require_whole(world: SimulatedWorld) -> None:
     assert world.vault(CLICKS).verify(SNAPSHOT) == []
     assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
 
@@ -47,7 +47,7 @@ def test_a_snapshot_comes_from_another_bucket(world: SimulatedWorld) -> None:
     world.objects.objects.clear()
     assert restored(world) == ["FetchSnapshot", *STEPS]
     assert snapshots(world) == [4]
-    demand_whole(world)
+    require_whole(world)
     newest = world.store.snapshots.newest(CLICKS)
     assert newest is not None
     assert newest.id == SNAPSHOT
@@ -65,33 +65,33 @@ def test_one_that_is_whole_here_is_not_fetched(world: SimulatedWorld) -> None:
 
 def test_one_that_is_listed_here_but_has_lost_its_packs_is_fetched(world: SimulatedWorld) -> None:
     lose_packs(world)
-    planned = [type(step).__name__ for step in restore_plan(world, CLICKS, FROM_THERE).steps]
+    planned = [step.name for step in Restore(world, CLICKS, "plan", target=FROM_THERE).plan()]
     assert planned == restored(world) == ["FetchSnapshot", *STEPS]
-    demand_whole(world)
+    require_whole(world)
 
 
 def test_one_whose_manifest_cannot_be_read_is_fetched(world: SimulatedWorld) -> None:
     world.objects.put(world.vault(CLICKS).manifest_key(SNAPSHOT), b"not a manifest")
     assert restored(world) == ["FetchSnapshot", *STEPS]
-    demand_whole(world)
+    require_whole(world)
 
 
-@pytest.mark.parametrize("asked", [FROM_THERE, Asked(place=ELSEWHERE)])
+@pytest.mark.parametrize("asked", [FROM_THERE, RestoreTarget(place=ELSEWHERE)])
 def test_one_that_is_half_done_is_finished_with_a_snapshot_from_elsewhere(
-    world: SimulatedWorld, asked: Asked
+    world: SimulatedWorld, asked: RestoreTarget
 ) -> None:
-    next(restore(world, CLICKS, Asked(epoch=5), "run", why="lost"))
+    next(Restore(world, CLICKS, "run", target=RestoreTarget(epoch=5), why="lost").steps())
     lose_packs(world)
-    planned = [type(step).__name__ for step in restore_plan(world, CLICKS, asked).steps]
+    planned = [step.name for step in Restore(world, CLICKS, "plan", target=asked).plan()]
     assert planned == restored(world, asked) == ["FetchSnapshot", *STEPS[1:]]
-    demand_whole(world)
+    require_whole(world)
 
 
 def test_one_that_is_done_is_done_again_with_a_snapshot_from_elsewhere(
     world: SimulatedWorld,
 ) -> None:
-    restored(world, Asked(epoch=5))
+    restored(world, RestoreTarget(epoch=5))
     lose_packs(world)
     assert restored(world) == ["FetchSnapshot", *STEPS]
-    demand_whole(world)
+    require_whole(world)
     assert restored(world) == [], "it is here now"

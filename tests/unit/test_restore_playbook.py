@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from ft_policies.errors import PermanentError
-from orchestration.playbooks.recover import start
-from orchestration.playbooks.restore import restore, restore_plan
-from orchestration.playbooks.restore_point import Asked, moment
-from resources.control.records import DesiredState, EpochProposal, Slot
-from resources.control.schema import epochs
-from streaming.launching import launch_primary
-from streaming.sinks.lineage import CLOSED, dead_letter_writer
-from streaming.spec import ReplicaSpec
-from streaming.world import World
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.orchestration.playbooks.launch import launch_primary
+from holdfast.orchestration.playbooks.recover import Start
+from holdfast.orchestration.playbooks.restore.point import RestoreTarget, parse_time
+from holdfast.orchestration.playbooks.restore.restore import Restore
+from holdfast.resources.control_store.records import DesiredState, EpochProposal, Slot
+from holdfast.resources.control_store.schema import epochs
+from holdfast.resources.project import Project
+from holdfast.streaming.sinks.lineage import CLOSED, dead_letter_writer
+from holdfast.streaming.spec import ReplicaSpec
 from tests.fakes.drivers import simulated_drivers
 from tests.fakes.worlds import (
     CLICKS,
@@ -26,13 +26,7 @@ from tests.fakes.worlds import (
     committed,
     simulated_worlds,
 )
-from tests.support.restorable import (
-    a_past,
-    entries,
-    open_for,
-    output,
-    snapshots,
-)
+from tests.support.restorable import a_past, entries, open_for, output, snapshots
 
 STEPS = ["BeginHistory", "MarkSnapshots", "RollOutput", "EndRestore"]
 
@@ -44,80 +38,90 @@ def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
         yield world
 
 
-def restored(world: World, asked: Asked = Asked(epoch=5), **options: Any) -> list[str]:  # noqa: B008
-    return [one.name for one in restore(world, CLICKS, asked, "run", why="bad app", **options)]
+AT_5 = RestoreTarget(epoch=5)
 
 
-def demand_back_at_5(world: World, history: int = 1) -> None:
+def restored(world: Project, asked: RestoreTarget = AT_5, **options: Any) -> list[str]:
+    return [
+        one.name
+        for one in Restore(world, CLICKS, "run", target=asked, why="bad app", **options).steps()
+    ]
+
+
+def demand_back_at_5(world: Project, history: int = 1) -> None:
     assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
     assert snapshots(world) == [4, 1]
     assert (open_for(world, history - 1), open_for(world, history)) == (CLOSED, 5)
-    newest = world.store.histories.newest(CLICKS)
+    newest = world.store.restores.newest(CLICKS)
     assert newest is not None
     assert (newest.history, newest.epoch, newest.finished) == (history, 5, True)
     assert len(world.store.epochs.between(CLICKS, 0, 99)) == 8
 
 
-def test_state_output_and_ledger_are_back_at_the_epoch(world: World) -> None:
+def test_state_output_and_ledger_are_back_at_the_epoch(world: Project) -> None:
     assert restored(world) == STEPS
     demand_back_at_5(world)
 
 
-def test_the_newest_snapshot_up_to_the_epoch_is_noted_with_why(world: World) -> None:
+def test_the_newest_snapshot_up_to_the_epoch_is_noted_with_why(world: Project) -> None:
     restored(world)
-    newest = world.store.histories.newest(CLICKS)
+    newest = world.store.restores.newest(CLICKS)
     assert newest is not None
     assert (newest.snapshot, newest.why) == ("000000000004-1-r1", "bad app")
 
 
 @pytest.mark.parametrize("done", range(1, 5))
-def test_a_restore_that_was_cut_short_is_finished_by_the_next(world: World, done: int) -> None:
-    steps = restore(world, CLICKS, Asked(epoch=5), "run", why="")
+def test_a_restore_that_was_cut_short_is_finished_by_the_next(world: Project, done: int) -> None:
+    steps = Restore(world, CLICKS, "run", target=RestoreTarget(epoch=5), why="").steps()
     assert [next(steps).name for _ in range(done)] == STEPS[:done]
     assert restored(world) == STEPS[done:]
     demand_back_at_5(world)
 
 
-def test_one_that_is_half_done_is_finished_without_naming_the_point(world: World) -> None:
-    next(restore(world, CLICKS, Asked(epoch=5), "run", why=""))
-    assert restored(world, Asked()) == STEPS[1:]
+def test_one_that_is_half_done_is_finished_without_naming_the_point(world: Project) -> None:
+    next(Restore(world, CLICKS, "run", target=RestoreTarget(epoch=5), why="").steps())
+    assert restored(world, RestoreTarget()) == STEPS[1:]
     demand_back_at_5(world)
 
 
-def test_one_that_is_half_done_gives_way_to_no_other_and_lets_nobody_start(world: World) -> None:
-    next(restore(world, CLICKS, Asked(epoch=5), "run", why=""))
-    for point in (Asked(epoch=3), Asked(epoch=7), Asked(snapshot="000000000006-1-r1")):
+def test_one_that_is_half_done_gives_way_to_no_other_and_lets_nobody_start(world: Project) -> None:
+    next(Restore(world, CLICKS, "run", target=RestoreTarget(epoch=5), why="").steps())
+    for point in (
+        RestoreTarget(epoch=3),
+        RestoreTarget(epoch=7),
+        RestoreTarget(snapshot="000000000006-1-r1"),
+    ):
         with pytest.raises(PermanentError, match="being restored to epoch 5") as told:
             restored(world, point)
         assert "`holdfast restore clicks --epoch 5` finishes it" in told.value.hint
     with pytest.raises(PermanentError, match="being restored to epoch 5") as refused:
-        list(start(world, CLICKS, "run"))
+        list(Start(world, CLICKS, "run").steps())
     assert "holdfast restore clicks --epoch 5" in refused.value.hint
     world.store.streams.desire(CLICKS, DesiredState.RUNNING)
     with pytest.raises(PermanentError, match="half done"):
-        launch_primary(world.project, world.store, CLICKS)
+        launch_primary(world.config, world.store, CLICKS)
     assert world.store.replicas.of(CLICKS) == []
 
 
-def test_a_second_restore_goes_on_from_the_first(world: World) -> None:
-    restored(world, Asked(epoch=6))
+def test_a_second_restore_goes_on_from_the_first(world: Project) -> None:
+    restored(world, RestoreTarget(epoch=6))
     assert restored(world) == STEPS
     demand_back_at_5(world, history=2)
 
 
-def test_a_restore_to_where_the_stream_is_already_does_nothing(world: World) -> None:
+def test_a_restore_to_where_the_stream_is_already_does_nothing(world: Project) -> None:
     restored(world)
     assert restored(world) == []
-    assert restored(world, Asked(snapshot="000000000004-1-r1")) == STEPS
+    assert restored(world, RestoreTarget(snapshot="000000000004-1-r1")) == STEPS
 
 
 def test_a_stream_that_ran_is_stopped_and_started_in_the_new_history(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: World
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: Project
 ) -> None:
     world.store.streams.desire(CLICKS, DesiredState.RUNNING)
     a_primary(world, "p1", alive=False)
     with simulated_drivers(world, monkeypatch) as drivers:
-        names = restored(world, beat=drivers.act)
+        names = restored(world, keep_alive=drivers.act)
         primary = world.store.replicas.live(CLICKS, Slot.PRIMARY)
     assert names == ["StopStream", *STEPS, "StartStream"]
     assert primary is not None
@@ -125,15 +129,15 @@ def test_a_stream_that_ran_is_stopped_and_started_in_the_new_history(
     demand_back_at_5(world)
 
 
-def test_the_newest_epoch_by_a_time_is_meant(world: World) -> None:
+def test_the_newest_epoch_by_a_time_is_meant(world: Project) -> None:
     entry = world.store.ledger.get(CLICKS, 5)
     assert entry is not None
-    assert restored(world, Asked(at=entry.committed_at)) == STEPS
+    assert restored(world, RestoreTarget(at=entry.committed_at)) == STEPS
     demand_back_at_5(world)
 
 
-def test_the_epoch_of_a_snapshot_is_meant(world: World) -> None:
-    restored(world, Asked(snapshot="000000000004-1-r1"))
+def test_the_epoch_of_a_snapshot_is_meant(world: Project) -> None:
+    restored(world, RestoreTarget(snapshot="000000000004-1-r1"))
     assert output(world) == entries(world) == [0, 1, 2, 3, 4]
 
 
@@ -142,46 +146,46 @@ def test_a_damaged_snapshot_is_passed_over(world: SimulatedWorld) -> None:
     (pack,) = set(manifest.packs) - set(world.vault(CLICKS).manifest("000000000001-1-r1").packs)
     world.objects.truncate(f"clicks/packs/{pack}", to=1)
     restored(world)
-    newest = world.store.histories.newest(CLICKS)
+    newest = world.store.restores.newest(CLICKS)
     assert newest is not None
     assert newest.snapshot == "000000000001-1-r1"
 
 
-def test_a_plan_tells_what_is_undone_and_changes_nothing(world: World) -> None:
-    plan = restore_plan(world, CLICKS, Asked(epoch=5))
+def test_a_plan_tells_what_is_undone_and_changes_nothing(world: Project) -> None:
+    plan = Restore(world, CLICKS, "plan", target=RestoreTarget(epoch=5)).look_ahead()
     assert [type(step).__name__ for step in plan.steps] == STEPS
     assert plan.point is not None
     assert (plan.point.undone_epochs, plan.point.undone_rows) == (2, 2)
     assert (plan.point.first_computed, plan.point.computed_rows) == (5, 30)
-    assert world.store.histories.newest(CLICKS) is None
+    assert world.store.restores.newest(CLICKS) is None
     assert output(world) == entries(world) == list(range(8))
 
 
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (Asked(epoch=9), "epoch 9 of clicks is not committed: the last one is 7"),
-        (Asked(at=1.0), "had committed nothing by 1970-01-01T00:00:01"),
-        (Asked(snapshot="000000000002-1-r1"), "there is no snapshot 000000000002-1-r1"),
-        (Asked(), "nobody says where to go back to"),
+        (RestoreTarget(epoch=9), "epoch 9 of clicks is not committed: the last one is 7"),
+        (RestoreTarget(at=1.0), "had committed nothing by 1970-01-01T00:00:01"),
+        (RestoreTarget(snapshot="000000000002-1-r1"), "there is no snapshot 000000000002-1-r1"),
+        (RestoreTarget(), "the request does not say where to go back to"),
     ],
 )
-def test_a_point_that_is_not_there_is_told(world: World, asked: Asked, told: str) -> None:
+def test_a_point_that_is_not_there_is_told(world: Project, asked: RestoreTarget, told: str) -> None:
     with pytest.raises(PermanentError, match=told) as refused:
         restored(world, asked)
     assert refused.value.hint
-    assert world.store.histories.newest(CLICKS) is None
+    assert world.store.restores.newest(CLICKS) is None
 
 
-def test_a_snapshot_that_a_restore_has_superseded_is_no_point(world: World) -> None:
+def test_a_snapshot_that_a_restore_has_superseded_is_no_point(world: Project) -> None:
     restored(world)
     with pytest.raises(PermanentError, match="was superseded by a restore"):
-        restored(world, Asked(snapshot="000000000006-1-r1"))
+        restored(world, RestoreTarget(snapshot="000000000006-1-r1"))
 
 
 def test_without_a_snapshot_all_is_computed_from_epoch_0(world: SimulatedWorld) -> None:
     world.objects.objects.clear()
-    plan = restore_plan(world, CLICKS, Asked(epoch=5))
+    plan = Restore(world, CLICKS, "plan", target=RestoreTarget(epoch=5)).look_ahead()
     assert plan.point is not None
     assert (plan.point.snapshot, plan.point.first_computed) == (None, 0)
 
@@ -217,20 +221,20 @@ def test_a_sink_of_ones_own_is_kept_only_if_people_say_so(tmp_path: Path) -> Non
         assert entries(world) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_table_is_never_kept(world: World) -> None:
+def test_a_table_is_never_kept(world: Project) -> None:
     with pytest.raises(PermanentError, match="is a table"):
         restored(world, keep_output=True)
 
 
 def test_a_point_has_one_name() -> None:
     with pytest.raises(PermanentError, match="by one of epoch, time and snapshot"):
-        Asked(epoch=5, snapshot="000000000004-1-r1")
+        RestoreTarget(epoch=5, snapshot="000000000004-1-r1")
 
 
 def test_times_are_read_with_a_zone_or_as_utc() -> None:
-    assert moment("1970-01-01T00:01:00") == moment("1970-01-01T01:01:00+01:00") == 60.0
+    assert parse_time("1970-01-01T00:01:00") == parse_time("1970-01-01T01:01:00+01:00") == 60.0
     with pytest.raises(PermanentError, match="is not a time"):
-        moment("yesterday")
+        parse_time("yesterday")
 
 
 @pytest.fixture
@@ -253,7 +257,7 @@ def with_files(tmp_path: Path) -> Iterator[SimulatedWorld]:
         yield world
 
 
-def decide_a_file(world: World, file: Path, epoch: int) -> None:
+def decide_a_file(world: Project, file: Path, epoch: int) -> None:
     file.write_text('{"id": 1}\n')
     told = file.stat()
     assigned = {"name": file.name, "size": told.st_size, "changed_ns": told.st_mtime_ns, "rows": 1}
@@ -271,21 +275,21 @@ def decide_a_file(world: World, file: Path, epoch: int) -> None:
     )
 
 
-def test_input_that_is_gone_is_told_before_anything_is_touched(with_files: World) -> None:
-    (with_files.project.root / "input" / "6.jsonl").unlink()
+def test_input_that_is_gone_is_told_before_anything_is_touched(with_files: Project) -> None:
+    (with_files.config.root / "input" / "6.jsonl").unlink()
     with pytest.raises(PermanentError, match=r"1 input files .* the first is 6.jsonl"):
         restored(with_files)
-    assert with_files.store.histories.newest(CLICKS) is None
+    assert with_files.store.restores.newest(CLICKS) is None
 
 
-def test_input_that_the_snapshot_covers_may_be_gone(with_files: World) -> None:
-    (with_files.project.root / "input" / "3.jsonl").unlink()
+def test_input_that_the_snapshot_covers_may_be_gone(with_files: Project) -> None:
+    (with_files.config.root / "input" / "3.jsonl").unlink()
     assert restored(with_files) == STEPS
 
 
-def test_dead_letters_are_taken_back_with_the_output(with_files: World) -> None:
+def test_dead_letters_are_taken_back_with_the_output(with_files: Project) -> None:
     restored(with_files)
-    path = with_files.project.dead_letters_path(CLICKS)
+    path = with_files.config.dead_letters_path(CLICKS)
     assert path is not None
     assert DeltaTable(path).transaction_version(dead_letter_writer(CLICKS, 1)) == 5
     demand_back_at_5(with_files)

@@ -2,18 +2,19 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ft_policies.errors import PermanentError
-from ft_policies.restore import StopStream
-from orchestration.playbooks.performing import Performed
-from orchestration.playbooks.recover import start
-from orchestration.playbooks.restore import Restore, restore
-from orchestration.playbooks.restore_point import Asked
-from orchestration.playbooks.stop import stop
-from resources.control.records import DesiredState
-from streaming.world import World
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.playbooks.restore import StopStream
+from holdfast.orchestration.playbooks.base import InnerSteps, StepDone
+from holdfast.orchestration.playbooks.lifecycle import Stop
+from holdfast.orchestration.playbooks.recover import Start
+from holdfast.orchestration.playbooks.restore.point import RestoreTarget
+from holdfast.orchestration.playbooks.restore.restore import Restore
+from holdfast.resources.control_store.records import DesiredState
+from holdfast.resources.project import Project
 from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorld, simulated_worlds
 from tests.support.restorable import a_past, entries, output
 
@@ -27,35 +28,34 @@ def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
         yield world
 
 
-def restoring(world: World, epoch: int = 5) -> Iterator[Performed[object]]:
-    return restore(world, CLICKS, Asked(epoch=epoch), "run", why="bad app")  # type: ignore[return-value]
+def restoring(world: Project, epoch: int = 5) -> Iterator[StepDone[Any]]:
+    return Restore(world, CLICKS, "run", target=RestoreTarget(epoch=epoch), why="bad app").steps()
 
 
-def until(steps: Iterator[Performed[object]], name: str) -> None:
+def until(steps: Iterator[StepDone[Any]], name: str) -> None:
     for done in steps:
         if done.name == name:
             return
     raise AssertionError(f"there was no {name}")
 
 
-def is_wanted(world: World) -> bool:
+def is_wanted(world: Project) -> bool:
     row = world.store.streams.get(CLICKS)
     return row is not None and row.desired is DesiredState.RUNNING
 
 
-def test_the_slower_of_two_does_not_stop_what_the_faster_has_wanted_again(world: World) -> None:
+def test_the_slower_of_two_does_not_stop_what_the_faster_has_wanted_again(world: Project) -> None:
     faster = restoring(world)
     until(faster, "StopStream")
-    wish = world.store.histories.newest(CLICKS)
-    assert wish is not None
-    slower = Restore(world=world, restore=wish, run="slower")
+    slower = Restore(world, CLICKS, "slower", target=RestoreTarget(epoch=5))
+    slower.begin()
     until(faster, "EndRestore")
-    assert slower._act(StopStream()) == {"steps": []}
+    assert slower.act(StopStream()) == InnerSteps([])
     assert is_wanted(world)
-    assert slower.observed().finished
+    assert slower.observe().finished
 
 
-def test_one_whose_place_another_took_says_so_and_restores_nothing(world: World) -> None:
+def test_one_whose_place_another_took_says_so_and_restores_nothing(world: Project) -> None:
     first = restoring(world, 5)
     assert next(first).name == "StopStream"
     second = restoring(world, 6)
@@ -72,30 +72,30 @@ def test_one_whose_place_another_took_says_so_and_restores_nothing(world: World)
 
 @pytest.mark.parametrize("done", ["StopStream", "BeginHistory", "RollOutput"])
 def test_a_stream_that_somebody_stops_during_its_restore_stays_stopped(
-    world: World, done: str
+    world: Project, done: str
 ) -> None:
     steps = restoring(world)
     until(steps, done)
-    list(stop(world, CLICKS, "somebody"))
+    list(Stop(world, CLICKS, "somebody").steps())
     assert [one.name for one in steps][-1] == "EndRestore"
     assert not is_wanted(world)
 
 
 def test_a_stream_that_somebody_starts_before_its_restore_begins_is_left_alone(
-    world: World,
+    world: Project,
 ) -> None:
     steps = restoring(world)
     until(steps, "StopStream")
-    start(world, CLICKS, "somebody")
+    Start(world, CLICKS, "somebody").steps()
     with pytest.raises(PermanentError, match="was started before its restore to epoch 5 began"):
         list(steps)
     assert is_wanted(world)
     assert entries(world) == list(range(8))
 
 
-def test_a_restore_that_was_given_up_long_ago_starts_nothing(world: World) -> None:
+def test_a_restore_that_was_given_up_long_ago_starts_nothing(world: Project) -> None:
     until(restoring(world), "StopStream")
-    start(world, CLICKS, "somebody")
-    list(stop(world, CLICKS, "somebody"))
+    Start(world, CLICKS, "somebody").steps()
+    list(Stop(world, CLICKS, "somebody").steps())
     assert [one.name for one in restoring(world)][-1] == "EndRestore"
     assert not is_wanted(world)

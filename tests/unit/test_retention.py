@@ -1,8 +1,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.errors import PermanentError
-from ft_policies.retention import RetentionPolicy, SnapshotFacts
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.snapshots import RetentionPolicy, SnapshotFacts
 
 HOUR = 3600.0
 DAY = 24 * HOUR

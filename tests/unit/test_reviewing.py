@@ -1,21 +1,26 @@
 """The review: from what was measured to a tier for each stream."""
 
-from dataclasses import replace
 from math import inf
 from pathlib import Path
 from time import process_time
 
 import pytest
 
-from ft_policies.controller import Why
-from ft_policies.decisions import Decision
-from ft_policies.errors import PermanentError
-from ft_policies.recovery_model import RecoveryStep
-from ft_policies.tiers import Tier
-from orchestration.minding import differs, keep
-from orchestration.reviewed import gather
-from orchestration.reviewing import decide, decide_now, review, what_if
-from streaming.world import World
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.prediction.steps import TIERS, RecoveryStep
+from holdfast.ft_policies.tiering.controller import Why
+from holdfast.ft_policies.tiering.decision import Decision
+from holdfast.ft_policies.tiers import Tier
+from holdfast.observation.review import (
+    Reviewer,
+    choose,
+)
+from holdfast.orchestration.sensors.tier_review import (
+    is_new_decision,
+    record_decision,
+)
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.project import Project
 from tests.fakes.worlds import (
     CLICKS,
     PATIENT,
@@ -26,14 +31,23 @@ from tests.fakes.worlds import (
     simulated_worlds,
 )
 from tests.support.control_builders import a_snapshot
-from tests.support.reviewing import AT_ONCE, STEPS, USE, a_world, measured
+from tests.support.reviewing import (
+    AT_ONCE,
+    REVIEWER,
+    STEPS,
+    USE,
+    a_world,
+    measured,
+    reviewed,
+    reviewed_inputs,
+)
 
 AR, AS, PSH, PSC, DEP, PR = Tier
 
 
-def decided(world: World) -> Decision:
-    [one] = review(world)
-    return one.decision()
+def decided(world: Project) -> Decision:
+    [(candidates, choice)] = reviewed(world)
+    return Decision.of(candidates, choice, 0)
 
 
 def test_a_stream_of_which_nothing_is_known_gets_the_fastest_tier(tmp_path: Path) -> None:
@@ -41,7 +55,7 @@ def test_a_stream_of_which_nothing_is_known_gets_the_fastest_tier(tmp_path: Path
         made = decided(world)
         assert (made.chosen, made.why) == (Tier.ACTIVE_REPLICATION, Why.TOO_LITTLE_DATA)
         assert made.acts
-        assert "never measured" in made.reason or "data enough" in made.reason
+        assert "never measured" in made.reason or "enough data" in made.reason
 
 
 def test_once_it_was_measured_the_cheapest_tier_that_holds_is_enough(tmp_path: Path) -> None:
@@ -54,18 +68,20 @@ def test_once_it_was_measured_the_cheapest_tier_that_holds_is_enough(tmp_path: P
         assert cheap[Tier.PASSIVE_REPLICATION] == min(cheap.values())
 
 
-def test_an_opinion_says_what_its_record_says(tmp_path: Path) -> None:
+def test_a_choice_says_what_its_record_says(tmp_path: Path) -> None:
     bounds = {"snapshot_every": {"min": "2s", "max": "2m"}}
     controller = {**AT_ONCE, **bounds}
     with a_world(tmp_path, objective="5m", controller=controller) as world:
         for known in (False, True):
             if known:
                 measured(world)
-            [one] = review(world)
-            made = one.decision()
-            assert (one.tier, one.why, one.acts) == (made.chosen, made.why, made.acts)
-            assert one.snapshot_every == made.snapshot_every
-            assert one.sync_every == made.sync_every
+            [(candidates, choice)] = reviewed(world)
+            made = Decision.of(candidates, choice, 0)
+            assert (TIERS[choice.tier[0]], Why(choice.why[0])) == (made.chosen, made.why)
+            assert choice.changes(candidates)[0] == made.acts
+            chosen = 0, choice.interval[0]
+            assert candidates.snapshot_every[chosen] == made.snapshot_every
+            assert candidates.sync_every[chosen] == made.sync_every
 
 
 def test_after_a_change_it_cools_down(tmp_path: Path) -> None:
@@ -88,13 +104,13 @@ def test_snapshots_come_as_soon_as_any_rule_says(
     tmp_path: Path, checkpoint: dict[str, object], seconds: float
 ) -> None:
     with a_world(tmp_path, objective="5m", checkpoint=checkpoint, epoch={"seconds": "1s"}) as world:
-        assert review(world)[0].snapshot_every == seconds
+        assert decided(world).snapshot_every == seconds
 
 
 def test_a_larger_objective_never_costs_more(tmp_path: Path) -> None:
     with a_world(tmp_path, objective="10s") as world:
         measured(world)
-        found = what_if(world, CLICKS, [0.0, 1.0, 5.0, 20.0, 60.0, 600.0])
+        found = REVIEWER.what_if(world, CLICKS, [0.0, 1.0, 5.0, 20.0, 60.0, 600.0])
         costs = [one.money_per_hour for one in found]
         assert costs == sorted(costs, reverse=True)
         assert found[0].tier is Tier.ACTIVE_REPLICATION
@@ -105,15 +121,15 @@ def test_a_larger_objective_never_costs_more(tmp_path: Path) -> None:
 def test_what_if_keeps_the_margin_that_a_stream_would_keep(tmp_path: Path) -> None:
     with a_world(tmp_path, objective="10s", controller={**AT_ONCE, "margin": 0.2}) as world:
         measured(world)
-        needs = what_if(world, CLICKS, [3600.0])[0].seconds
-        close, far = what_if(world, CLICKS, [needs / 0.81, needs / 0.79])
+        needs = REVIEWER.what_if(world, CLICKS, [3600.0])[0].seconds
+        close, far = REVIEWER.what_if(world, CLICKS, [needs / 0.81, needs / 0.79])
         assert close.tier is not Tier.PASSIVE_REPLICATION
         assert far.tier is Tier.PASSIVE_REPLICATION
 
 
 def test_active_replication_holds_whatever_is_known(tmp_path: Path) -> None:
     with a_world(tmp_path, objective="10s") as world:
-        for one in what_if(world, CLICKS, [0.0, 60.0]):
+        for one in REVIEWER.what_if(world, CLICKS, [0.0, 60.0]):
             assert (one.tier, one.seconds, one.holds) == (Tier.ACTIVE_REPLICATION, 0.0, True)
 
 
@@ -121,8 +137,10 @@ def test_with_the_thesis_estimator_the_longest_of_each_step_counts(tmp_path: Pat
     controller = {**AT_ONCE, "estimator": "thesis", "weigh_by": "ec2"}
     with a_world(tmp_path, objective="5m", controller=controller) as world:
         measured(world)
-        made = decide_now(world, CLICKS)
-        detect = 60.0 + 1.0 + 15.0  # lease, heartbeat and orchestration: nobody failed yet
+        made = REVIEWER.decide_now(world, CLICKS)
+        detect = (
+            60.0 + 1.0 + 15.0
+        )  # lease, heartbeat and orchestration: no failure was measured yet
         known = {one.tier: one.seconds for one in made.tiers[:4]}
         assert known == pytest.approx(
             {AR: 0.0, AS: detect + 0.1, PSH: detect + 0.1, PSC: detect + 3.0}
@@ -137,13 +155,13 @@ def test_with_the_thesis_estimator_the_longest_of_each_step_counts(tmp_path: Pat
 
 def test_what_the_thesis_estimator_lacks_is_named(tmp_path: Path) -> None:
     with a_world(tmp_path, objective="5m", controller={**AT_ONCE, "estimator": "thesis"}) as world:
-        made = decide_now(world, CLICKS)
+        made = REVIEWER.decide_now(world, CLICKS)
         assert made.why is Why.TOO_LITTLE_DATA
         assert made.reason.endswith(
             "(never measured: deploy, read_snapshot, wire_receive, wire_send)"
         )
         with pytest.raises(PermanentError, match="no stream"):
-            decide_now(world, "nobody")
+            REVIEWER.decide_now(world, "unknown")
 
 
 def test_a_secondary_that_is_paid_for_is_used_first(tmp_path: Path) -> None:
@@ -154,12 +172,12 @@ def test_a_secondary_that_is_paid_for_is_used_first(tmp_path: Path) -> None:
         made = decided(world)
         assert (made.chosen, made.why, made.acts) == (Tier.ACTIVE_REPLICATION, Why.PAID_FOR, True)
         assert made.reason == (
-            "the secondary is paid for 60 min more, so active_replication costs nothing;"
-            " then passive_replication is the cheapest"
+            "the secondary is paid for another 60 min, so active_replication costs nothing extra;"
+            " after that passive_replication is the cheapest"
         )
         refused = {one.tier: one.rejected for one in made.tiers}
         assert refused[Tier.ACTIVE_REPLICATION] is None
-        assert refused[Tier.PASSIVE_REPLICATION] == "the secondary is paid for still"
+        assert refused[Tier.PASSIVE_REPLICATION] == "the secondary is still paid for"
         world.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="r")
         assert not decided(world).acts
         world.store.tiers.desire(CLICKS, Tier.PASSIVE_REPLICATION, why="test", run="r")
@@ -183,14 +201,18 @@ def test_a_recovery_is_late_if_what_counts_of_it_is(
 ) -> None:
     controller = {**AT_ONCE, "count_detection": count_detection}
     with a_world(tmp_path, objective="5s", controller=controller) as world:
-        measured(world, by="s", samples={"t_detect_seconds": 3.0, "recovery_seconds": 7.0})
-        assert review(world)[0].of.recent_misses == misses
+        measured(
+            world,
+            by="s",
+            samples={SampleName.DETECT_SECONDS: 3.0, SampleName.RECOVERY_SECONDS: 7.0},
+        )
+        assert reviewed_inputs(world).recent_misses == misses
 
 
 def test_a_lease_that_is_declared_anew_is_noticed(tmp_path: Path) -> None:
     with a_world(tmp_path, objective="5m") as world:
         before = decided(world)
-        declared = world.project.root / "configs" / "streams" / f"{CLICKS}.yaml"
+        declared = world.config.root / "configs" / "streams" / f"{CLICKS}.yaml"
         declared.write_text(declared.read_text().replace(PATIENT["lease"], "6s"))
     with SimulatedWorlds(tmp_path).open() as world:
         after = decided(world)
@@ -207,6 +229,15 @@ def test_a_snapshot_that_is_written_is_noticed_until_one_was_read(tmp_path: Path
         assert decided(world).tiers[-1].seconds < inf
 
 
+def test_what_was_fitted_is_kept_until_something_new_is_measured(tmp_path: Path) -> None:
+    with a_world(tmp_path, objective="5m") as world:
+        measured(world)
+        first, again = reviewed_inputs(world).fit, reviewed_inputs(world).fit
+        assert again is first
+        measured(world)
+        assert reviewed_inputs(world).fit is not first
+
+
 def test_many_streams_are_reviewed_at_once(tmp_path: Path) -> None:
     names = [f"s{number}" for number in range(60)]
     worlds = simulated_worlds(
@@ -217,23 +248,24 @@ def test_many_streams_are_reviewed_at_once(tmp_path: Path) -> None:
             a_wanted_stream(world, name)
             a_primary(world, f"{name}-p", name)
             measured(world, name, by=f"{name}-p")
-        review(world)  # fits what was measured, once
+        reviewer = Reviewer()
+        reviewer.review(world, {})  # fits what was measured, once
         began = process_time()
-        found = review(world)
-        assert [one.of.row.name for one in found] == sorted(names)
+        [(candidates, _)] = reviewer.review(world, {})
+        assert sorted(inputs.stream for inputs in candidates.streams) == sorted(names)
         assert process_time() - began < 1.0
 
 
 def test_ten_thousand_streams_take_less_than_a_second_of_policy(tmp_path: Path) -> None:
     with a_world(tmp_path, objective="5m", prices="started_hours") as world:
         measured(world)
-        [one] = gather(world, world.store.streams.all())
-        prices = world.prices(one.declared)
-        last = keep(world.store, decide([one], prices).decision(0))
-    streams = [replace(one, last=last) for _ in range(10_000)]
+        declared = world.config.stream(CLICKS)
+        section, prices = declared.controller, world.prices(declared)
+        inputs = reviewed_inputs(world)
+        last = record_decision(world.store, Decision.of(*choose([inputs], section, prices), 0))
     began = process_time()
-    found = decide(streams, prices).opinions()
-    changed = [each for each in found if differs(each, last)]
+    made = choose([inputs] * 10_000, section, prices)
+    changed = [index for index in range(10_000) if is_new_decision(*made, index, section, last)]
     took = process_time() - began
-    assert (len(found), changed) == (10_000, [])
+    assert (len(made[1].tier), changed) == (10_000, [])
     assert took < 1.0

@@ -7,14 +7,14 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from assets.tables import table_epochs
-from ft_policies.errors import PermanentError
-from resources.control.store import ControlStore
-from resources.s3_connection import S3Connection
-from streaming.sinks.copying import TableCopy
-from streaming.sinks.delta_table import DEAD_LETTERS
-from streaming.sinks.lineage import dead_letter_writer, version_after, writer
-from streaming.sinks.rolling import Rolling, Turn
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.observation.tables import table_epochs
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.object_store.connection import S3Connection
+from holdfast.streaming.sinks.copy import TableCopy
+from holdfast.streaming.sinks.delta_table import DEAD_LETTERS
+from holdfast.streaming.sinks.lineage import dead_letter_writer, version_after, writer
+from holdfast.streaming.sinks.rollback import RollbackPoint, TableRollback
 from tests.support.delta_sinks import NAME, SCHEMA, Rows, SinkWorld
 
 
@@ -28,8 +28,8 @@ def nowhere() -> S3Connection:
     raise AssertionError("the tables are on a disk")
 
 
-def output_of(world: SinkWorld) -> Rolling:
-    return Rolling(str(world.folder / "table"), nowhere)
+def output_of(world: SinkWorld) -> TableRollback:
+    return TableRollback(str(world.folder / "table"), nowhere)
 
 
 def commit(world: SinkWorld, *epochs: int, replica: str = "a", history: int = 0) -> None:
@@ -39,13 +39,13 @@ def commit(world: SinkWorld, *epochs: int, replica: str = "a", history: int = 0)
         sender(Rows([] if epoch % 4 == 3 else [100 * history + epoch]), epoch)
 
 
-def begin(world: SinkWorld, epoch: int) -> Turn:
+def begin(world: SinkWorld, epoch: int) -> RollbackPoint:
     """Begin another history in the control store."""
     store = world.store
-    wish = store.histories.want(NAME, epoch=epoch, snapshot=None, why="", run="")
-    assert store.histories.begin(wish) is not None
-    store.histories.finish(wish)
-    return Turn(stream=NAME, history=wish.history, epoch=epoch)
+    wish = store.restores.want(NAME, epoch=epoch, snapshot=None, why="", run="")
+    assert store.restores.begin(wish) is not None
+    store.restores.finish(wish)
+    return RollbackPoint(stream=NAME, history=wish.history, epoch=epoch)
 
 
 def restored(world: SinkWorld, epoch: int) -> None:
@@ -99,7 +99,7 @@ def test_a_zombie_that_had_staged_can_neither_commit_nor_enter(world: SinkWorld)
     with pytest.raises(PermanentError, match="was rolled to an earlier epoch"):
         zombie.commit(staged, 4)
     with pytest.raises(PermanentError, match="history 0, which has ended"):
-        zombie.ledgering.write(4, rows=1, digest="bad")
+        zombie.ledger.write(4, rows=1, digest="bad")
     assert world.output() == [0, 1]
     assert [entry.epoch for entry in world.store.ledger.between(NAME, 0, 99)] == [0, 1]
     commit(world, 2, 3, 4, replica="b", history=1)
@@ -217,8 +217,8 @@ def test_dead_letters_of_later_epochs_go_and_the_table_is_shut(
 ) -> None:
     path = tmp_path / "aside"
     dead_letters(path, 0, 1, 2)
-    rolling = Rolling(str(path), nowhere)
-    rolling.roll_dead_letters(Turn(stream=NAME, history=1, epoch=epoch))
+    rolling = TableRollback(str(path), nowhere)
+    rolling.roll_dead_letters(RollbackPoint(stream=NAME, history=1, epoch=epoch))
     assert epochs_in(path) == left
     assert rolling.is_rolled(dead_letter_writer(NAME, 1))
     newest = DeltaTable(str(path)).transaction_version(dead_letter_writer(NAME, 0))
@@ -228,7 +228,9 @@ def test_dead_letters_of_later_epochs_go_and_the_table_is_shut(
 
 def test_a_table_of_dead_letters_that_is_not_there_yet_is_made_and_shut(tmp_path: Path) -> None:
     path = tmp_path / "aside"
-    Rolling(str(path), nowhere).roll_dead_letters(Turn(stream=NAME, history=1, epoch=4))
+    TableRollback(str(path), nowhere).roll_dead_letters(
+        RollbackPoint(stream=NAME, history=1, epoch=4)
+    )
     table = DeltaTable(str(path))
     assert table.transaction_version(dead_letter_writer(NAME, 0)) is not None
     assert table.transaction_version(dead_letter_writer(NAME, 1)) == 4
@@ -251,7 +253,7 @@ def test_a_copy_has_the_rows_up_to_the_epoch_in_one_commit(world: SinkWorld) -> 
     copy = a_copy(source, target, writer("trial", 0))
     before = DeltaTable(str(source)).version()
     assert not copy.is_done()
-    copy.demand_copyable()
+    copy.require_copyable()
     version = version_after(DeltaTable(str(source)), NAME, 2)
     assert copy.copy(version) == 3
     assert copy.is_done()

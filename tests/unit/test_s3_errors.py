@@ -11,8 +11,12 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
-from ft_policies.errors import PermanentError, TransientError
-from resources.s3_errors import MissingObjectError, is_connection_failure, translated
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.object_store.s3 import (
+    MissingObjectError,
+    is_connection_failure,
+    translate_error,
+)
 
 
 def answer(code: str, status: int = 400) -> ClientError:
@@ -34,7 +38,7 @@ def answer(code: str, status: int = 400) -> ClientError:
 )
 def test_a_store_that_is_away_comes_back(error: EndpointConnectionError) -> None:
     assert is_connection_failure(error)
-    told = translated(error, "put a", "there")
+    told = translate_error(error, "put a", "there")
     assert isinstance(told, TransientError)
     assert "does not answer (there)" in str(told)
     assert "endpoint" in told.hint
@@ -42,7 +46,7 @@ def test_a_store_that_is_away_comes_back(error: EndpointConnectionError) -> None
 
 @pytest.mark.parametrize("error", [answer("SlowDown", 503), answer("Odd", 500), answer("503")])
 def test_a_busy_store_is_worth_another_try(error: ClientError) -> None:
-    assert isinstance(translated(error, "put a", "there"), TransientError)
+    assert isinstance(translate_error(error, "put a", "there"), TransientError)
 
 
 @pytest.mark.parametrize(
@@ -56,21 +60,23 @@ def test_a_busy_store_is_worth_another_try(error: ClientError) -> None:
     ],
 )
 def test_what_a_person_must_mend_says_how(code: str, hint: str) -> None:
-    told = translated(answer(code, 403), "get a", "there")
+    told = translate_error(answer(code, 403), "get a", "there")
     assert isinstance(told, PermanentError)
     assert hint in told.hint
 
 
 def test_a_missing_key_has_an_error_of_its_own() -> None:
-    assert isinstance(translated(answer("NoSuchKey", 404), "get a", "there"), MissingObjectError)
+    assert isinstance(
+        translate_error(answer("NoSuchKey", 404), "get a", "there"), MissingObjectError
+    )
 
 
 def test_missing_credentials_are_permanent() -> None:
-    told = translated(NoCredentialsError(), "get a", "there")
+    told = translate_error(NoCredentialsError(), "get a", "there")
     assert isinstance(told, PermanentError)
     assert "AWS_PROFILE" in told.hint
 
 
 def test_a_wrong_call_is_permanent() -> None:
-    told = translated(ParamValidationError(report="bad"), "get a", "there")
+    told = translate_error(ParamValidationError(report="bad"), "get a", "there")
     assert isinstance(told, PermanentError)

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ft_policies.errors import TransientError
-from streaming.sinks.sending import Sender
+from holdfast.ft_policies.errors import TransientError
+from holdfast.streaming.sinks.sender import Sender
 from tests.fakes.sinks import (
     Crash,
     Fate,
@@ -56,17 +56,17 @@ def test_an_open_sender_commits_each_epoch_and_enters_it(pair: Pair) -> None:
     for frame in FRAMES:
         sender(frame, frame.epoch)
     assert pair.table.epochs == [0, 1, 2, 3, 4] == list(pair.ledger.entries)
-    assert (sender.is_open, sender.kept) == (True, ())
+    assert (sender.is_open, sender.held_back) == (True, ())
 
 
 def test_a_shut_sender_keeps_and_commits_in_order_when_opened(pair: Pair) -> None:
     sender = pair.replica("one", sending=False)
     for frame in FRAMES[:3]:
         sender(frame, frame.epoch)
-    assert (sender.kept, pair.table.commits, pair.ledger.entries) == ((0, 1, 2), [], {})
+    assert (sender.held_back, pair.table.commits, pair.ledger.entries) == ((0, 1, 2), [], {})
     sender.open()
     sender(FRAMES[3], 3)
-    assert (sender.is_open, sender.kept) == (True, ())
+    assert (sender.is_open, sender.held_back) == (True, ())
     assert pair.table.epochs == [0, 1, 2, 3] == list(pair.ledger.entries)
 
 
@@ -75,7 +75,7 @@ def test_a_sender_that_is_shut_again_keeps_again(pair: Pair) -> None:
     sender(FRAMES[0], 0)
     sender.shut()
     sender(FRAMES[1], 1)
-    assert (sender.is_open, sender.kept, pair.table.epochs) == (False, (1,), [0])
+    assert (sender.is_open, sender.held_back, pair.table.epochs) == (False, (1,), [0])
 
 
 def test_kept_epochs_that_another_committed_are_compared_and_discarded(pair: Pair) -> None:
@@ -85,7 +85,7 @@ def test_kept_epochs_that_another_committed_are_compared_and_discarded(pair: Pai
     for frame in FRAMES[:2]:
         primary(frame, frame.epoch)
     standby.prune()
-    assert standby.kept == (2,)
+    assert standby.held_back == (2,)
     assert pair.ledger.copies[1, "two"] == "d1"
     committed = {folder for _, _, folder in pair.table.commits}
     assert len(pair.table.folders - committed) == 1
@@ -121,7 +121,7 @@ def test_an_error_while_opening_leaves_it_shut_and_the_rest_kept(
         sender(frame, frame.epoch)
     with pytest.raises(TransientError):
         sender.open()
-    assert (sender.is_open, sender.kept) == (False, (1, 2))
+    assert (sender.is_open, sender.held_back) == (False, (1, 2))
     sender.open()
     assert pair.table.epochs == [0, 1, 2] == list(pair.ledger.entries)
     assert pair.table.folders == {folder for _, _, folder in pair.table.commits}
@@ -140,7 +140,7 @@ def test_a_batch_that_spark_repeats_runs_its_plan_and_keeps_the_first_output(pai
     sender = pair.replica("one", sending=False)
     sender(FRAMES[0], 0)
     sender(FRAMES[0], 0)
-    assert (sender.kept, len(pair.table.folders)) == ((0,), 1)
+    assert (sender.held_back, len(pair.table.folders)) == ((0,), 1)
 
 
 ACTIONS = ("batch", "batch", "batch", "repeat", "open", "shut", "prune")

@@ -4,10 +4,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from apps.sentiment.generator import records
-from apps.sentiment.lexicon import KEYWORDS
-from apps.sentiment.oracle import COLUMNS, accepted, windowed
-from apps.sentiment.rules import objections
+from holdfast.apps.sentiment.generator import records
+from holdfast.apps.sentiment.lexicon import KEYWORDS
+from holdfast.apps.sentiment.oracle import COLUMNS, accepted, windowed
+from holdfast.apps.sentiment.rules import objections
 
 PARAMS = {
     "keywords": ["Taxi", "space"],

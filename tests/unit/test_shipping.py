@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.errors import PermanentError, TransientError
-from resources.control.records import SnapshotState
-from resources.control.store import ControlStore
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.control_store.records import SnapshotState
+from holdfast.resources.control_store.store import ControlStore
 from tests.support.shipping import Shipping, a_shipping
 from tests.support.standbys import until
 

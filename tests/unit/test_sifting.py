@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from pyarrow import fs, parquet
 
-from configs.sources import FilesSource as FilesDeclaration
-from streaming.sources import blocks
-from streaming.sources.sifting import SetAside, Sieve
+from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.streaming.sources import formats
+from holdfast.streaming.sources.validation import RecordValidator, RejectedRecord
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("at", pa.timestamp("us", tz="UTC")), ("word", pa.string())]
@@ -26,20 +26,20 @@ def no_thirteen(batch: pa.RecordBatch) -> pa.StringArray:
     return pc.if_else(unlucky, "unlucky", pa.scalar(None, pa.string()))
 
 
-def sieve(kind: str, *, header: bool = False, rules: bool = False) -> Sieve:
+def validator(kind: str, *, header: bool = False, rules: bool = False) -> RecordValidator:
     declared = FilesDeclaration.model_validate(
         {"kind": "files", "path": "in", "format": kind, "schema": "id bigint", "csv_header": header}
     )
-    return Sieve(declared, SCHEMA, no_thirteen if rules else None)
+    return RecordValidator(declared, SCHEMA, no_thirteen if rules else None)
 
 
-def sifted(path: Path, by: Sieve) -> tuple[list[int], list[SetAside]]:
+def validated(path: Path, by: RecordValidator) -> tuple[list[int], list[RejectedRecord]]:
     """What is read, and what is set aside: decided first, and then read by that decision."""
     files = fs.LocalFileSystem()
-    decided = by.sift(files, str(path))
+    decided = by.validate(files, str(path))
     batches = list(by.read(files, str(path), decided.aside))
     ids = [row["id"] for batch in batches for row in batch.to_pylist()]
-    aside = list(by.reasons(files, str(path), decided.aside))
+    aside = list(by.rejected(files, str(path), decided.aside))
     assert decided.rows == len(ids)
     assert decided.aside == tuple(one.position for one in aside)
     return ids, aside
@@ -66,7 +66,7 @@ def test_each_bad_line_is_set_aside_with_its_number_and_itself(
         lines += [line, "", GOOD[kind].format(id=number)]
     file = tmp_path / "a"
     file.write_text("\n".join(lines))
-    ids, aside = sifted(file, sieve(kind))
+    ids, aside = validated(file, validator(kind))
     assert ids == list(range(len(bad) + 1))
     assert [(one.position, one.record) for one in aside] == [
         (2 + 3 * at, line) for at, line in enumerate(bad)
@@ -77,14 +77,14 @@ def test_each_bad_line_is_set_aside_with_its_number_and_itself(
 def test_rules_object_to_rows_that_can_be_read(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_text("\n".join(GOOD["csv"].format(id=one) for one in (12, 13, 14)))
-    ids, aside = sifted(file, sieve("csv", rules=True))
+    ids, aside = validated(file, validator("csv", rules=True))
     assert ids == [12, 14]
-    assert aside == [SetAside(position=2, reason="unlucky", record=GOOD["csv"].format(id=13))]
+    assert aside == [RejectedRecord(position=2, reason="unlucky", record=GOOD["csv"].format(id=13))]
 
 
 def test_rules_hold_for_parquet_too(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"id": list(range(20))}), tmp_path / "a", row_group_size=7)
-    ids, aside = sifted(tmp_path / "a", sieve("parquet", rules=True))
+    ids, aside = validated(tmp_path / "a", validator("parquet", rules=True))
     assert ids == [one for one in range(20) if one != 13]
     assert [(one.position, one.reason) for one in aside] == [(14, "unlucky")]
     assert "13" in aside[0].record
@@ -93,7 +93,7 @@ def test_rules_hold_for_parquet_too(tmp_path: Path) -> None:
 def test_a_header_names_the_columns_and_is_no_record(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_text("\ufeffword,id\nw,1\nw,x\nw,3\n")
-    ids, aside = sifted(file, sieve("csv", header=True))
+    ids, aside = validated(file, validator("csv", header=True))
     assert ids == [1, 3]
     assert [one.position for one in aside] == [3]
 
@@ -101,7 +101,7 @@ def test_a_header_names_the_columns_and_is_no_record(tmp_path: Path) -> None:
 def test_an_empty_file_has_neither(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("")
     for kind in ("csv", "jsonl"):
-        assert sifted(tmp_path / "a", sieve(kind, header=True)) == ([], [])
+        assert validated(tmp_path / "a", validator(kind, header=True)) == ([], [])
 
 
 @settings(deadline=None, max_examples=60)
@@ -112,10 +112,10 @@ def test_an_empty_file_has_neither(tmp_path: Path) -> None:
 def test_whatever_stands_where_each_line_is_read_or_set_aside(
     tmp_path_factory: pytest.TempPathFactory, kind: str, lines: list[int | str]
 ) -> None:
-    file = tmp_path_factory.mktemp("sifted") / "a"
+    file = tmp_path_factory.mktemp("validated") / "a"
     text = [GOOD[kind].format(id=one) if isinstance(one, int) else one for one in lines]
     file.write_text("".join(f"{line}\n" for line in text))
-    ids, aside = sifted(file, sieve(kind))
+    ids, aside = validated(file, validator(kind))
     assert ids == [one for one in lines if isinstance(one, int)]
     assert [one.position for one in aside] == [
         at for at, one in enumerate(lines, start=1) if isinstance(one, str)
@@ -123,13 +123,13 @@ def test_whatever_stands_where_each_line_is_read_or_set_aside(
 
 
 def test_blocks_and_buffers_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 37)
-    monkeypatch.setattr(blocks, "BLOCK_LINES", 3)
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 37)
+    monkeypatch.setattr(formats, "BLOCK_LINES", 3)
     file = tmp_path / "a"
     file.write_text(
         "\n".join(GOOD["csv"].format(id=one) if one % 5 else "bad" for one in range(50))
     )
-    ids, aside = sifted(file, sieve("csv"))
+    ids, aside = validated(file, validator("csv"))
     assert ids == [one for one in range(50) if one % 5]
     assert [one.position for one in aside] == list(range(1, 51, 5))
 
@@ -137,16 +137,16 @@ def test_blocks_and_buffers_end_anywhere(tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_was_decided_stands_even_if_the_rules_have_changed(tmp_path: Path) -> None:
     file, files = tmp_path / "a", fs.LocalFileSystem()
     file.write_text("\n".join(GOOD["csv"].format(id=one) for one in (12, 13, 14)))
-    decided = sieve("csv", rules=True).sift(files, str(file))
-    lenient = sieve("csv")
+    decided = validator("csv", rules=True).validate(files, str(file))
+    lenient = validator("csv")
     [batch] = lenient.read(files, str(file), decided.aside)
     assert batch.column("id").to_pylist() == [12, 14]
-    [aside] = lenient.reasons(files, str(file), decided.aside)
+    [aside] = lenient.rejected(files, str(file), decided.aside)
     assert aside.reason == "it was set aside when its epoch was decided"
 
 
 def test_good_rows_stay_together_however_many_bad_ones_stand_between_them(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_text("\n".join(GOOD["jsonl"].format(id=n) if n % 3 else "{" for n in range(300)))
-    by, files = sieve("jsonl"), fs.LocalFileSystem()
-    assert len(list(by.read(files, str(file), by.sift(files, str(file)).aside))) == 1
+    by, files = validator("jsonl"), fs.LocalFileSystem()
+    assert len(list(by.read(files, str(file), by.validate(files, str(file)).aside))) == 1

@@ -5,17 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ft_policies.costs import ALL_COSTS, ASSUMED_SHARES, EC2, Usage, weighted
-from ft_policies.estimators import Observation, Readiness
-from ft_policies.judging import Subject, judge
-from ft_policies.prediction import Histories, RecoveryModel
-from ft_policies.recovery_model import STEPS, Load, RecoveryStep
-from ft_policies.simulator.formulas import Ranking, costs, predictions
-from ft_policies.simulator.planes import Plane, quick
-from ft_policies.simulator.presets import MEASURED, THESIS, as_the_thesis_reckons, measured
-from ft_policies.simulator.states import FloatArray
-from ft_policies.simulator.systems import System
+from holdfast.ft_policies.costs.prices import ALL_COSTS, EC2, Usage, weighted
+from holdfast.ft_policies.prediction.estimators import Observation, Readiness
+from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
+from holdfast.ft_policies.prediction.steps import STEPS, Load, RecoveryStep
+from holdfast.ft_policies.simulator.formulas import Plane, Ranking, costs, predictions, quick
+from holdfast.ft_policies.simulator.presets import MEASURED, THESIS, as_the_thesis_reckons, measured
+from holdfast.ft_policies.simulator.state_size import FloatArray
+from holdfast.ft_policies.simulator.system import System
+from holdfast.ft_policies.tiering.candidates import evaluate
 from tests.support.simulations import ON_DEMAND
+from tests.support.tiering import stream_inputs
 
 CHANCE = np.random.default_rng(4)
 RATES, STATES = CHANCE.lognormal(8.0, 2.0, 40), CHANCE.lognormal(17.0, 2.0, 40)
@@ -60,32 +60,7 @@ def test_what_is_not_known_is_no_plane() -> None:
     assert quick(unknown, rate=10.0, state=10.0) is unknown
 
 
-def seen(**differently: object) -> Subject:
-    load = Load(
-        rows_per_second=500.0,
-        capacity_rows_per_second=8000.0,
-        state_bytes=30e6,
-        epoch_seconds=2.0,
-    )
-    usual = Subject(
-        bounds=RecoveryModel().fit(Histories(steps={})).bounds,
-        load=load,
-        ahead=load,
-        snapshot_every=(5.0,),
-        sync_every=(2.0,),
-        ship_seconds=0.2,
-        sync_seconds=0.3,
-        primary=Usage(cpu_cores=1.5, memory_bytes=2e9, network_bytes_per_second=4e5, instances=1.0),
-        shares=ASSUMED_SHARES,
-        new_state_bytes_per_second=1e6,
-        requests_per_snapshot=3.0,
-        requests_per_sync=5.0,
-        stored_bytes=30e6,
-    )
-    return replace(usual, **differently)  # type: ignore[arg-type]
-
-
-EVERY_STEP = Histories(
+EVERY_STEP = StepTimings(
     steps={
         step: [
             Observation(seconds=at + by, size=1e5 * by, readiness=readiness)
@@ -102,9 +77,9 @@ EVERY_STEP = Histories(
 def test_a_fitted_system_says_what_the_live_review_says(count_detection: bool) -> None:  # noqa: FBT001
     model = RecoveryModel(count_detection=count_detection)
     every = {"snapshot_every": (5.0, 5.0, 20.0), "sync_every": (2.0, 4.0, 30.0)}
-    subject = seen(bounds=model.fit(EVERY_STEP).bounds, **every)
-    live = judge([subject], model, ON_DEMAND, None)
-    system = measured(subject, count_detection=count_detection)
+    inputs = stream_inputs(fit=model.fit(EVERY_STEP), **every)
+    live = evaluate([inputs], model, ON_DEMAND, None)
+    system = measured(inputs, count_detection=count_detection)
     now = np.array([500.0]), np.array([30e6])
     np.testing.assert_allclose(predictions(system, precise=True)(*now), live.predicted)
     np.testing.assert_allclose(costs(system, ON_DEMAND)(*now), live.cost)
@@ -129,14 +104,14 @@ def test_the_thesis_estimator_takes_the_longest_that_was_seen() -> None:
 
 def test_the_thesis_estimator_takes_what_is_usual_for_what_was_never_seen() -> None:
     load, ages = MEASURED.load(np.array([500.0]), np.array([30e6])), MEASURED.ages(np.array([0]))
-    nothing = as_the_thesis_reckons(Histories(steps={}), count_detection=True)
+    nothing = as_the_thesis_reckons(StepTimings(steps={}), count_detection=True)
     found = nothing.seconds(load, ages, precise=True)
     assert np.isfinite(found).all()
     assert found[0, -1] > MEASURED.recoveries.seconds(load, ages, precise=False)[0, -1]
 
 
 def test_a_fitted_system_takes_what_was_seen_at_the_load_that_was_seen() -> None:
-    system = measured(seen())
+    system = measured(stream_inputs())
     usage = system.work.usage(np.array(500.0), np.array(30e6))
     assert np.asarray(usage.cpu_cores).item() == pytest.approx(1.5)
     assert np.asarray(usage.memory_bytes).item() == pytest.approx(2e9)
@@ -152,7 +127,7 @@ def test_of_what_was_never_seen_a_fitted_system_takes_what_is_usual() -> None:
         rows_per_second=0.0, capacity_rows_per_second=0.0, state_bytes=0.0, epoch_seconds=1.0
     )
     system = measured(
-        seen(
+        stream_inputs(
             load=nothing,
             primary=Usage(),
             new_state_bytes_per_second=0.0,
@@ -171,8 +146,8 @@ def test_of_what_was_never_seen_a_fitted_system_takes_what_is_usual() -> None:
 
 def test_a_step_that_was_measured_replaces_the_usual_one() -> None:
     slow = {RecoveryStep.DEPLOY: [Observation(seconds=100.0, readiness=Readiness.COLD)] * 20}
-    system = measured(seen(bounds=RecoveryModel().fit(Histories(steps=slow)).bounds))
-    usual = measured(seen())
+    system = measured(stream_inputs(fit=RecoveryModel().fit(StepTimings(steps=slow))))
+    usual = measured(stream_inputs())
     found, before = (predictions(one, precise=True)(RATES, STATES) for one in (system, usual))
     np.testing.assert_allclose(found[..., :5], before[..., :5])
     assert (found[..., 5] > before[..., 5] + 80).all()

@@ -6,15 +6,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ft_policies.billing import RELEASE_SECONDS
-from ft_policies.controller import ControllerPolicy
-from ft_policies.costs import ALL_COSTS, EC2, Prices, Weights
-from ft_policies.simulator.presets import MEASURED, THESIS
-from ft_policies.simulator.results import Outcome
-from ft_policies.simulator.running import Passed, Scenario, simulate
-from ft_policies.simulator.systems import RESOURCES, System
-from ft_policies.simulator.traces import Generated, Shape
-from ft_policies.tiers import Tier
+from holdfast.ft_policies.costs.billing import RELEASE_SECONDS
+from holdfast.ft_policies.costs.prices import ALL_COSTS, EC2, Prices, Weights
+from holdfast.ft_policies.simulator.engine import Passed, Scenario, simulate
+from holdfast.ft_policies.simulator.presets import MEASURED, THESIS
+from holdfast.ft_policies.simulator.results import Outcome
+from holdfast.ft_policies.simulator.system import RESOURCES, System
+from holdfast.ft_policies.simulator.traces import Generated, Shape
+from holdfast.ft_policies.tiering.controller import ControllerPolicy
+from holdfast.ft_policies.tiers import Tier
 from tests.support.simulations import ON_DEMAND, Given, erratic, held, steady, the_thesis
 
 HOUR = 3600.0

@@ -5,10 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ft_policies.costs import ALL_COSTS, EC2, Weights
-from ft_policies.simulator.presets import THESIS
-from ft_policies.simulator.results import Outcome
-from ft_policies.tiers import Guarantee, Tier
+from holdfast.ft_policies.costs.prices import ALL_COSTS, EC2, Weights
+from holdfast.ft_policies.simulator.presets import THESIS
+from holdfast.ft_policies.simulator.results import Outcome
+from holdfast.ft_policies.tiers import Guarantee, Tier
 from tests.support.simulations import VALIDATION_SECONDS, held, steady, the_thesis, the_validation
 
 SWEEP = tuple(np.arange(0.0, 25.5, 0.5).tolist())

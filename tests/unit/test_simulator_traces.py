@@ -3,10 +3,17 @@
 import numpy as np
 import pytest
 
-from ft_policies.errors import PermanentError
-from ft_policies.simulator import traces
-from ft_policies.simulator.states import SlidingWindow, Trend
-from ft_policies.simulator.traces import DAY_SECONDS, Block, Generated, Recorded, Shape, Trace
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.simulator import traces
+from holdfast.ft_policies.simulator.state_size import SlidingWindow, Trend
+from holdfast.ft_policies.simulator.traces import (
+    DAY_SECONDS,
+    Block,
+    Generated,
+    Recorded,
+    Shape,
+    Trace,
+)
 
 TEN_SECONDS = SlidingWindow(window_seconds=10.0, bytes_per_row=20.0)
 

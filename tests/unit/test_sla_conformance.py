@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 from hypothesis import given, settings, strategies as st
 
-from apps.flaws import Flaws
-from apps.folding import _read, _written
-from apps.sla import generator, oracle
-from apps.sla.conformance import ORDER, fold_of
-from apps.sla.vocabulary import STAGES
+from holdfast.apps.input_flaws import InputFlaws
+from holdfast.apps.keyed_fold import _from_bytes, _to_bytes
+from holdfast.apps.sla import generator, oracle
+from holdfast.apps.sla.conformance import ORDER, build_fold
+from holdfast.apps.sla.vocabulary import STAGES
 
 START = pd.Timestamp("2026-01-01")
 A, B, C = STAGES
@@ -34,11 +34,11 @@ def rows(*seen: tuple[int, float, str, str], service: str = "shop") -> pd.DataFr
 
 def streamed(come: pd.DataFrame, params: Mapping[str, Any]) -> tuple[dict[int, Any], list[int]]:
     """The output of each epoch that has rows, and how many requests are kept after it."""
-    fold, state, outputs, sizes = fold_of(params), None, {}, []
+    fold, state, outputs, sizes = build_fold(params), None, {}, []
     for epoch, events in come.groupby("epoch"):
         ordered = events[list(ORDER)].sort_values(list(ORDER), ignore_index=True)
-        output, kept = fold(ordered, None if state is None else _read(state))
-        state = _written(kept)
+        output, kept = fold(ordered, None if state is None else _from_bytes(state))
+        state = _to_bytes(kept)
         outputs[int(str(epoch))] = output
         sizes.append(len(kept))
     return outputs, sizes
@@ -136,7 +136,7 @@ def test_the_fold_does_what_the_oracle_does(seen: list[Any], lateness: str) -> N
 
 def test_it_equals_the_oracle_on_flawed_input_in_every_epoch_with_a_bounded_state() -> None:
     random = np.random.default_rng(5)
-    come = Flaws(late=0.1).arriving(generator.records(20_000, 5), random)
+    come = InputFlaws(late=0.1).distort_records(generator.records(20_000, 5), random)
     come["event_time"] = pd.to_datetime(come["event_time"]).dt.tz_localize(None)
     come["epoch"] = np.sort(random.integers(0, 40, len(come)))
     told = pd.DataFrame(verdicts(come), columns=["epoch", "request", "verdict"])

@@ -4,8 +4,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from apps.sla import generator, oracle
-from apps.sla.rules import objections
+from holdfast.apps.sla import generator, oracle
+from holdfast.apps.sla.rules import objections
 
 GOOD = {
     "event_time": pd.Timestamp("2026-01-01T00:00:00Z"),

@@ -5,9 +5,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.snapshots import judge_proof, snapshot_metadata
-from orchestration.definitions import definitions_of
-from resources.control.records import SnapshotState
+from holdfast.assets.snapshots import judge_proof, snapshot_metadata
+from holdfast.orchestration.definitions import definitions_of
+from holdfast.resources.control_store.records import SnapshotState
 from tests.fakes.worlds import CLICKS, SimulatedWorlds, simulated_worlds
 from tests.support.control_builders import a_snapshot
 
@@ -22,7 +22,7 @@ def worlds(tmp_path: Path) -> SimulatedWorlds:
 def checked(worlds: SimulatedWorlds) -> dg.AssetCheckEvaluation:
     """The check `proven`, run as Dagster does."""
     with worlds.open() as world:
-        audit = definitions_of(world.project, worlds).resolve_job_def("audit")
+        audit = definitions_of(world.config, worlds).resolve_job_def("audit")
     found = audit.execute_in_process(raise_on_error=False).get_asset_check_evaluations()
     [proven] = [one for one in found if one.check_name == "proven"]
     return proven

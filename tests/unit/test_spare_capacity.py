@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.spare_capacity import Pause, Resume, SpareCapacityDecision, SpareCapacityPolicy
+from holdfast.ft_policies.driver import Pause, Resume, SpareCapacityDecision, SpareCapacityPolicy
 
 POLICY = SpareCapacityPolicy(pause_above=0.9, resume_below=0.7, after_seconds=10.0, queue_epochs=30)
 

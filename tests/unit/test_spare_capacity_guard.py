@@ -1,7 +1,7 @@
 """The guard of spare capacity: it gives way to a busy host, and comes back to a calm one."""
 
-from ft_policies.spare_capacity import SpareCapacityPolicy
-from streaming.spare_capacity import SpareCapacityGuard
+from holdfast.ft_policies.driver import SpareCapacityPolicy
+from holdfast.streaming.replica.host import SpareCapacityGuard
 from tests.fakes.clocks import SteppedClock
 
 POLICY = SpareCapacityPolicy(pause_above=0.9, resume_below=0.7, after_seconds=5, queue_epochs=10)

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.errors import PermanentError
-from ft_policies.migration import Protocol
-from ft_policies.tiers import Tier
-from orchestration.playbooks.recover import start, start_plan
-from resources.control.records import DesiredState, ReplicaState
-from streaming.launching import declare
-from streaming.world import World
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.playbooks.recover.migration import Protocol
+from holdfast.ft_policies.tiers import Tier
+from holdfast.orchestration.playbooks.launch import declare
+from holdfast.orchestration.playbooks.recover import Start
+from holdfast.resources.control_store.records import DesiredState, ReplicaState
+from holdfast.resources.project import Project
 from tests.fakes.declared import written
 from tests.fakes.drivers import simulated_drivers
 from tests.fakes.worlds import (
@@ -31,11 +31,11 @@ def worlds(tmp_path: Path) -> SimulatedWorlds:
     return simulated_worlds(tmp_path, supervision=PATIENT, tier="deployed")
 
 
-def planned(world: World) -> list[str]:
-    return [type(step).__name__ for step in start_plan(world, CLICKS)]
+def planned(world: Project) -> list[str]:
+    return [step.name for step in Start(world, CLICKS, "plan").plan()]
 
 
-def a_rollout(world: World) -> int:
+def a_rollout(world: Project) -> int:
     row = world.store.streams.get(CLICKS)
     assert row is not None
     begun = world.store.rollouts.begin(
@@ -52,12 +52,12 @@ def a_rollout(world: World) -> int:
     return begun.rollout
 
 
-def stopped(world: World) -> None:
+def stopped(world: Project) -> None:
     world.store.replicas.end("p", ReplicaState.STOPPED, "told to stop")
     world.store.streams.desire(CLICKS, DesiredState.STOPPED)
 
 
-FROM_NOTHING = ["Launch", "AwaitLevel", "LaunchSecondary", "TurnSwitch"]
+FROM_NOTHING = ["Launch", "AwaitCatchUp", "LaunchSecondary", "TurnSwitch"]
 
 
 def test_a_stream_that_was_stopped_is_launched_with_its_secondary(
@@ -113,17 +113,17 @@ def test_the_tier_is_the_one_that_is_declared_now(worlds: SimulatedWorlds) -> No
     file = worlds.root / "configs" / "streams" / f"{CLICKS}.yaml"
     file.write_text(written(name=CLICKS, tier="passive_replication"), encoding="utf-8")
     with worlds.open() as world:
-        assert planned(world) == ["Launch", "AwaitLevel"]
+        assert planned(world) == ["Launch", "AwaitCatchUp"]
 
 
 def test_what_is_half_restored_is_refused_as_it_would_be(worlds: SimulatedWorlds) -> None:
     with worlds.open() as world:
-        declare(world.project, world.store, CLICKS)
+        declare(world.config, world.store, CLICKS)
         committed(world, 3)
-        wish = world.store.histories.want(CLICKS, epoch=1, snapshot=None, why="a test", run="run")
-        world.store.histories.begin(wish)
+        wish = world.store.restores.want(CLICKS, epoch=1, snapshot=None, why="a test", run="run")
+        world.store.restores.begin(wish)
         with pytest.raises(PermanentError, match="half done"):
-            start_plan(world, CLICKS)
+            Start(world, CLICKS, "plan").plan()
 
 
 def test_the_plan_is_what_is_then_done(
@@ -132,6 +132,6 @@ def test_the_plan_is_what_is_then_done(
     with worlds.open() as world:
         plan = planned(world)
         with simulated_drivers(world, monkeypatch) as drivers:
-            start(world, CLICKS, "run")
-            level_at_once = [step for step in plan if step != "AwaitLevel"]
+            Start(world, CLICKS, "run").steps()
+            level_at_once = [step for step in plan if step != "AwaitCatchUp"]
             assert recovered(drivers) == level_at_once

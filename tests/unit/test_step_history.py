@@ -2,13 +2,16 @@
 
 from typing import Any
 
-from ft_policies.estimators import Observation, Readiness
-from ft_policies.recovery_model import RecoveryStep
-from resources.control.lately import Primary
-from resources.control.records import ReplicaState, Sample
-from streaming.step_history import ORCHESTRATION_SECONDS, Recovery, StepHistory
+from holdfast.ft_policies.prediction.estimators import Observation, Readiness
+from holdfast.ft_policies.prediction.steps import RecoveryStep
+from holdfast.ft_policies.timings import Timings
+from holdfast.observation.recovery_history import Recovery, StepHistory
+from holdfast.resources.control_store.records import ReplicaState, Sample
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.tables.recent import Primary
 
-LEASE, HEARTBEAT = 3.0, 0.5
+LEASE, HEARTBEAT, DISPATCH = 3.0, 0.5, 15.0
+TIMINGS = Timings.derive(heartbeat=HEARTBEAT, lease=LEASE, stuck_after=60.0, start_within=120.0)
 
 
 def sample(name: str, value: float, *, by: str = "r1", at: float = 0.0, epoch: int = 9) -> Sample:
@@ -34,22 +37,22 @@ def lost(replica: str, registered_at: float, heartbeat_at: float, ended_at: floa
 
 
 def history(*samples: Sample, primaries: tuple[Primary, ...] = ()) -> StepHistory:
-    return StepHistory(samples, primaries, heartbeat=HEARTBEAT)
+    return StepHistory(samples, primaries, TIMINGS)
 
 
 def step(found: StepHistory, step: RecoveryStep) -> list[Observation]:
-    return list(found.steps(lease=LEASE)[step])
+    return list(found.steps()[step])
 
 
 def test_a_launched_primary_is_cold_and_a_secondary_starts_beside_its_primary() -> None:
     found = history(
-        sample("t_deploy_seconds", 8.0),
-        sample("t_wire_receive_seconds", 4.0, at=1.0),
-        sample("t_deploy_seconds", 12.0, by="r2"),
-        sample("t_rehearse_seconds", 6.0, by="r2"),
-        sample("t_wire_receive_seconds", 2.0, by="r2", at=2.0),
-        sample("t_deploy_seconds", 9.0, by="r3"),
-        sample("t_wire_receive_seconds", 5.0, by="r3", at=3.0),
+        sample(SampleName.DEPLOY_SECONDS, 8.0),
+        sample(SampleName.WIRE_RECEIVE_SECONDS, 4.0, at=1.0),
+        sample(SampleName.DEPLOY_SECONDS, 12.0, by="r2"),
+        sample(SampleName.REHEARSE_SECONDS, 6.0, by="r2"),
+        sample(SampleName.WIRE_RECEIVE_SECONDS, 2.0, by="r2", at=2.0),
+        sample(SampleName.DEPLOY_SECONDS, 9.0, by="r3"),
+        sample(SampleName.WIRE_RECEIVE_SECONDS, 5.0, by="r3", at=3.0),
     )
     assert step(found, RecoveryStep.WIRE_RECEIVE) == [
         Observation(seconds=4.0, readiness=Readiness.COLD, at=1.0),
@@ -62,16 +65,16 @@ def test_a_launched_primary_is_cold_and_a_secondary_starts_beside_its_primary() 
 
 def test_a_secondary_that_takes_over_is_warm_and_one_that_processed_goes_on_running() -> None:
     found = history(
-        sample("t_rehearse_seconds", 6.0, by="warm"),
-        sample("t_replay_seconds", 3.0, by="warm", at=20.0, epoch=7),
-        sample("recovery_seconds", 4.0, by="warm", at=20.0),
-        sample("replay_rows", 100.0, by="warm", at=20.1, epoch=7),
-        sample("t_rehearse_seconds", 6.0, by="running"),
-        sample("t_replay_seconds", 8.0, by="running", at=30.0, epoch=9),
-        sample("replay_rows", 100.0, by="running", at=30.1, epoch=9),
-        sample("t_replay_seconds", 0.1, by="running", at=50.0, epoch=19),
-        sample("recovery_seconds", 0.4, by="running", at=50.0),
-        sample("replay_rows", 10.0, by="running", at=50.1, epoch=19),
+        sample(SampleName.REHEARSE_SECONDS, 6.0, by="warm"),
+        sample(SampleName.REPLAY_SECONDS, 3.0, by="warm", at=20.0, epoch=7),
+        sample(SampleName.RECOVERY_SECONDS, 4.0, by="warm", at=20.0),
+        sample(SampleName.REPLAY_ROWS, 100.0, by="warm", at=20.1, epoch=7),
+        sample(SampleName.REHEARSE_SECONDS, 6.0, by="running"),
+        sample(SampleName.REPLAY_SECONDS, 8.0, by="running", at=30.0, epoch=9),
+        sample(SampleName.REPLAY_ROWS, 100.0, by="running", at=30.1, epoch=9),
+        sample(SampleName.REPLAY_SECONDS, 0.1, by="running", at=50.0, epoch=19),
+        sample(SampleName.RECOVERY_SECONDS, 0.4, by="running", at=50.0),
+        sample(SampleName.REPLAY_ROWS, 10.0, by="running", at=50.1, epoch=19),
     )
     replays = [(one.seconds, one.readiness) for one in step(found, RecoveryStep.REPLAY)]
     assert replays == [
@@ -82,17 +85,17 @@ def test_a_secondary_that_takes_over_is_warm_and_one_that_processed_goes_on_runn
 
 
 def test_a_replica_whose_start_is_forgotten_is_not_a_launched_one() -> None:
-    [send] = step(history(sample("t_wire_send_seconds", 0.1)), RecoveryStep.WIRE_SEND)
+    [send] = step(history(sample(SampleName.WIRE_SEND_SECONDS, 0.1)), RecoveryStep.WIRE_SEND)
     assert not send.cold
 
 
 def test_reading_and_replaying_have_a_size_or_say_nothing() -> None:
     found = history(
-        sample("t_read_snapshot_seconds", 1.5, epoch=4),
-        sample("read_snapshot_bytes", 3e6, epoch=4),
-        sample("t_replay_seconds", 2.0, epoch=9),
-        sample("replay_rows", 5000.0, epoch=9),
-        sample("t_replay_seconds", 3.0, by="r2", epoch=9),
+        sample(SampleName.READ_SNAPSHOT_SECONDS, 1.5, epoch=4),
+        sample(SampleName.READ_SNAPSHOT_BYTES, 3e6, epoch=4),
+        sample(SampleName.REPLAY_SECONDS, 2.0, epoch=9),
+        sample(SampleName.REPLAY_ROWS, 5000.0, epoch=9),
+        sample(SampleName.REPLAY_SECONDS, 3.0, by="r2", epoch=9),
     )
     [read] = step(found, RecoveryStep.READ_SNAPSHOT)
     [replay] = step(found, RecoveryStep.REPLAY)
@@ -104,10 +107,10 @@ def test_reading_and_replaying_have_a_size_or_say_nothing() -> None:
 
 def test_a_start_that_read_nothing_says_nothing_of_reading() -> None:
     found = history(
-        sample("t_read_snapshot_seconds", 0.01),
-        sample("read_snapshot_bytes", 0.0),
-        sample("t_replay_seconds", 0.3),
-        sample("replay_rows", 0.0),
+        sample(SampleName.READ_SNAPSHOT_SECONDS, 0.01),
+        sample(SampleName.READ_SNAPSHOT_BYTES, 0.0),
+        sample(SampleName.REPLAY_SECONDS, 0.3),
+        sample(SampleName.REPLAY_ROWS, 0.0),
     )
     assert step(found, RecoveryStep.READ_SNAPSHOT) == []
     assert [one.seconds for one in step(found, RecoveryStep.REPLAY)] == [0.3]
@@ -117,14 +120,14 @@ def test_detection_is_promised_by_the_lease_until_it_is_measured() -> None:
     warm = [one.seconds for one in step(history(), RecoveryStep.DETECT) if not one.cold]
     cold = [one.seconds for one in step(history(), RecoveryStep.DETECT) if one.cold]
     assert set(warm) == {LEASE + HEARTBEAT}
-    assert set(cold) == {LEASE + HEARTBEAT + ORCHESTRATION_SECONDS}
+    assert set(cold) == {LEASE + HEARTBEAT + DISPATCH}
 
 
 def test_a_takeover_tells_its_detection_and_the_whole() -> None:
     found = history(
-        sample("t_detect_seconds", 0.2, by="r2", at=10.0),
-        sample("recovery_seconds", 4.0, by="r2", at=10.0),
-        sample("t_detect_seconds", 7.0, by="r2", at=99.0),  # a sensor's, of the loss of r2
+        sample(SampleName.DETECT_SECONDS, 0.2, by="r2", at=10.0),
+        sample(SampleName.RECOVERY_SECONDS, 4.0, by="r2", at=10.0),
+        sample(SampleName.DETECT_SECONDS, 7.0, by="r2", at=99.0),  # a sensor's, of the loss of r2
     )
     warm = [one for one in step(found, RecoveryStep.DETECT) if not one.cold]
     assert warm == [Observation(seconds=0.2, at=10.0)]
@@ -134,9 +137,9 @@ def test_a_takeover_tells_its_detection_and_the_whole() -> None:
 def test_a_loss_without_a_secondary_counts_until_a_new_driver_is_launched() -> None:
     primaries = (lost("r1", 0.0, 100.0, 104.0), primary("r2", 106.0))
     found = history(
-        sample("t_deploy_seconds", 8.0, by="r2", at=114.0),
-        sample("t_replay_seconds", 5.0, by="r2", at=121.0),
-        sample("t_replay_seconds", 5.0, by="r2", at=500.0),
+        sample(SampleName.DEPLOY_SECONDS, 8.0, by="r2", at=114.0),
+        sample(SampleName.REPLAY_SECONDS, 5.0, by="r2", at=121.0),
+        sample(SampleName.REPLAY_SECONDS, 5.0, by="r2", at=500.0),
         primaries=primaries,
     )
     cold = [one for one in step(found, RecoveryStep.DETECT) if one.cold]
@@ -149,8 +152,8 @@ def test_a_loss_without_a_secondary_counts_until_a_new_driver_is_launched() -> N
 
 def test_who_was_sending_already_has_recovered_nothing() -> None:
     found = history(
-        sample("t_detect_seconds", 3.0, by="r2", at=10.0),
-        sample("recovery_seconds", 0.0, by="r2", at=10.0),
+        sample(SampleName.DETECT_SECONDS, 3.0, by="r2", at=10.0),
+        sample(SampleName.RECOVERY_SECONDS, 0.0, by="r2", at=10.0),
     )
     [recovery] = found.recoveries()
     assert recovery.counted(count_detection=True) == 0.0
@@ -158,7 +161,7 @@ def test_who_was_sending_already_has_recovered_nothing() -> None:
 
 
 def test_who_was_stopped_or_stuck_or_followed_by_a_secondary_was_not_lost() -> None:
-    started = sample("t_deploy_seconds", 8.0, by="r2")
+    started = sample(SampleName.DEPLOY_SECONDS, 8.0, by="r2")
     stopped = primary("r1", 0.0, heartbeat_at=50.0, ended_at=104.0, state=ReplicaState.STOPPED)
     stuck = lost("r1", 0.0, 103.6, 104.0)
     long_ago = lost("r1", 0.0, 100.0, 104.0)
@@ -173,8 +176,8 @@ def test_who_was_stopped_or_stuck_or_followed_by_a_secondary_was_not_lost() -> N
             for o in step(history(started, primaries=(before, after)), RecoveryStep.DETECT)
             if o.cold
         ]
-        assert {one.seconds for one in cold} == {LEASE + HEARTBEAT + ORCHESTRATION_SECONDS}
-    rehearsed = sample("t_rehearse_seconds", 6.0, by="r2")
+        assert {one.seconds for one in cold} == {LEASE + HEARTBEAT + DISPATCH}
+    rehearsed = sample(SampleName.REHEARSE_SECONDS, 6.0, by="r2")
     secondary = (lost("r0", 0.0, 10.0, 14.0), primary("r2", 20.0))
     found = history(started, rehearsed, primaries=secondary)
     assert {o.at for o in step(found, RecoveryStep.DETECT)} == {0.0}

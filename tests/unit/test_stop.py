@@ -1,19 +1,33 @@
 """A stop asks each replica once and waits for it, unless somebody wants the stream again."""
 
-from ft_policies.stop import Ask, AwaitLeave, LiveReplica, Observed, foreseen, next_step
+from dataclasses import replace
+
+from holdfast.ft_policies.playbooks.base import plan_steps
+from holdfast.ft_policies.playbooks.stop import (
+    AwaitExit,
+    LiveReplica,
+    RequestExit,
+    StopFacts,
+    StopStep,
+    next_step,
+)
 
 PRIMARY = LiveReplica(id="p", primary=True, asked=False)
 SECONDARY = LiveReplica(id="s", primary=False, asked=False)
 LEAVING = LiveReplica(id="s", primary=False, asked=True)
 
 
-def seen(*live: LiveReplica, wanted: bool = False) -> Observed:
-    return Observed(wanted=wanted, live=live)
+def planned(facts: StopFacts) -> list[StopStep]:
+    return plan_steps(replace(facts, wanted=False), next_step)
+
+
+def seen(*live: LiveReplica, wanted: bool = False) -> StopFacts:
+    return StopFacts(wanted=wanted, live=live)
 
 
 def test_a_replica_is_asked_once_and_then_waited_for() -> None:
-    assert next_step(seen(SECONDARY)) == Ask("s")
-    assert next_step(seen(LEAVING)) == AwaitLeave("s")
+    assert next_step(seen(SECONDARY)) == RequestExit("s")
+    assert next_step(seen(LEAVING)) == AwaitExit("s")
 
 
 def test_nothing_is_left_to_do_when_all_have_left() -> None:
@@ -25,18 +39,18 @@ def test_a_stream_that_somebody_wants_again_is_left_alone() -> None:
 
 
 def test_the_secondary_is_seen_off_before_the_primary() -> None:
-    order = [Ask("s"), AwaitLeave("s"), Ask("p"), AwaitLeave("p")]
-    assert foreseen(seen(PRIMARY, SECONDARY)) == order
-    assert foreseen(seen(SECONDARY, PRIMARY)) == order
+    order = [RequestExit("s"), AwaitExit("s"), RequestExit("p"), AwaitExit("p")]
+    assert planned(seen(PRIMARY, SECONDARY)) == order
+    assert planned(seen(SECONDARY, PRIMARY)) == order
 
 
 def test_a_plan_to_stop_is_there_while_the_stream_is_wanted() -> None:
-    assert foreseen(seen(PRIMARY, LEAVING, wanted=True)) == [
-        AwaitLeave("s"),
-        Ask("p"),
-        AwaitLeave("p"),
+    assert planned(seen(PRIMARY, LEAVING, wanted=True)) == [
+        AwaitExit("s"),
+        RequestExit("p"),
+        AwaitExit("p"),
     ]
 
 
 def test_who_was_asked_already_is_only_waited_for() -> None:
-    assert foreseen(seen(LEAVING)) == [AwaitLeave("s")]
+    assert planned(seen(LEAVING)) == [AwaitExit("s")]

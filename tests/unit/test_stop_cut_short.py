@@ -5,40 +5,43 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.health import Health
-from ft_policies.tiers import PRIMARY
-from orchestration import incidents as opening
-from orchestration.incidents import calls_for_recovery
-from orchestration.outcomes import outcome_of
-from orchestration.playbooks.leaving import LEAVE_SECONDS
-from orchestration.playbooks.stop import stop
-from orchestration.playbooks.watching import NOT_DUE
-from resources.control.records import DesiredState, IncidentState, Phase, ReplicaState
-from streaming.observing import observe
-from streaming.world import World
+from holdfast.ft_policies.health import Health
+from holdfast.ft_policies.tiers import PRIMARY
+from holdfast.observation.status import observe
+from holdfast.orchestration.incidents import calls_for_recovery
+from holdfast.orchestration.jobs.recovery import outcome_of
+from holdfast.orchestration.playbooks.base import StepSkipped
+from holdfast.orchestration.playbooks.lifecycle import Stop
+from holdfast.resources.control_store.records import (
+    DesiredState,
+    IncidentState,
+    Phase,
+    ReplicaState,
+)
+from holdfast.resources.project import Project
 from tests.fakes.drivers import simulated_drivers
 from tests.fakes.worlds import CLICKS, a_primary, a_secondary
 from tests.support.playbooks import a_running_world, recovered, recovery, replica_of
 from tests.support.recovery_sensor import incidents, requested, standby_worlds, tick
 
 
-def calls_after(world: World, seconds: float) -> bool:
+def calls_after(world: Project, seconds: float) -> bool:
     seen = observe(world, CLICKS)
     return calls_for_recovery(world, replace(seen, at=seen.at + seconds))
 
 
-def a_stop(world: World, phase: Phase) -> None:
+def a_stop(world: Project, phase: Phase) -> None:
     """Somebody has said that the stream should stop, and is at the first replica."""
     world.store.streams.desire(CLICKS, DesiredState.STOPPED)
     world.store.journal.write(
-        stream=CLICKS, playbook="stop", run="run", step="AwaitLeave", phase=phase
+        stream=CLICKS, playbook="stop", run="run", step="AwaitExit", phase=phase
     )
 
 
 def test_a_stop_leaves_a_stream_alone_that_somebody_wants_again(tmp_path: Path) -> None:
     with a_running_world(tmp_path) as world:
-        steps = stop(world, CLICKS, "run")
-        assert next(steps).name == "Ask"
+        steps = Stop(world, CLICKS, "run").steps()
+        assert next(steps).name == "RequestExit"
         world.store.replicas.end("p", ReplicaState.STOPPED, "told to stop")
         world.store.streams.desire(CLICKS, DesiredState.RUNNING)
         a_primary(world, "p2")
@@ -55,7 +58,7 @@ def test_a_primary_that_is_wanted_again_is_not_told_to_leave(tmp_path: Path) -> 
                 world.store.streams.desire(CLICKS, DesiredState.RUNNING)
 
         done = list(recovery(world, want_it_again))
-        assert [(one.name, one.found) for one in done] == [("AwaitEnd", {"found": NOT_DUE})]
+        assert [(one.name, one.result) for one in done] == [("AwaitPrimaryExit", StepSkipped())]
         assert replica_of(world, "p").desired == PRIMARY
 
 
@@ -67,13 +70,13 @@ def test_replicas_that_nobody_wants_or_has_told_to_leave_are_seen_off(
         a_secondary(world, "s1")
         world.store.streams.desire(CLICKS, DesiredState.STOPPED)
     assert requested(worlds) == [], "it was asked for just now"
-    monkeypatch.setattr(opening, "BETWEEN_STEPS_SECONDS", 0.0)
+    worlds.timing_changes["between_steps_seconds"] = 0.0
     [request] = tick(worlds).run_requests or []
     assert request.tags["holdfast/cause"] == "unwanted"
     [incident] = incidents(worlds)
     assert incident.key == f"{CLICKS}/p1/unwanted/1"
     with worlds.open() as world, simulated_drivers(world, monkeypatch) as drivers:
-        assert recovered(drivers) == ["AwaitEnd", "AwaitSecondaryEnd"]
+        assert recovered(drivers) == ["AwaitPrimaryExit", "AwaitSecondaryExit"]
         assert observe(world, CLICKS).verdict.health is Health.STOPPED
         outcome = outcome_of(world, incident)
     assert outcome.sentence.startswith("stopped after")
@@ -96,8 +99,9 @@ def test_a_stop_that_waits_for_the_secondary_is_not_disturbed(tmp_path: Path) ->
     with worlds.open() as world:
         a_secondary(world, "s1")
         a_stop(world, Phase.INTENT)
-        assert not calls_after(world, LEAVE_SECONDS)
-        assert calls_after(world, LEAVE_SECONDS + 10.0)
+        gone_within = world.timings(CLICKS).gone_within_seconds
+        assert not calls_after(world, gone_within)
+        assert calls_after(world, gone_within + 10.0)
 
 
 def test_who_interrupts_his_stop_has_it_finished_for_him(tmp_path: Path) -> None:

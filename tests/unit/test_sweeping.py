@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from resources.control.records import ReplicaState
-from streaming.sweeping import sweep
+from holdfast.orchestration.playbooks.launch import sweep
+from holdfast.resources.control_store.records import ReplicaState
 from tests.fakes.worlds import CLICKS, SimulatedWorld, a_primary, a_secondary, simulated_worlds
 from tests.support.standbys import until
 
@@ -19,7 +19,7 @@ def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
 
 def left_by(world: SimulatedWorld, replica: str) -> Path:
     """Its folder, with a checkpoint and a log in it."""
-    folder = world.project.home / "replicas" / replica
+    folder = world.config.home / "replicas" / replica
     (folder / "checkpoints" / "state").mkdir(parents=True)
     (folder / "replica.log").write_text("what happened")
     return folder

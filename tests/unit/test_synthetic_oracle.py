@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from apps.synthetic import generator
-from apps.synthetic.oracle import COLUMNS, checksum, entries, load
+from holdfast.apps.synthetic import generator
+from holdfast.apps.synthetic.oracle import COLUMNS, checksum, entries, load
 
 START = pd.Timestamp("2026-01-01T00:00:00Z")
 PARAMS = {"window": "10 seconds", "delay": "5 seconds", "keys": 2, "payload_bytes": 70}

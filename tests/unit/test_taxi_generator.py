@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from apps.taxi.generator import COLUMNS, records
-from apps.taxi.oracle import accepted
+from holdfast.apps.taxi.generator import COLUMNS, records
+from holdfast.apps.taxi.oracle import accepted
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from apps.flaws import Flaws
-from apps.folding import _read, _written
-from apps.taxi import frequent_routes, generator, oracle, profitable_areas
-from apps.taxi.trips import ORDER
+from holdfast.apps.input_flaws import InputFlaws
+from holdfast.apps.keyed_fold import _from_bytes, _to_bytes
+from holdfast.apps.taxi import frequent_routes, generator, oracle, profitable_areas
+from holdfast.apps.taxi.trips import ORDER
 
 START = pd.Timestamp("2013-01-14T08:00:00")
 PHILADELPHIA = (-75.16, 39.95)
@@ -26,11 +26,11 @@ Place: TypeAlias = tuple[float, float]
 
 
 def by_fold(query: ModuleType, rows: pd.DataFrame, params: Mapping[str, Any]) -> Told:
-    fold, kept, told = query.fold_of(params), None, {}
+    fold, kept, told = query.build_fold(params), None, {}
     for epoch in range(rows["epoch"].max() + 1):
         come = rows.loc[rows["epoch"] == epoch, list(ORDER)]
         output, kept = fold(come.sort_values(list(ORDER), ignore_index=True), kept)
-        told[epoch], kept = output, _read(_written(kept))
+        told[epoch], kept = output, _from_bytes(_to_bytes(kept))
     return told
 
 
@@ -251,13 +251,13 @@ def test_fares_may_count_where_the_trip_ended_too(way: Way) -> None:
 )
 def test_params_that_make_no_sense_are_refused(params: dict[str, str], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        profitable_areas.fold_of(params)
+        profitable_areas.build_fold(params)
 
 
 def arriving(events: int, seed: int) -> pd.DataFrame:
     """Flawed input in epochs of very different sizes."""
     random = np.random.default_rng(seed)
-    rows = Flaws(late=0.05).arriving(generator.records(events, seed), random)
+    rows = InputFlaws(late=0.05).distort_records(generator.records(events, seed), random)
     for time in ("pickup_datetime", "dropoff_datetime"):
         rows[time] = pd.to_datetime(rows[time])
     starts = np.sort(random.integers(0, len(rows), 12))
@@ -286,10 +286,10 @@ def test_the_folds_tell_what_the_oracle_tells(query: ModuleType, params: dict[st
 @pytest.mark.parametrize("query", [frequent_routes, profitable_areas])
 def test_only_the_trips_of_the_window_are_kept(query: ModuleType) -> None:
     rows = arriving(6_000, seed=1).sort_values(list(ORDER), ignore_index=True)
-    fold, kept, sizes = query.fold_of({}), None, []
+    fold, kept, sizes = query.build_fold({}), None, []
     for come in np.array_split(rows.index, 30):
         _, kept = fold(rows.loc[come], kept)
-        sizes.append(len(_written(kept)))
+        sizes.append(len(_to_bytes(kept)))
         assert kept["dropoff"].max() - kept["dropoff"].min() <= 30 * 60 * 1_000_000
     assert max(sizes[10:]) < 1.5 * min(sizes[10:])
     assert len(kept) < 400

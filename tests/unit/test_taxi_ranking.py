@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from apps.taxi.ranking import PLACES, Rank, Ranking
+from holdfast.apps.taxi.ranking import PLACES, Rank, Ranking
 
 KEYS = st.integers(0, 30)
 PUTS = st.tuples(st.integers(-5, 0), st.integers(-3, 0), KEYS)

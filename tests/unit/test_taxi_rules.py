@@ -6,8 +6,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from apps.taxi import generator, oracle
-from apps.taxi.rules import objections
+from holdfast.apps.taxi import generator, oracle
+from holdfast.apps.taxi.rules import objections
 
 MISSING = "a value that is needed is missing"
 NOWHERE = "a position is missing (0/0)"

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from apps.telecom import oracle
-from apps.telecom.generator import COLUMNS, records
+from holdfast.apps.telecom import oracle
+from holdfast.apps.telecom.generator import COLUMNS, records
 
 QUERIES = [
     "blacklist", "calls_histogram", "consumption_control", "high_mobility", "overlapping_calls",
@@ -15,7 +15,7 @@ QUERIES = [
 
 
 def declared(query: str) -> dict[str, object]:
-    text = resources.files("apps.telecom").joinpath(f"{query}.yaml").read_text()
+    text = resources.files("holdfast.apps.telecom").joinpath(f"{query}.yaml").read_text()
     declaration: dict[str, object] = yaml.safe_load(text)
     return declaration
 

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from apps.flaws import Flaws
-from apps.folding import _read, _written
-from apps.telecom import generator, high_mobility, oracle, overlapping_calls
+from holdfast.apps.input_flaws import InputFlaws
+from holdfast.apps.keyed_fold import _from_bytes, _to_bytes
+from holdfast.apps.telecom import generator, high_mobility, oracle, overlapping_calls
 
 EXPECTED = {
     high_mobility: oracle.high_mobility,
@@ -40,10 +40,10 @@ def folded(
     query: ModuleType, records: pd.DataFrame, params: Mapping[str, Any]
 ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
     """The output of each epoch, with the epoch, and what is kept after it."""
-    fold, kept = query.fold_of(params), None
+    fold, kept = query.build_fold(params), None
     for epoch, rows in records.groupby("epoch"):
         output, keep = fold(rows.drop(columns="epoch").reset_index(drop=True), kept)
-        kept = _read(_written(keep))
+        kept = _from_bytes(_to_bytes(keep))
         yield output.assign(epoch=epoch), kept
 
 
@@ -79,7 +79,9 @@ def assert_as_the_oracle_says(
 @pytest.mark.parametrize("buckets", [1, 3])
 def test_pairs_of_flawed_input_are_those_of_the_oracle(query: ModuleType, buckets: int) -> None:
     random = np.random.default_rng(7)
-    rows = Flaws(late=0.05, duplicated=0.05).arriving(generator.records(20_000, 7), random)
+    rows = InputFlaws(late=0.05, duplicated=0.05).distort_records(
+        generator.records(20_000, 7), random
+    )
     rows["epoch"] = np.sort(random.choice([0, 1, 2, 4, 5, 9], len(rows)))
     assert assert_as_the_oracle_says(query, rows, {}, buckets=buckets) > 100
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from apps.telecom.oracle import accepted
-from apps.telecom.rules import objections
+from holdfast.apps.telecom.oracle import accepted
+from holdfast.apps.telecom.rules import objections
 
 GOOD = {
     "caller": "34600000000", "callee": "34600004001", "time": 1_767_247_200, "duration": 60,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from apps.telecom.oracle import blacklist, calls_histogram, consumption_control
+from holdfast.apps.telecom.oracle import blacklist, calls_histogram, consumption_control
 
 
 def calls(*seen: tuple[int, str, int, float]) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Whether a stream holds its tier, what is lacking, and what playbooks did about it."""
+"""Whether the replicas of a stream cover its tier, what is missing, and what playbooks did about it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,15 +6,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.changes import recent_changes, under_way
-from assets.holding import Holding, holding
-from assets.tiers import tier_metadata
-from ft_policies.recovery import LaunchSecondary, TurnSwitch
-from ft_policies.tiers import SECONDARY, Switch, Switches, Tier
-from orchestration.playbooks.performing import Journaled
-from resources.control.records import DesiredState, Phase, ReplicaState
-from streaming.observing import observe
-from streaming.world import World
+from holdfast.assets.tiers import tier_metadata
+from holdfast.ft_policies.playbooks.recover.steps import LaunchSecondary, TurnSwitch
+from holdfast.ft_policies.tiers import SECONDARY, Switch, Switches, Tier
+from holdfast.observation.coverage import TierCoverage, coverage_of
+from holdfast.observation.playbook_runs import recent_changes, under_way
+from holdfast.observation.status import observe
+from holdfast.orchestration.playbooks.base import JournalWriter
+from holdfast.resources.control_store.records import DesiredState, Phase, ReplicaState
+from holdfast.resources.project import Project
 from tests.fakes.worlds import CLICKS, a_primary, a_secondary, a_wanted_stream, simulated_worlds
 from tests.support.obedience import PATIENT
 
@@ -22,7 +22,7 @@ RECEIVE_ON = TurnSwitch("s1", Switch.RECEIVE, on=True)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[Project]:
     """A stream that runs and should be in active standby."""
     with simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT).open() as world:
         a_wanted_stream(world)
@@ -30,12 +30,12 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield world
 
 
-def now(world: World) -> Holding:
-    return holding(observe(world, CLICKS))
+def now(world: Project) -> TierCoverage:
+    return coverage_of(observe(world, CLICKS))
 
 
-def a_run(world: World, run: str, *, playbook: str = "switch") -> Journaled:
-    return Journaled(store=world.store, stream=CLICKS, playbook=playbook, run=run)
+def a_run(world: Project, run: str, *, playbook: str = "switch") -> JournalWriter:
+    return JournalWriter(store=world.store, stream=CLICKS, playbook=playbook, run=run)
 
 
 def rows(value: object) -> list[dict[str, object]]:
@@ -43,58 +43,58 @@ def rows(value: object) -> list[dict[str, object]]:
     return [dict(record.data) for record in value.records]
 
 
-def test_a_secondary_with_all_its_switches_on_holds_the_tier(world: World) -> None:
+def test_a_secondary_with_all_its_switches_on_covers_the_tier(world: Project) -> None:
     a_secondary(world)
-    assert now(world) == Holding(
+    assert now(world) == TierCoverage(
         tier=Tier.ACTIVE_STANDBY,
-        covered=Tier.ACTIVE_STANDBY,
-        held=True,
+        covered_tier=Tier.ACTIVE_STANDBY,
+        covered=True,
         reason="active_standby is covered",
     )
 
 
-def test_more_than_the_tier_needs_holds_it_too(world: World) -> None:
+def test_more_than_the_tier_needs_covers_it_too(world: Project) -> None:
     a_secondary(world, observed=SECONDARY[Tier.ACTIVE_REPLICATION])
     found = now(world)
-    assert found.held
-    assert found.covered is Tier.ACTIVE_REPLICATION
+    assert found.covered
+    assert found.covered_tier is Tier.ACTIVE_REPLICATION
 
 
-def test_without_a_secondary_the_tier_is_not_held(world: World) -> None:
+def test_without_a_secondary_the_tier_is_not_covered(world: Project) -> None:
     found = now(world)
-    assert not found.held
-    assert found.covered is Tier.PASSIVE_REPLICATION
+    assert not found.covered
+    assert found.covered_tier is Tier.PASSIVE_REPLICATION
     assert found.reason == "only passive_replication is covered: there is no secondary"
 
 
-def test_secondaries_that_failed_are_named(world: World) -> None:
+def test_secondaries_that_failed_are_named(world: Project) -> None:
     for number in range(2):
         a_secondary(world, f"s{number}", epoch=None)
         world.store.replicas.end(f"s{number}", ReplicaState.FAILED, "column x is missing")
     assert "2 failed in a row, the last: column x is missing" in now(world).reason
 
 
-def test_switches_that_are_off_are_named_in_the_order_of_the_plan(world: World) -> None:
+def test_switches_that_are_off_are_named_in_the_order_of_the_plan(world: Project) -> None:
     a_secondary(world, observed=Switches(deploy=True))
     assert now(world).reason == "only deployed is covered: s1 has receive, process off"
 
 
-def test_a_pause_for_a_loaded_host_is_the_reason(world: World) -> None:
+def test_a_pause_for_a_loaded_host_is_the_reason(world: Project) -> None:
     a_secondary(world, observed=Switches(deploy=True, receive=True), state=ReplicaState.PAUSED)
     found = now(world)
-    assert not found.held
-    assert "paused, good for deployed" in found.reason
+    assert not found.covered
+    assert "paused and covers deployed" in found.reason
     assert "the host is loaded" in found.reason
 
 
-def test_a_stopped_stream_has_nothing_to_hold(world: World) -> None:
+def test_a_stopped_stream_has_nothing_to_hold(world: Project) -> None:
     world.store.streams.desire(CLICKS, DesiredState.STOPPED)
     found = now(world)
-    assert found.held
-    assert "active_standby applies from the next start on" in found.reason
+    assert found.covered
+    assert "active_standby applies from the next start" in found.reason
 
 
-def test_a_change_shows_its_steps_and_the_one_that_is_under_way(world: World) -> None:
+def test_a_change_shows_its_steps_and_the_one_that_is_under_way(world: Project) -> None:
     run = a_run(world, "run-1")
     run.write(LaunchSecondary(), Phase.INTENT)
     run.write(LaunchSecondary(), Phase.DONE, 0.1, replica="s1")
@@ -113,7 +113,7 @@ def test_a_change_shows_its_steps_and_the_one_that_is_under_way(world: World) ->
     [(Phase.DONE, 1.0, True), (Phase.DONE, 6.0, False), (Phase.FAILED, 1.0, False)],
 )
 def test_a_change_is_under_way_between_two_steps_but_not_once_they_have_ended(
-    world: World, phase: Phase, seconds: float, *, found: bool
+    world: Project, phase: Phase, seconds: float, *, found: bool
 ) -> None:
     run = a_run(world, "run-1")
     run.write(RECEIVE_ON, Phase.INTENT)
@@ -123,7 +123,7 @@ def test_a_change_is_under_way_between_two_steps_but_not_once_they_have_ended(
     assert (under_way(changes, at=ended_at + seconds) is not None) is found
 
 
-def test_a_run_that_finished_what_another_began_has_the_last_word(world: World) -> None:
+def test_a_run_that_finished_what_another_began_has_the_last_word(world: Project) -> None:
     killed, finishing = a_run(world, "run-1"), a_run(world, "run-2", playbook="recover")
     killed.write(RECEIVE_ON, Phase.INTENT)
     finishing.write(RECEIVE_ON, Phase.INTENT)
@@ -134,7 +134,7 @@ def test_a_run_that_finished_what_another_began_has_the_last_word(world: World) 
     assert under_way(changes, at=world.store.now() + 6.0) is None
 
 
-def test_the_asset_shows_history_switches_and_steps(world: World) -> None:
+def test_the_asset_shows_history_switches_and_steps(world: Project) -> None:
     a_secondary(world, observed=Switches(deploy=True), desired=Switches(deploy=True, sync=True))
     a_run(world, "run-1").write(RECEIVE_ON, Phase.DONE, 2.0)
     world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="cheaper", run="run-1")

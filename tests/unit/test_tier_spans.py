@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.tier_spans import Asked, tier_spans
-from ft_policies.tiers import Tier
+from holdfast.ft_policies.costs.tier_spans import Asked, tier_spans
+from holdfast.ft_policies.tiers import Tier
 
 PASSIVE, COLD, ACTIVE = (
     Tier.PASSIVE_REPLICATION,

@@ -5,8 +5,17 @@ from itertools import pairwise, permutations, product
 import pytest
 from hypothesis import given, strategies as st
 
-from ft_policies.tiers import OFF, PRIMARY, SECONDARY, Switch, Switches, Tier, covered
-from ft_policies.transitions import Turn, plan
+from holdfast.ft_policies.tiers import (
+    OFF,
+    PRIMARY,
+    SECONDARY,
+    Switch,
+    Switches,
+    Tier,
+    Turn,
+    covered,
+    plan,
+)
 
 TRANSITIONS = list(permutations(Tier, 2))
 SWITCHES = st.builds(Switches, **{switch.value: st.booleans() for switch in Switch})

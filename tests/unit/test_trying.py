@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ft_policies.errors import TransientError
-from streaming.trying import StoppedError, TryingThread
+from holdfast.ft_policies.errors import TransientError
+from holdfast.streaming.background import RetryingThread, StoppedError
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +37,8 @@ def waits_of(*outcomes: Exception | None) -> list[float]:
     return waits.seconds
 
 
-def trying(work: Callable[[], None]) -> TryingThread:
-    return TryingThread(
+def trying(work: Callable[[], None]) -> RetryingThread:
+    return RetryingThread(
         "worker", work, look_seconds=7.0, longest_pause_seconds=1.0, failure="no luck", logger=log
     )
 
@@ -59,5 +59,5 @@ def test_a_known_failure_is_said_with_its_hint_and_any_other_with_its_traceback(
     known, other = caplog.records
     assert (known.levelname, known.getMessage()) == ("WARNING", "no luck: away (wait)")
     assert known.exc_info is None
-    assert other.getMessage() == "no luck, for a reason that nobody thought of"
+    assert other.getMessage() == "no luck: unexpected error"
     assert "ValueError: odd" in caplog.text

@@ -2,9 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.errors import PermanentError
-from resources.vault.cut import cut
-from resources.vault.state_files import chain
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.vault.checkpoint_files import cut, find_chain
 from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint
 
 JOIN = ("left-keyToNumValues", "right-keyToNumValues")
@@ -176,5 +175,5 @@ def test_an_archive_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_format_version_two_is_refused_with_the_way_out() -> None:
     with pytest.raises(PermanentError, match="format version 2") as refused:
-        chain(["1_5a4a065c-8153.changelog"], 1, store="state/0/0")
+        find_chain(["1_5a4a065c-8153.changelog"], 1, store="state/0/0")
     assert "checkpointFormatVersion" in refused.value.hint

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.retention import RetentionPolicy
-from resources.vault.manifest import SnapshotName, UnusableSnapshotError
-from resources.vault.pruning import SUPERSEDED_SECONDS
-from resources.vault.vault import SnapshotVault
+from holdfast.ft_policies.snapshots import RetentionPolicy
+from holdfast.resources.vault.manifest import SnapshotName, UnusableSnapshotError
+from holdfast.resources.vault.prune import SUPERSEDED_SECONDS
+from holdfast.resources.vault.vault import SnapshotVault
 from tests.support.vaults import ShippedStream, a_stream, tree
 
 
@@ -65,7 +65,7 @@ def test_a_replica_that_was_rolled_back_has_shipped_nothing_that_counts(tmp_path
     listing = vault.listing()
     assert {one.id for one in listing.superseded} == shipped_ids
     endings = {listing.superseded_by(one) for one in listing.superseded}
-    assert [(one.told, one.marked_at) for one in endings] == [("by a rollback", 7.0)]
+    assert [(one.cause, one.marked_at) for one in endings] == [("by a rollback", 7.0)]
     found = vault.restore_newest(tmp_path / "restored")
     assert found is not None
     assert found.manifest.epoch == 3

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from resources.vault.linking import Base
-from resources.vault.manifest import Manifest, UnusableSnapshotError
+from holdfast.resources.vault.manifest import Manifest, UnusableSnapshotError
+from holdfast.resources.vault.restore import LinkSource
 from tests.fakes.checkpoints import StateKind
 from tests.support.vaults import ShippedStream, a_stream, tree
 
 OPERATOR = "state/0/_metadata/v2/0"
 
 
-def restored_base(stream: ShippedStream, folder: Path, epochs: int = 4) -> Base:
+def restored_base(stream: ShippedStream, folder: Path, epochs: int = 4) -> LinkSource:
     manifest = stream.ship(epochs).manifest
     stream.vault.restore(manifest, folder)
-    return Base(folder, manifest)
+    return LinkSource(folder, manifest)
 
 
 def shared(manifest: Manifest, one: Path, other: Path) -> set[str]:
@@ -114,7 +114,7 @@ def test_where_nothing_can_be_linked_everything_is_fetched(
 
 def test_a_base_that_was_removed_is_no_hindrance(tmp_path: Path) -> None:
     stream = a_stream(tmp_path)
-    base = Base(tmp_path / "never", stream.ship(4).manifest)
+    base = LinkSource(tmp_path / "never", stream.ship(4).manifest)
     newer = stream.ship(1).manifest
     stream.vault.restore(newer, tmp_path / "new", base=base)
     assert tree(tmp_path / "new") == stream.contents[newer.id]

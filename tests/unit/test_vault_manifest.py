@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from ft_policies.errors import PermanentError
-from resources.vault.manifest import (
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.vault.manifest import (
     Manifest,
     PackedFile,
     SnapshotName,

@@ -5,8 +5,8 @@ from typing import TypeAlias
 
 from hypothesis import given, settings, strategies as st
 
-from ft_policies.retention import RetentionPolicy
-from resources.vault.vault import SnapshotVault
+from holdfast.ft_policies.snapshots import RetentionPolicy
+from holdfast.resources.vault.vault import SnapshotVault
 from tests.fakes.checkpoints import StateKind
 from tests.support.vaults import ShippedStream, a_stream, tree
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ft_policies.errors import PermanentError, TransientError
-from resources.vault import restoring
-from resources.vault.manifest import PackedFile, UnusableSnapshotError
-from resources.vault.restoring import plan
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.vault import restore
+from holdfast.resources.vault.manifest import PackedFile, UnusableSnapshotError
+from holdfast.resources.vault.restore import plan_fetches
 from tests.fakes.object_store import PART_BYTES
 from tests.support.vaults import ShippedStream, a_stream, tree
 
@@ -26,7 +26,7 @@ def at(offset: int, size: int, pack: str = "p") -> PackedFile:
 
 def test_near_files_are_read_together_and_far_ones_apart() -> None:
     far = 10 << 20
-    fetches = plan([at(far, 10), at(0, 10), at(10, 10), at(1000, 10), at(0, 5, "q")])
+    fetches = plan_fetches([at(far, 10), at(0, 10), at(10, 10), at(1000, 10), at(0, 5, "q")])
     assert [(f.pack, f.start, f.length, len(f.files)) for f in fetches] == [
         ("p", 0, 1010, 3),
         ("p", far, 10, 1),
@@ -35,13 +35,13 @@ def test_near_files_are_read_together_and_far_ones_apart() -> None:
 
 
 def test_a_range_does_not_grow_without_bound() -> None:
-    fetches = plan([at(n << 20, 1 << 20) for n in range(10)])
+    fetches = plan_fetches([at(n << 20, 1 << 20) for n in range(10)])
     assert [f.length >> 20 for f in fetches] == [8, 2]
 
 
 def test_files_in_one_place_are_read_each_by_itself_but_for_empty_ones() -> None:
     same, empty = PackedFile("same", "p", 0, 10, b""), PackedFile("z", "p", 0, 0, b"")
-    fetches = plan([at(0, 10), same, empty, at(10, 5)])
+    fetches = plan_fetches([at(0, 10), same, empty, at(10, 5)])
     assert [(f.start, [file.path for file in f.files]) for f in fetches] == [
         (0, ["z", "f0"]),
         (0, ["same", "f10"]),
@@ -59,7 +59,7 @@ def test_equal_packs_of_one_snapshot_are_one_and_give_all_their_files(tmp_path: 
 
 
 def test_a_large_file_is_one_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restoring, "_FETCH_BYTES", 100)
+    monkeypatch.setattr(restore, "_FETCH_BYTES", 100)
     stream = a_stream(tmp_path, delta_bytes=PART_BYTES * 3 + 7)
     shipped = stream.ship(2)
     restored = stream.vault.restore(shipped.manifest, tmp_path / "back")
@@ -163,7 +163,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(
     def full(_: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(restoring, "sync_file_system", full)
+    monkeypatch.setattr(restore, "sync_file_system", full)
     assert stream.parent is not None
     with pytest.raises(TransientError, match="disk is full"):
         stream.vault.restore(stream.parent, tmp_path / "back")

@@ -4,10 +4,10 @@ from typing import BinaryIO
 
 import pytest
 
-from ft_policies.errors import PermanentError, TransientError
-from resources.vault import packing
-from resources.vault.cut import CutFile
-from resources.vault.packing import OutdatedCutError
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.vault import pack
+from holdfast.resources.vault.checkpoint_files import CutFile
+from holdfast.resources.vault.pack import OutdatedCutError
 from tests.fakes.checkpoints import StateKind
 from tests.support.vaults import a_stream, tree
 
@@ -103,7 +103,7 @@ def test_a_cut_is_made_again_if_spark_removed_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = a_stream(tmp_path)
-    copy = packing._copy
+    copy = pack._copy
     failed: list[Path] = []
 
     def copy_late(source: Path, size_bytes: int, out: BinaryIO) -> bytes:
@@ -112,7 +112,7 @@ def test_a_cut_is_made_again_if_spark_removed_a_file(
             raise OutdatedCutError(str(source))
         return copy(source, size_bytes, out)
 
-    monkeypatch.setattr(packing, "_copy", copy_late)
+    monkeypatch.setattr(pack, "_copy", copy_late)
     shipped = stream.ship()
     assert failed
     assert stream.vault.verify(shipped.manifest.id) == []
@@ -124,7 +124,7 @@ def test_a_checkpoint_that_keeps_changing_is_left_for_later(
     def vanish(source: Path, size_bytes: int, out: BinaryIO) -> bytes:
         raise OutdatedCutError(f"{source} was removed")
 
-    monkeypatch.setattr(packing, "_copy", vanish)
+    monkeypatch.setattr(pack, "_copy", vanish)
     with pytest.raises(TransientError, match="changes faster"):
         a_stream(tmp_path).ship()
 
@@ -135,7 +135,7 @@ def test_a_full_disk_is_told_and_cleaned_up(
     def full(source: Path, size_bytes: int, out: BinaryIO) -> bytes:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(packing, "_copy", full)
+    monkeypatch.setattr(pack, "_copy", full)
     with pytest.raises(TransientError, match="disk is full") as told:
         a_stream(tmp_path).ship()
     assert "make room" in told.value.hint
@@ -145,4 +145,4 @@ def test_a_full_disk_is_told_and_cleaned_up(
 def test_a_file_that_is_not_as_long_as_the_cut_said_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     with pytest.raises(OutdatedCutError, match="5 bytes, not 4"):
-        packing.pack(tmp_path, [CutFile("a", 4)], tmp_path, stem="s", limit_bytes=10)
+        pack.pack(tmp_path, [CutFile("a", 4)], tmp_path, stem="s", limit_bytes=10)

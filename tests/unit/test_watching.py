@@ -1,26 +1,32 @@
-"""A secondary's eye on its primary: what counts as fallen, by whose clock, and who takes over."""
+"""How a secondary monitors its primary: what counts as failed, by which clock, and when it takes over."""
 
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from ft_policies.errors import TransientError
-from ft_policies.failover import DetectedBy, FailoverPolicy
-from ft_policies.tiers import OFF, PRIMARY, Switches
-from resources.control.records import Lease, ReplicaState, Slot
-from resources.control.store import ControlStore
-from resources.launcher import Launched
-from streaming.processes import HOST
-from streaming.promotion import Fallen, promote
-from streaming.pulse import Pulse
-from streaming.watching import PrimaryWatch, Silence
+from holdfast.ft_policies.errors import TransientError
+from holdfast.ft_policies.health import DetectedBy, FailoverPolicy
+from holdfast.ft_policies.tiers import OFF, PRIMARY, Switches
+from holdfast.resources.control_store.records import Lease, ReplicaState, Slot
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.process import HOST, ProcessHandle
+from holdfast.streaming.lease import StreamLease
+from holdfast.streaming.replica.failover import (
+    FailedPrimary,
+    LeaseSilence,
+    PrimaryMonitor,
+    Promotion,
+    Takeover,
+)
+from holdfast.streaming.replica.heartbeat import Heartbeat
 from tests.fakes.clocks import SteppedClock
+from tests.support.control_builders import wait_for_the_clock
 from tests.support.control_failovers import Look, a_failover, held
-from tests.support.control_registers import wait_for_the_clock
 
 LEASE_SECONDS = 3.0
 BEAT_SECONDS = 0.5
@@ -38,27 +44,38 @@ def look(store: ControlStore) -> Look:
     return a_failover(store)
 
 
-class Watched:
-    """A watch on a clock that a test moves, and what it has seen fall."""
+@dataclass
+class RecordedTakeovers:
+    """Takes nothing over, and keeps what it was asked to."""
+
+    failed: list[FailedPrimary] = field(default_factory=list)
+
+    def attempt(self, failed: FailedPrimary) -> Promotion | None:
+        self.failed.append(failed)
+        return None
+
+
+class Monitored:
+    """A monitor on a clock that a test moves, and what it has found failed."""
 
     def __init__(self, store: ControlStore, lease_seconds: float = LEASE_SECONDS) -> None:
         self.clock = SteppedClock()
-        self.fallen: list[Fallen] = []
+        self.takeovers = RecordedTakeovers()
         self.wake = threading.Event()
-        self.watch = PrimaryWatch(
+        self.monitor = PrimaryMonitor(
             store,
-            "words",
+            StreamLease(store, "words", "s1", ttl_seconds=lease_seconds),
             FailoverPolicy(lease_seconds=lease_seconds),
+            self.takeovers,  # type: ignore[arg-type]
             beat_seconds=BEAT_SECONDS,
-            promote=self.fallen.append,
             wake=self.wake,
             clock=self.clock,
         )
 
-    def look_after(self, seconds: float) -> list[Fallen]:
+    def look_after(self, seconds: float) -> list[FailedPrimary]:
         self.clock.step(seconds)
-        self.watch.look()
-        return self.fallen
+        self.monitor.look()
+        return self.takeovers.failed
 
 
 def a_lease(renewed_at: float, token: int = 1) -> Lease:
@@ -74,7 +91,7 @@ def a_lease(renewed_at: float, token: int = 1) -> Lease:
 
 def test_silence_counts_between_looks_that_saw_the_same() -> None:
     clock = SteppedClock()
-    silence = Silence(clock)
+    silence = LeaseSilence(clock)
     silence.look(lambda: a_lease(10.0))
     clock.step(2.0)
     silence.look(lambda: a_lease(10.0))
@@ -85,7 +102,7 @@ def test_silence_counts_between_looks_that_saw_the_same() -> None:
 
 def test_silence_does_not_care_what_time_the_lease_tells() -> None:
     clock = SteppedClock()
-    silence = Silence(clock)
+    silence = LeaseSilence(clock)
     silence.look(lambda: a_lease(1e9))
     clock.step(1.0)
     silence.look(lambda: a_lease(0.0))  # another clock, minutes or years off: still a sign of life
@@ -94,7 +111,7 @@ def test_silence_does_not_care_what_time_the_lease_tells() -> None:
 
 def test_a_control_store_that_does_not_answer_makes_nobody_look_dead() -> None:
     clock = SteppedClock()
-    silence = Silence(clock)
+    silence = LeaseSilence(clock)
     silence.look(lambda: a_lease(10.0))
 
     def away() -> Lease:
@@ -111,7 +128,7 @@ def test_a_control_store_that_does_not_answer_makes_nobody_look_dead() -> None:
 
 def test_a_slow_answer_does_not_count_as_silence() -> None:
     clock = SteppedClock()
-    silence = Silence(clock)
+    silence = LeaseSilence(clock)
     silence.look(lambda: a_lease(10.0))
 
     def slow() -> Lease:
@@ -123,31 +140,31 @@ def test_a_slow_answer_does_not_count_as_silence() -> None:
 
 
 def test_a_primary_that_renews_stays(store: ControlStore, look: Look) -> None:
-    watched, lease = Watched(store), look.lease
+    monitored, lease = Monitored(store), look.lease
     for _ in range(20):
-        assert watched.look_after(1.0) == []
+        assert monitored.look_after(1.0) == []
         assert lease is not None
         lease = store.leases.renew(lease, LEASE_SECONDS)
 
 
 def test_a_silent_primary_falls_after_the_lease_time(store: ControlStore, look: Look) -> None:
-    watched = Watched(store)
-    assert watched.look_after(0.0) == []
-    assert watched.look_after(LEASE_SECONDS - 0.1) == []
-    (fallen,) = watched.look_after(0.6)
-    assert (fallen.primary, fallen.lease) == (look.primary, look.lease)
-    assert fallen.detected_by is DetectedBy.LEASE
+    monitored = Monitored(store)
+    assert monitored.look_after(0.0) == []
+    assert monitored.look_after(LEASE_SECONDS - 0.1) == []
+    (failed,) = monitored.look_after(0.6)
+    assert (failed.primary, failed.lease) == (look.primary, look.lease)
+    assert failed.detected_by is DetectedBy.LEASE
 
 
 @pytest.mark.parametrize("lease_seconds", [1.0, 3.0, 3.2])
 def test_one_that_falls_silent_right_after_a_look_is_seen_half_a_beat_after_the_lease_time(
     store: ControlStore, look: Look, lease_seconds: float
 ) -> None:
-    watched = Watched(store, lease_seconds)
-    assert watched.look_after(0.0) == []
+    monitored = Monitored(store, lease_seconds)
+    assert monitored.look_after(0.0) == []
     wait_for_the_clock(store)
     assert store.leases.renew(held(look), lease_seconds) is not None
-    polls = next(n for n in range(1, 100) if watched.look_after(POLL_SECONDS))
+    polls = next(n for n in range(1, 100) if monitored.look_after(POLL_SECONDS))
     longest = lease_seconds + BEAT_SECONDS / 2 + POLL_SECONDS
     assert lease_seconds < polls * POLL_SECONDS < longest
 
@@ -155,10 +172,10 @@ def test_one_that_falls_silent_right_after_a_look_is_seen_half_a_beat_after_the_
 def test_a_silent_one_that_cannot_be_followed_is_tried_again_every_half_beat(
     store: ControlStore, look: Look
 ) -> None:
-    watched = Watched(store)
-    watched.look_after(0.0)
-    assert len(watched.look_after(LEASE_SECONDS)) == 1
-    tries = [len(watched.look_after(POLL_SECONDS)) for _ in range(8)]
+    monitored = Monitored(store)
+    monitored.look_after(0.0)
+    assert len(monitored.look_after(LEASE_SECONDS)) == 1
+    tries = [len(monitored.look_after(POLL_SECONDS)) for _ in range(8)]
     assert tries == [1, 1, 1, 2, 2, 2, 2, 3]
 
 
@@ -169,7 +186,7 @@ def child(store: ControlStore) -> Iterator["subprocess.Popen[bytes]"]:
         store.replicas.register(
             id="p1", stream="words", slot=Slot.PRIMARY, desired=PRIMARY, host=HOST, folder="."
         )
-        born = Launched.of(process.pid).started_at
+        born = ProcessHandle.of(process.pid).started_at
         store.replicas.launched("p1", pid=process.pid, pid_started_at=born)
         yield process
         process.kill()
@@ -178,13 +195,13 @@ def child(store: ControlStore) -> Iterator["subprocess.Popen[bytes]"]:
 def test_a_primary_whose_process_is_gone_falls_at_once(
     store: ControlStore, child: "subprocess.Popen[bytes]"
 ) -> None:
-    watched = Watched(store)
-    assert watched.look_after(0.0) == []
+    monitored = Monitored(store)
+    assert monitored.look_after(0.0) == []
     child.kill()
     child.wait()
-    (fallen,) = watched.look_after(0.05)
-    assert "gone" in fallen.reason
-    assert fallen.detected_by is DetectedBy.PROCESS
+    (failed,) = monitored.look_after(0.05)
+    assert "gone" in failed.reason
+    assert failed.detected_by is DetectedBy.PROCESS
 
 
 def test_one_that_cannot_be_followed_yet_is_tried_again_soon_and_not_at_every_look(
@@ -192,35 +209,36 @@ def test_one_that_cannot_be_followed_yet_is_tried_again_soon_and_not_at_every_lo
 ) -> None:
     child.kill()
     child.wait()
-    watched = Watched(store)
-    assert len(watched.look_after(0.0)) == 1
-    tries = [len(watched.look_after(POLL_SECONDS)) for _ in range(8)]
+    monitored = Monitored(store)
+    assert len(monitored.look_after(0.0)) == 1
+    tries = [len(monitored.look_after(POLL_SECONDS)) for _ in range(8)]
     assert tries == [1, 1, 1, 2, 2, 2, 2, 3]
-    assert not watched.wake.is_set()  # nothing has changed for the replica
+    assert not monitored.wake.is_set()  # nothing has changed for the replica
 
 
-def a_pulse(store: ControlStore, replica: str) -> Pulse:
+def a_heartbeat(store: ControlStore, replica: str) -> Heartbeat:
     store.replicas.desire(replica, Switches(deploy=True))
     row = store.replicas.get(replica)
     assert row is not None
-    return Pulse(store, row, beat_seconds=0.5, lease_seconds=LEASE_SECONDS, on_lost=lambda: None)
+    lease = StreamLease(store, row.stream, row.id, ttl_seconds=LEASE_SECONDS)
+    return Heartbeat(store, row, lease, beat_seconds=0.5, on_lost=lambda: None)
 
 
-def a_fallen_primary(store: ControlStore) -> Fallen:
-    watched = Watched(store)
-    watched.look_after(0.0)
-    (fallen,) = watched.look_after(LEASE_SECONDS)
-    return fallen
+def a_failed_primary(store: ControlStore) -> FailedPrimary:
+    monitored = Monitored(store)
+    monitored.look_after(0.0)
+    (failed,) = monitored.look_after(LEASE_SECONDS)
+    return failed
 
 
 def test_a_promoted_secondary_holds_lease_and_slot(store: ControlStore, look: Look) -> None:
-    fallen, pulse = a_fallen_primary(store), a_pulse(store, look.secondary)
-    promotion = promote(store, pulse, fallen, LEASE_SECONDS)
+    failed, heartbeat = a_failed_primary(store), a_heartbeat(store, look.secondary)
+    promotion = Takeover(heartbeat).attempt(failed)
     assert promotion is not None
-    assert pulse.token() == promotion.token == 2
-    pulse.beat()
-    assert pulse.row.slot is Slot.PRIMARY
-    assert not pulse.lost.is_set()
+    assert heartbeat.lease.token == promotion.token == 2
+    heartbeat.beat()
+    assert heartbeat.row.slot is Slot.PRIMARY
+    assert not heartbeat.lost.is_set()
     old = store.replicas.get(look.primary or "")
     assert old is not None
     assert old.state is ReplicaState.FENCED
@@ -229,26 +247,26 @@ def test_a_promoted_secondary_holds_lease_and_slot(store: ControlStore, look: Lo
 def test_a_primary_that_renews_in_the_last_moment_keeps_its_place(
     store: ControlStore, look: Look
 ) -> None:
-    fallen, pulse = a_fallen_primary(store), a_pulse(store, look.secondary)
+    failed, heartbeat = a_failed_primary(store), a_heartbeat(store, look.secondary)
     assert look.lease is not None
     assert store.leases.renew(look.lease, LEASE_SECONDS) is not None
-    assert promote(store, pulse, fallen, LEASE_SECONDS) is None
-    assert pulse.token() == 0
+    assert Takeover(heartbeat).attempt(failed) is None
+    assert heartbeat.lease.token == 0
 
 
 def test_a_secondary_that_was_asked_to_leave_takes_nothing_over(
     store: ControlStore, look: Look
 ) -> None:
-    fallen, pulse = a_fallen_primary(store), a_pulse(store, look.secondary)
+    failed, heartbeat = a_failed_primary(store), a_heartbeat(store, look.secondary)
     store.replicas.desire(look.secondary, OFF)
-    pulse.beat()
-    assert promote(store, pulse, fallen, LEASE_SECONDS) is None
+    heartbeat.beat()
+    assert Takeover(heartbeat).attempt(failed) is None
 
 
 def test_a_takeover_whose_answer_got_lost_counts(store: ControlStore, look: Look) -> None:
-    fallen, pulse = a_fallen_primary(store), a_pulse(store, look.secondary)
-    first = promote(store, pulse, fallen, LEASE_SECONDS)
-    again = promote(store, pulse, fallen, LEASE_SECONDS)
+    failed, heartbeat = a_failed_primary(store), a_heartbeat(store, look.secondary)
+    first = Takeover(heartbeat).attempt(failed)
+    again = Takeover(heartbeat).attempt(failed)
     assert first is not None
     assert again is not None
     assert again.token == first.token

@@ -4,9 +4,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from apps.word_count.generator import WORDLESS, WORDS, records
-from apps.word_count.oracle import COLUMNS, accepted, lines
-from apps.word_count.rules import objections
+from holdfast.apps.word_count.generator import WORDLESS, WORDS, records
+from holdfast.apps.word_count.oracle import COLUMNS, accepted, lines
+from holdfast.apps.word_count.rules import objections
 
 PARAMS = {"window": "10 seconds", "delay": "5 seconds"}
 START = pd.Timestamp("2026-01-01T00:00:00Z")

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from apps.word_count.oracle import COLUMNS, expected
-from apps.word_count.vocabulary import VOCABULARY
+from holdfast.apps.word_count.oracle import COLUMNS, expected
+from holdfast.apps.word_count.vocabulary import VOCABULARY
 
 PARAMS = {"window": "10 seconds", "delay": "5 seconds"}
 START = pd.Timestamp("2026-01-01T00:00:00Z")

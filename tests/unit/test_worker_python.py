@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streaming.worker_python import worker_python
+from holdfast.streaming.workers import worker_python
 
 SHOW = "import json, os, sys; print(json.dumps([sys.argv[1:], os.environ['PYTHONPATH']]))"
 

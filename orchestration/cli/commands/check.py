@@ -7,12 +7,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from orchestration.cli import words
-from orchestration.cli.terminal import DONE, JsonOption, Terminal, terminal
+from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli.terminal import DONE, JsonOption, Terminal, terminal
 
 if TYPE_CHECKING:
-    from configs.problems import Problem
-    from configs.stream import StreamDeclaration
+    from holdfast.configs.loading import Problem
+    from holdfast.configs.stream import StreamDeclaration
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,12 +25,12 @@ def check(ctx: typer.Context, *, as_json: JsonOption = False) -> None:
 
     Leaves with 1 if there is a mistake.
     """
-    from configs.project import Project, check as problems_of
+    from holdfast.configs.project import ProjectConfig, check as problems_of
 
     tell = terminal(ctx)
     root = tell.root()
     problems = problems_of(root)
-    streams = {} if problems else dict(Project.load(root).streams)
+    streams = {} if problems else dict(ProjectConfig.load(root).streams)
     if as_json:
         tell.json({"problems": [asdict(p) for p in problems], "streams": _facts(streams)})
     elif problems:

@@ -8,11 +8,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from orchestration.cli import words
-from orchestration.cli.terminal import NOTE, JsonOption, chosen, terminal
+from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli.terminal import NOTE, JsonOption, chosen, terminal
 
 if TYPE_CHECKING:
-    from ft_policies.cost_report import CostRow
+    from holdfast.ft_policies.costs.report import CostRow
 
 
 def add_to(app: typer.Typer) -> None:
@@ -40,17 +40,17 @@ def costs(
     as_json: JsonOption = False,
 ) -> None:
     """Show time by tier and what it cost, against always active and always passive replication."""
-    from assets.reports.days import costs_of
-    from ft_policies.cost_report import added_up
+    from holdfast.ft_policies.costs.report import added_up
+    from holdfast.observation.reports.costs import read_costs
 
     if day is not None and days is not None:
         raise typer.BadParameter("say either --day or --days")
     tell = terminal(ctx)
     with tell.world() as world:
-        names = chosen(world.project, streams or [])
+        names = chosen(world.config, streams or [])
         today = datetime.fromtimestamp(world.store.now(), UTC).date()
         asked = [day.date()] if day is not None else _last(today, days or 1)
-        rows = [row for one in asked for row in costs_of(world, one, names)]
+        rows = [row for one in asked for row in read_costs(world, one, names)]
     found = [added_up(group) for group in _grouped(rows)]
     if as_json:
         tell.json({"days": [str(one) for one in asked], "streams": [one.cells() for one in found]})

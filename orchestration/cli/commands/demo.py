@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli.terminal import JsonOption, terminal
+from holdfast.orchestration.cli.terminal import JsonOption, terminal
 
 
 def add_to(app: typer.Typer) -> None:
@@ -30,7 +30,7 @@ def demo(
     Everything runs in a folder of its own on embedded defaults, and nothing is left running.
     Leaves with 0 only if the output equals a batch recomputation: rows, digest, each epoch once.
     """
-    from orchestration.cli.demo.story import play
+    from holdfast.orchestration.cli.demo.story import play
 
     tell = terminal(ctx)
     holds = play(tell, folder=folder, keep=keep, as_json=as_json)

@@ -1,24 +1,22 @@
 """`holdfast doctor`: what is wrong with a stream's snapshots, records, source and checkpoint, and its repair."""
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from ft_policies.doctor.findings import RepairKind, Severity, worst
-from orchestration.asking import ALL, repair_named
-from orchestration.cli import words
-from orchestration.cli.findings import findings_table
-from orchestration.cli.stepping import Told, carry_out, plan_table
-from orchestration.cli.storage import storage
-from orchestration.cli.terminal import DONE, NOTE, JsonOption, Stream, Terminal, terminal
+from holdfast.ft_policies.doctor.findings import RepairKind, Severity, worst
+from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli.findings import findings_table
+from holdfast.orchestration.cli.playbook import Conclusion, PlaybookCommand, PlaybookOutcome
+from holdfast.orchestration.cli.storage import storage
+from holdfast.orchestration.cli.terminal import DONE, NOTE, JsonOption, Stream, Terminal, terminal
+from holdfast.orchestration.parsing import ALL, parse_repair
 
 if TYPE_CHECKING:
-    from assets.examination.examining import Diagnosis
-    from orchestration.playbooks.performing import Performed
-    from streaming.world import World
+    from holdfast.observation.doctor.examine import Diagnosis
+    from holdfast.resources.project import Project
 
 EXIT_CODES = {None: 0, Severity.NOTE: 0, Severity.WARNING: 3, Severity.CRITICAL: 4}
 
@@ -73,7 +71,7 @@ def doctor(
     if repair is None and (dry_run or yes):
         raise typer.BadParameter("--dry-run and --yes go with --repair")
     if repair is not None and as_json and not (dry_run or yes):
-        raise typer.BadParameter("with --json nobody is asked: give --yes or --dry-run")
+        raise typer.BadParameter("--json cannot ask: give --yes or --dry-run")
     tell = terminal(ctx)
     with storage(tell, stream) as world:
         if confirm is not None or undo is not None:
@@ -81,16 +79,19 @@ def doctor(
         elif repair is None:
             _examine(tell, world, stream, deep=deep, as_json=as_json)
         else:
-            kind = repair_named(repair)
-            found = _diagnosed(tell, world, stream, deep=deep)
-            if dry_run:
-                _show_plan(tell, found, kind, as_json=as_json)
-            else:
-                _demand_consent(tell, found, kind, yes=yes)
-                _repair(tell, world, stream, kind, deep=deep, as_json=as_json)
+            _repair(
+                tell,
+                world,
+                stream,
+                parse_repair(repair),
+                deep=deep,
+                dry_run=dry_run,
+                yes=yes,
+                as_json=as_json,
+            )
 
 
-def _examine(tell: Terminal, world: "World", stream: str, *, deep: bool, as_json: bool) -> None:
+def _examine(tell: Terminal, world: "Project", stream: str, *, deep: bool, as_json: bool) -> None:
     found = _diagnosed(tell, world, stream, deep=deep)
     if as_json:
         tell.json(_facts(world, found))
@@ -99,27 +100,27 @@ def _examine(tell: Terminal, world: "World", stream: str, *, deep: bool, as_json
     raise typer.Exit(EXIT_CODES[worst(found.findings)])
 
 
-def _diagnosed(tell: Terminal, world: "World", stream: str, *, deep: bool) -> "Diagnosis":
-    from assets.examination.examining import diagnosed
+def _diagnosed(tell: Terminal, world: "Project", stream: str, *, deep: bool) -> "Diagnosis":
+    from holdfast.observation.doctor.examine import diagnosed
 
     with tell.working(f"examining {stream}"):
         return diagnosed(world, stream, deep=deep)
 
 
-def _facts(world: "World", found: "Diagnosis") -> dict[str, Any]:
-    from orchestration.playbooks.aside import runs_aside
+def _facts(world: "Project", found: "Diagnosis") -> dict[str, Any]:
+    from holdfast.orchestration.playbooks.repair.quarantine import quarantined_runs
 
     stream, severity = found.examined.stream, worst(found.findings)
     return {
         "stream": stream,
         "severity": severity,
         "findings": [{**asdict(one), "told": one.kind.told} for one in found.findings],
-        "aside": runs_aside(world, stream),
+        "aside": quarantined_runs(world, stream),
     }
 
 
-def _show(tell: Terminal, world: "World", found: "Diagnosis") -> None:
-    from orchestration.playbooks.aside import runs_aside
+def _show(tell: Terminal, world: "Project", found: "Diagnosis") -> None:
+    from holdfast.orchestration.playbooks.repair.quarantine import quarantined_runs
 
     stream = found.examined.stream
     if found.findings:
@@ -127,78 +128,66 @@ def _show(tell: Terminal, world: "World", found: "Diagnosis") -> None:
         tell.out.print(f"{NOTE} {words.plural(len(found.findings), 'finding')}")
     else:
         tell.out.print(f"{DONE} {escape(stream)}: all well")
-    for run in runs_aside(world, stream):
+    for run in quarantined_runs(world, stream):
         tell.out.print(
             f"{NOTE} {run} has set something aside: --confirm {run} deletes it, --undo {run} puts it back"
         )
 
 
-def _show_plan(
-    tell: Terminal, found: "Diagnosis", kind: RepairKind | None, *, as_json: bool
-) -> None:
-    from orchestration.playbooks.repair import repair_plan
-
-    steps = [{"step": type(step).__name__, "does": step.does} for step in repair_plan(found, kind)]
-    if as_json:
-        tell.json({"stream": found.examined.stream, "steps": steps})
-        return
-    tell.out.print(plan_table(steps) if steps else f"{DONE} nothing to do")
-
-
-def _demand_consent(
-    tell: Terminal, found: "Diagnosis", kind: RepairKind | None, *, yes: bool
-) -> None:
-    from orchestration.playbooks.repair import repair_plan
-
-    steps = repair_plan(found, kind)
-    if yes or not steps:
-        return
-    _show_plan(tell, found, kind, as_json=False)
-    typer.confirm("Do that?", abort=True)
-
-
 def _repair(
     tell: Terminal,
-    world: "World",
+    world: "Project",
     stream: str,
     kind: RepairKind | None,
     *,
     deep: bool,
+    dry_run: bool,
+    yes: bool,
     as_json: bool,
 ) -> None:
-    from orchestration.playbooks.repair import Repairing
+    from holdfast.ft_policies.playbooks.base import plan_steps
+    from holdfast.ft_policies.playbooks.repair import next_step
+    from holdfast.orchestration.playbooks.repair.repair import Repair
 
-    def steps(world: "World", name: str, run: str) -> "Iterator[Performed[Any]]":
-        return Repairing(world=world, stream=name, run=run, chosen=kind, deep=deep).steps()
+    def build(world: "Project", stream: str, run: str) -> Repair:
+        return Repair(world, stream, run, chosen=kind, deep=deep)
 
-    console = None if as_json else tell.out
-    (told,) = carry_out(world, [stream], steps, console, nothing_to_do="needs no repair")
-    left = _diagnosed(tell, world, stream, deep=deep)
-    if as_json:
-        tell.json({**told.facts(), "left": _facts(world, left)})
-    else:
-        _show(tell, world, left)
-    raise typer.Exit(_code(told, left))
+    command = PlaybookCommand(
+        tell=tell, world=world, build=build, nothing_to_do="needs no repair", as_json=as_json
+    )
+    diagnosis = _diagnosed(tell, world, stream, deep=deep)
+    steps = plan_steps(build(world, stream, "").preview_of(diagnosis), next_step)
+    if dry_run or (steps and not yes):
+        command.show(steps, stream=stream, otherwise=f"{DONE} nothing to do")
+    if dry_run:
+        return
+    if steps and not yes:
+        typer.confirm("Do that?", abort=True)
 
+    def conclude(outcome: PlaybookOutcome) -> Conclusion:
+        left = _diagnosed(tell, world, stream, deep=deep)
+        if not as_json:
+            _show(tell, world, left)
+        code = 1 if outcome.error is not None else EXIT_CODES[worst(left.findings)]
+        return Conclusion(facts={"left": _facts(world, left)}, code=code)
 
-def _code(told: Told, left: "Diagnosis") -> int:
-    return 1 if told.error is not None else EXIT_CODES[worst(left.findings)]
+    command.run(stream, conclude=conclude)
 
 
 def _settle(
     tell: Terminal,
-    world: "World",
+    world: "Project",
     stream: str,
     confirm: str | None,
     undo: str | None,
     *,
     as_json: bool,
 ) -> None:
-    from orchestration.playbooks.aside import Aside, told
+    from holdfast.orchestration.playbooks.repair.quarantine import Quarantine, summary
 
     run = confirm or undo or ""
-    aside = Aside(world, stream, run)
-    counts = told(aside.confirm() if undo is None else aside.undo())
+    quarantine = Quarantine(world, stream, run)
+    counts = summary(quarantine.confirm() if undo is None else quarantine.undo())
     if as_json:
         tell.json({"stream": stream, "run": run, "undone": undo is not None, **counts})
         return

@@ -1,4 +1,4 @@
-"""`holdfast explain`: why a stream should have the tier that it should have."""
+"""`holdfast explain`: why the controller chooses a tier for a stream."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -9,12 +9,12 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from orchestration.cli import words
-from orchestration.cli.terminal import JsonOption, Stream, terminal
+from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli.terminal import JsonOption, Stream, terminal
 
 if TYPE_CHECKING:
-    from ft_policies.decisions import Decision, TierVerdict
-    from resources.control.decisions import DecisionRow
+    from holdfast.ft_policies.tiering.decision import Decision, TierOption
+    from holdfast.resources.control_store.records import DecisionRow
 
 SHOWN_CHANGES = 10
 
@@ -25,60 +25,65 @@ def add_to(app: typer.Typer) -> None:
 
 
 def explain(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = False) -> None:
-    """Say why this tier now: what each would take step by step and cost, and why it was not chosen.
+    """Explain the tier: the recovery time of every tier step by step, its cost, and why it is not chosen.
 
-    The stream is looked at anew; nothing is written and nothing is switched.
+    The stream is measured now; nothing is written and nothing is switched.
     """
-    from orchestration.reviewing import decide_now
+    from holdfast.observation.review import Reviewer
 
     tell = terminal(ctx)
     with tell.world() as world:
-        world.project.stream(stream)
-        decided = decide_now(world, stream)
+        world.config.stream(stream)
+        decision = Reviewer().decide_now(world, stream)
         before = world.store.decisions.history(stream, limit=SHOWN_CHANGES)
         now = world.store.now()
     if as_json:
-        tell.json({"decision": decided.to_json(), "history": [asdict(row) for row in before]})
+        tell.json({"decision": decision.to_json(), "history": [asdict(row) for row in before]})
     else:
-        tell.out.print(view(decided, before, now=now))
+        tell.out.print(view(decision, before, now=now))
 
 
-def view(decided: "Decision", before: "Sequence[DecisionRow]", *, now: float) -> RenderableType:
-    """The sentence, what it rests on, the tiers, and the last changes of mind."""
+def view(decision: "Decision", before: "Sequence[DecisionRow]", *, now: float) -> RenderableType:
+    """The reason, the measurements behind it, all tiers, and the last decisions."""
     lines: list[RenderableType] = [
-        f"[bold]{escape(decided.stream)}[/bold]: {escape(decided.reason)}",
-        f"[dim]{_circumstances(decided)}[/dim]",
+        f"[bold]{escape(decision.stream)}[/bold]: {escape(decision.reason)}",
+        f"[dim]{_measurements(decision)}[/dim]",
         "",
-        tier_table(decided),
+        tier_table(decision),
     ]
     if before:
-        lines += ["", "[bold]last changes of mind[/bold]", change_table(before, now=now)]
+        lines += ["", "[bold]last decisions[/bold]", decision_table(before, now=now)]
     return Group(*lines)
 
 
-def tier_table(decided: "Decision") -> Table:
-    """Every tier, from the fastest recovery to the cheapest; the chosen one is marked."""
-    from ft_policies.recovery_model import STEPS
+def tier_table(decision: "Decision") -> Table:
+    """All tiers, from the fastest recovery to the cheapest; an arrow marks the chosen one."""
+    from holdfast.ft_policies.prediction.steps import STEPS
 
-    steps = [step for step in STEPS if any(step in one.steps for one in decided.tiers)]
+    steps = [step for step in STEPS if any(step in option.steps for option in decision.tiers)]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("tier")
-    for name in ("back in", *(step.replace("_", " ") for step in steps), f"{decided.currency}/h"):
+    for name in (
+        "recovers in",
+        *(step.replace("_", " ") for step in steps),
+        f"{decision.currency}/h",
+    ):
         table.add_column(name, justify="right")
-    table.add_column("why not", overflow="fold")
-    for one in decided.tiers:
+    table.add_column("why not chosen", overflow="fold")
+    for option in decision.tiers:
+        took = option.steps
         table.add_row(
-            _named(one, decided),
-            words.predicted(one.seconds),
-            *(words.predicted(one.steps[step]) if step in one.steps else "" for step in steps),
-            words.money(one.money_per_hour),
-            escape(one.rejected or ""),
+            _tier_cell(option, decision),
+            words.predicted(option.seconds),
+            *(words.predicted(took[step]) if step in took else "" for step in steps),
+            words.money(option.money_per_hour),
+            escape(option.rejected or ""),
         )
     return table
 
 
-def change_table(before: "Sequence[DecisionRow]", *, now: float) -> Table:
-    """What was decided lately, newest first."""
+def decision_table(before: "Sequence[DecisionRow]", *, now: float) -> Table:
+    """The last decisions, newest first."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("when", "tier", "mode"):
         table.add_column(name)
@@ -88,22 +93,22 @@ def change_table(before: "Sequence[DecisionRow]", *, now: float) -> Table:
     return table
 
 
-def _named(one: "TierVerdict", decided: "Decision") -> str:
-    name = f"[bold]{one.tier}[/bold]" if one.tier is decided.chosen else str(one.tier)
-    mark = "→" if one.tier is decided.chosen else " "
-    return f"{mark} {name}{' (now)' if one.tier is decided.current else ''}"
+def _tier_cell(option: "TierOption", decision: "Decision") -> str:
+    name = f"[bold]{option.tier}[/bold]" if option.tier is decision.chosen else str(option.tier)
+    mark = "→" if option.tier is decision.chosen else " "
+    return f"{mark} {name}{' (now)' if option.tier is decision.current else ''}"
 
 
-def _circumstances(decided: "Decision") -> str:
-    load = decided.load
+def _measurements(decision: "Decision") -> str:
+    load = decision.load
     return " · ".join(
         (
-            f"{decided.mode}{'' if decided.acts else ', nothing is switched'}",
-            f"back in {decided.objective_seconds:g} s, {decided.guarantee}",
+            f"{decision.mode}{'' if decision.acts else ', nothing is switched'}",
+            f"objective {decision.objective_seconds:g} s, {decision.guarantee}",
             f"{words.count(float(load.rows_per_second))} rows/s "
             f"of {words.count(float(load.capacity_rows_per_second))}",
             f"state {words.size(float(load.state_bytes))}",
-            f"snapshots {words.interval(decided.snapshot_every)}, "
-            f"syncs {words.interval(decided.sync_every)}",
+            f"snapshots {words.interval(decision.snapshot_every)}, "
+            f"syncs {words.interval(decision.sync_every)}",
         )
     )

@@ -7,11 +7,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from orchestration.cli import words
-from orchestration.cli.terminal import DONE, JsonOption, OnlyStream, terminal
+from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli.terminal import DONE, JsonOption, OnlyStream, terminal
 
 if TYPE_CHECKING:
-    from resources.control.records import Incident
+    from holdfast.resources.control_store.records import Incident
 
 
 def add_to(app: typer.Typer) -> None:
@@ -51,9 +51,9 @@ def incidents(
     tell = terminal(ctx)
     with tell.world() as world:
         if stream is not None:
-            world.project.stream(stream)
+            world.config.stream(stream)
         if closed is not None and why is not None:
-            from orchestration.cli.closing import close
+            from holdfast.orchestration.cli.closing import close
 
             found = [close(world, stream, closed, why=why)]
         else:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ft_policies.errors import PermanentError
-from orchestration.cli.terminal import JsonOption, Stream, terminal
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.orchestration.cli.terminal import JsonOption, Stream, terminal
 
 if TYPE_CHECKING:
-    from resources.control.records import ReplicaRow
-    from streaming.world import World
+    from holdfast.resources.control_store.records import ReplicaRow
+    from holdfast.resources.project import Project
 
 LOOK_SECONDS = 0.3
 
@@ -75,7 +75,7 @@ def grown(path: Path, position: int) -> tuple[str, int]:
 
 
 def _follow(path: Path, shown: Callable[[], Path]) -> None:
-    from resources.clock import SYSTEM_CLOCK
+    from holdfast.resources.clock import SYSTEM_CLOCK
 
     position = path.stat().st_size if path.exists() else 0
     while True:  # until Ctrl-C
@@ -88,11 +88,11 @@ def _follow(path: Path, shown: Callable[[], Path]) -> None:
         SYSTEM_CLOCK.sleep(LOOK_SECONDS)
 
 
-def _row(world: "World", stream: str, replica: str | None) -> "ReplicaRow":
+def _row(world: "Project", stream: str, replica: str | None) -> "ReplicaRow":
     """The replica that was named; otherwise the live primary, or the newest if there is none."""
-    from resources.control.records import Slot
+    from holdfast.resources.control_store.records import Slot
 
-    world.project.stream(stream)
+    world.config.stream(stream)
     rows = world.store.replicas.of(stream, live=False)
     primary = [row for row in rows if row.slot is Slot.PRIMARY and not row.state.ended]
     found = primary or rows if replica is None else [row for row in rows if row.id == replica]
@@ -107,7 +107,7 @@ def _row(world: "World", stream: str, replica: str | None) -> "ReplicaRow":
 
 
 def _file(row: "ReplicaRow", *, spark: bool) -> Path:
-    from streaming.processes import HOST
+    from holdfast.resources.process import HOST
 
     if row.host != HOST:
         raise PermanentError(f"{row.id} is on {row.host}", hint="its log is there")

@@ -1,21 +1,24 @@
 """`holdfast migrate`: what is declared now, for a stream that runs by an older declaration."""
 
-from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from ft_policies.migration import Protocol
-from orchestration.cli import words
-from orchestration.cli.stepping import Told, carry_out, new_run, plan_table
-from orchestration.cli.terminal import DONE, DryRunOption, JsonOption, Stream, Terminal, terminal
+from holdfast.ft_policies.playbooks.recover.migration import Protocol
+from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli.playbook import (
+    Conclusion,
+    PlaybookCommand,
+    PlaybookOutcome,
+    new_run,
+)
+from holdfast.orchestration.cli.terminal import DONE, DryRunOption, JsonOption, Stream, terminal
 
 if TYPE_CHECKING:
-    from orchestration.playbooks.migrate import Wish
-    from orchestration.playbooks.performing import Performed
-    from streaming.world import World
+    from holdfast.orchestration.playbooks.migrate import Migrate
+    from holdfast.resources.project import Project
 
 TRYING = "looking, and trying another query on a snapshot"
 NOTHING = "it runs by what is declared; --again brings changed code to it"
@@ -35,13 +38,15 @@ def migrate(
     protocol: Annotated[
         Protocol,
         typer.Option(
-            help="interruption_free: the target processes beside the primary until it is level. replay: it takes "
+            help="interruption_free: the target processes beside the primary until it has caught up. replay: it takes "
             "over when little is left to replay, for an overloaded primary. legacy: stop, then start."
         ),
     ] = Protocol.INTERRUPTION_FREE,
     within: Annotated[
         float,
-        typer.Option(min=1.0, metavar="S", help="Seconds until it is rolled back if not level."),
+        typer.Option(
+            min=1.0, metavar="S", help="Seconds until it is rolled back if not caught up."
+        ),
     ] = 300.0,
     may_differ: Annotated[
         bool,
@@ -60,51 +65,41 @@ def migrate(
     """Bring what is declared now to a running stream: other resources, Spark conf or code.
 
     What a checkpoint cannot survive is refused before anything is touched. The old primary goes on until
-    the target is ready; if that is not level in time, or computes something else, it is let go.
+    the target is ready; if that has not caught up in time, or computes something else, it is let go.
     """
-    from orchestration.playbooks.migrate import Wish
+    from holdfast.orchestration.playbooks.migrate import MigrationRequest
 
-    tell = terminal(ctx)
-    wish = Wish(
+    request = MigrationRequest(
         protocol=protocol, within_seconds=within, may_differ=may_differ, again=again, why=why
     )
+
+    def build(world: "Project", stream: str, run: str) -> "Migrate":
+        from holdfast.orchestration.playbooks.migrate import Migrate
+
+        return Migrate(world, stream, run, request=request)
+
+    tell = terminal(ctx)
     with tell.world() as world:
+        command = PlaybookCommand(
+            tell=tell, world=world, build=build, nothing_to_do=NOTHING, as_json=as_json
+        )
         if dry_run:
-            _show_plan(tell, world, stream, wish, as_json=as_json)
-        else:
-            _migrate(tell, world, stream, wish, as_json=as_json)
+            with nullcontext() if as_json else tell.out.status(TRYING):
+                steps = build(world, stream, new_run()).plan()
+            command.show(steps, stream=stream, protocol=protocol)
+            return
+        world.config.stream(stream)
+        command.run(stream, conclude=_conclude)
 
 
-def _show_plan(tell: Terminal, world: "World", stream: str, wish: "Wish", *, as_json: bool) -> None:
-    from orchestration import plans
-    from orchestration.playbooks.migrate import migration_plan
+def _conclude(outcome: PlaybookOutcome) -> Conclusion:
+    from holdfast.orchestration.playbooks.migrate_steps import MigrationFinished
 
-    with nullcontext() if as_json else tell.out.status(TRYING):
-        plan = migration_plan(world, stream, new_run(), wish)
-    steps = [plans.facts(step) for step in plan]
-    if as_json:
-        tell.json({"stream": stream, "protocol": wish.protocol, "steps": steps})
-        return
-    tell.out.print(plan_table(steps) if steps else f"{DONE} {escape(stream)}  {NOTHING}")
-
-
-def _migrate(tell: Terminal, world: "World", stream: str, wish: "Wish", *, as_json: bool) -> None:
-    from orchestration.playbooks.migrate import migrate as playbook
-
-    def steps(world: "World", name: str, run: str) -> "Iterator[Performed[Any]]":
-        return playbook(world, name, run, wish)
-
-    world.project.stream(stream)
-    [told] = carry_out(world, [stream], steps, None if as_json else tell.out, nothing_to_do=NOTHING)
-    gap = _longest_gap(told)
-    if as_json:
-        tell.json({**told.facts(), "longest_gap_seconds": gap})
-    elif gap is not None:
-        name = escape(stream)
-        tell.out.print(f"{DONE} {name}  at most {words.seconds(gap)} without a committed epoch")
-    raise typer.Exit(0 if told.error is None else 1)
-
-
-def _longest_gap(told: Told) -> float | None:
-    found = (step["found"].get("longest_gap_seconds") for step in told.steps)
-    return next((float(gap) for gap in found if gap is not None), None)
+    finished = outcome.last(MigrationFinished)
+    if finished is None:
+        return Conclusion(facts={"longest_gap_seconds": None})
+    gap, name = finished.longest_gap_seconds, escape(outcome.stream)
+    return Conclusion(
+        facts={"longest_gap_seconds": gap},
+        message=f"{DONE} {name}  at most {words.seconds(gap)} without a committed epoch",
+    )

@@ -1,18 +1,21 @@
 """`holdfast restore`: a stream back at a past epoch, in place or as a fork."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.markup import escape
 
-from ft_policies.errors import PermanentError
-from orchestration.cli import words
-from orchestration.cli.stepping import Playbook, Told, carry_out, plan_table
-from orchestration.cli.storage import storage
-from orchestration.cli.terminal import (
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli.playbook import (
+    Conclusion,
+    PlaybookCommand,
+    PlaybookOutcome,
+    new_run,
+)
+from holdfast.orchestration.cli.storage import storage
+from holdfast.orchestration.cli.terminal import (
     DONE,
-    INTERRUPTED,
     NOTE,
     DryRunOption,
     JsonOption,
@@ -22,11 +25,12 @@ from orchestration.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from orchestration.playbooks.performing import Performed
-    from orchestration.playbooks.restore_point import Asked, Point
-    from streaming.world import World
+    from holdfast.orchestration.playbooks.restore.point import RestorePoint, RestoreTarget
+    from holdfast.orchestration.playbooks.restore.restore import Restore
+    from holdfast.resources.project import Project
 
 ASKED = "asked on the command line"
+NOTHING = f"{DONE} nothing to do"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -86,99 +90,109 @@ def restore(
         raise typer.BadParameter("only a fork (--as) has an output of its own")
     if as_json and not (yes or dry_run or name):
         raise typer.BadParameter("--json cannot ask: add --yes")
-    tell = terminal(ctx)
-    asked = _asked(epoch, at, snapshot, place)
+    tell, target = terminal(ctx), _target(epoch, at, snapshot, place)
     with storage(tell, stream) as world:
         if name is not None:
-            _fork(tell, world, stream, asked, name, output, dry_run=dry_run, as_json=as_json)
+            _fork(tell, world, stream, target, name, output, dry_run=dry_run, as_json=as_json)
             return
-        plan = _Planned(tell, world, stream, asked, keep_output=keep_output, as_json=as_json)
-        plan.show(dry_run=dry_run)
+        restore = _InPlace(tell, world, stream, target, keep_output=keep_output, as_json=as_json)
+        restore.show(dry_run=dry_run)
         if not dry_run:
-            plan.confirm(yes=yes)
-            plan.carry_out(why=why, patience_seconds=patience)
+            restore.confirm(yes=yes)
+            restore.run(why=why, patience_seconds=patience)
 
 
-def _asked(epoch: int | None, at: str | None, snapshot: str | None, place: str | None) -> "Asked":
-    from orchestration.playbooks.restore_point import Asked, moment
+def _target(
+    epoch: int | None, at: str | None, snapshot: str | None, place: str | None
+) -> "RestoreTarget":
+    from holdfast.orchestration.playbooks.restore.point import RestoreTarget, parse_time
 
     try:
-        seconds = None if at is None else moment(at)
-        return Asked(epoch=epoch, at=seconds, snapshot=snapshot, place=place)
+        seconds = None if at is None else parse_time(at)
+        return RestoreTarget(epoch=epoch, at=seconds, snapshot=snapshot, place=place)
     except PermanentError as error:
         raise typer.BadParameter(f"{error}: {error.hint}") from error
 
 
-class _Planned:
-    """A restore in place that nothing stands in the way of."""
+class _InPlace:
+    """A restore in place that is not refused."""
 
     def __init__(
         self,
         tell: Terminal,
-        world: "World",
+        world: "Project",
         stream: str,
-        asked: "Asked",
+        target: "RestoreTarget",
         *,
         keep_output: bool,
         as_json: bool,
     ) -> None:
-        from orchestration.playbooks.restore import restore_plan
+        from holdfast.orchestration.playbooks.restore.restore import Restore
 
-        self._tell, self._world, self._stream, self._asked = tell, world, stream, asked
+        self._tell, self._world, self._stream, self._target = tell, world, stream, target
         self._keep_output, self._as_json = keep_output, as_json
-        self._plan = restore_plan(world, stream, asked, keep_output=keep_output)
+        self._ahead = Restore(
+            world, stream, "", target=target, keep_output=keep_output
+        ).look_ahead()
 
     def show(self, *, dry_run: bool) -> None:
-        """Say what will be undone; a dry run also tells the steps."""
-        from orchestration.restore_plans import point_facts
+        """Say what will be undone; a dry run also shows the steps."""
+        from holdfast.orchestration.playbooks.restore.point import point_numbers
 
-        tell, point = self._tell, self._plan.point
-        if self._as_json:
-            if dry_run:
-                numbers = {} if point is None else point_facts(point)
-                _print_json(tell, self._plan.steps, stream=self._stream, **numbers)
-            return
-        goal = f"{escape(self._stream)} → epoch {self._plan.epoch}"
-        price = "" if point is None else f"  [dim]({_price(point)})[/dim]"
-        tell.out.print(goal + price, soft_wrap=True)
+        point = self._ahead.point
+        if not self._as_json:
+            goal = f"{escape(self._stream)} → epoch {self._ahead.epoch}"
+            price = "" if point is None else f"  [dim]({_price(point)})[/dim]"
+            self._tell.out.print(goal + price, soft_wrap=True)
         if dry_run:
-            _print_steps(tell, self._plan.steps)
+            numbers = {} if point is None else point_numbers(point)
+            command = self._command("", 0.0)
+            command.show(self._ahead.steps, stream=self._stream, otherwise=NOTHING, **numbers)
 
     def confirm(self, *, yes: bool) -> None:
         """Ask, unless there is nothing left to be undone."""
-        point = self._plan.point
+        point = self._ahead.point
         if not yes and point is not None:
             undone = words.plural(point.undone_epochs, "epoch")
             typer.confirm(f"Undo {undone} of {self._stream}?", abort=True)
 
-    def carry_out(self, *, why: str, patience_seconds: float) -> None:
-        """Restore before somebody's eyes."""
-        from orchestration.playbooks.restore import restore as playbook
+    def run(self, *, why: str, patience_seconds: float) -> NoReturn:
+        """Restore with progress on the screen."""
+        self._command(why, patience_seconds).run(
+            self._stream, conclude=self._conclude, interrupted=self._interrupted
+        )
 
-        def steps(world: "World", name: str, run: str) -> "Iterator[Performed[Any]]":
-            return playbook(
+    def _command(self, why: str, patience_seconds: float) -> PlaybookCommand:
+        def build(world: "Project", stream: str, run: str) -> "Restore":
+            from holdfast.orchestration.playbooks.restore.restore import Restore
+
+            return Restore(
                 world,
-                name,
-                self._asked,
+                stream,
                 run,
+                target=self._target,
                 why=why,
                 keep_output=self._keep_output,
                 patience_seconds=patience_seconds,
             )
 
-        try:
-            told = _told(self._tell, self._world, self._stream, steps, as_json=self._as_json)
-        except KeyboardInterrupt as error:
-            self._tell.err.print(self._interrupted(), soft_wrap=True)
-            raise typer.Exit(INTERRUPTED) from error
-        if told.error is None and not self._as_json:
-            self._tell.out.print(
-                f"{DONE} {escape(self._stream)}  is back at epoch {self._plan.epoch}"
-            )
-        raise typer.Exit(0 if told.error is None else 1)
+        return PlaybookCommand(
+            tell=self._tell,
+            world=self._world,
+            build=build,
+            nothing_to_do="is restored",
+            as_json=self._as_json,
+        )
+
+    def _conclude(self, outcome: PlaybookOutcome) -> Conclusion:
+        if outcome.error is not None:
+            return Conclusion()
+        return Conclusion(
+            message=f"{DONE} {escape(self._stream)}  is back at epoch {self._ahead.epoch}"
+        )
 
     def _interrupted(self) -> str:
-        newest = self._world.store.histories.newest(self._stream)
+        newest = self._world.store.restores.newest(self._stream)
         name = escape(self._stream)
         if newest is None or not newest.begun:
             return f"interrupted before anything was undone; {name} may have been stopped"
@@ -189,46 +203,42 @@ class _Planned:
 
 def _fork(
     tell: Terminal,
-    world: "World",
+    world: "Project",
     stream: str,
-    asked: "Asked",
-    name: str,
+    target: "RestoreTarget",
+    into: str,
     output: str | None,
     *,
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    from orchestration.playbooks.fork import fork, fork_plan
-    from orchestration.restore_plans import fork_facts
+    from holdfast.orchestration.playbooks.restore.fork import Fork
 
-    point, planned = fork_plan(world, stream, asked, name=name, output=output)
-    if dry_run and as_json:
-        _print_json(tell, planned, stream=stream, fork=name, **fork_facts(point))
-        return
+    def build(world: "Project", into: str, run: str) -> Fork:
+        return Fork(world, stream, run, into=into, target=target, output=output)
+
+    command = PlaybookCommand(
+        tell=tell, world=world, build=build, nothing_to_do="is restored", as_json=as_json
+    )
+    fork = build(world, into, new_run())
+    steps, point = fork.plan(), fork.point
     if not as_json:
-        tell.out.print(f"{escape(stream)} at epoch {point.epoch} → {escape(name)}")
+        tell.out.print(f"{escape(stream)} at epoch {point.epoch} → {escape(into)}")
     if dry_run:
-        _print_steps(tell, planned)
+        where = {"fork": into, "epoch": point.epoch, "snapshot": point.snapshot_id}
+        command.show(steps, stream=stream, otherwise=NOTHING, **where)
         return
-
-    def steps(world: "World", forked: str, run: str) -> "Iterator[Performed[Any]]":
-        return fork(world, stream, asked, run, name=forked, output=output)
-
-    told = _told(tell, world, name, steps, as_json=as_json)
-    if told.error is None and not as_json:
-        tell.out.print(f"{NOTE} `holdfast start {escape(name)}` starts the fork")
-    raise typer.Exit(0 if told.error is None else 1)
+    command.run(into, conclude=_conclude_fork)
 
 
-def _told(tell: Terminal, world: "World", stream: str, steps: Playbook, *, as_json: bool) -> Told:
-    console = None if as_json else tell.out
-    (told,) = carry_out(world, [stream], steps, console, nothing_to_do="is restored")
-    if as_json:
-        tell.json(told.facts())
-    return told
+def _conclude_fork(outcome: PlaybookOutcome) -> Conclusion:
+    if outcome.error is not None:
+        return Conclusion()
+    name = escape(outcome.stream)
+    return Conclusion(message=f"{NOTE} `holdfast start {name}` starts the fork")
 
 
-def _price(point: "Point") -> str:
+def _price(point: "RestorePoint") -> str:
     computed = point.last_decided - point.first_computed + 1
     start = "epoch 0" if point.snapshot is None else point.snapshot.id
     return (
@@ -237,16 +247,3 @@ def _price(point: "Point") -> str:
         f"{words.plural(computed, 'epoch')} with {words.plural(point.computed_rows, 'row')} "
         f"of input again, from {start}"
     )
-
-
-def _print_json(tell: Terminal, steps: list[Any], **about: Any) -> None:
-    from orchestration.restore_plans import facts
-
-    tell.json({**about, "steps": [facts(step) for step in steps]})
-
-
-def _print_steps(tell: Terminal, steps: list[Any]) -> None:
-    from orchestration.restore_plans import facts
-
-    told = [facts(step) for step in steps]
-    tell.out.print(plan_table(told) if told else f"{DONE} nothing to do")

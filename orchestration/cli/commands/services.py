@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli import words
-from orchestration.cli.commands.streams import Patience, stopping
-from orchestration.cli.stepping import Told, carry_out
-from orchestration.cli.terminal import DONE, NOTE, JsonOption, Terminal, chosen, terminal
+from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli.commands.streams import Patience, stopping
+from holdfast.orchestration.cli.playbook import PlaybookOutcome, run_for_streams
+from holdfast.orchestration.cli.terminal import DONE, NOTE, JsonOption, Terminal, chosen, terminal
 
 if TYPE_CHECKING:
-    from streaming.world import World
+    from holdfast.resources.project import Project
 
 
 def add_to(app: typer.Typer) -> None:
@@ -39,18 +39,18 @@ def up(
 
     What runs already is found and left alone, so it may be called again at any time.
     """
-    from orchestration.playbooks.recover import start
+    from holdfast.orchestration.playbooks.recover import Start
 
     tell = terminal(ctx)
     with tell.world() as world:
-        names = [] if no_streams else chosen(world.project, streams or [])
+        names = [] if no_streams else chosen(world.config, streams or [])
         facts = {
             "object_store": start_object_store(world, tell, quiet=as_json),
             "dagster": start_dagster(world, tell, port=port, quiet=as_json),
         }
         console = None if as_json else tell.out
-        told = carry_out(world, names, start, console, nothing_to_do="runs already")
-    _finish(tell, facts, told, as_json=as_json)
+        outcomes = run_for_streams(world, names, Start, console, nothing_to_do="runs already")
+    _finish(tell, facts, outcomes, as_json=as_json)
 
 
 def down(
@@ -68,21 +68,21 @@ def down(
     """Stop the streams gracefully, then Dagster, then the embedded object store."""
     tell = terminal(ctx)
     with tell.world() as world:
-        told: list[Told] = []
+        outcomes: list[PlaybookOutcome] = []
         if not keep_streams:
             console = None if as_json else tell.out
-            names = [s.name for s in world.store.streams.all() if s.name in world.project.streams]
-            told = carry_out(
+            names = [s.name for s in world.store.streams.all() if s.name in world.config.streams]
+            outcomes = run_for_streams(
                 world, names, stopping(patience), console, nothing_to_do="does not run"
             )
         _tell_forgotten(world, tell)
         facts: dict[str, Any] = {"dagster": stop_dagster(world, tell, quiet=as_json)}
-        if not keep_streams and not any(one.error for one in told):
+        if not keep_streams and not any(one.error for one in outcomes):
             facts["object_store"] = stop_object_store(world, tell, quiet=as_json)
-    _finish(tell, facts, told, as_json=as_json)
+    _finish(tell, facts, outcomes, as_json=as_json)
 
 
-def start_object_store(world: "World", tell: Terminal, *, quiet: bool) -> dict[str, Any]:
+def start_object_store(world: "Project", tell: Terminal, *, quiet: bool) -> dict[str, Any]:
     """Start the embedded object store if the project uses it."""
     embedded = world.embedded_s3()
     if embedded is None:
@@ -96,13 +96,13 @@ def start_object_store(world: "World", tell: Terminal, *, quiet: bool) -> dict[s
 
 
 def start_dagster(
-    world: "World", tell: Terminal, *, port: int | None, quiet: bool
+    world: "Project", tell: Terminal, *, port: int | None, quiet: bool
 ) -> dict[str, Any]:
     """Start Dagster and wait until it is well."""
-    from orchestration.services.dagster_server import DagsterServer
-    from resources.clock import SYSTEM_CLOCK
+    from holdfast.orchestration.services.dagster import DagsterServer
+    from holdfast.resources.clock import SYSTEM_CLOCK
 
-    server = DagsterServer(world.project)
+    server = DagsterServer(world.config)
     was_there = server.find() is not None
     began = SYSTEM_CLOCK.monotonic()
     with tell.working("starting Dagster") as change:
@@ -118,18 +118,18 @@ def start_dagster(
     return {"url": running.url, "pid": running.pid, "started": not was_there, "seconds": took}
 
 
-def stop_dagster(world: "World", tell: Terminal, *, quiet: bool) -> dict[str, Any]:
+def stop_dagster(world: "Project", tell: Terminal, *, quiet: bool) -> dict[str, Any]:
     """End Dagster with all its processes."""
-    from orchestration.services.dagster_server import DagsterServer
+    from holdfast.orchestration.services.dagster import DagsterServer
 
     with tell.working("stopping Dagster"):
-        stopped = DagsterServer(world.project).stop()
+        stopped = DagsterServer(world.config).stop()
     if not quiet:
         tell.out.print(f"{DONE} Dagster  {_ended(stopped)}")
     return {"stopped": stopped}
 
 
-def stop_object_store(world: "World", tell: Terminal, *, quiet: bool) -> dict[str, Any]:
+def stop_object_store(world: "Project", tell: Terminal, *, quiet: bool) -> dict[str, Any]:
     """End the embedded object store."""
     embedded = world.embedded_s3()
     if embedded is None:
@@ -140,10 +140,10 @@ def stop_object_store(world: "World", tell: Terminal, *, quiet: bool) -> dict[st
     return {"stopped": stopped}
 
 
-def _tell_forgotten(world: "World", tell: Terminal) -> None:
+def _tell_forgotten(world: "Project", tell: Terminal) -> None:
     """Name the streams that still run although nobody declares them any more."""
     for row in world.store.streams.all():
-        if row.name not in world.project.streams and world.store.replicas.of(row.name):
+        if row.name not in world.config.streams and world.store.replicas.of(row.name):
             tell.err.print(
                 f"{NOTE} {row.name} still runs and is not declared any more: "
                 "bring its file back to stop it"
@@ -158,7 +158,9 @@ def _ended(stopped: bool) -> str:  # noqa: FBT001
     return "stopped" if stopped else "did not run"
 
 
-def _finish(tell: Terminal, facts: dict[str, Any], told: list[Told], *, as_json: bool) -> None:
+def _finish(
+    tell: Terminal, facts: dict[str, Any], outcomes: list[PlaybookOutcome], *, as_json: bool
+) -> None:
     if as_json:
-        tell.json({**facts, "streams": [one.facts() for one in told]})
-    raise typer.Exit(1 if any(one.error for one in told) else 0)
+        tell.json({**facts, "streams": [one.as_dict() for one in outcomes]})
+    raise typer.Exit(1 if any(one.error for one in outcomes) else 0)

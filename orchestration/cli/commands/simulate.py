@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from ft_policies.errors import PermanentError
-from ft_policies.tiers import Guarantee
-from orchestration.cli import reading, words
-from orchestration.cli.terminal import DONE, NOTE, JsonOption, Terminal, terminal
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.tiers import Guarantee
+from holdfast.orchestration.cli import format as words, reading
+from holdfast.orchestration.cli.terminal import DONE, NOTE, JsonOption, Terminal, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ft_policies.simulator.results import Outcome
-    from ft_policies.simulator.running import Passed, Scenario
-    from orchestration.cli.scenarios import Asked, Fitted
+    from holdfast.ft_policies.simulator.engine import Passed, Scenario
+    from holdfast.ft_policies.simulator.results import Outcome
+    from holdfast.orchestration.cli.scenarios import Asked, Fitted
 
 
 def add_to(app: typer.Typer) -> None:
@@ -123,7 +123,7 @@ def simulate(
 
     Overheads and costs are shares of what active_replication adds all the time.
     """
-    from orchestration.cli.scenarios import PLOTS, Asked
+    from holdfast.orchestration.cli.scenarios import PLOTS, Asked
 
     tell = terminal(ctx)
     if plot is not None:
@@ -160,8 +160,8 @@ def _scenario(
     tell: Terminal, asked: "Asked", stream: str | None
 ) -> "tuple[Asked, Scenario, Fitted | None]":
     """What is asked in full, what is to be simulated, and the stream that it was measured on."""
-    from ft_policies.costs import WEIGHTS
-    from orchestration.cli import scenarios
+    from holdfast.ft_policies.costs.prices import WEIGHTS
+    from holdfast.orchestration.cli import scenarios
 
     if stream is None and asked.asks_the_store:
         stream = _measured_here(tell)
@@ -171,7 +171,7 @@ def _scenario(
     with tell.world() as world:
         found = scenarios.fitted(world, stream)
         asked = asked.of(found.declared)
-        scenario = asked.scenario(found.system, world.project)
+        scenario = asked.scenario(found.system, world.config)
         return asked, replace(scenario, allowed=found.allowed), found
 
 
@@ -187,7 +187,7 @@ def _measured_here(tell: Terminal) -> str | None:
 
 
 def _only_started(tell: Terminal) -> str | None:
-    from orchestration.cli.scenarios import only_started
+    from holdfast.orchestration.cli.scenarios import only_started
 
     try:
         declares = (tell.root() / "configs" / "streams").is_dir()
@@ -200,8 +200,8 @@ def _only_started(tell: Terminal) -> str | None:
 
 
 def _run(tell: Terminal, scenario: "Scenario", plot: Path | None) -> "tuple[Outcome, ...]":
-    from ft_policies.simulator.running import simulate as run
-    from orchestration.cli.simulated import TimeLine, draw
+    from holdfast.ft_policies.simulator.engine import simulate as run
+    from holdfast.orchestration.cli.simulated import TimeLine, draw
 
     line = TimeLine(scenario)
     with tell.working("simulating") as change:

@@ -10,11 +10,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from ft_policies.errors import PermanentError
-from orchestration.cli import words
-from orchestration.cli.stepping import carry_out, plan_facts, plan_table
-from orchestration.cli.storage import storage
-from orchestration.cli.terminal import (
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli.playbook import PlaybookCommand
+from holdfast.orchestration.cli.storage import storage
+from holdfast.orchestration.cli.terminal import (
     DONE,
     FAILED,
     NOTE,
@@ -26,7 +26,7 @@ from orchestration.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from streaming.world import World
+    from holdfast.resources.project import Project
 
 app = typer.Typer(no_args_is_help=True, help="List, check, prove, restore and prune snapshots.")
 
@@ -41,7 +41,7 @@ Snapshot: TypeAlias = Annotated[
 @app.command("list", epilog="Example:  holdfast snapshots list word_count")
 def list_snapshots(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = False) -> None:
     """List the snapshots in the object store, newest first."""
-    from orchestration.cli.stored import listed
+    from holdfast.orchestration.cli.stored import listed
 
     tell = terminal(ctx)
     with storage(tell, stream) as world:
@@ -81,8 +81,8 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a manifest: packs and how much of each is live, files, and the conf that must match."""
-    from orchestration.cli.manifests import rendered
-    from orchestration.cli.stored import described
+    from holdfast.orchestration.cli.manifests import rendered
+    from holdfast.orchestration.cli.stored import described
 
     tell = terminal(ctx)
     with storage(tell, stream) as world:
@@ -106,7 +106,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Read snapshots in full and check every digest; leaves with 1 if one is damaged."""
-    from assets.catalogue import verify as verify_snapshot
+    from holdfast.resources.vault.catalogue import verify as verify_snapshot
 
     tell = terminal(ctx)
     with storage(tell, stream) as world:
@@ -145,35 +145,23 @@ def prove(
 
     It starts Spark in a scratch folder, sends nothing, and leaves the stream alone.
     """
-    from orchestration.playbooks.restore_drill import restore_drill
+    from holdfast.orchestration.playbooks.prove import Prove
+
+    def build(world: "Project", stream: str, run: str) -> Prove:
+        return Prove(world, stream, run, snapshot=snapshot)
+
+    def command(world: "Project") -> PlaybookCommand:
+        return PlaybookCommand(
+            tell=tell, world=world, build=build, nothing_to_do="is proven", as_json=as_json
+        )
 
     tell = terminal(ctx)
-    if dry_run:
-        _show_proof(tell, stream, snapshot, as_json=as_json)
+    if dry_run:  # the catalogue has all that a plan needs: no object store is started for it
+        with tell.world() as world:
+            command(world).plan(stream)
         return
     with storage(tell, stream) as world:
-        [told] = carry_out(
-            world,
-            [stream],
-            lambda world, name, run: restore_drill(world, name, run, snapshot=snapshot),
-            None if as_json else tell.out,
-            nothing_to_do="is proven",
-        )
-    if as_json:
-        tell.json(told.facts())
-    raise typer.Exit(1 if told.error else 0)
-
-
-def _show_proof(tell: Terminal, stream: str, snapshot: str | None, *, as_json: bool) -> None:
-    """The catalogue knows all that a plan needs: no object store is started for it."""
-    from orchestration.playbooks.restore_drill import restore_drill_plan
-
-    with tell.world() as world:
-        told = plan_facts(stream, restore_drill_plan(world, stream, snapshot=snapshot))
-    if as_json:
-        tell.json(told)
-    else:
-        tell.out.print(plan_table(told["steps"]))
+        command(world).run(stream)
 
 
 @app.command(epilog="Example:  holdfast snapshots restore word_count --epoch 120 --into /tmp/look")
@@ -219,7 +207,7 @@ def prune(
     as_json: JsonOption = False,
 ) -> None:
     """Drop the snapshots that the stream's retention does not keep, and say why for each."""
-    from assets.catalogue import prune as prune_snapshots
+    from holdfast.resources.vault.catalogue import prune as prune_snapshots
 
     tell = terminal(ctx)
     with storage(tell, stream) as world:
@@ -242,7 +230,7 @@ def prune(
         tell.out.print(f"{NOTE} {escape(outcome.note)}")
 
 
-def newest_id(world: "World", stream: str, *, at_most_epoch: int | None = None) -> str:
+def newest_id(world: "Project", stream: str, *, at_most_epoch: int | None = None) -> str:
     """The newest snapshot, or the newest up to an epoch."""
     for record in world.vault(stream).list():
         if at_most_epoch is None or record.epoch <= at_most_epoch:

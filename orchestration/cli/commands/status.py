@@ -8,14 +8,14 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from orchestration.cli import words
-from orchestration.cli.commands.incidents import table as incident_table
-from orchestration.cli.replicas import change_line, history_table, replica_table
-from orchestration.cli.terminal import JsonOption, OnlyStream, chosen, terminal
+from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli.commands.incidents import table as incident_table
+from holdfast.orchestration.cli.replicas import change_line, history_table, replica_table
+from holdfast.orchestration.cli.terminal import JsonOption, OnlyStream, chosen, terminal
 
 if TYPE_CHECKING:
-    from orchestration.cli.facts import StreamFacts
-    from streaming.world import World
+    from holdfast.orchestration.cli.facts import StreamFacts
+    from holdfast.resources.project import Project
 
 REFRESH_SECONDS = 1.0
 WELL = ("healthy", "stopped")
@@ -40,9 +40,9 @@ def status(
     """Show each stream: health, tier, epochs, lag, rate, state, last snapshot, replicas, changes."""
     tell = terminal(ctx)
     with tell.world() as world:
-        names = chosen(world.project, [] if stream is None else [stream])
+        names = chosen(world.config, [] if stream is None else [stream])
         if as_json:
-            from orchestration.cli.facts import look
+            from holdfast.orchestration.cli.facts import look
 
             facts = [look(world, name) for name in names]
             tell.json({"at": world.store.now(), "streams": facts})
@@ -52,8 +52,8 @@ def status(
             tell.out.print(_view(world, names))
 
 
-def _watch(world: "World", names: list[str]) -> None:
-    from resources.clock import SYSTEM_CLOCK
+def _watch(world: "Project", names: list[str]) -> None:
+    from holdfast.resources.clock import SYSTEM_CLOCK
 
     with Live(auto_refresh=False, screen=False) as live:
         try:
@@ -64,8 +64,8 @@ def _watch(world: "World", names: list[str]) -> None:
             return
 
 
-def _view(world: "World", names: list[str]) -> RenderableType:
-    from orchestration.cli.facts import look
+def _view(world: "Project", names: list[str]) -> RenderableType:
+    from holdfast.orchestration.cli.facts import look
 
     return view([look(world, name) for name in names], now=world.store.now())
 

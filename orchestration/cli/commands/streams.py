@@ -1,27 +1,16 @@
 """`holdfast start`, `stop`, `snapshot` and `recover`: the playbooks, by hand."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
-from rich.markup import escape
 
-from orchestration.cli import words
-from orchestration.cli.stepping import Playbook, carry_out, plan_facts, plan_shown
-from orchestration.cli.terminal import (
-    DONE,
-    DryRunOption,
-    JsonOption,
-    Stream,
-    Terminal,
-    chosen,
-    terminal,
-)
+from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli.playbook import Build, PlaybookCommand
+from holdfast.orchestration.cli.terminal import DONE, DryRunOption, JsonOption, Stream, terminal
 
 if TYPE_CHECKING:
-    from orchestration.plans import AnyStep
-    from orchestration.playbooks.performing import Performed
-    from streaming.world import World
+    from holdfast.orchestration.playbooks.lifecycle import Stop
+    from holdfast.resources.project import Project
 
 Streams: TypeAlias = Annotated[list[str], typer.Argument(metavar="STREAM...", help="Stream names.")]
 Patience: TypeAlias = Annotated[
@@ -30,8 +19,6 @@ Patience: TypeAlias = Annotated[
         min=0.0, metavar="SECONDS", help="End a replica by force if it has not left by then."
     ),
 ]
-
-Plan: TypeAlias = "Callable[[World, str], Sequence[AnyStep]]"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -51,18 +38,17 @@ def start(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Start streams and wait until they are level with their input.
+    """Start streams and wait until they have caught up with their input.
 
     A stream that runs is left alone.
     """
-    from orchestration.playbooks.recover import start as playbook, start_plan
+    from holdfast.orchestration.playbooks.recover import Start
 
-    if dry_run:
-        _show_plans(
-            terminal(ctx), streams, start_plan, as_json=as_json, nothing_to_do="runs already"
-        )
-        return
-    _run(terminal(ctx), streams, playbook, as_json=as_json, nothing_to_do="runs already")
+    tell = terminal(ctx)
+    with tell.world() as world:
+        PlaybookCommand(
+            tell=tell, world=world, build=Start, nothing_to_do="runs already", as_json=as_json
+        ).run_all(streams, dry_run=dry_run)
 
 
 def stop(
@@ -74,14 +60,11 @@ def stop(
     as_json: JsonOption = False,
 ) -> None:
     """Stop streams: each finishes its epoch, ships a last snapshot, and leaves."""
-    from orchestration.playbooks.stop import stop_plan
-
-    if dry_run:
-        _show_plans(
-            terminal(ctx), streams, stop_plan, as_json=as_json, nothing_to_do="does not run"
-        )
-        return
-    _run(terminal(ctx), streams, stopping(patience), as_json=as_json, nothing_to_do="does not run")
+    tell, build = terminal(ctx), stopping(patience)
+    with tell.world() as world:
+        PlaybookCommand(
+            tell=tell, world=world, build=build, nothing_to_do="does not run", as_json=as_json
+        ).run_all(streams, dry_run=dry_run)
 
 
 def recover(
@@ -92,33 +75,27 @@ def recover(
     as_json: JsonOption = False,
 ) -> None:
     """Recover a stream now, as the sensor would: fence what failed, start anew, catch up."""
-    from orchestration.playbooks.recover import Recovery
+    from holdfast.orchestration.playbooks.recover import Recover
 
-    if dry_run:
-        _show_recovery(terminal(ctx), stream, as_json=as_json)
-        return
-
-    def playbook(world: "World", name: str, run: str) -> "Iterator[Performed[Any]]":
-        return Recovery(world=world, stream=name, run=run).steps()
-
-    _run(terminal(ctx), [stream], playbook, as_json=as_json, nothing_to_do="needs no recovery")
-
-
-def _show_recovery(tell: Terminal, stream: str, *, as_json: bool) -> None:
-    from orchestration.playbooks.recover import recover_plan
-
+    tell = terminal(ctx)
     with tell.world() as world:
-        world.project.stream(stream)
-        told = plan_facts(stream, recover_plan(world, stream))
-    if as_json:
-        tell.json(told)
-    else:
-        tell.out.print(plan_shown(told, nothing_to_do="needs no recovery"))
+        world.config.stream(stream)
+        command = PlaybookCommand(
+            tell=tell,
+            world=world,
+            build=Recover,
+            nothing_to_do="needs no recovery",
+            as_json=as_json,
+        )
+        if dry_run:
+            command.plan(stream)
+        else:
+            command.run_all([stream], dry_run=False)
 
 
 def snapshot(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = False) -> None:
     """Ship a snapshot of a running stream now, and wait until it is stored."""
-    from orchestration.playbooks.snapshot import snapshot_now
+    from holdfast.orchestration.playbooks.lifecycle import snapshot_now
 
     tell = terminal(ctx)
     with tell.world() as world:
@@ -136,34 +113,12 @@ def snapshot(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = False)
             )
 
 
-def stopping(patience_seconds: float) -> Playbook:
+def stopping(patience_seconds: float) -> Build:
     """The stop playbook with this much patience."""
-    from orchestration.playbooks.stop import stop as playbook
 
-    return lambda world, name, run: playbook(world, name, run, patience_seconds=patience_seconds)
+    def build(world: "Project", stream: str, run: str) -> "Stop":
+        from holdfast.orchestration.playbooks.lifecycle import Stop
 
+        return Stop(world, stream, run, patience_seconds=patience_seconds)
 
-def _show_plans(
-    tell: Terminal, streams: list[str], plan: Plan, *, as_json: bool, nothing_to_do: str
-) -> None:
-    with tell.world() as world:
-        told = [plan_facts(name, plan(world, name)) for name in chosen(world.project, streams)]
-    if as_json:
-        tell.json({"streams": told})
-        return
-    for one in told:
-        if len(told) > 1 and one["steps"]:
-            tell.out.print(f"[bold]{escape(one['stream'])}[/bold]")
-        tell.out.print(plan_shown(one, nothing_to_do=nothing_to_do))
-
-
-def _run(
-    tell: Terminal, streams: list[str], playbook: Playbook, *, as_json: bool, nothing_to_do: str
-) -> None:
-    with tell.world() as world:
-        names = chosen(world.project, streams)
-        console = None if as_json else tell.out
-        told = carry_out(world, names, playbook, console, nothing_to_do=nothing_to_do)
-    if as_json:
-        tell.json({"streams": [one.facts() for one in told]})
-    raise typer.Exit(1 if any(one.error for one in told) else 0)
+    return build

@@ -1,29 +1,26 @@
 """`holdfast switch`: another fault-tolerance tier for a stream, while it runs."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.markup import escape
 
-from ft_policies.tiers import Tier
-from orchestration.asking import tier_named
-from orchestration.cli.stepping import Told, carry_out, plan_table
-from orchestration.cli.terminal import (
+from holdfast.ft_policies.tiers import Tier
+from holdfast.orchestration.cli.playbook import Conclusion, PlaybookCommand, PlaybookOutcome
+from holdfast.orchestration.cli.terminal import (
     DONE,
-    INTERRUPTED,
     NOTE,
     DryRunOption,
     JsonOption,
     Stream,
-    Terminal,
     terminal,
 )
+from holdfast.orchestration.parsing import parse_enum
 
 if TYPE_CHECKING:
-    from assets.holding import Holding
-    from orchestration.playbooks.performing import Performed
-    from streaming.world import World
+    from holdfast.observation.coverage import TierCoverage
+    from holdfast.orchestration.playbooks.lifecycle import SwitchTier
+    from holdfast.resources.project import Project
 
 ASKED = "asked on the command line"
 
@@ -56,29 +53,41 @@ def switch(
     A stopped stream gets it when it starts. The declaration's own tier stays as it is written.
     """
     tell = terminal(ctx)
-    wanted = tier_named(tier)
+    wanted = parse_enum(Tier, tier)
+
+    def build(world: "Project", stream: str, run: str) -> "SwitchTier":
+        from holdfast.orchestration.playbooks.lifecycle import SwitchTier
+
+        return SwitchTier(world, stream, run, tier=wanted, why=why)
+
     with tell.world() as world:
-        if dry_run:
-            _show_plan(tell, world, stream, wanted, as_json=as_json)
-        else:
-            _switch(tell, world, stream, wanted, why, as_json=as_json)
+        command = PlaybookCommand(
+            tell=tell,
+            world=world,
+            build=build,
+            nothing_to_do=f"{wanted} is wanted",
+            as_json=as_json,
+        )
+        _plan(command, stream, wanted) if dry_run else _run(command, stream, wanted)
 
 
-def _show_plan(tell: Terminal, world: "World", stream: str, tier: Tier, *, as_json: bool) -> None:
-    from orchestration import plans
-    from orchestration.playbooks.switch import switch_plan
-    from streaming.observing import observe
+def _plan(command: PlaybookCommand, stream: str, tier: Tier) -> None:
+    from holdfast.observation.status import observe
 
-    steps = [plans.facts(step) for step in switch_plan(world, stream, tier)]
-    seen = observe(world, stream)
-    now = {"stream": stream, "tier": seen.tier, "covered_tier": seen.covered}
-    if as_json:
-        tell.json({**now, "running": seen.wanted, "tier_to": tier, "steps": steps})
-        return
-    tell.out.print(
-        f"{escape(stream)}: {seen.tier} → {tier}  [dim](covered now: {seen.covered})[/dim]"
+    command.world.config.stream(stream)
+    seen = observe(command.world, stream)
+    if not command.as_json:
+        command.tell.out.print(
+            f"{escape(stream)}: {seen.tier} → {tier}  [dim](covered now: {seen.covered})[/dim]"
+        )
+    command.plan(
+        stream,
+        otherwise=_nothing(stream, running=seen.wanted),
+        tier=seen.tier,
+        covered_tier=seen.covered,
+        running=seen.wanted,
+        tier_to=tier,
     )
-    tell.out.print(plan_table(steps) if steps else _nothing(stream, running=seen.wanted))
 
 
 def _nothing(stream: str, *, running: bool) -> str:
@@ -87,49 +96,42 @@ def _nothing(stream: str, *, running: bool) -> str:
     return f"{NOTE} {escape(stream)} is stopped: the tier takes effect at the next start"
 
 
-def _switch(
-    tell: Terminal, world: "World", stream: str, tier: Tier, why: str, *, as_json: bool
-) -> None:
-    from assets.holding import holding
-    from orchestration.playbooks.switch import switch as playbook
-    from streaming.observing import observe
+def _run(command: PlaybookCommand, stream: str, tier: Tier) -> NoReturn:
+    from holdfast.observation.coverage import coverage_of
+    from holdfast.observation.status import observe
 
-    def steps(world: "World", name: str, run: str) -> "Iterator[Performed[Any]]":
-        return playbook(world, name, tier, run, why=why)
+    world = command.world
+    world.config.stream(stream)
 
-    world.project.stream(stream)
-    console = None if as_json else tell.out
-    try:
-        (told,) = carry_out(world, [stream], steps, console, nothing_to_do=f"{tier} is wanted")
-    except KeyboardInterrupt as error:
-        tell.err.print(_interrupted(world, stream, tier), soft_wrap=True)
-        raise typer.Exit(INTERRUPTED) from error
-    seen = observe(world, stream)
-    found = holding(seen)
-    if as_json:
-        tell.json({**told.facts(), **_facts(found), "running": seen.wanted})
-    elif told.error is None:
-        tell.out.print(_outcome(told, found, running=seen.wanted))
-    raise typer.Exit(0 if told.error is None else 1)
+    def conclude(outcome: PlaybookOutcome) -> Conclusion:
+        seen = observe(world, stream)
+        coverage = coverage_of(seen)
+        message = _message(stream, coverage, running=seen.wanted)
+        return Conclusion(
+            facts={**_facts(coverage), "running": seen.wanted},
+            message=message if outcome.error is None else "",
+        )
+
+    command.run(stream, conclude=conclude, interrupted=lambda: _interrupted(world, stream, tier))
 
 
-def _facts(found: "Holding") -> dict[str, Any]:
+def _facts(coverage: "TierCoverage") -> dict[str, Any]:
     return {
-        "tier": found.tier,
-        "covered_tier": found.covered,
-        "held": found.held,
-        "reason": found.reason,
+        "tier": coverage.tier,
+        "covered_tier": coverage.covered_tier,
+        "held": coverage.covered,
+        "reason": coverage.reason,
     }
 
 
-def _outcome(told: Told, found: "Holding", *, running: bool) -> str:
-    name = escape(told.stream)
+def _message(stream: str, coverage: "TierCoverage", *, running: bool) -> str:
+    name = escape(stream)
     if not running:
-        return f"{NOTE} {name}  is stopped: {found.tier} takes effect at `holdfast start {name}`"
-    return f"{DONE if found.held else NOTE} {name}  {escape(found.reason)}"
+        return f"{NOTE} {name}  is stopped: {coverage.tier} takes effect at `holdfast start {name}`"
+    return f"{DONE if coverage.covered else NOTE} {name}  {escape(coverage.reason)}"
 
 
-def _interrupted(world: "World", stream: str, tier: Tier) -> str:
+def _interrupted(world: "Project", stream: str, tier: Tier) -> str:
     row = world.store.streams.get(stream)
     if row is None or row.tier is not tier:
         return "interrupted before anything was changed"

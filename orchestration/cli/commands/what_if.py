@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from orchestration.cli import reading, words
-from orchestration.cli.terminal import DONE, JsonOption, Stream, terminal
+from holdfast.orchestration.cli import format as words, reading
+from holdfast.orchestration.cli.terminal import DONE, JsonOption, Stream, terminal
 
 if TYPE_CHECKING:
-    from ft_policies.what_if import WhatIf
+    from holdfast.ft_policies.tiering.decision import WhatIf
 
 OBJECTIVES = "0,1,2,3,5,7,10,15,20,30,45,60"
 
@@ -28,30 +28,30 @@ def what_if(
     *,
     stream: Stream,
     objectives: Annotated[
-        str, typer.Option(metavar="SECONDS,…", help="Recovery times to ask for.")
+        str, typer.Option(metavar="SECONDS,…", help="Recovery times to evaluate.")
     ] = OBJECTIVES,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="Draw the curve as a PNG, too."),
+        typer.Option(metavar="FILE", dir_okay=False, help="Also draw the curve as a PNG file."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which tier each objective would need at the load of now, and what it would cost an hour."""
-    from assets.reports.curves import cells, currency_of
-    from orchestration.reviewing import what_if as ask
+    """Show which tier each objective needs at the present load, and what it costs per hour."""
+    from holdfast.observation.reports.what_if import currency_of, what_if_cells
+    from holdfast.observation.review import Reviewer
 
-    asked = reading.seconds(objectives, "--objectives")
+    wanted = reading.seconds(objectives, "--objectives")
     if plot is not None:
         reading.demand_ending(plot, ".png")
     tell = terminal(ctx)
     with tell.world() as world:
-        world.project.stream(stream)
-        points = ask(world, stream, asked)
+        world.config.stream(stream)
+        points = Reviewer().what_if(world, stream, wanted)
         currency = currency_of(world, stream)
     if plot is not None:
         _draw(plot, stream, points, currency)
     if as_json:
-        tell.json({"stream": stream, "objectives": cells(points, currency=currency)})
+        tell.json({"stream": stream, "objectives": what_if_cells(points, currency=currency)})
         return
     tell.out.print(table(points, currency))
     if plot is not None:
@@ -59,7 +59,7 @@ def what_if(
 
 
 def table(points: "Sequence[WhatIf]", currency: str) -> Table:
-    """One line an objective."""
+    """One line per objective."""
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     shown.add_column("objective", justify="right")
     shown.add_column("tier")
@@ -68,7 +68,7 @@ def table(points: "Sequence[WhatIf]", currency: str) -> Table:
     for point in points:
         shown.add_row(
             f"{point.objective_seconds:g} s",
-            str(point.tier) if point.holds else f"[yellow]{point.tier}, not held[/yellow]",
+            str(point.tier) if point.holds else f"[yellow]{point.tier}, too slow[/yellow]",
             words.predicted(point.seconds),
             words.money(point.money_per_hour),
             f"{point.weighted:.2f}",
@@ -79,7 +79,7 @@ def table(points: "Sequence[WhatIf]", currency: str) -> Table:
 
 
 def _draw(path: Path, stream: str, points: "Sequence[WhatIf]", currency: str) -> None:
-    from assets.reports.plots import draw_what_if
+    from holdfast.assets.reports.plots import draw_what_if
 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(draw_what_if({stream: points}, currency, "What an objective costs"))

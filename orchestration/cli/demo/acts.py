@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.markup import escape
 
-from ft_policies.errors import PermanentError
-from orchestration.cli import words
-from orchestration.cli.demo.stage import STREAM
-from orchestration.cli.demo.timeline import Timeline, line_facts, read
-from orchestration.cli.stepping import step_facts, step_line
-from orchestration.cli.terminal import DONE, spinning
-from orchestration.playbooks.recover import start
-from orchestration.playbooks.stop import stop
-from resources.clock import SYSTEM_CLOCK
-from resources.control.records import Phase, ReplicaRow
-from streaming.observing import observe
-from streaming.processes import process_of
-from streaming.world import World
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.observation.status import observe
+from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli.demo.stage import STREAM
+from holdfast.orchestration.cli.demo.timeline import Timeline, line_facts, read
+from holdfast.orchestration.cli.playbook import step_facts, step_line
+from holdfast.orchestration.cli.terminal import DONE, spinning
+from holdfast.orchestration.playbooks.lifecycle import Stop
+from holdfast.orchestration.playbooks.recover import Start
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.records import Phase, ReplicaRow
+from holdfast.resources.process import process_of
+from holdfast.resources.project import Project
 
 EPOCHS_BEFORE = 20
 EPOCHS_AFTER = 10
@@ -63,10 +63,10 @@ class Narrator:
             self.console.print(f"  {text()}", soft_wrap=True)
 
 
-def begin(world: World, tell: Narrator) -> None:
+def begin(world: Project, tell: Narrator) -> None:
     """Start the stream, and let it commit epochs and ship a snapshot."""
     tell.line("\n[bold]1. the stream runs[/bold]")
-    for performed in start(world, STREAM, _run()):
+    for performed in Start(world, STREAM, _run()).steps():
         tell.line(step_line(STREAM, step_facts(performed)))
 
     def enough() -> bool:
@@ -77,7 +77,7 @@ def begin(world: World, tell: Narrator) -> None:
     tell.line(f"{DONE} {_progress(world)}")
 
 
-def kill(world: World, tell: Narrator) -> tuple[ReplicaRow, float]:
+def kill(world: Project, tell: Narrator) -> tuple[ReplicaRow, float]:
     """Kill the driver as a crash would: at once, the Python process only."""
     tell.line("\n[bold]2. its driver crashes[/bold]")
     primary = observe(world, STREAM).primary
@@ -92,7 +92,7 @@ def kill(world: World, tell: Narrator) -> tuple[ReplicaRow, float]:
     return primary, killed_at
 
 
-def watch(world: World, killed: ReplicaRow, killed_at: float, tell: Narrator) -> Timeline:
+def watch(world: Project, killed: ReplicaRow, killed_at: float, tell: Narrator) -> Timeline:
     """Tell each step of the recovery as it happens, until the new replica has done its share."""
     tell.line("\n[bold]3. it is recovered[/bold]")
     watched = _Watched(world, killed, killed_at, tell)
@@ -101,17 +101,19 @@ def watch(world: World, killed: ReplicaRow, killed_at: float, tell: Narrator) ->
     return watched.seen
 
 
-def finish(world: World, tell: Narrator) -> None:
+def finish(world: Project, tell: Narrator) -> None:
     """Stop the stream gracefully."""
     tell.line("\n[bold]4. it is stopped, and proven[/bold]")
-    for performed in stop(world, STREAM, _run()):
+    for performed in Stop(world, STREAM, _run()).steps():
         tell.line(step_line(STREAM, step_facts(performed)))
 
 
 class _Watched:
     """A recovery under observation: what is new is told once."""
 
-    def __init__(self, world: World, killed: ReplicaRow, killed_at: float, tell: Narrator) -> None:
+    def __init__(
+        self, world: Project, killed: ReplicaRow, killed_at: float, tell: Narrator
+    ) -> None:
         self._world = world
         self._killed = killed
         self._killed_at = killed_at
@@ -168,7 +170,7 @@ class _Watched:
         )
 
 
-def _progress(world: World) -> str:
+def _progress(world: Project) -> str:
     last, newest = world.store.ledger.last(STREAM), world.store.snapshots.newest(STREAM)
     epochs = 0 if last is None else last.epoch + 1
     shipped = (

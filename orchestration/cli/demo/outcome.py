@@ -5,10 +5,10 @@ from typing import Any
 
 from rich.table import Table
 
-from orchestration.cli import words
-from orchestration.cli.demo.timeline import Timeline
-from orchestration.cli.terminal import DONE, FAILED, NOTE
-from orchestration.proof import Proof
+from holdfast.observation.proof import Proof
+from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli.demo.timeline import Timeline
+from holdfast.orchestration.cli.terminal import DONE, FAILED, NOTE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

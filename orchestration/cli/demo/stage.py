@@ -9,10 +9,10 @@ from pathlib import Path
 
 import psutil
 
-import configs
-from ft_policies.errors import PermanentError
-from resources.clock import SYSTEM_CLOCK
-from resources.ports import free_port
+import holdfast.configs
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.service import free_port
 
 STREAM = "word_count"
 MARK = "HOLDFAST_DEMO"
@@ -23,7 +23,7 @@ LEAVE_SECONDS = 30.0
 def stage(folder: Path | None, *, keep: bool) -> Iterator[Path]:
     """A new project folder with one stream; everything that is started from here is marked."""
     root = _new(folder)
-    declared = Path(configs.__file__).parent
+    declared = Path(holdfast.configs.__file__).parent
     for part in (f"streams/{STREAM}.yaml", "prices/on_demand.yaml"):
         (root / "configs" / part).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(declared / part, root / "configs" / part)

@@ -8,18 +8,18 @@ from types import FrameType
 
 from rich.markup import escape
 
-from apps.word_count.oracle import expected
-from ft_policies.errors import HoldfastError
-from orchestration.cli.commands.services import start_dagster, start_object_store
-from orchestration.cli.demo.acts import Narrator, begin, finish, kill, watch
-from orchestration.cli.demo.outcome import Outcome
-from orchestration.cli.demo.stage import STREAM, see_off, stage
-from orchestration.cli.demo.timeline import Timeline
-from orchestration.cli.terminal import FAILED, Terminal, spinning
-from orchestration.playbooks.stop import stop
-from orchestration.proof import Proof, prove
-from orchestration.services.dagster_server import DagsterServer
-from streaming.world import World, open_world
+from holdfast.apps.word_count.oracle import expected
+from holdfast.ft_policies.errors import HoldfastError
+from holdfast.observation.proof import Proof, prove
+from holdfast.orchestration.cli.commands.services import start_dagster, start_object_store
+from holdfast.orchestration.cli.demo.acts import Narrator, begin, finish, kill, watch
+from holdfast.orchestration.cli.demo.outcome import Outcome
+from holdfast.orchestration.cli.demo.stage import STREAM, see_off, stage
+from holdfast.orchestration.cli.demo.timeline import Timeline
+from holdfast.orchestration.cli.terminal import FAILED, Terminal, spinning
+from holdfast.orchestration.playbooks.lifecycle import Stop
+from holdfast.orchestration.services.dagster import DagsterServer
+from holdfast.resources.project import Project, open_project
 
 HURRY_SECONDS = 20.0
 
@@ -46,7 +46,7 @@ def play(terminal: Terminal, *, folder: Path | None, keep: bool, as_json: bool) 
 def _acts(
     root: Path, terminal: Terminal, tell: Narrator, *, quiet: bool
 ) -> tuple[Timeline, Proof, float]:
-    with open_world(root) as world, _cleared(world, root, tell):
+    with open_project(root) as world, _cleared(world, root, tell):
         start_object_store(world, terminal, quiet=quiet)
         start_dagster(world, terminal, port=None, quiet=quiet)
         begin(world, tell)
@@ -55,12 +55,12 @@ def _acts(
         finish(world, tell)
         with spinning(tell.console, "computing the whole output again in one batch"):
             proof = prove(world, STREAM, expected)
-        objective = world.project.stream(STREAM).objective.recovery_time
+        objective = world.config.stream(STREAM).objective.recovery_time
     return timeline, proof, objective
 
 
 @contextmanager
-def _cleared(world: World, root: Path, tell: Narrator) -> Iterator[None]:
+def _cleared(world: Project, root: Path, tell: Narrator) -> Iterator[None]:
     """Stop whatever runs, at the end and on any failure; a second Ctrl-C does not interrupt it."""
     failed = True
     try:
@@ -77,9 +77,10 @@ def _cleared(world: World, root: Path, tell: Narrator) -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
-def _clear(world: World, tell: Narrator) -> None:
+def _clear(world: Project, tell: Narrator) -> None:
     def end_stream() -> None:
-        for _ in stop(world, STREAM, "demo-end", patience_seconds=HURRY_SECONDS):
+        stop = Stop(world, STREAM, "demo-end", patience_seconds=HURRY_SECONDS)
+        for _ in stop.steps():
             pass
 
     def end_object_store() -> None:
@@ -87,7 +88,7 @@ def _clear(world: World, tell: Narrator) -> None:
         if embedded is not None:
             embedded.stop()
 
-    for end in (end_stream, DagsterServer(world.project).stop, end_object_store):
+    for end in (end_stream, DagsterServer(world.config).stop, end_object_store):
         try:
             end()
         except HoldfastError as error:

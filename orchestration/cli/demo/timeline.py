@@ -3,8 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
-from resources.control.records import Incident, JournalLine, LedgerEntry, Phase, ReplicaRow, Slot
-from streaming.world import World
+from holdfast.resources.control_store.records import (
+    Incident,
+    JournalLine,
+    LedgerEntry,
+    Phase,
+    ReplicaRow,
+    Slot,
+)
+from holdfast.resources.project import Project
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +30,9 @@ class Timeline:
     def level_at(self) -> float | None:
         """When the new primary had worked off what was missed."""
         levels = [
-            line.at for line in self.lines if line.step == "AwaitLevel" and line.phase is Phase.DONE
+            line.at
+            for line in self.lines
+            if line.step == "AwaitCatchUp" and line.phase is Phase.DONE
         ]
         return levels[-1] if levels else None
 
@@ -70,7 +79,7 @@ def line_facts(line: JournalLine) -> dict[str, Any]:
     return {"step": line.step, "seconds": line.seconds, "found": line.detail}
 
 
-def read(world: World, stream: str, killed: ReplicaRow, killed_at: float) -> Timeline:
+def read(world: Project, stream: str, killed: ReplicaRow, killed_at: float) -> Timeline:
     """Read how far the recovery of a stream has come."""
     store = world.store
     incidents = store.incidents.of(stream, open_only=False)

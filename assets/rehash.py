@@ -1,0 +1,91 @@
+"""Are the rows in a stream's table still those that were committed? Hashed again, with Spark.
+
+The ledger keeps the digest of every epoch's rows, and the sink keeps each epoch's files in a folder
+of its own; so a table that rotted or that somebody changed gives itself away, epoch by epoch.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dagster_pyspark import LazyPySparkResource
+from pyspark.sql import DataFrame, SparkSession, functions as sf
+from pyspark.sql.types import StructType
+
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.observation.tables import open_table
+from holdfast.resources.project import Project
+from holdfast.streaming.sinks.staging import digest_of, row_hash
+
+SPARK_CONF = {
+    "spark.master": "local[1]",
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehashed:
+    """Which epochs were hashed again, and which came out otherwise than they were committed."""
+
+    epochs: list[int]
+    differing: list[int]
+
+
+@contextmanager
+def bounded_spark() -> Iterator[SparkSession]:
+    """A Spark session for a piece of work that ends; one that was there before is left running."""
+    before = SparkSession.getActiveSession()
+    session: SparkSession = LazyPySparkResource(spark_config=SPARK_CONF).spark_session
+    try:
+        yield session
+    finally:
+        if before is None:
+            session.stop()
+
+
+def rehash(world: Project, stream: str, spark: SparkSession, *, newest: int) -> Rehashed:
+    """Hash the newest epochs that put out rows, and hold them against the ledger."""
+    path = Path(_local(world, stream))
+    table = open_table(world, stream)
+    last = world.store.ledger.last(stream)
+    if table is None or last is None:
+        return Rehashed(epochs=[], differing=[])
+    schema = StructType.fromJson(json.loads(table.schema().to_json()))
+    entries = world.store.ledger.between(stream, max(0, last.epoch - newest + 1), last.epoch)
+    folders = {int(uri[:12]): uri for uri in _epoch_folders(table.file_uris())}
+    known = [entry for entry in entries if entry.rows and entry.epoch in folders]
+    found = {
+        entry.epoch: _digest(spark, path / "data" / folders[entry.epoch], schema) for entry in known
+    }
+    return Rehashed(
+        epochs=list(found),
+        differing=[e.epoch for e in known if found[e.epoch] != (e.rows, e.digest)],
+    )
+
+
+def _local(world: Project, stream: str) -> str:
+    path = world.config.table_path(stream)
+    if "://" in path:
+        raise PermanentError(
+            f"the table {path} is not on a disk that Spark reads without more jars",
+            hint="only tables in local folders can be hashed again",
+        )
+    return path
+
+
+def _epoch_folders(uris: list[str]) -> set[str]:
+    """The folders of single epochs among the files of a table; compacted files have none."""
+    parts = [uri.rsplit("/data/", 1) for uri in uris]
+    return {part[1].split("/", 1)[0] for part in parts if len(part) == 2}
+
+
+def _digest(spark: SparkSession, folder: Path, schema: StructType) -> tuple[int, str]:
+    rows: DataFrame = spark.read.parquet(str(folder))
+    typed = rows.select(*(sf.col(f"`{f.name}`").cast(f.dataType) for f in schema.fields))
+    wide = row_hash(schema).cast("decimal(38, 0)")
+    count, total = typed.agg(sf.count("*"), sf.sum(wide)).collect()[0]
+    return int(count), digest_of(int(total or 0))

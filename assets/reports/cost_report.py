@@ -1,0 +1,89 @@
+"""The report on what fault tolerance cost: one partition a day, a row for each stream that ran."""
+
+from collections.abc import Sequence
+from datetime import date
+
+import dagster as dg
+
+from holdfast.assets.keys import report_key, tiers_key
+from holdfast.assets.project_resource import Worlds, explained
+from holdfast.assets.reports.plots import draw_costs
+from holdfast.assets.reports.table_report import Materialized, picture, table
+from holdfast.ft_policies.costs.report import CostRow
+from holdfast.observation.reports.costs import (
+    REPORT,
+    count_costs,
+    day_bounds,
+    measured_since,
+    read_reported_costs,
+    streams_measured_between,
+)
+from holdfast.observation.reports.files import report_file, write_report
+from holdfast.resources.project import Project
+
+# Days that are over: what is counted of a day does not change any more.
+DAYS = dg.DailyPartitionsDefinition(start_date="2026-01-01", timezone="UTC")
+
+
+def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
+    """The report over these streams."""
+
+    @dg.asset(
+        key=report_key(REPORT),
+        deps=[tiers_key(name) for name in streams],
+        partitions_def=DAYS,
+        group_name="reports",
+        kinds={"table"},
+        description="What each stream's fault tolerance cost in a day, in money and in the thesis' "
+        "normalised units, against active and passive replication all day; its time by tier, and "
+        "the recoveries that missed the objective.",
+    )
+    def cost_report(
+        context: dg.AssetExecutionContext, worlds: dg.ResourceParam[Worlds]
+    ) -> Materialized:
+        day = date.fromisoformat(context.partition_key)
+        with explained(), worlds.open() as world:
+            return report_day(world, streams, day)
+
+    return cost_report
+
+
+def report_day(world: Project, streams: Sequence[str], day: date) -> Materialized:
+    """Count a day and keep it; once its measurements are gone, the kept rows stand."""
+    since, until = day_bounds(day)
+    kept = read_reported_costs(world, day, streams) if since < measured_since(world) else None
+    rows = count_costs(world, streams, since, until) if kept is None else kept
+    title = f"Fault tolerance on {day} (UTC)"
+    png = draw_costs(rows, title)
+    cells = [row.cells() for row in rows]
+    home, part = world.config.home, str(day)
+    file = (
+        write_report(home, REPORT, cells, png, part=part)
+        if kept is None
+        else report_file(home, REPORT, part=part)
+    )
+    measured = streams_measured_between(world, streams, since, until)
+    missing = sorted(set(measured) - {row.stream for row in rows})
+    return dg.MaterializeResult(
+        metadata={
+            **_totals(rows),
+            "streams_not_counted": ", ".join(missing) or "none",
+            "streams": table(cells),
+            "dagster/row_count": len(rows),
+            "plot": picture(png, title),
+            "file": dg.MetadataValue.path(file),
+        },
+    )
+
+
+def _totals(rows: Sequence[CostRow]) -> dict[str, float]:
+    """Figures that Dagster plots from day to day; a project has one currency, as a rule."""
+    totals: dict[str, float] = {"misses": sum(row.misses for row in rows)}
+    for row in rows:
+        for name, amount in (
+            (f"spent_{row.currency}", row.money),
+            (f"if_active_{row.currency}", row.money_if_active),
+            (f"if_passive_{row.currency}", row.money_if_passive),
+        ):
+            totals[name] = totals.get(name, 0.0) + amount
+    return totals

@@ -1,0 +1,110 @@
+"""The inputs of a prediction just before a kill, the predictions, and the time that the recovery took.
+
+Inputs are kept as JSON, so that a later model can be judged by the same failovers.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import nan
+from typing import Any, TypeAlias
+
+from holdfast.ft_policies.prediction.estimators import Observation, Readiness
+from holdfast.ft_policies.prediction.model import RecoveryModel, StateAges, StepTimings
+from holdfast.ft_policies.prediction.steps import TIERS, Load, RecoveryStep
+from holdfast.ft_policies.prediction.thesis import ThesisModel
+from holdfast.ft_policies.tiers import Tier
+from holdfast.observation.measurements import measure
+from holdfast.observation.status import observe
+from holdfast.resources.project import Project
+
+Steps: TypeAlias = Mapping[RecoveryStep, Sequence[Observation]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionInputs:
+    """The inputs of a prediction just before a kill, except for the timings of steps; `writes` are bytes and seconds."""
+
+    at: float
+    rows_per_second: float
+    capacity_rows_per_second: float
+    state_bytes: float
+    epoch_seconds: float
+    snapshot_age: float
+    sync_age: float
+    rows_since_snapshot: float
+    writes: Sequence[tuple[float, float]]
+
+    @classmethod
+    def of(cls, world: Project, stream: str) -> "PredictionInputs":
+        """Measure them now; ages are those of the epochs that would have to be replayed."""
+        measured = measure(world.store, [world.config.stream(stream)])[stream]
+        load, seen = measured.load, observe(world, stream)
+        newest, secondary = world.store.snapshots.newest(stream), seen.secondary
+        decided = -1 if seen.epoch is None else seen.epoch.epoch
+
+        def age(epoch: int | None) -> float:
+            return (decided - (-1 if epoch is None else epoch)) * float(load.epoch_seconds)
+
+        return cls(
+            at=measured.at,
+            rows_per_second=float(load.rows_per_second),
+            capacity_rows_per_second=float(load.capacity_rows_per_second),
+            state_bytes=float(load.state_bytes),
+            epoch_seconds=float(load.epoch_seconds),
+            snapshot_age=age(None if newest is None else newest.epoch),
+            sync_age=age(None if secondary is None else secondary.epoch),
+            rows_since_snapshot=float(load.rows_per_second) * measured.snapshot_age_seconds,
+            writes=[(write.size, write.seconds) for write in measured.step_timings.writes],
+        )
+
+    def predict(self, steps: Steps, tier: Tier) -> dict[str, float]:
+        """Seconds of a recovery if the primary failed then, by each model; infinite without enough timings."""
+        writes = [Observation(seconds=seconds, size=size) for size, seconds in self.writes]
+        step_timings = StepTimings(steps=steps, writes=writes)
+        load = Load(
+            rows_per_second=self.rows_per_second,
+            capacity_rows_per_second=self.capacity_rows_per_second,
+            state_bytes=self.state_bytes,
+            epoch_seconds=self.epoch_seconds,
+        )
+        ages = StateAges(snapshot=self.snapshot_age, sync=self.sync_age)
+        predictions = {
+            "ours": RecoveryModel().predict_at(step_timings, load, ages),
+            "thesis": ThesisModel(count_detection=True).predict(
+                step_timings, load, rows_since_snapshot=self.rows_since_snapshot
+            ),
+        }
+        return {
+            name: float(prediction.seconds[TIERS.index(tier)])
+            for name, prediction in predictions.items()
+        }
+
+
+def measure_steps(world: Project, stream: str) -> Steps:
+    """The timings of the steps of a stream's recoveries until now."""
+    return measure(world.store, [world.config.stream(stream)])[stream].step_timings.steps
+
+
+def measure_recovery_seconds(world: Project, stream: str, *, since_at: float) -> float:
+    """Seconds from the last heartbeat until the stream had caught up, as the stream measured it."""
+    measured = measure(world.store, [world.config.stream(stream)])[stream]
+    return next(
+        (recovery.seconds for recovery in measured.recoveries if recovery.at >= since_at), nan
+    )
+
+
+def steps_to_json(steps: Steps) -> dict[str, Any]:
+    """Steps as JSON."""
+    return {step.value: [asdict(timing) for timing in timings] for step, timings in steps.items()}
+
+
+def read_steps_until(kept: Mapping[str, Any], at: float) -> Steps:
+    """The timings that had been measured at a time."""
+    return {
+        RecoveryStep(step): [
+            Observation(**{**timing, "readiness": Readiness(timing["readiness"])})
+            for timing in timings
+            if timing["at"] <= at
+        ]
+        for step, timings in kept.items()
+    }

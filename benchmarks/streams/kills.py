@@ -1,0 +1,71 @@
+"""Kill -9 of a stream's primary: the prediction before it, and the time until the stream was back."""
+
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from benchmarks.streams.forecast import PredictionInputs, measure_recovery_seconds, measure_steps
+from benchmarks.streams.measurements import Condition, wait
+from benchmarks.streams.project import describe_stream
+from holdfast.ft_policies.health import Health
+from holdfast.ft_policies.tiers import Tier
+from holdfast.observation.status import observe
+from holdfast.resources.control_store.records import ReplicaRow
+from holdfast.resources.project import Project
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KilledPrimary:
+    """One kill: its time, the seconds until the next epoch and until the stream had caught up, and the successor."""
+
+    at: float
+    inputs: PredictionInputs
+    predicted: Mapping[str, float]
+    to_next_epoch: float
+    to_caught_up: float
+    """Not a number where the stream did not fall behind."""
+    successor: ReplicaRow
+
+
+def kill_primary(world: Project, stream: str, tier: Tier) -> KilledPrimary:
+    """Kill the primary's driver, and wait until its successor has caught up."""
+    store, killed = world.store, observe(world, stream).primary
+    assert killed is not None
+    assert killed.pid is not None
+    inputs = PredictionInputs.of(world, stream)
+    predicted = inputs.predict(measure_steps(world, stream), tier)
+    at = store.now()
+    os.kill(killed.pid, signal.SIGKILL)
+    last = store.ledger.last(stream)
+    assert last is not None
+    epoch = last.epoch + 1
+    await_condition(
+        world, stream, lambda: store.ledger.get(stream, epoch) is not None, f"epoch {epoch}"
+    )
+    entry = store.ledger.get(stream, epoch)
+    assert entry is not None
+
+    def find_successor() -> ReplicaRow | None:
+        seen = observe(world, stream)
+        is_new = seen.primary is not None and seen.primary.id != killed.id
+        return seen.primary if is_new and seen.verdict.health is Health.HEALTHY else None
+
+    await_condition(
+        world, stream, lambda: find_successor() is not None, "successor that has caught up"
+    )
+    primary = find_successor()
+    assert primary is not None
+    return KilledPrimary(
+        at=at,
+        inputs=inputs,
+        predicted=predicted,
+        to_next_epoch=entry.committed_at - at,
+        to_caught_up=measure_recovery_seconds(world, stream, since_at=at),
+        successor=primary,
+    )
+
+
+def await_condition(world: Project, stream: str, condition: Condition, what: str) -> None:
+    """Wait for a condition; a timeout describes the stream."""
+    wait(condition, what, lambda: describe_stream(world, stream))

@@ -1,0 +1,158 @@
+"""The recover playbook: from the facts to the one step that is safe now.
+
+There is no program counter. A run may die before, during or after a step; the next run looks at the
+stream again and goes on from there. A change of tier is the same playbook: the primary first, then the
+secondary, one switch at a time. And so is a migration: the secondary is the target, and is handed the
+lease when it is ready.
+"""
+
+from holdfast.ft_policies.health import Health
+from holdfast.ft_policies.playbooks.base import plan_steps
+from holdfast.ft_policies.playbooks.recover.migration import MigrationFacts, Protocol
+from holdfast.ft_policies.playbooks.recover.secondary import SecondaryView
+from holdfast.ft_policies.playbooks.recover.steps import (
+    AwaitCatchUp,
+    AwaitPrimaryExit,
+    AwaitSecondaryExit,
+    AwaitTakeover,
+    AwaitTarget,
+    EndSecondary,
+    Fence,
+    FinishMigration,
+    GiveUp,
+    GiveUpSecondary,
+    HandOver,
+    Launch,
+    LaunchSecondary,
+    RecoverFacts,
+    RecoverStep,
+    RollBack,
+    StopPrimary,
+    TurnSwitch,
+)
+from holdfast.ft_policies.tiers import OFF, Switch
+
+FAILURES_BEFORE_GIVING_UP = 3
+
+
+def plan_recovery(facts: RecoverFacts) -> list[RecoverStep]:
+    """The steps from here on, each assumed to succeed."""
+    return plan_steps(facts, next_step)
+
+
+def next_step(facts: RecoverFacts) -> RecoverStep | None:
+    """The one step that is safe now, or `None` when the stream is as it should be."""
+    step = None if facts.migration is None else _migrate(facts, facts.migration)
+    return step or _recover(facts)
+
+
+def _recover(facts: RecoverFacts) -> RecoverStep | None:
+    match facts.verdict.health:
+        case Health.HEALTHY:
+            return _undo_rollout(facts) or _adjust_secondary(facts)
+        case Health.STOPPED:
+            return None if facts.secondary is None else _stop_secondary(facts.secondary)
+        case Health.MISSING:
+            return _replace_primary(facts)
+        case Health.DEAD | Health.SILENT | Health.DISPUTED | Health.STUCK:
+            return Fence(_primary_of(facts), facts.token, facts.verdict.reason)
+        case Health.STARTING | Health.REPLAYING | Health.WAITING:
+            return _undo_rollout(facts) or AwaitCatchUp(_primary_of(facts))
+        case Health.STOPPING:
+            return AwaitPrimaryExit(_primary_of(facts))
+
+
+def _replace_primary(facts: RecoverFacts) -> RecoverStep:
+    """Let the secondary take over; launch a new primary only if there is none that can."""
+    secondary = facts.secondary
+    if secondary is not None and secondary.health.failed:
+        return EndSecondary(secondary.id, secondary.reason)
+    if secondary is not None and secondary.health is not Health.STOPPING:
+        return AwaitTakeover(secondary.id)
+    if facts.failures_in_a_row >= FAILURES_BEFORE_GIVING_UP:
+        return GiveUp(f"{facts.failures_in_a_row} replicas failed in a row: {facts.last_failure}")
+    return Launch()
+
+
+def _undo_rollout(facts: RecoverFacts) -> RecoverStep | None:
+    """Fence a primary that runs what was rolled back."""
+    if facts.migration is not None or facts.primary_rollout == facts.rollout:
+        return None
+    return Fence(_primary_of(facts), facts.token, "it runs what was rolled back")
+
+
+def _adjust_secondary(facts: RecoverFacts) -> RecoverStep | None:
+    """Bring the secondary to what the tier wants, beside a healthy primary."""
+    secondary, wanted = facts.secondary, facts.wanted
+    if secondary is None:
+        return None if wanted == OFF else _launch_secondary(facts)
+    if secondary.health.failed or secondary.health is Health.STOPPING:
+        return _stop_secondary(secondary)
+    if secondary.rollout != facts.rollout:
+        return AwaitSecondaryExit(secondary.id)
+    if secondary.paused and wanted.process:
+        return None
+    turn = secondary.next_turn(wanted)
+    if wanted == OFF and (turn is None or turn.switch is Switch.DEPLOY):
+        return AwaitSecondaryExit(secondary.id)
+    return None if turn is None else TurnSwitch(secondary.id, turn.switch, turn.on)
+
+
+def _launch_secondary(facts: RecoverFacts) -> RecoverStep:
+    failures = facts.secondary_failures_in_a_row
+    if failures >= FAILURES_BEFORE_GIVING_UP:
+        reason = facts.last_secondary_failure
+        return GiveUpSecondary(f"{failures} secondaries failed in a row: {reason}")
+    return LaunchSecondary()
+
+
+def _stop_secondary(secondary: SecondaryView) -> RecoverStep:
+    if secondary.health.failed:
+        return EndSecondary(secondary.id, secondary.reason)
+    return AwaitSecondaryExit(secondary.id)
+
+
+def _migrate(facts: RecoverFacts, migration: MigrationFacts) -> RecoverStep | None:
+    """The step that a migration adds; `None` where the stream needs what it would need without one."""
+    health, fault = facts.verdict.health, migration.fault
+    is_target = facts.primary is not None and facts.primary_rollout == migration.rollout
+    if health is Health.HEALTHY:
+        if is_target and migration.differs is None:
+            return FinishMigration(migration.rollout)
+        if fault is None:
+            return _towards_target(facts, migration)
+        return RollBack(migration.rollout, fault)
+    waits = health in (Health.STARTING, Health.REPLAYING, Health.WAITING)
+    unfit = is_target and waits and (migration.overdue or migration.differs is not None)
+    alone = health is Health.MISSING and facts.secondary is None
+    if fault is not None and (unfit or alone):
+        return RollBack(migration.rollout, fault)
+    return None
+
+
+def _towards_target(facts: RecoverFacts, migration: MigrationFacts) -> RecoverStep:
+    """Bring the target to where the lease can be handed over, and hand it over."""
+    secondary = facts.secondary
+    if migration.protocol is Protocol.LEGACY:
+        return StopPrimary(_primary_of(facts)) if secondary is None else _stop_secondary(secondary)
+    if secondary is None:
+        return LaunchSecondary()
+    # One that replays gets the lease in the middle of it; it need not have caught up once.
+    replays = migration.protocol is Protocol.REPLAY and secondary.desired.process
+    early = replays and migration.caught_up
+    step = _adjust_secondary(facts)
+    if step is not None and not (early and _turns_on_process(step)):
+        return step
+    if not migration.caught_up or (secondary.paused and not early):
+        return AwaitTarget(secondary.id)
+    return HandOver(_primary_of(facts), facts.token, secondary.id)
+
+
+def _turns_on_process(step: RecoverStep) -> bool:
+    return isinstance(step, TurnSwitch) and step.switch is Switch.PROCESS and step.on
+
+
+def _primary_of(facts: RecoverFacts) -> str:
+    if facts.primary is None:
+        raise ValueError(f"{facts.verdict.health} without a primary: {facts}")
+    return facts.primary

@@ -1,0 +1,302 @@
+"""Predicts the recovery time of every tier of a stream from earlier timings of its steps."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from math import inf
+
+import numpy as np
+
+from holdfast.ft_policies.prediction.estimators import (
+    Estimator,
+    Line,
+    Observation,
+    Readiness,
+    UpperQuantile,
+    shows_a_slope,
+)
+from holdfast.ft_policies.prediction.steps import (
+    GOES_THROUGH,
+    STEPS,
+    TIERS,
+    BoolLike,
+    FloatArray,
+    FloatLike,
+    Load,
+    RecoveryStep,
+    StepSeconds,
+    recovery_seconds,
+    rows_since_state,
+)
+from holdfast.ft_policies.tiers import SECONDARY, Tier
+
+LEAST_CAPACITY = 1e-9  # rows a second: a capacity that was not measured limits nothing
+SIZED = (RecoveryStep.READ_SNAPSHOT, RecoveryStep.REPLAY)
+READINESS = {
+    tier: Readiness.RUNNING
+    if SECONDARY[tier].process
+    else Readiness.WARM
+    if SECONDARY[tier].deploy
+    else Readiness.COLD
+    for tier in Tier
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimings:
+    """The measured timings of one stream, oldest first; `writes` are its shipped snapshots."""
+
+    steps: Mapping[RecoveryStep, Sequence[Observation]]
+    writes: Sequence[Observation] = ()
+
+    def of(self, step: RecoveryStep, wanted: Readiness) -> Sequence[Observation]:
+        """The observations by which a step is predicted; empty if there are none.
+
+        A less ready driver may stand for a readier one, which is faster; not the other way round. It also
+        shows how a step grows with its size, as long as the few takeovers do not. Until a snapshot was
+        read, the writing of one stands for the reading, as in the thesis.
+        """
+        history = self.steps.get(step, ())
+        known = max(
+            (observation.readiness for observation in history if observation.readiness <= wanted),
+            default=None,
+        )
+        if known is not None:
+            sized = step in SIZED and known is Readiness.WARM
+            least = Readiness.BESIDE if sized and not shows_a_slope(_of(history, known)) else known
+            return [
+                observation for observation in history if least <= observation.readiness <= known
+            ]
+        written = step is RecoveryStep.READ_SNAPSHOT
+        return [write for write in self.writes if write.size > 0] if written else []
+
+
+def _of(history: Sequence[Observation], readiness: Readiness) -> list[Observation]:
+    return [observation for observation in history if observation.readiness is readiness]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Seconds (..., tiers), `inf` where a step was never measured, and the steps they come from.
+
+    `enough`: a tier other than `active_replication` can be predicted; otherwise that tier is chosen.
+    `missing`: the steps without which some tier cannot be predicted.
+    """
+
+    seconds: FloatArray
+    steps: StepSeconds
+    enough: bool
+    missing: tuple[RecoveryStep, ...]
+
+    @classmethod
+    def of(
+        cls, seconds: FloatArray, steps: StepSeconds, missing: tuple[RecoveryStep, ...]
+    ) -> "Prediction":
+        """A prediction; `enough` follows from the seconds."""
+        return cls(
+            seconds=seconds,
+            steps=steps,
+            enough=bool(np.isfinite(seconds[..., 1:]).any()),
+            missing=missing,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The lines of every tier and step as arrays (..., tiers, steps): fitted seldom, evaluated often.
+
+    They change only with new measurements, so a caller with many streams keeps the bounds of each and
+    stacks them.
+    """
+
+    base: FloatArray
+    slope: FloatArray
+    largest: FloatArray
+    beyond: FloatArray
+    unsure: FloatArray
+
+    @classmethod
+    def of(cls, lines: Sequence[Sequence[Line]]) -> "Bounds":
+        """The bounds of one stream, from lines by tier, then by step."""
+        return cls(
+            **{
+                one.name: np.array([[getattr(line, one.name) for line in row] for row in lines])
+                for one in fields(cls)
+            }
+        )
+
+    @classmethod
+    def stacked(cls, many: Iterable["Bounds"]) -> "Bounds":
+        """The bounds of n streams, (n, 1, tiers, steps): with room for an axis of intervals."""
+        rows = list(many)
+        return cls(
+            **{
+                one.name: np.stack([getattr(row, one.name) for row in rows])[:, np.newaxis]
+                for one in fields(cls)
+            }
+        )
+
+    def steps(
+        self, *, bytes_to_read: FloatLike, rows: FloatLike, row_seconds: FloatLike
+    ) -> StepSeconds:
+        """The bound of each step; sizes and `row_seconds` can be broadcast to (..., tiers).
+
+        Each row beyond the largest measured replay adds at most `row_seconds`, the time that a driver
+        needs for a row at full speed: the few measured replays are mostly the cost of their first
+        epochs, and say little about a single row.
+        """
+        bounds = {step.value: self.base[..., at] for at, step in enumerate(STEPS)}
+        bounds["read_snapshot"] = self._sized(RecoveryStep.READ_SNAPSHOT, bytes_to_read)
+        bounds["replay"] = self._sized(RecoveryStep.REPLAY, rows, row_seconds)
+        return StepSeconds(**bounds)
+
+    def _sized(
+        self, step: RecoveryStep, size: FloatLike, each_seconds: FloatLike = inf
+    ) -> FloatArray:
+        """Base, slope up to the largest measured size, and the growth beyond it."""
+        at = STEPS.index(step)
+        largest, sure = self.largest[..., at], 1.0 - self.unsure[..., at]
+        seen, more = np.minimum(size, largest), np.maximum(size - largest, 0.0)
+        beyond = np.minimum(self.beyond[..., at], each_seconds / sure)
+        return np.asarray(self.base[..., at] + self.slope[..., at] * seen + beyond * more)
+
+    def together(self, steps: StepSeconds, paid: FloatArray, correlation: float) -> StepSeconds:
+        """The same steps, each with its share of the delay that all of them have together.
+
+        Not all steps are at their worst at once: delays d that correlate by c add up to
+        sqrt((1 - c) · sum(d²) + c · sum(d)²). `paid` has the steps that each tier goes through.
+        """
+        late = self.unsure * np.where(np.isfinite(paid), paid, 0.0)
+        most = late.sum(axis=-1)
+        squares = (1.0 - correlation) * (late**2).sum(axis=-1) + correlation * most**2
+        share = np.divide(np.sqrt(squares), most, out=np.ones_like(most), where=most > 0)
+        return StepSeconds(
+            **{
+                step.value: getattr(steps, step) * (1.0 - self.unsure[..., at] * (1.0 - share))
+                for at, step in enumerate(STEPS)
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """The bounds fitted to one stream's timings, and which steps were never measured."""
+
+    bounds: Bounds
+    enough: bool
+    missing: tuple[RecoveryStep, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateAges:
+    """The age of the state at a failure: in the object store, and on the disk of the secondary."""
+
+    snapshot: FloatLike
+    sync: FloatLike
+
+    @classmethod
+    def oldest(
+        cls,
+        *,
+        snapshot_every: FloatLike,
+        sync_every: FloatLike,
+        ship_seconds: FloatLike,
+        sync_seconds: FloatLike = 0.0,
+        epoch_seconds: FloatLike = 0.0,
+    ) -> "StateAges":
+        """The ages just before the next snapshot, with an epoch under way that the last one lacks.
+
+        A snapshot takes `ship_seconds` until it can be read, and `sync_seconds` more until a secondary has
+        it. Secondaries sync by snapshots, and request one if the last is older than `sync_every`.
+        """
+        late = np.asarray(ship_seconds) + epoch_seconds
+        sync = np.minimum(snapshot_every, sync_every) + late + sync_seconds
+        return cls(snapshot=snapshot_every + late, sync=sync)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryModel:
+    """Holdfast's model: the upper bound of each step, less what they do not exceed all at once.
+
+    `correlation` is how much a slow step implies another slow one, as on a busy host.
+    """
+
+    estimator: Estimator = field(default_factory=UpperQuantile)
+    count_detection: bool = True
+    correlation: float = 0.25
+
+    def predict(
+        self,
+        timings: StepTimings,
+        load: Load,
+        *,
+        snapshot_every: FloatLike,
+        sync_every: FloatLike,
+        ship_seconds: FloatLike,
+        sync_seconds: FloatLike = 0.0,
+        precise: BoolLike = True,
+    ) -> Prediction:
+        """Predict the worst case, for one interval or many (k,): (tiers,) or (k, tiers)."""
+        ages = StateAges.oldest(
+            snapshot_every=snapshot_every,
+            sync_every=sync_every,
+            ship_seconds=ship_seconds,
+            sync_seconds=sync_seconds,
+            epoch_seconds=load.epoch_seconds,
+        )
+        return self.predict_at(timings, load, ages, precise=precise)
+
+    def predict_at(
+        self, timings: StepTimings, load: Load, ages: StateAges, *, precise: BoolLike = True
+    ) -> Prediction:
+        """Predict a recovery from state of this age; with the present age, a failure now."""
+        fit = self.fit(timings)
+        steps, seconds = self.seconds(fit.bounds, load, ages, precise=precise)
+        return Prediction.of(seconds, steps, fit.missing)
+
+    def fit(self, timings: StepTimings) -> Fit:
+        """Fit the bounds: the slow part, which changes only with the timings."""
+        bounds = Bounds.of(self.lines(timings))
+        lacks = GOES_THROUGH & ~np.isfinite(bounds.base)
+        return Fit(
+            bounds=bounds,
+            enough=not lacks[1:].any(axis=1).all(),
+            missing=tuple(step for at, step in enumerate(STEPS) if lacks[:, at].any()),
+        )
+
+    def lines(self, timings: StepTimings) -> list[list[Line]]:
+        """The lines by tier, then by step."""
+        of = {
+            one: [self.estimator.line(timings.of(step, one)) for step in STEPS]
+            for one in set(READINESS.values())
+        }
+        return [of[READINESS[tier]] for tier in TIERS]
+
+    def seconds(
+        self, bounds: Bounds, load: Load, ages: StateAges, *, precise: BoolLike = True
+    ) -> tuple[StepSeconds, FloatArray]:
+        """Steps and sums of any number of streams: bounds (n, 1, ...), load (n, 1), ages (k,) or (n, k)."""
+        rows = rows_since_state(
+            load, snapshot_age_seconds=ages.snapshot, sync_age_seconds=ages.sync
+        )
+        state = np.asarray(load.state_bytes)[..., np.newaxis]
+        capacity = np.asarray(load.capacity_rows_per_second, dtype=np.float64)[..., np.newaxis]
+        return self.seconds_for(
+            bounds, bytes_to_read=state, rows=rows, capacity=capacity, precise=precise
+        )
+
+    def seconds_for(
+        self,
+        bounds: Bounds,
+        *,
+        bytes_to_read: FloatLike,
+        rows: FloatLike,
+        capacity: FloatLike,
+        precise: BoolLike = True,
+    ) -> tuple[StepSeconds, FloatArray]:
+        """The same for known amounts to read and to replay; all (..., tiers)."""
+        row_seconds = 1.0 / np.maximum(capacity, LEAST_CAPACITY)
+        steps = bounds.steps(bytes_to_read=bytes_to_read, rows=rows, row_seconds=row_seconds)
+        paid = steps.of_tiers(precise=precise, count_detection=self.count_detection)
+        steps = bounds.together(steps, paid, self.correlation)
+        total = recovery_seconds(steps, precise=precise, count_detection=self.count_detection)
+        return steps, total

@@ -1,0 +1,1 @@
+"""Holds Spark streams to a recovery objective at the least cost."""

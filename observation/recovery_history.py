@@ -1,0 +1,215 @@
+"""The steps of a stream's recoveries, as its replicas have measured them.
+
+A step is cold in a replica that was launched as the primary, warm in a secondary that took over. What a
+secondary does before it takes over shares the machine with its primary, and takes longer. Samples are
+kept for some days only: a replica whose deployment is not among them is a secondary that has waited long.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from holdfast.ft_policies.prediction.estimators import Observation, Readiness
+from holdfast.ft_policies.prediction.steps import RecoveryStep
+from holdfast.ft_policies.timings import Timings
+from holdfast.resources.control_store.records import ReplicaState, Sample
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.tables.recent import Primary
+
+SIZES = {
+    SampleName.READ_SNAPSHOT_SECONDS: SampleName.READ_SNAPSHOT_BYTES,
+    SampleName.REPLAY_SECONDS: SampleName.REPLAY_ROWS,
+}
+STEPS = {
+    SampleName.DEPLOY_SECONDS: RecoveryStep.DEPLOY,
+    SampleName.READ_SNAPSHOT_SECONDS: RecoveryStep.READ_SNAPSHOT,
+    SampleName.WIRE_RECEIVE_SECONDS: RecoveryStep.WIRE_RECEIVE,
+    SampleName.WIRE_SEND_SECONDS: RecoveryStep.WIRE_SEND,
+    SampleName.REPLAY_SECONDS: RecoveryStep.REPLAY,
+}
+STEP_SAMPLES = (
+    SampleName.REHEARSE_SECONDS,
+    SampleName.DETECT_SECONDS,
+    SampleName.RECOVERY_SECONDS,
+    *STEPS,
+    *SIZES.values(),
+)
+
+LONGEST_LOSS_SECONDS = 600.0  # a primary that is replaced later than that was not missed
+SLACK_SECONDS = 1.0  # between what is measured and when it is written
+PROMISE_WEIGHT = 5  # how many observations a declared bound stands for
+_LOST = frozenset({ReplicaState.DEAD, ReplicaState.FENCED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """A whole recovery, from the last sign of life until the stream had caught up, at `at`.
+
+    `seconds` is 0 where the other replica was sending already. `cold`: a driver was launched for it.
+    """
+
+    seconds: float
+    detect_seconds: float
+    at: float
+    cold: bool = False
+
+    def counted(self, count_detection: bool) -> float:  # noqa: FBT001
+        """Its seconds, with or without the time until the loss was detected."""
+        return self.seconds if count_detection else max(self.seconds - self.detect_seconds, 0.0)
+
+
+class StepHistory:
+    """Samples and primaries of one stream, each oldest first."""
+
+    def __init__(
+        self, samples: Sequence[Sample], primaries: Sequence[Primary], timings: Timings
+    ) -> None:
+        self._samples = samples
+        self._timings = timings
+        self._cold = _replicas_with(SampleName.DEPLOY_SECONDS, samples) - _replicas_with(
+            SampleName.REHEARSE_SECONDS, samples
+        )
+        self._sizes = {
+            (sample.name, sample.replica, sample.epoch): sample.value
+            for sample in samples
+            if sample.name in SIZES.values()
+        }
+        self._losses = list(self._find_losses(primaries))
+        self._taken_over: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        self._first_replay: dict[str, float] = {}
+        for sample in samples:
+            if sample.name == SampleName.RECOVERY_SECONDS:
+                started_at = sample.at - sample.value - SLACK_SECONDS
+                self._taken_over[sample.replica].append((started_at, sample.at))
+            elif sample.name == SampleName.REPLAY_SECONDS:
+                self._first_replay.setdefault(sample.replica, sample.at)
+
+    def steps(self) -> dict[RecoveryStep, tuple[Observation, ...]]:
+        """What each step took, oldest first; without a detected failure, what the lease promises."""
+        observations = {step: tuple(self._observe(name)) for name, step in STEPS.items()}
+        warm = tuple(
+            Observation(seconds=takeover.detect_seconds, at=takeover.at)
+            for takeover in self._takeovers()
+            if takeover.detect_seconds > 0
+        )
+        cold = tuple(
+            Observation(seconds=seconds, readiness=Readiness.COLD, at=primary.registered_at)
+            for primary, seconds in self._losses
+        )
+        detect = with_promises(warm + cold, self._timings)
+        return {RecoveryStep.DETECT: detect, **observations}
+
+    def recoveries(self) -> tuple[Recovery, ...]:
+        """Takeovers by secondaries, and new drivers in place of lost ones, oldest first."""
+        taken_over = list(self._takeovers())
+        caught_up_at = {
+            sample.replica: sample.at
+            for sample in reversed(self._samples)
+            if sample.name == SampleName.REPLAY_SECONDS
+        }
+        launched = [
+            Recovery(
+                seconds=caught_up_at[primary.replica] - primary.registered_at + lost_seconds,
+                detect_seconds=lost_seconds,
+                cold=True,
+                at=caught_up_at[primary.replica],
+            )
+            for primary, lost_seconds in self._losses
+            if primary.replica in caught_up_at
+        ]
+        return tuple(sorted(taken_over + launched, key=lambda recovery: recovery.at))
+
+    def fastest_replay(self) -> float:
+        """The most rows that a replay has managed in a second."""
+        replays = [
+            replay for replay in self._observe(SampleName.REPLAY_SECONDS) if replay.seconds > 0
+        ]
+        return max((replay.size / replay.seconds for replay in replays), default=0.0)
+
+    def _observe(self, name: SampleName) -> Iterable[Observation]:
+        """Without the steps of unknown size, and without the restores of nothing.
+
+        A replay of no rows counts: the gate was opened all the same.
+        """
+        for sample in self._samples:
+            if sample.name != name:
+                continue
+            size = self._size_of(sample, name)
+            if size is not None and (size > 0 or name is not SampleName.READ_SNAPSHOT_SECONDS):
+                yield Observation(
+                    seconds=sample.value, size=size, readiness=self._readiness(sample), at=sample.at
+                )
+
+    def _size_of(self, sample: Sample, name: SampleName) -> float | None:
+        """How much the step had to do: 0 where that does not matter, `None` if it is unknown."""
+        if name not in SIZES:
+            return 0.0
+        return self._sizes.get((SIZES[name], sample.replica, sample.epoch))
+
+    def _readiness(self, sample: Sample) -> Readiness:
+        if sample.replica in self._cold:
+            return Readiness.COLD
+        takeovers = self._taken_over[sample.replica]
+        if not any(started_at <= sample.at <= ended_at for started_at, ended_at in takeovers):
+            return Readiness.BESIDE
+        is_replay = sample.name == SampleName.REPLAY_SECONDS
+        processed = is_replay and self._first_replay[sample.replica] < sample.at
+        return Readiness.RUNNING if processed else Readiness.WARM
+
+    def _takeovers(self) -> Iterator[Recovery]:
+        """Takeovers by secondaries, each with the last detection that the same replica wrote before it.
+
+        A detection that the sensor wrote has no takeover after it: a new driver was launched, a loss.
+        """
+        detected: dict[str, float] = {}
+        for sample in self._samples:
+            if sample.name == SampleName.DETECT_SECONDS:
+                detected[sample.replica] = sample.value
+            elif sample.name == SampleName.RECOVERY_SECONDS:
+                detect_seconds = detected.get(sample.replica, 0.0)
+                yield Recovery(seconds=sample.value, detect_seconds=detect_seconds, at=sample.at)
+
+    def _find_losses(self, primaries: Sequence[Primary]) -> Iterable[tuple[Primary, float]]:
+        """Primaries that were launched in place of a lost one, and how long that one was silent."""
+        for primary in primaries:
+            if primary.replica not in self._cold:
+                continue
+            heartbeat_at = self._lost_heartbeat(primary, primaries)
+            if heartbeat_at is None:
+                continue
+            silent_seconds = primary.registered_at - heartbeat_at
+            if silent_seconds <= LONGEST_LOSS_SECONDS:
+                yield primary, silent_seconds
+
+    def _lost_heartbeat(self, successor: Primary, primaries: Sequence[Primary]) -> float | None:
+        """The last heartbeat of the primary before this one; `None` if that one was not lost.
+
+        A primary whose heartbeats went on until its end was stuck or stopped, which is no loss.
+        """
+        earlier = [
+            (primary.ended_at, primary)
+            for primary in primaries
+            if primary.ended_at is not None and primary.ended_at <= successor.registered_at
+        ]
+        if not earlier:
+            return None
+        ended_at, before = max(earlier, key=lambda pair: pair[0])
+        if before.state not in _LOST or before.heartbeat_at is None:
+            return None
+        silent = ended_at - before.heartbeat_at > 2 * self._timings.heartbeat_seconds
+        return before.heartbeat_at if silent else None
+
+
+def _replicas_with(name: SampleName, samples: Iterable[Sample]) -> set[str]:
+    return {sample.replica for sample in samples if sample.name == name}
+
+
+def with_promises(detected: Sequence[Observation], timings: Timings) -> tuple[Observation, ...]:
+    """Add what the lease promises where no failure was detected yet, warm or cold."""
+    promises: list[Observation] = []
+    for cold in (False, True):
+        if not any(observation.cold is cold for observation in detected):
+            promised = timings.dispatch_seconds if cold else timings.detect_seconds
+            readiness = Readiness.COLD if cold else Readiness.WARM
+            promises += [Observation(seconds=promised, readiness=readiness)] * PROMISE_WEIGHT
+    return (*promises, *detected)

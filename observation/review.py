@@ -1,0 +1,261 @@
+"""The review of tiers: what each stream should have now, by the recovery model, the costs and the controller.
+
+    StreamMeasurements -> Candidates -> Choice -> Decision -> DueSwitch
+
+All streams are read in a few queries and chosen for in a few array operations; a `Decision`, the record
+with all reasons, is made only where it is stored or shown. The review writes nothing:
+`holdfast.orchestration.sensors.tier_review` records new decisions and asks for the switches.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import nan
+
+import numpy as np
+
+from holdfast.configs.controller import Bounds, Controller
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.ft_policies.costs.prices import ALL_COSTS, ASSUMED_SHARES, WEIGHTS, Prices
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.prediction.model import Fit, Prediction, RecoveryModel, StepTimings
+from holdfast.ft_policies.prediction.steps import TIERS, RecoveryStep
+from holdfast.ft_policies.prediction.thesis import ThesisModel
+from holdfast.ft_policies.tiering.candidates import Candidates, StreamInputs, evaluate, intervals
+from holdfast.ft_policies.tiering.controller import Choice, keep_paid_secondaries
+from holdfast.ft_policies.tiering.decision import Decision, WhatIf, what_if
+from holdfast.ft_policies.tiers import Mode
+from holdfast.observation.measurements import StreamMeasurements, measure
+from holdfast.resources.control_store.records import DecisionRow, DesiredState, Slot, StreamRow
+from holdfast.resources.project import Project
+
+AHEAD_SECONDS = 60.0  # a new secondary is launched, rehearses and has its state by then
+MISSES_COUNT_SECONDS = 24 * 3600.0
+REFIT_SECONDS = 600.0
+ASSUMED_EVERY_SECONDS = 60.0  # for snapshots that are declared by bytes only
+
+
+class Reviewer:
+    """Reviews streams, and keeps what it has fitted: measurements change seldom, reviews come often."""
+
+    def __init__(self) -> None:
+        self._fits: dict[tuple[str, str], tuple[object, Fit]] = {}
+        """By control store and stream: the fit, and what identifies the measurements behind it."""
+
+    def review(
+        self, world: Project, last: Mapping[str, DecisionRow]
+    ) -> list[tuple[Candidates, Choice]]:
+        """What each stream that should run ought to have, pinned ones included.
+
+        Streams with the same prices, estimator and policy are chosen for together; `last` has the last
+        decision about each stream.
+        """
+        rows = [
+            row
+            for row in world.store.streams.all()
+            if row.desired is DesiredState.RUNNING and row.name in world.config.streams
+        ]
+        groups: dict[object, list[StreamInputs]] = {}
+        for inputs in self.gather(world, rows, last):
+            key = _group_key(world.config.stream(inputs.stream))
+            groups.setdefault(key, []).append(inputs)
+        return [_review_group(world, group) for group in groups.values()]
+
+    def decide_now(self, world: Project, stream: str) -> Decision:
+        """What one stream ought to have now, whether it should run or not."""
+        candidates, choice = _review_group(world, [self._gather_one(world, stream)])
+        return Decision.of(candidates, choice, 0)
+
+    def what_if(self, world: Project, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
+        """What one stream would have with other objectives, and what that would cost."""
+        streams, declared = [self._gather_one(world, stream)], world.config.stream(stream)
+        prices, section = world.prices(declared), declared.controller
+        candidates = evaluate(streams, _model(section), prices, WEIGHTS.get(section.weigh_by))
+        weighted = evaluate(streams, _model(section), prices, ALL_COSTS).cost[0]
+        return what_if(candidates, section.policy(), weighted, objectives)
+
+    def gather(
+        self, world: Project, rows: Sequence[StreamRow], last: Mapping[str, DecisionRow]
+    ) -> list[StreamInputs]:
+        """Read what the control store knows of these streams, in the same few queries for any number."""
+        if not rows:
+            return []
+        declared = {row.name: world.config.stream(row.name) for row in rows}
+        measured = measure(world.store, list(declared.values()))
+        price_lists = {stream.prices: stream for stream in declared.values()}.values()
+        billed = any(world.prices(stream).started_hours for stream in price_lists)
+        secondaries = world.store.replicas.live_since(Slot.SECONDARY) if billed else {}
+        return [
+            _stream_inputs(
+                declared[row.name],
+                row,
+                last.get(row.name),
+                measured[row.name],
+                fit=self._fit(world.store.url, measured[row.name]),
+                secondary_since=secondaries.get(row.name, nan),
+            )
+            for row in rows
+        ]
+
+    def _gather_one(self, world: Project, stream: str) -> StreamInputs:
+        world.config.stream(stream)  # raises an error that names the declared streams
+        row = world.store.streams.get(stream)
+        if row is None:
+            raise PermanentError(
+                f"{stream} was never started: there are no measurements of it",
+                hint=f"run `holdfast start {stream}`",
+            )
+        [inputs] = self.gather(world, [row], world.store.decisions.latest_of_all())
+        return inputs
+
+    def _fit(self, store: str, measured: StreamMeasurements) -> Fit:
+        """Fit anew only if measurements were added, expired, or follow from another declaration."""
+        key, version = (store, measured.stream), _version(measured.step_timings)
+        cached = self._fits.get(key)
+        if cached is None or cached[0] != version:
+            cached = self._fits[key] = (version, RecoveryModel().fit(measured.step_timings))
+        return cached[1]
+
+
+def choose(
+    streams: Sequence[StreamInputs], controller: Controller, prices: Prices
+) -> tuple[Candidates, Choice]:
+    """Evaluate streams that share a controller and prices, and choose for them."""
+    weights = WEIGHTS.get(controller.weigh_by)
+    candidates = evaluate(streams, _model(controller), prices, weights)
+    choice = controller.policy().choose(candidates)
+    if prices.started_hours:
+        # Only in mode `auto` a decision releases a secondary.
+        since = [inputs.secondary_since if inputs.mode is Mode.AUTO else nan for inputs in streams]
+        choice = keep_paid_secondaries(
+            choice, candidates, started_at=np.array(since), now=candidates.at
+        )
+    return candidates, choice
+
+
+def _review_group(world: Project, streams: Sequence[StreamInputs]) -> tuple[Candidates, Choice]:
+    declared = world.config.stream(streams[0].stream)
+    return choose(streams, declared.controller, world.prices(declared))
+
+
+def _group_key(declared: StreamDeclaration) -> tuple[object, ...]:
+    section = declared.controller
+    estimation = section.weigh_by, section.estimator, section.count_detection
+    return declared.prices, *estimation, section.policy()
+
+
+def _model(controller: Controller) -> RecoveryModel:
+    return RecoveryModel(count_detection=controller.count_detection)
+
+
+def _stream_inputs(
+    declared: StreamDeclaration,
+    row: StreamRow,
+    last: DecisionRow | None,
+    measured: StreamMeasurements,
+    *,
+    fit: Fit,
+    secondary_since: float,
+) -> StreamInputs:
+    present = _present_intervals(declared, row, float(measured.load.epoch_seconds))
+    pairs = _interval_pairs(declared.controller, present)
+    return StreamInputs(
+        stream=declared.name,
+        at=measured.at,
+        mode=declared.controller.mode,
+        guarantee=declared.objective.guarantee,
+        objective_seconds=declared.objective.recovery_time,
+        allowed=[declared.objection_to(tier) is None for tier in TIERS],
+        current=row.tier,
+        current_interval=pairs.index(present),
+        since_change=measured.at - max(row.changed_at, _intervals_changed_at(last, row)),
+        recent_misses=_count_misses(declared, measured),
+        secondary_since=secondary_since,
+        fit=fit,
+        thesis=_predict_by_thesis(declared.controller, measured),
+        load=measured.load,
+        load_ahead=measured.load_in(AHEAD_SECONDS),
+        snapshot_every=[snapshot for snapshot, _ in pairs],
+        sync_every=[sync for _, sync in pairs],
+        ship_seconds=measured.ship_seconds,
+        sync_seconds=measured.sync_seconds,
+        primary=measured.primary,
+        shares=measured.shares_over(ASSUMED_SHARES),
+        new_state_bytes_per_second=measured.new_state_bytes_per_second,
+        requests_per_snapshot=measured.requests_per_snapshot,
+        requests_per_sync=measured.requests_per_sync,
+        stored_bytes=measured.stored_bytes,
+    )
+
+
+def _intervals_changed_at(last: DecisionRow | None, row: StreamRow) -> float:
+    """When intervals changed last: at once with the decision.
+
+    A decision only asks for another tier: until the row has that tier, nothing has changed.
+    """
+    return last.at if last is not None and last.acted and last.chosen is row.tier else 0.0
+
+
+def _count_misses(declared: StreamDeclaration, measured: StreamMeasurements) -> int:
+    """How many recent recoveries took longer than the objective allows."""
+    counts = declared.controller.count_detection
+    return sum(
+        recovery.counted(count_detection=counts) > declared.objective.recovery_time
+        for recovery in measured.recoveries
+        if recovery.at >= measured.at - MISSES_COUNT_SECONDS
+    )
+
+
+def _present_intervals(
+    declared: StreamDeclaration, row: StreamRow, epoch_seconds: float
+) -> tuple[float, float]:
+    """The intervals that the stream has now: the sooner of time and epochs; for bytes alone, a guess.
+
+    Epochs do not count where the controller sets the time: they may ship sooner than it predicts.
+    """
+    checkpoint, controlled = declared.checkpoint, declared.controller.snapshot_every is not None
+    by_time = row.snapshot_every or checkpoint.every
+    by_epochs = None if controlled else (checkpoint.epochs or 0) * epoch_seconds
+    declared_seconds = [seconds for seconds in (by_time, by_epochs) if seconds]
+    snapshot = min(declared_seconds, default=ASSUMED_EVERY_SECONDS)
+    return snapshot, row.sync_every or declared.secondary.sync
+
+
+def _interval_pairs(
+    controller: Controller, present: tuple[float, float]
+) -> list[tuple[float, float]]:
+    """The pairs that may be chosen and the present one, the shortest first."""
+
+    def bounds(given: Bounds | None, now: float) -> tuple[float, float]:
+        return (now, now) if given is None else (given.min, given.max)
+
+    snapshot, sync = present
+    allowed = intervals(
+        bounds(controller.snapshot_every, snapshot), bounds(controller.sync_every, sync)
+    )
+    return sorted({*allowed, present})
+
+
+def _predict_by_thesis(controller: Controller, measured: StreamMeasurements) -> Prediction | None:
+    """The prediction of the thesis' model; `None` unless the stream declares that estimator."""
+    if controller.estimator != "thesis":
+        return None
+    rows = float(measured.load.rows_per_second) * measured.snapshot_age_seconds
+    model = ThesisModel(count_detection=controller.count_detection)
+    return model.predict(measured.step_timings, measured.load, rows_since_snapshot=rows)
+
+
+def _version(timings: StepTimings) -> object:
+    """What changes with the timings: new ones come at the end, old ones expire at the beginning.
+
+    Snapshots are written all the time, but stand for reading one only until a read was measured; what
+    they show then changes slowly.
+    """
+    steps = [
+        (step, len(observed), observed[0], observed[-1])
+        for step, observed in timings.steps.items()
+        if observed
+    ]
+    reads = timings.steps.get(RecoveryStep.READ_SNAPSHOT, ())
+    if any(read.cold for read in reads) or not timings.writes:
+        return steps
+    magnitude, newest = len(timings.writes).bit_length(), timings.writes[-1].at
+    return steps, magnitude, int(newest // REFIT_SECONDS)

@@ -1,0 +1,151 @@
+"""Stopping a stream, switching its tier, and asking it for a snapshot."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.ft_policies.playbooks.recover.steps import RecoverFacts
+from holdfast.ft_policies.playbooks.stop import (
+    AwaitExit,
+    LiveReplica,
+    RequestExit,
+    StopFacts,
+    StopStep,
+    next_step,
+)
+from holdfast.ft_policies.tiers import OFF, Tier
+from holdfast.ft_policies.timings import LEAVE_WITHIN_SECONDS
+from holdfast.observation.status import observe
+from holdfast.orchestration.playbooks.base import StepResult, StreamPlaybook
+from holdfast.orchestration.playbooks.launch import declare
+from holdfast.orchestration.playbooks.recover import Recover
+from holdfast.orchestration.playbooks.waiting import (
+    await_exit,
+    wait_until,
+)
+from holdfast.resources.control_store.records import DesiredState, Slot, SnapshotRow
+from holdfast.resources.project import Project
+
+SNAPSHOT_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class ExitRequested(StepResult):
+    """The generation of the replica's desired switches that asks it to leave."""
+
+    generation: int | None
+
+
+@dataclass(kw_only=True)
+class StopReplicas(StreamPlaybook[StopFacts, StopStep]):
+    """Let the replicas of a stream leave, for as long as it should not run."""
+
+    name: ClassVar = "stop"
+    patience_seconds: float = LEAVE_WITHIN_SECONDS
+
+    def observe(self) -> StopFacts:
+        store = self.world.store
+        live = store.replicas.of(self.stream)
+        # Read last: a start records that the stream should run before it launches a replica.
+        row = store.streams.get(self.stream)
+        return StopFacts(
+            wanted=row is not None and row.desired is DesiredState.RUNNING,
+            live=tuple(
+                LiveReplica(
+                    id=replica.id,
+                    primary=replica.slot is Slot.PRIMARY,
+                    asked=replica.desired == OFF,
+                )
+                for replica in live
+            ),
+        )
+
+    def decide(self, facts: StopFacts) -> StopStep | None:
+        return next_step(facts)
+
+    def act(self, step: StopStep) -> StepResult:
+        match step:
+            case RequestExit():
+                return ExitRequested(self.world.store.replicas.desire(step.replica, OFF))
+            case AwaitExit():
+                return await_exit(
+                    self.world,
+                    step.replica,
+                    patience_seconds=self.patience_seconds,
+                    keep_alive=self.keep_alive,
+                )
+
+
+@dataclass(kw_only=True)
+class Stop(StopReplicas):
+    """Record that a stream should not run, and stop its replicas, unless it is started meanwhile."""
+
+    def begin(self) -> None:
+        self.world.config.stream(self.stream)
+        if self.world.store.streams.get(self.stream) is not None:
+            self.world.store.streams.desire(self.stream, DesiredState.STOPPED)
+
+    def preview(self) -> StopFacts:
+        self.world.config.stream(self.stream)
+        return replace(self.observe(), wanted=False)
+
+
+@dataclass(kw_only=True)
+class SwitchTier(Recover):
+    """Give a stream another tier while it runs; a stopped one gets it when it starts.
+
+    The request is recorded first. After the death of this run the recovery sensor's does the same
+    steps towards it.
+    """
+
+    name: ClassVar = "switch"
+    tier: Tier
+    why: str
+
+    def begin(self) -> None:
+        self._require_possible()
+        store = self.world.store
+        if store.streams.get(self.stream) is None:
+            declare(self.world.config, store, self.stream)
+        store.tiers.desire(self.stream, self.tier, why=self.why, run=self.run)
+        super().begin()
+
+    def preview(self) -> RecoverFacts:
+        self._require_possible()
+        return replace(super().preview(), tier=self.tier, secondary_failures_in_a_row=0)
+
+    def _require_possible(self) -> None:
+        objection = self.world.config.stream(self.stream).objection_to(self.tier)
+        if objection is not None:
+            raise PermanentError(f"{self.stream} cannot be in {self.tier}", hint=objection)
+
+
+def snapshot_now(
+    world: Project, stream: str, *, patience_seconds: float = 120.0
+) -> SnapshotRow | None:
+    """Ask a running stream for a snapshot: the newest one once it covers every epoch committed before."""
+    primary, replicas = observe(world, stream).primary, world.store.replicas
+    if primary is None:
+        raise PermanentError(
+            f"{stream} does not run, so there is nothing new to ship",
+            hint=f"`holdfast start {stream}`, or `holdfast snapshots list {stream}`",
+        )
+    number = replicas.request_snapshot(primary.id)
+
+    def is_shipped() -> bool:
+        row = replicas.get(primary.id)
+        if row is None or row.state.ended:
+            raise TransientError(
+                f"{primary.id} ended before it had shipped",
+                hint="the stream is recovered; ask again",
+            )
+        return row.snapshot_served >= number
+
+    if not wait_until(
+        is_shipped, patience_seconds=patience_seconds, poll_seconds=SNAPSHOT_POLL_SECONDS
+    ):
+        raise TransientError(
+            f"no snapshot of {stream} within {patience_seconds:.0f} s",
+            hint="is the object store reachable? See `holdfast logs`",
+        )
+    return world.store.snapshots.newest(stream)

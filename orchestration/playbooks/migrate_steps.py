@@ -1,0 +1,186 @@
+"""The steps of the recover playbook that a migration adds."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from holdfast.ft_policies.playbooks.recover.decide import next_step
+from holdfast.ft_policies.playbooks.recover.migration import Protocol
+from holdfast.ft_policies.playbooks.recover.steps import (
+    AwaitTarget,
+    FinishMigration,
+    HandOver,
+    RollBack,
+    StopPrimary,
+)
+from holdfast.ft_policies.tiers import OFF
+from holdfast.orchestration.playbooks.base import StepResult, StepSkipped
+from holdfast.orchestration.playbooks.fencing import fence_primary
+from holdfast.orchestration.playbooks.waiting import (
+    SLACK_SECONDS,
+    StreamWaiter,
+    await_exit,
+    wait_until,
+)
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.records import (
+    LedgerEntry,
+    ReplicaRow,
+    ReplicaState,
+    Rollout,
+    Slot,
+)
+from holdfast.streaming.sinks.ledger_writer import DIGEST_DIFFERS
+
+BOUNDARY_POLL_SECONDS = 0.02
+BOUNDARY_EPOCHS = 10
+FRESH_SHARE = 0.15  # of a pace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOver(StepResult):
+    """Whether the lease was taken, and after which epoch."""
+
+    lease_taken: bool
+    epoch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationFinished(StepResult):
+    """The longest time without a committed epoch since the migration began."""
+
+    longest_gap_seconds: float
+
+
+def await_target(waiter: StreamWaiter, step: AwaitTarget) -> StepResult:
+    """Wait until another step is due: the target is near enough, or its time is over."""
+    waiter.wait_until(
+        lambda status: next_step(status.observed()) != step,
+        patience_seconds=waiter.migration_seconds_left,
+    )
+    return StepResult()
+
+
+def hand_over(waiter: StreamWaiter, step: HandOver) -> StepResult:
+    """Fence the primary just after an epoch was committed; its target sees that, and takes over."""
+    if not waiter.is_still_next(step):
+        return StepSkipped()
+    store, rollout = waiter.world.store, waiter.world.store.rollouts.open(waiter.stream)
+    replays = rollout is not None and rollout.protocol is Protocol.REPLAY
+    epoch = _await_boundary(waiter, step.secondary, replays=replays)
+    # The target may be gone since. Just after a commit it is further behind: that is no reason.
+    if not waiter.is_still_next(step, as_caught_up=replays):
+        return StepSkipped()
+    taken = fence_primary(
+        store,
+        step.primary,
+        stream=waiter.stream,
+        reason=f"to {step.secondary}",
+        token=step.token,
+        state=ReplicaState.HANDED_OVER,
+    )
+    return HandedOver(lease_taken=taken, epoch=epoch)
+
+
+def stop_primary(waiter: StreamWaiter, step: StopPrimary) -> StepResult:
+    """Ask the primary to leave with a last snapshot, and wait until it has."""
+    if not waiter.is_still_next(step):
+        return StepSkipped()
+    waiter.world.store.replicas.desire(step.primary, OFF)
+    return await_exit(waiter.world, step.primary, keep_alive=waiter.keep_alive)
+
+
+def finish(waiter: StreamWaiter, step: FinishMigration) -> StepResult:
+    """Make the declaration the stream's, and measure the longest time without a committed epoch."""
+    store = waiter.world.store
+    rollout = store.rollouts.open(waiter.stream)
+    if rollout is None or rollout.rollout != step.rollout:
+        return StepSkipped()
+    gap = _longest_gap(waiter, rollout)
+    if rollout.may_differ:
+        _close_differences(waiter, rollout)
+    store.rollouts.finish(waiter.stream, step.rollout, f"longest time without a commit {gap:.2f} s")
+    return MigrationFinished(gap)
+
+
+def roll_back(waiter: StreamWaiter, step: RollBack) -> StepResult:
+    """Give the rollout up; from then on its target takes nothing over, and is stopped like any other.
+
+    Nor does a replica go on from what a target has shipped: its state may be as wrong as its output.
+    """
+    store = waiter.world.store
+    for row in _targets(waiter, step.rollout):
+        store.replicas.desire(row.id, OFF, slot=Slot.SECONDARY)
+    store.rollouts.abandon(waiter.stream, step.rollout, f"rolled back: {step.reason}")
+    return StepResult()
+
+
+def _targets(waiter: StreamWaiter, rollout: int) -> list[ReplicaRow]:
+    """All replicas that have run what a rollout brings, also those that have ended."""
+    rows = waiter.world.store.replicas.of(waiter.stream, live=False)
+    return [row for row in rows if row.rollout == rollout]
+
+
+def _await_boundary(waiter: StreamWaiter, target: str, *, replays: bool) -> int | None:
+    """The epoch that has just been committed; unless it `replays`, the target has at most that one to compute.
+
+    With the host to itself it has done so before the next one is decided, and nothing that the primary has begun
+    is lost. For the second half of the wait any moment will do. A stream that is silent does not delay it for
+    long, nor one whose epochs are shorter than the reports of its replicas are old.
+    """
+    store, began, most = waiter.world.store, SYSTEM_CLOCK.monotonic(), _most_seconds(waiter)
+    before = store.ledger.last(waiter.stream)
+
+    def is_at_boundary() -> bool:
+        last = store.ledger.last(waiter.stream)
+        if last is None or last == before:
+            return False
+        late = SYSTEM_CLOCK.monotonic() - began > most / 2
+        return replays or (_is_near(waiter, target, last) and (late or _is_fresh(waiter, last)))
+
+    wait_until(
+        is_at_boundary,
+        patience_seconds=most,
+        poll_seconds=BOUNDARY_POLL_SECONDS,
+        keep_alive=waiter.keep_alive,
+    )
+    last = store.ledger.last(waiter.stream)
+    return None if last is None else last.epoch
+
+
+def _most_seconds(waiter: StreamWaiter) -> float:
+    """Until some epochs have been committed; not so long that the migration would be rolled back meanwhile."""
+    epoch = waiter.world.config.stream(waiter.stream).epoch
+    seconds = epoch.silence + BOUNDARY_EPOCHS * (epoch.seconds or 0.0) + SLACK_SECONDS
+    return min(seconds, waiter.migration_seconds_left / 2)
+
+
+def _is_near(waiter: StreamWaiter, target: str, last: LedgerEntry) -> bool:
+    """Whether the target is at work on the last epoch, or has done it; one that is gone delays nothing."""
+    row = waiter.world.store.replicas.get(target)
+    return row is None or row.epoch is None or row.epoch >= last.epoch - 1
+
+
+def _is_fresh(waiter: StreamWaiter, last: LedgerEntry) -> bool:
+    """Whether an epoch was committed a moment ago: no replica has got far with the next."""
+    pace = waiter.world.config.stream(waiter.stream).epoch.seconds or float("inf")
+    return waiter.world.store.now() - last.committed_at <= FRESH_SHARE * pace
+
+
+def _longest_gap(waiter: StreamWaiter, rollout: Rollout) -> float:
+    """The longest time without a commit until now: a target that has caught up may not have had input yet."""
+    store = waiter.world.store
+    now = store.now()  # first: what is committed after this look is no gap
+    entries = store.ledger.since(waiter.stream, at=rollout.begun_at)
+    times = [*(entry.committed_at for entry in entries), now]
+    return max((after - before for before, after in pairwise(times)), default=0.0)
+
+
+def _close_differences(waiter: StreamWaiter, rollout: Rollout) -> None:
+    """What the target's output differed in was to be expected."""
+    store = waiter.world.store
+    targets = {row.id for row in _targets(waiter, rollout.rollout)}
+    for incident in store.incidents.of(waiter.stream):
+        if incident.kind == DIGEST_DIFFERS and incident.replica in targets:
+            store.incidents.close(
+                incident.id, "it was migrated to other code, whose output may differ"
+            )

@@ -1,0 +1,150 @@
+"""The prove playbook: the newest snapshot, or a chosen one, proven by going on from it."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar
+
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.playbooks.prove import (
+    ProveFacts,
+    ProveStep,
+    Recompute,
+    RecordProof,
+    RestoreScratch,
+    next_step,
+)
+from holdfast.orchestration.playbooks.base import StepResult, StreamPlaybook
+from holdfast.orchestration.playbooks.launch import recompute, spec_of
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.records import Slot, SnapshotRow
+from holdfast.resources.project import Project
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScratchRestored(StepResult):
+    """How much was restored."""
+
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recomputed(StepResult):
+    """What the epoch came out as: the same as was committed."""
+
+    rows: int
+    digest: str
+
+
+@dataclass(kw_only=True)
+class Prove(StreamPlaybook[ProveFacts, ProveStep]):
+    """Prove a snapshot; without an id the newest one after which an epoch was committed.
+
+    After a crash it begins anew, with nothing left of it but a scratch folder.
+    """
+
+    name: ClassVar = "restore_drill"
+    snapshot: str | None = None
+    _facts: ProveFacts | None = field(default=None, init=False)
+    _began: float = field(default=0.0, init=False)
+
+    def begin(self) -> None:
+        self._began = SYSTEM_CLOCK.monotonic()
+        self._facts = self.preview()
+
+    def preview(self) -> ProveFacts:
+        row = self.row()
+        return ProveFacts(snapshot=row.id, epoch=row.epoch)
+
+    def row(self) -> SnapshotRow:
+        """The snapshot to prove; an error says why there is none."""
+        self.world.config.stream(self.stream)
+        return provable(self.world, self.stream, self.snapshot)
+
+    def observe(self) -> ProveFacts:
+        """What this run has done: no other run could use it."""
+        assert self._facts is not None, "a playbook is begun first"  # noqa: S101
+        return self._facts
+
+    def decide(self, facts: ProveFacts) -> ProveStep | None:
+        return next_step(facts)
+
+    def act(self, step: ProveStep) -> StepResult:
+        result = self._perform(step)
+        facts = step.after(self.observe())
+        self._facts = replace(facts, seconds=SYSTEM_CLOCK.monotonic() - self._began)
+        return result
+
+    def _perform(self, step: ProveStep) -> StepResult:
+        match step:
+            case RestoreScratch():
+                return self._restore(step.snapshot)
+            case Recompute():
+                return self._recompute(step.epoch)
+            case RecordProof():
+                self.world.store.snapshots.proven(self.stream, step.snapshot, step.seconds)
+                return StepResult()
+
+    def close(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _restore(self, snapshot: str) -> ScratchRestored:
+        vault = self.world.vault(self.stream)
+        restored = vault.restore(vault.manifest(snapshot), self._checkpoint, durable=False)
+        return ScratchRestored(files=restored.files, bytes=restored.bytes)
+
+    def _recompute(self, epoch: int) -> Recomputed:
+        declared = self.world.store.streams.get(self.stream)
+        entry = self.world.store.ledger.get(self.stream, epoch)
+        assert declared is not None, "a stream with snapshots was declared"  # noqa: S101
+        assert entry is not None, "the snapshot was chosen so"  # noqa: S101
+        stream = StreamDeclaration.model_validate(declared.declaration)
+        spec = spec_of(self.world.config, stream, Slot.SECONDARY, self._folder.name, self._folder)
+        computed = recompute(self.world.config, spec, self._checkpoint, epoch)
+        if computed.digest != entry.digest:
+            raise PermanentError(
+                f"going on from {self.observe().snapshot}, epoch {epoch} came out as "
+                f"{computed.digest} ({computed.rows} rows), but {entry.digest} ({entry.rows} rows) "
+                "was committed",
+                hint="the job is not deterministic, or the application was changed since",
+            )
+        return Recomputed(rows=computed.rows, digest=computed.digest)
+
+    @property
+    def _folder(self) -> Path:
+        return self.world.config.home / "drills" / f"{self.stream}-{self.run}"
+
+    @property
+    def _checkpoint(self) -> Path:
+        return self._folder / "checkpoint"
+
+
+def provable(world: Project, stream: str, snapshot: str | None = None) -> SnapshotRow:
+    """The snapshot to prove; an error says why there is none."""
+    known = [row for row in world.store.snapshots.of(stream) if snapshot in (None, row.id)]
+    if not known:
+        raise PermanentError(
+            f"{stream} has no available snapshot {snapshot or ''}".rstrip(),
+            hint=f"`holdfast snapshots list {stream}` shows those it has",
+        )
+    newest = newest_provable(world, stream, known)
+    if newest is None:
+        raise PermanentError(
+            f"no epoch of {stream} was committed after {snapshot or 'any of its snapshots'}",
+            hint="a proof computes the epoch after the snapshot: try again when the stream is further",
+        )
+    return newest
+
+
+def newest_provable(
+    world: Project, stream: str, known: Sequence[SnapshotRow]
+) -> SnapshotRow | None:
+    """The first of these after which an epoch was committed, to compare with, from the input there is."""
+    last, gaps = world.store.ledger.last(stream), world.store.gaps.of(stream)
+    if last is None:
+        return None
+    before = (row for row in known if row.epoch < last.epoch)
+    return next((r for r in before if not any(gap.excuses(r.epoch + 1) for gap in gaps)), None)

@@ -1,0 +1,170 @@
+"""The steps of the recover playbook that concern the secondary.
+
+It may become the primary at any moment, by itself. So each write names the slot, and does nothing to
+what is the primary by then. And another tier may be requested at any moment: what asks something of a
+secondary checks first whether that is still the step to take.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.ft_policies.health import Health
+from holdfast.ft_policies.playbooks.recover.decide import next_step
+from holdfast.ft_policies.playbooks.recover.steps import (
+    AwaitSecondaryExit,
+    AwaitTakeover,
+    EndSecondary,
+    GiveUpSecondary,
+    HandOver,
+    TurnSwitch,
+)
+from holdfast.ft_policies.tiers import OFF, Switch, Turn
+from holdfast.observation.status import StreamSeen
+from holdfast.orchestration.playbooks.base import StepResult, StepSkipped
+from holdfast.orchestration.playbooks.launch import launch_secondary
+from holdfast.orchestration.playbooks.waiting import StreamWaiter, await_exit
+from holdfast.resources.control_store.records import EndedBy, ReplicaState, Slot
+from holdfast.resources.control_store.store import ControlStore
+
+HAS_MOVED = "it is the primary by now, or gone"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLaunched(StepResult):
+    """The replica that was launched; `None` if its slot was taken by then."""
+
+    replica: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured(StepResult):
+    """What a replica itself measured of the step, by the names of its samples."""
+
+    samples: Mapping[str, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        return dict(self.samples)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeoverAwaited(StepResult):
+    """The primary after the wait, or why the secondary had to make room for a new one."""
+
+    primary: str | None = None
+    failed: str | None = None
+
+
+def launch(waiter: StreamWaiter) -> ReplicaLaunched:
+    """Start a secondary, unless there is one."""
+    waiter.world.ensure_object_store()
+    row = launch_secondary(waiter.world.config, waiter.world.store, waiter.stream)
+    return ReplicaLaunched(None if row is None else row.id)
+
+
+def end(waiter: StreamWaiter, step: EndSecondary) -> StepResult:
+    """Record the end of a secondary that counts as failed; it leaves as soon as it reads so."""
+    waiter.world.store.replicas.end(
+        step.secondary,
+        ReplicaState.FENCED,
+        step.reason,
+        by=EndedBy.PLAYBOOK,
+        slot=Slot.SECONDARY,
+    )
+    return StepResult()
+
+
+def turn_switch(waiter: StreamWaiter, step: TurnSwitch) -> StepResult:
+    """Ask for one turn and see it happen; a secondary that cannot do it covers what it has on."""
+    store, status = waiter.world.store, waiter.observe()
+    view = status.secondary_look()
+    if view is None or next_step(status.observed()) != step:
+        return StepSkipped()
+    asked = view.asked(Turn(step.switch, step.on), status.observed().wanted)
+    generation = store.replicas.desire(view.id, asked, slot=Slot.SECONDARY)
+    if generation is None:
+        return StepSkipped(HAS_MOVED)
+    patience = max(waiter.patience_seconds, waiter.migration_seconds_left)
+    if not waiter.wait_until(
+        lambda now: _has_turned(now, step, status, generation), patience_seconds=patience
+    ):
+        way = "on" if step.on else "off"
+        raise TransientError(
+            f"{step.switch} of {step.secondary} was not {way} after {patience:.0f} s",
+            hint=f"it goes on trying, and the stream has {waiter.observe().covered} meanwhile; "
+            f"`holdfast logs {waiter.stream} --replica {step.secondary}` shows the cause",
+        )
+    return Measured(_measure(store, waiter.stream, step.secondary, since=status.at))
+
+
+def stop(waiter: StreamWaiter, step: AwaitSecondaryExit) -> StepResult:
+    """Ask a secondary to leave and wait until it has."""
+    if not waiter.is_still_next(step):
+        return StepSkipped()
+    if waiter.world.store.replicas.desire(step.secondary, OFF, slot=Slot.SECONDARY) is None:
+        return StepSkipped(HAS_MOVED)
+    return await_exit(
+        waiter.world, step.secondary, slot=Slot.SECONDARY, keep_alive=waiter.keep_alive
+    )
+
+
+def give_up(waiter: StreamWaiter, step: GiveUpSecondary) -> StepResult:
+    """Fail the run: the recovery sensor tries again later."""
+    raise PermanentError(
+        f"{waiter.stream} runs without its secondary: {step.reason}",
+        hint="it is tried again, ever more rarely; mend the cause, "
+        f"or `holdfast switch {waiter.stream} passive_replication`",
+    )
+
+
+def await_takeover(waiter: StreamWaiter, step: AwaitTakeover) -> TakeoverAwaited:
+    """Wait for the secondary to take over; one that does not makes room for a new primary."""
+    timings = waiter.world.timings(waiter.stream)
+    view = waiter.observe().secondary_look()
+    starting = view is not None and view.health is Health.STARTING
+    patience = timings.takeover_within_seconds
+    patience += timings.start_within_seconds if starting else 0.0
+    if waiter.wait_until(
+        lambda status: _is_decided(status, step.secondary), patience_seconds=patience
+    ):
+        primary = waiter.observe().primary
+        return TakeoverAwaited(primary=None if primary is None else primary.id)
+    reason = f"did not take over in {patience:.0f} s"
+    replicas = waiter.world.store.replicas
+    replicas.end(
+        step.secondary, ReplicaState.FAILED, reason, by=EndedBy.PLAYBOOK, slot=Slot.SECONDARY
+    )
+    return TakeoverAwaited(failed=reason)
+
+
+def _is_decided(status: StreamSeen, secondary: str) -> bool:
+    """Whether there is a primary again, or no secondary left to become it."""
+    view = status.secondary_look()
+    stands_by = view is not None and view.id == secondary and not view.health.failed
+    return status.verdict.health is not Health.MISSING or not stands_by
+
+
+def _has_turned(now: StreamSeen, step: TurnSwitch, before: StreamSeen, generation: int) -> bool:
+    """Whether the switch has followed, or something else has to be done first.
+
+    What the secondary reported before it had seen the request, which is of this generation, is no answer.
+    """
+    row, view = now.secondary, now.secondary_look()
+    if row is None or view is None or view.id != step.secondary or view.health.failed:
+        return True
+    moved_on = now.tier is not before.tier or now.verdict.health is not Health.HEALTHY
+    faulty = now.migration is not None and now.migration.fault is not None
+    handed_over = isinstance(next_step(now.observed()), HandOver)
+    resting = view.paused and step.switch in (Switch.PROCESS, Switch.SEND)
+    followed = (step.switch in view.observed.on()) is step.on
+    superseded = moved_on or faulty or handed_over or resting
+    return superseded or (followed and row.observed_generation >= generation)
+
+
+def _measure(store: ControlStore, stream: str, replica: str, *, since: float) -> dict[str, float]:
+    return {
+        name: sample.value
+        for name, sample in store.samples.latest(stream, replica=replica).items()
+        if sample.at >= since and name.startswith(("t_", "sync_"))
+    }

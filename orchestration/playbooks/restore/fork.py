@@ -1,0 +1,233 @@
+"""The fork playbook: a new stream with the past of another up to an epoch, which is only read."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+from holdfast.configs.fork import ForkedDeclaration, declare_fork
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.playbooks.fork import (
+    CopyEpochs,
+    CopyOutput,
+    CopySnapshot,
+    ForkFacts,
+    ForkStep,
+    WriteDeclaration,
+    next_step,
+)
+from holdfast.orchestration.playbooks.base import JournalWriter, StepResult, StreamPlaybook
+from holdfast.orchestration.playbooks.declaration import require_same_past
+from holdfast.orchestration.playbooks.restore.point import (
+    RestorePoint,
+    RestoreTarget,
+    find_point,
+    require_source,
+    vault_of,
+)
+from holdfast.orchestration.playbooks.restore.restore import SnapshotCopied
+from holdfast.orchestration.playbooks.restore.tables import tables_of
+from holdfast.resources.object_store.resolve import connector
+from holdfast.resources.vault import catalogue
+from holdfast.resources.vault.manifest import SnapshotName
+from holdfast.resources.vault.vault import SnapshotVault
+from holdfast.streaming.sinks.copy import TableCopy
+from holdfast.streaming.sinks.lineage import dead_letter_writer, writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputCopied(StepResult):
+    """How many files were copied; `None` where that was done before."""
+
+    files: int | None = None
+    dead_letters: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EpochsCopied(StepResult):
+    """How many entries of the ledger the fork has."""
+
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeclarationWritten(StepResult):
+    """The file that declares the fork."""
+
+    file: str
+
+
+@dataclass(kw_only=True)
+class Fork(StreamPlaybook[ForkFacts, ForkStep]):
+    """Fork a stream at a point under the name `into`; the fork is not started."""
+
+    name: ClassVar = "fork"
+    into: str
+    target: RestoreTarget
+    output: str | None = None
+
+    def begin(self) -> None:
+        self.world.ensure_object_store()
+        require_same_past(self.world, self.stream, done="forked")
+        self._require_possible()
+
+    def preview(self) -> ForkFacts:
+        self.begin()  # which changes nothing
+        return self.observe()
+
+    @cached_property
+    def point(self) -> RestorePoint:
+        """Where the fork begins."""
+        return find_point(self.world, self.stream, self.target)
+
+    @cached_property
+    def declaration(self) -> ForkedDeclaration:
+        """What will be written last."""
+        return declare_fork(self.world.config.root, self.stream, name=self.into, output=self.output)
+
+    def observe(self) -> ForkFacts:
+        """What exists of it by now; an error if something else has its place."""
+        return ForkFacts(
+            epoch=self.point.epoch,
+            snapshot=self.point.snapshot_id,
+            file=str(self.declaration.file.relative_to(self.world.config.root)),
+            has_snapshot=self._has_snapshot(),
+            has_output=self._has_output(),
+            has_epochs=self._has_epochs(),
+            declared=self.declaration.is_written(),
+        )
+
+    def decide(self, facts: ForkFacts) -> ForkStep | None:
+        return next_step(facts)
+
+    def act(self, step: ForkStep) -> StepResult:
+        match step:
+            case CopySnapshot():
+                return self._copy_snapshot(step.snapshot)
+            case CopyOutput():
+                return self._copy_output()
+            case CopyEpochs():
+                copy = self.world.store.forks.copy
+                return EpochsCopied(copy(self.stream, into=self.into, through_epoch=step.epoch))
+            case WriteDeclaration():
+                self.declaration.write()
+                return DeclarationWritten(step.file)
+
+    def journal(self) -> JournalWriter:
+        """The fork's own."""
+        return replace(super().journal(), stream=self.into)
+
+    def _copy_snapshot(self, snapshot: str) -> SnapshotCopied:
+        """Copy it; what an earlier attempt has copied, before there was a newer one, goes."""
+        manifest = self._snapshots.manifest(snapshot)
+        copied = catalogue.adopt(self.world, self.into, manifest, self._snapshots)
+        for older in self._copies() - {_copied_id(manifest.name)}:
+            catalogue.forget(self.world, self.into, older)
+        return SnapshotCopied(**copied)
+
+    def _copy_output(self) -> OutputCopied:
+        output = tables_of(self.world, self.stream).output
+        assert output is not None, "others cannot be forked"  # noqa: S101
+        files = dead_letters = None
+        if not self._table.is_done():
+            version = output.version(self.stream, self.point.epoch)
+            files = self._table.copy(version)
+        if (aside := self._dead_letters) is not None and not aside.is_done():
+            dead_letters = aside.copy_dead_letters()
+        return OutputCopied(files=files, dead_letters=dead_letters)
+
+    def _has_output(self) -> bool:
+        aside = self._dead_letters
+        return self._table.is_done() and (aside is None or aside.is_done())
+
+    def _has_snapshot(self) -> bool:
+        """A fork has no other snapshot than the one that is copied, until it is declared and runs."""
+        snapshot, copies = self.point.snapshot, self._copies()
+        return snapshot is not None and copies == {_copied_id(snapshot.name)}
+
+    def _copies(self) -> set[str]:
+        """What was copied by now; an error if there is anything that the original does not have."""
+        ids = {record.id for record in self.world.vault(self.into).list()}
+        theirs = [one.name for one in self._snapshots.list() if one.epoch <= self.point.epoch]
+        if self.point.snapshot is not None:  # retention may have dropped it since
+            theirs.append(self.point.snapshot.name)
+        if foreign := ids - set(map(_copied_id, theirs)):
+            raise PermanentError(
+                f"there are snapshots of a stream {self.into} already, one is {min(foreign)}",
+                hint="fork under another name",
+            )
+        return ids
+
+    def _has_epochs(self) -> bool:
+        store, point = self.world.store, self.point
+        last, entry = store.epochs.last(self.into), store.ledger.last(self.into)
+        if last is None and entry is None:
+            return False
+        theirs = store.epochs.get(self.stream, point.epoch)
+        same = last is not None and theirs is not None and last.decided_at == theirs.decided_at
+        if not same or last is None or last.epoch != point.epoch:
+            raise PermanentError(
+                f"there are epochs of a stream {self.into} already",
+                hint="fork under another name",
+            )
+        return entry is not None and entry.epoch == point.epoch
+
+    @cached_property
+    def _snapshots(self) -> SnapshotVault:
+        """Where the original's snapshots are."""
+        return vault_of(self.world, self.stream, self.target)
+
+    @property
+    def _table(self) -> TableCopy:
+        project = self.world.config
+        source, target = (
+            project.table_path(self.stream),
+            project.table_path(self.declaration.model),
+        )
+        return self._copy(source, target, writer(self.into, 0))
+
+    @property
+    def _dead_letters(self) -> TableCopy | None:
+        project = self.world.config
+        source = project.dead_letters_path(self.stream)
+        target = project.dead_letters_path(self.declaration.model)
+        if source is None or target is None:
+            return None
+        return self._copy(source, target, dead_letter_writer(self.into, 0))
+
+    def _copy(self, source: str, target: str, name: str) -> TableCopy:
+        if source == target:
+            raise PermanentError(
+                f"the fork would write to {source}, as the original does",
+                hint="name another place for its output",
+            )
+        project = self.world.config
+        return TableCopy(
+            source=source,
+            target=target,
+            stream=self.into,
+            writer=name,
+            epoch=self.point.epoch,
+            connect=connector(project.deployment.object_store, project.home),
+        )
+
+    def _require_possible(self) -> None:
+        """Refuse what cannot be forked, before anything is written."""
+        declaration, point = (
+            self.declaration,
+            self.point,
+        )  # a declaration that is refused comes first
+        if self.into in self.world.config.streams or declaration.is_written():
+            raise PermanentError(
+                f"there is a stream {self.into} already", hint="fork under another name"
+            )
+        self._table.require_copyable()
+        output = tables_of(self.world, self.stream).output
+        if output is not None:
+            output.version(self.stream, point.epoch)
+        require_source(self.world, self.stream, point.first_computed, point.epoch)
+        self.observe()
+
+
+def _copied_id(name: SnapshotName) -> str:
+    """The id of the copy: a fork begins with history 0."""
+    return replace(name, history=0).id

@@ -1,0 +1,174 @@
+"""Waiting: for a condition, for a stream to become what a step needs, for a replica to leave."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from holdfast.ft_policies.playbooks.recover.decide import next_step
+from holdfast.ft_policies.playbooks.recover.steps import RecoverStep
+from holdfast.ft_policies.timings import EXIT_WITHIN_SECONDS, LEAVE_WITHIN_SECONDS
+from holdfast.observation.status import StreamSeen, observe
+from holdfast.orchestration.playbooks.base import StepResult, do_nothing
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.records import EndedBy, ReplicaRow, ReplicaState, Slot
+from holdfast.resources.process import ProcessHandle, process_of
+from holdfast.resources.project import Project
+
+POLL_SECONDS = 0.25
+SLACK_SECONDS = 5.0
+
+
+def wait_until(
+    is_over: Callable[[], bool],
+    *,
+    patience_seconds: float,
+    poll_seconds: float | None = None,
+    progress: Callable[[], object] = do_nothing,
+    keep_alive: Callable[[], None] = do_nothing,
+) -> bool:
+    """Check again and again; false if it is not over when patience ends.
+
+    Patience begins anew whenever `progress`, which is read after each check, has changed.
+    """
+    deadline, last = SYSTEM_CLOCK.monotonic() + patience_seconds, None
+    while True:
+        if is_over():
+            return True
+        keep_alive()
+        now, current = SYSTEM_CLOCK.monotonic(), progress()
+        if current != last:
+            deadline, last = now + patience_seconds, current
+        elif now >= deadline:
+            return False
+        SYSTEM_CLOCK.sleep(POLL_SECONDS if poll_seconds is None else poll_seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamWaiter:
+    """Observes one stream for one run; `keep_alive` renews the run's claim.
+
+    Failures of secondaries from before the run do not count: the run is there to try again.
+    """
+
+    world: Project
+    stream: str
+    began_at: float
+    keep_alive: Callable[[], None] = do_nothing
+
+    def observe(self) -> StreamSeen:
+        """The stream as it is now."""
+        self.keep_alive()
+        return observe(self.world, self.stream, secondaries_since=self.began_at)
+
+    def is_still_next(self, step: RecoverStep, *, as_caught_up: bool = False) -> bool:
+        """Whether a step is still the one to take: another tier or a stop may be requested by now.
+
+        With `as_caught_up` the target of a migration counts as caught up, however far it is.
+        """
+        facts = self.observe().observed()
+        if as_caught_up and facts.migration is not None:
+            facts = replace(facts, migration=replace(facts.migration, caught_up=True))
+        return next_step(facts) == step
+
+    def wait_until(
+        self,
+        is_over: Callable[[StreamSeen], bool],
+        *,
+        patience_seconds: float,
+        progress: Callable[[StreamSeen], object] = lambda _: None,
+    ) -> bool:
+        """Observe the stream again and again; false if it is not over when patience ends."""
+        status: list[StreamSeen] = []
+
+        def is_over_now() -> bool:
+            status[:] = [self.observe()]
+            return is_over(status[0])
+
+        return wait_until(
+            is_over_now, patience_seconds=patience_seconds, progress=lambda: progress(status[0])
+        )
+
+    @property
+    def migration_seconds_left(self) -> float:
+        """Until a migration that is under way is rolled back, and a moment to see that."""
+        rollout = self.world.store.rollouts.open(self.stream)
+        if rollout is None:
+            return 0.0
+        return max(rollout.deadline_at - self.observe().at, 0.0) + SLACK_SECONDS
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long a replica may take to get going and to do something new."""
+        return patience_seconds(self.world, self.stream)
+
+
+def patience_seconds(world: Project, stream: str) -> float:
+    """How long a step waits for a replica of the stream that does nothing new."""
+    return world.timings(stream).progress_within_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaExit(StepResult):
+    """How a replica left; `stayed_as` is the slot of one that got another, and may stay."""
+
+    ended: ReplicaState | None = None
+    reason: str | None = None
+    epoch: int | None = None
+    stayed_as: Slot | None = None
+
+
+def await_exit(
+    world: Project,
+    replica: str,
+    *,
+    patience_seconds: float = LEAVE_WITHIN_SECONDS,
+    slot: Slot | None = None,
+    keep_alive: Callable[[], None] = do_nothing,
+) -> ReplicaExit:
+    """Wait for a replica to leave; one that does not in time is ended by force.
+
+    With `slot`, one that has another by then may stay: its end is recorded before its process is ended.
+    """
+    replicas = world.store.replicas
+    left = wait_until(
+        lambda: _has_left(world, replica, slot),
+        patience_seconds=patience_seconds,
+        keep_alive=keep_alive,
+    )
+    if not left:
+        reason = f"did not leave in {patience_seconds:.0f} s"
+        replicas.end(replica, ReplicaState.DEAD, reason, by=EndedBy.PLAYBOOK, slot=slot)
+    row = replicas.get(replica)
+    if row is None:
+        return ReplicaExit()
+    if not row.state.ended:
+        return ReplicaExit(stayed_as=row.slot)
+    process = process_of(row)
+    if process is not None:
+        _await_process(process, keep_alive) if left else process.kill()
+    return ReplicaExit(ended=row.state, reason=row.reason, epoch=row.epoch)
+
+
+def _has_left(world: Project, replica: str, slot: Slot | None) -> bool:
+    """Whether it has ended, or has another slot; one whose process is gone is recorded as dead."""
+    replicas = world.store.replicas
+    row = replicas.get(replica)
+    if _is_gone(row, slot):
+        return True
+    process = None if row is None else process_of(row)
+    if process is None or process.is_alive():
+        return False
+    replicas.end(replica, ReplicaState.DEAD, "its process was gone", by=EndedBy.PLAYBOOK, slot=slot)
+    return _is_gone(replicas.get(replica), slot)
+
+
+def _is_gone(row: ReplicaRow | None, slot: Slot | None) -> bool:
+    return row is None or row.state.ended or (slot is not None and row.slot is not slot)
+
+
+def _await_process(process: ProcessHandle, keep_alive: Callable[[], None]) -> None:
+    """Wait for the process of a replica that has ended; one that lingers is killed."""
+    gone = process.terminate(wait_seconds=0.0, kill=False) or wait_until(
+        lambda: not process.is_alive(), patience_seconds=EXIT_WITHIN_SECONDS, keep_alive=keep_alive
+    )
+    if not gone:
+        process.kill()

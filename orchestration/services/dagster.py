@@ -1,0 +1,258 @@
+"""Dagster as a detached service of a project: UI, daemon and code server.
+
+`dagster dev` runs them as one family in one session. The record in `<home>/run` lets a second
+`holdfast up` adopt the service and `holdfast down` stop it. Dagster works in `<home>/dagster`, where its
+settings are written once; afterwards they are the operator's.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.configs.project import PROJECT_VARIABLE, ProjectConfig
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.orchestration.services.dagster_health import DagsterHealth, ask_health
+from holdfast.resources.process import ProcessHandle, launch, log_tail
+from holdfast.resources.service import (
+    ServiceRecordFile,
+    ServiceSession,
+    Startup,
+    await_healthy,
+    bind_error,
+)
+
+START_SECONDS = 180.0
+STOP_SECONDS = 20.0
+LOOK_SECONDS = 0.3
+INTERRUPTED = "Dagster ended while this run was at work. What it was to do is found out anew, and done by another"
+SETTINGS = """\
+# Written by `holdfast up` because there was none; change it as you like.
+telemetry:
+  enabled: false
+nux:                       # no question for an e-mail address on the first look
+  enabled: false
+run_monitoring:            # a run whose process died must not look as if it went on
+  enabled: true
+  start_timeout_seconds: 180
+  poll_interval_seconds: 30
+run_queue:
+  dequeue_interval_seconds: 1  # Dagster's own 5 would be time that a recovery waits
+concurrency:
+  runs:
+    max_concurrent_runs: 4 # recoveries first: see the priorities of the runs
+sensors:
+  use_threads: true        # side by side: a slow one does not delay a recovery
+retention:                 # sensors tick every few seconds: keep what did something
+  sensor:
+    purge_after_days: {skipped: 1, success: 14, failure: 30, started: 7}
+  schedule:
+    purge_after_days: {skipped: 7, success: 30, failure: 30, started: 7}
+"""
+
+WORKSPACE = """\
+load_from:
+  - python_module:
+      module_name: holdfast.orchestration.definitions
+      location_name: holdfast
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningDagster:
+    """A Dagster that was started: its leader, and the address of its UI."""
+
+    pid: int
+    started_at: float
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """The address of the UI."""
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def process(self) -> ProcessHandle:
+        """The leader."""
+        return ProcessHandle(self.pid, self.started_at)
+
+
+class DagsterServer:
+    """The Dagster of one project."""
+
+    def __init__(self, project: ProjectConfig) -> None:
+        self._project = project
+        self._home = project.home / "dagster"
+        self._record = ServiceRecordFile(
+            path=project.home / "run" / "dagster.json",
+            lock=project.home / "run" / "dagster.lock",
+            parse=lambda fields: RunningDagster(**fields),
+            damaged_hint="end `dagster dev` of this project by hand and remove the file",
+        )
+        self.log = project.home / "logs" / "dagster.log"
+
+    def find(self) -> RunningDagster | None:
+        """The Dagster that runs now."""
+        return self._record.find_running()
+
+    def ensure(
+        self,
+        *,
+        port: int | None = None,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> RunningDagster:
+        """Start Dagster unless it runs, and wait until all of it is healthy.
+
+        A Dagster that was started here and cannot load the project is stopped again; an adopted one is not.
+        """
+        with self._record.locked():
+            running = self.find()
+            adopted = running is not None
+            if running is None:
+                self._clear_last()
+                running = self._launch(port or self._project.deployment.dagster.port)
+        try:
+            self._await_ready(running, tell)
+        except PermanentError:
+            if not adopted:
+                self.stop()
+            raise
+        return running
+
+    def stop(self) -> bool:
+        """End Dagster with all its processes; whether any was running."""
+        if not self._record.path.exists():
+            return False
+        with self._record.locked():
+            was_running = self._stop_session()
+            self._record.remove()
+        return was_running
+
+    def processes(self) -> list[int]:
+        """The process ids of its session now."""
+        last = self._record.read()
+        return [] if last is None else [process.pid for process in self._session(last).members()]
+
+    def _launch(self, port: int) -> RunningDagster:
+        host = self._project.deployment.dagster.host
+        _require_free(host, port)
+        prepare_home(self._home)
+        workspace = find_workspace(self._project.root, self._home)
+        options = ["--host", host, "--port", str(port), "--log-level", "warning"]
+        process = launch(
+            [sys.executable, "-m", "dagster", "dev", "-w", str(workspace), *options],
+            folder=self._project.root,
+            output=self.log,
+            environment={
+                "DAGSTER_HOME": str(self._home),
+                PROJECT_VARIABLE: str(self._project.root),
+            },
+        )
+        running = RunningDagster(
+            pid=process.pid, started_at=process.started_at, host=host, port=port
+        )
+        self._record.write(running)
+        return running
+
+    def _await_ready(self, running: RunningDagster, tell: Callable[[str], None]) -> None:
+        health = DagsterHealth(answers=False)
+
+        def is_ready() -> bool:
+            nonlocal health
+            health = ask_health(running.url)
+            tell(", ".join(health.waits_for))
+            if health.broken:
+                raise PermanentError(
+                    f"Dagster cannot load the project: {health.broken}",
+                    hint=f"read {self.log}; once it is mended, `holdfast down` and `holdfast up`",
+                )
+            return health.ready
+
+        match await_healthy(
+            running.process, is_ready, seconds=START_SECONDS, poll_seconds=LOOK_SECONDS
+        ):
+            case Startup.HEALTHY:
+                return
+            case Startup.ENDED:
+                raise PermanentError(
+                    f"Dagster ended while it started: {log_tail(self.log)}",
+                    hint=f"read {self.log}",
+                )
+            case Startup.TIMED_OUT:
+                raise TransientError(
+                    f"Dagster is not ready after {START_SECONDS:.0f} s: it waits for "
+                    f"{', '.join(health.waits_for)}",
+                    hint=f"read {self.log}, or run `holdfast up` again to go on waiting",
+                )
+
+    def _session(self, last: RunningDagster) -> ServiceSession:
+        return ServiceSession(last.process, {"DAGSTER_HOME": str(self._home)})
+
+    def _clear_last(self) -> None:
+        """End processes of the last Dagster, and fail runs that it left looking alive."""
+        self._stop_session()
+        if self._home.exists():
+            fail_interrupted_runs(self._home)
+
+    def _stop_session(self) -> bool:
+        """End all processes of the last Dagster, also if its leader was killed; whether any was running."""
+        last = self._record.read()
+        if last is None:
+            return False
+        session = self._session(last)
+        if not session.members():
+            return False
+        if not session.stop(leader_seconds=STOP_SECONDS):
+            raise TransientError(
+                f"processes of Dagster do not end: {[p.pid for p in session.members()]}",
+                hint="they may wait for a disk; run `holdfast down` again",
+            )
+        return True
+
+
+def prepare_home(folder: Path) -> None:
+    """Make the folder that Dagster works in, with settings that suit a supervisor."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_once(folder / "dagster.yaml", SETTINGS)
+
+
+def find_workspace(root: Path, folder: Path) -> Path:
+    """The project's own workspace file, or one that loads Holdfast as installed."""
+    own = root / "workspace.yaml"
+    if own.exists():
+        return own
+    fallback = folder / "workspace.yaml"
+    _write_once(fallback, WORKSPACE)
+    return fallback
+
+
+def fail_interrupted_runs(home: Path) -> int:
+    """Fail all runs that were at work when Dagster was killed; call it while no Dagster runs.
+
+    Dagster goes on counting them, and its queue lets only so many runs work at a time, so a few of them
+    would keep every recovery waiting.
+    """
+    import dagster as dg  # it takes a second to import
+
+    status = dg.DagsterRunStatus
+    at_work = [status.STARTING, status.STARTED, status.CANCELING]
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        runs = instance.get_runs(dg.RunsFilter(statuses=at_work))
+        for run in runs:
+            instance.report_run_failed(run, INTERRUPTED)
+    return len(runs)
+
+
+def _write_once(path: Path, text: str) -> None:
+    if not path.exists():
+        path.write_text(text, encoding="utf-8")
+
+
+def _require_free(host: str, port: int) -> None:
+    error = bind_error(host, port)
+    if error is not None:
+        raise PermanentError(
+            f"port {port} of {host} is taken: {error.strerror}",
+            hint="`holdfast up --port N`, or set dagster.port in configs/holdfast.yaml",
+        ) from error

@@ -1,0 +1,432 @@
+"""What the control store holds: one frozen record per row, one enum per state.
+
+`schema` makes the tables from these records: a field is a column of the same name, and one that may be
+`None` may be NULL. A field `*_at` that defaults to 0.0 is filled in by the store, by its own clock.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from holdfast.ft_policies.playbooks.recover.migration import Protocol
+from holdfast.ft_policies.tiers import Mode, Switches, Tier
+from holdfast.resources.control_store.sample_names import SampleName
+
+JsonObject: TypeAlias = dict[str, Any]
+RowsByFile: TypeAlias = dict[str, int]
+
+
+class DesiredState(StrEnum):
+    """Whether a stream is asked to run."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+class Slot(StrEnum):
+    """The two places that a stream has for replicas."""
+
+    PRIMARY = "primary"
+    SECONDARY = "secondary"
+
+
+class ReplicaState(StrEnum):
+    """Where a replica is in its life; the ended states are final."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    FENCED = "fenced"
+    HANDED_OVER = "handed_over"
+    DEAD = "dead"
+
+    @property
+    def ended(self) -> bool:
+        """Whether the replica will never do anything again."""
+        return self in _ENDED
+
+
+_ENDED = frozenset(
+    {
+        ReplicaState.STOPPED,
+        ReplicaState.FAILED,
+        ReplicaState.FENCED,
+        ReplicaState.HANDED_OVER,
+        ReplicaState.DEAD,
+    }
+)
+
+
+class EndedBy(StrEnum):
+    """What noted the end of a replica."""
+
+    REPLICA = "replica"
+    LAUNCHER = "launcher"
+    TAKEOVER = "takeover"
+    PLAYBOOK = "playbook"
+    REPAIR = "repair"
+
+
+class SnapshotState(StrEnum):
+    """Whether a snapshot may be restored."""
+
+    AVAILABLE = "available"
+    DAMAGED = "damaged"
+    DROPPED = "dropped"
+
+
+class IncidentState(StrEnum):
+    """Whether an incident still calls for an act."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class IncidentSubject(StrEnum):
+    """Which replica an incident is about, in the eyes of a recovery."""
+
+    PRIMARY = "primary"
+    SECONDARY = "secondary"
+    ORPHAN = "orphan"
+    """A replica that lives though the stream was stopped, and was not told to leave."""
+
+
+class Phase(StrEnum):
+    """A journal line comes before the act (intent) or after it."""
+
+    INTENT = "intent"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRow:
+    """A declared stream and what is asked of it; an interval that is `None` is as declared."""
+
+    name: str
+    declaration: JsonObject
+    declared_tier: Tier
+    tier: Tier
+    desired: DesiredState
+    declared_at: float
+    changed_at: float
+    snapshot_every: float | None
+    sync_every: float | None
+    rollout: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """A declaration on its way to a stream's replicas: until when, and how it ended."""
+
+    stream: str
+    rollout: int
+    target: JsonObject
+    target_tier: Tier
+    protocol: Protocol
+    may_differ: bool
+    begun_at: float
+    deadline_at: float
+    why: str
+    run: str
+    ended_at: float | None
+    done: bool | None
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intervals:
+    """How often snapshots are shipped and synced, in seconds; `None` is as declared."""
+
+    snapshot_every: float | None = None
+    sync_every: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierChange:
+    """A request for another tier, and when the replicas had it."""
+
+    id: int
+    stream: str
+    at: float
+    tier_from: Tier | None
+    tier_to: Tier
+    why: str
+    run: str
+    reached_at: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaRow:
+    """One incarnation of a replica: what it should have on, and what it says it has."""
+
+    id: str
+    stream: str
+    slot: Slot
+    state: ReplicaState
+    desired: Switches
+    observed: Switches
+    generation: int
+    observed_generation: int
+    snapshot_requested: int
+    snapshot_served: int
+    host: str
+    pid: int | None
+    pid_started_at: float | None  # seconds since the machine started, not unix time
+    folder: str
+    epoch: int | None
+    progressed_at: float | None
+    registered_at: float
+    heartbeat_at: float | None
+    ended_at: float | None
+    ended_by: EndedBy | None
+    reason: str
+    rollout: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """Who is primary; the token only grows."""
+
+    stream: str
+    holder: str | None
+    token: int
+    taken_at: float
+    renewed_at: float
+    expires_at: float
+
+    def expired(self, now: float) -> bool:
+        """Whether it is free at this time of the store's clock."""
+        return self.holder is None or now >= self.expires_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochProposal:
+    """A slice of the input that a replica would like to be the next epoch."""
+
+    stream: str
+    epoch: int
+    start: JsonObject
+    end: JsonObject
+    input: JsonObject
+    rows: int
+    token: int
+    proposer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch(EpochProposal):
+    """A slice of the input, decided once and for all."""
+
+    decided_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Input that is lost and skipped: by epoch the names of `files`, with how many rows each had.
+
+    The ledger went up to `last_entered` then: up to there the output was made with them.
+    """
+
+    stream: str
+    gap: int
+    first_epoch: int
+    last_entered: int
+    files: dict[int, RowsByFile]
+    run: str
+    opened_at: float = 0.0
+
+    @property
+    def rows(self) -> int:
+        """How many rows are given up."""
+        return sum(sum(names.values()) for names in self.files.values())
+
+    def excuses(self, epoch: int) -> bool:
+        """Whether an epoch was put out with more input than can be read now."""
+        return self.first_epoch <= epoch <= self.last_entered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """The output of an epoch, as the replica that committed it saw it."""
+
+    stream: str
+    epoch: int
+    replica: str
+    token: int
+    rows: int
+    digest: str
+    committed_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """What the ledger says of an epoch after a commit: whose output counts, and if ours agrees."""
+
+    entry: LedgerEntry
+    first: bool
+    agrees: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreement:
+    """An epoch whose output differed between replicas."""
+
+    epoch: int
+    committed: str
+    digests: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerAudit:
+    """Where epoch log and ledger do not match, and where replicas did not."""
+
+    holes: list[int]
+    uncommitted: list[int]
+    disagreements: list[Disagreement]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreRow:
+    """A restore in place: it ends one history of the stream at `epoch` and begins the next.
+
+    It is asked for, then begun (what was made of later epochs counts no more), then finished.
+    """
+
+    stream: str
+    history: int
+    epoch: int
+    snapshot: str | None
+    why: str
+    run: str
+    was_running: bool
+    asked_at: float
+    begun_at: float | None = None
+    finished_at: float | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether what was made of later epochs counts no more."""
+        return self.begun_at is not None
+
+    @property
+    def finished(self) -> bool:
+        """Whether state and output are back at the epoch."""
+        return self.finished_at is not None
+
+    @property
+    def half_done(self) -> bool:
+        """Whether the stream is neither what it was nor what it should be."""
+        return self.begun and not self.finished
+
+    def is_to_the_point_of(self, wish: "RestoreRow") -> bool:
+        """Whether this is that restore still: one that has not begun gives way to another point."""
+        this, that = (
+            (self.history, self.epoch, self.snapshot),
+            (wish.history, wish.epoch, wish.snapshot),
+        )
+        return this == that
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotRow:
+    """A snapshot in the object store, as the catalogue knows it."""
+
+    stream: str
+    id: str
+    epoch: int
+    token: int
+    replica: str
+    parent: str | None = None
+    manifest_key: str
+    files: int
+    total_bytes: int
+    new_bytes: int
+    requests: int
+    seconds: float
+    state: SnapshotState = SnapshotState.AVAILABLE
+    reason: str = ""
+    created_at: float = 0.0
+    verified_at: float | None = None
+    """When all its digests were checked last."""
+    proven_at: float | None = None
+    """When the stream's query went on from it last, and came to what was committed."""
+    proven_seconds: float | None = None
+    history: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One measurement; without a time it is of the moment it is written."""
+
+    stream: str
+    replica: str
+    name: SampleName
+    value: float
+    epoch: int | None = None
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """One failure, however many observers report it, and which run deals with it."""
+
+    id: str
+    stream: str
+    key: str
+    kind: str
+    subject: IncidentSubject | None
+    replica: str | None
+    state: IncidentState
+    opened_at: float
+    closed_at: float | None
+    detail: JsonObject
+    outcome: str
+    claimed_by: str | None
+    claim_expires_at: float | None
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalLine:
+    """A step of a playbook: about to be done, done, or failed."""
+
+    id: int
+    stream: str
+    playbook: str
+    run: str
+    incident: str | None
+    step: str
+    phase: Phase
+    at: float
+    seconds: float | None
+    detail: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRow:
+    """What the controller decided about a stream at some time; `record` is all that it knew."""
+
+    id: int = 0
+    stream: str
+    at: float = 0.0
+    mode: Mode
+    chosen: Tier
+    snapshot_every: float | None = None
+    sync_every: float | None = None
+    reason: str
+    record: JsonObject
+    run: str = ""
+
+    @property
+    def why(self) -> str:
+        """What settled it, in a word; empty if the record was written by another version."""
+        return str(self.record.get("why", ""))
+
+    @property
+    def acted(self) -> bool:
+        """Whether it was carried out, or asked for."""
+        return bool(self.record.get("acts"))

@@ -1,0 +1,83 @@
+"""The names of all samples: what replicas, sensors and reports write to and read from the control store.
+
+The values are stored, so they never change. The unit is the end of the name, and said where it is not.
+The module is beside `Sample` and imports nothing, because the data source writes samples, too, in a process
+that loads as little as possible, and because reports read them without PySpark.
+"""
+
+from enum import StrEnum
+
+
+class SampleName(StrEnum):
+    """What one sample measures."""
+
+    DETECT_SECONDS = "t_detect_seconds"
+    """From a lost primary's last sign of life until a secondary or the sensor noticed the loss."""
+    DEPLOY_SECONDS = "t_deploy_seconds"
+    """From the start of a driver's process until its Spark session was ready."""
+    REHEARSE_SECONDS = "t_rehearse_seconds"
+    """The rehearsal of a secondary; a replica without this sample was launched as the primary."""
+    READ_SNAPSHOT_SECONDS = "t_read_snapshot_seconds"
+    """The restore of the snapshot that a replica started from."""
+    READ_SNAPSHOT_BYTES = "read_snapshot_bytes"
+    """The size of that snapshot; 0 if the replica started without one."""
+    WIRE_RECEIVE_SECONDS = "t_wire_receive_seconds"
+    """From the start of a query until its first epoch was processed."""
+    WIRE_SEND_SECONDS = "t_wire_send_seconds"
+    """Opening the sink."""
+    REPLAY_SECONDS = "t_replay_seconds"
+    """From the first epoch until the query had caught up."""
+    REPLAY_ROWS = "replay_rows"
+    """Rows of the epochs that a replay processed."""
+    RECOVERY_SECONDS = "recovery_seconds"
+    """A whole takeover by a secondary, from the primary's last sign of life until it had caught up."""
+
+    SYNC_SECONDS = "sync_seconds"
+    """One download of a snapshot by a waiting secondary."""
+    SYNC_BYTES = "sync_bytes"
+    """Bytes that this download fetched."""
+    SYNC_REQUESTS = "sync_requests"
+    """Requests to the object store for this download (a count)."""
+
+    LAG_ROWS = "lag_rows"
+    """Rows at the source that no epoch has yet."""
+    DEAD_LETTERS = "dead_letters"
+    """Records of one epoch that went to the dead-letter table (a count)."""
+    INPUT_ROWS = "input_rows"
+    """Rows of the newest batch."""
+    INPUT_ROWS_PER_SECOND = "input_rows_per_second"
+    """Rows of all batches since the last sample, by the time since then."""
+    PROCESSED_ROWS_PER_SECOND = "processed_rows_per_second"
+    """Rows of the newest batch, by the time it took: the capacity of the query."""
+    OUTPUT_ROWS = "output_rows"
+    """Rows that the newest batch sent."""
+    OUTPUT_ROWS_PER_SECOND = "output_rows_per_second"
+    """The same, by the time the batch took."""
+    STATE_ROWS = "state_rows"
+    """Rows in the state of all operators."""
+    STATE_BYTES = "state_bytes"
+    """Memory of the state of all operators."""
+
+    BATCH_SECONDS = "batch_triggerExecution_seconds"
+    """The newest batch as a whole; the phases below are parts of it, named as Spark names them."""
+    BATCH_LATEST_OFFSET_SECONDS = "batch_latestOffset_seconds"
+    BATCH_GET_OFFSET_SECONDS = "batch_getOffset_seconds"
+    BATCH_WAL_COMMIT_SECONDS = "batch_walCommit_seconds"
+    BATCH_GET_BATCH_SECONDS = "batch_getBatch_seconds"
+    BATCH_QUERY_PLANNING_SECONDS = "batch_queryPlanning_seconds"
+    BATCH_ADD_BATCH_SECONDS = "batch_addBatch_seconds"
+    BATCH_COMMIT_OFFSETS_SECONDS = "batch_commitOffsets_seconds"
+
+    CPU_CORES = "cpu_cores"
+    """CPU of the driver, its JVM and its workers (cores)."""
+    RSS_BYTES = "rss_bytes"
+    """Resident memory of the same processes."""
+    HOST_SENT_BYTES_PER_SECOND = "host_network_sent_bytes_per_second"
+    """What the whole host sent, without the loopback interface."""
+    HOST_RECEIVED_BYTES_PER_SECOND = "host_network_received_bytes_per_second"
+    """What the whole host received, without the loopback interface."""
+    SECONDARY_CPU_CORES = "secondary_cpu_cores"
+    """The same four of a replica that is the secondary: the price of a tier, not the stream's load."""
+    SECONDARY_RSS_BYTES = "secondary_rss_bytes"
+    SECONDARY_HOST_SENT_BYTES_PER_SECOND = "secondary_host_network_sent_bytes_per_second"
+    SECONDARY_HOST_RECEIVED_BYTES_PER_SECOND = "secondary_host_network_received_bytes_per_second"

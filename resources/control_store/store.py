@@ -1,0 +1,92 @@
+"""The control store: the one place where replicas, playbooks and Dagster meet."""
+
+from types import TracebackType
+from typing import Self
+
+import sqlalchemy as sa
+
+from holdfast.resources.control_store.database import Database, store_now
+from holdfast.resources.control_store.tables.decisions import Decisions
+from holdfast.resources.control_store.tables.epochs import Epochs, Gaps
+from holdfast.resources.control_store.tables.incidents import Incidents
+from holdfast.resources.control_store.tables.journal import Journal
+from holdfast.resources.control_store.tables.leases import Leases, Takeovers
+from holdfast.resources.control_store.tables.ledger import Auditing, Ledger
+from holdfast.resources.control_store.tables.recent import RecentActivity
+from holdfast.resources.control_store.tables.replicas import Replicas
+from holdfast.resources.control_store.tables.restores import Forks, Restores
+from holdfast.resources.control_store.tables.rollouts import Rollouts
+from holdfast.resources.control_store.tables.samples import Samples
+from holdfast.resources.control_store.tables.snapshots import Snapshots
+from holdfast.resources.control_store.tables.streams import Streams, Tiers
+from holdfast.resources.control_store.upgrade import upgrade_schema
+
+_NOW = sa.select(store_now().label("now"))
+
+
+class ControlStore:
+    """Streams, replicas, leases, epoch log, ledger and the rest, in SQLite or PostgreSQL.
+
+    Threads may share one; a process opens its own. After a `TransientError` nothing was changed, or
+    it was and the answer got lost: every call may be repeated, and a compare-and-set that had won
+    then says that it lost, so look at the row.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.streams = Streams(database)
+        self.tiers = Tiers(database)
+        self.rollouts = Rollouts(database)
+        self.decisions = Decisions(database)
+        self.replicas = Replicas(database)
+        self.leases = Leases(database)
+        self.takeovers = Takeovers(database)
+        self.epochs = Epochs(database)
+        self.gaps = Gaps(database)
+        self.ledger = Ledger(database)
+        self.restores = Restores(database)
+        self.forks = Forks(database)
+        self.auditing = Auditing(database)
+        self.snapshots = Snapshots(database)
+        self.samples = Samples(database)
+        self.recent = RecentActivity(database)
+        self.incidents = Incidents(database)
+        self.journal = Journal(database)
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """Open the store at this URL, creating or upgrading it as needed."""
+        database = Database(url)
+        try:
+            upgrade_schema(database)
+        except BaseException:
+            database.close()
+            raise
+        return cls(database)
+
+    @property
+    def url(self) -> str:
+        """The address another process on this host may open, password included."""
+        return self._database.address.render_as_string(hide_password=False)
+
+    def now(self) -> float:
+        """Unix seconds on the store's clock, by which all `*_at` are meant."""
+        return float(self._database.fetch(_NOW)[0]["now"])
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"ControlStore({self._database.address.render_as_string(hide_password=True)!r})"

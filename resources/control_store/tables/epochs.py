@@ -1,0 +1,229 @@
+"""The epoch log: append only, decided once, first writer wins; only a gap changes it.
+
+The primary key (stream, epoch) is the whole consensus: the loser of a race reads the winner's row.
+
+A gap is input that is lost for good, skipped so that a stream can go on, each row of it accounted for: its
+files are marked in the epoch log as skipped, and the rows of their epochs are fewer by theirs. The epochs
+that were in the ledger by then stay as they were put out; a replica that computes them again has less
+input, and is not held to their digests.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+
+import sqlalchemy as sa
+
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.control_store.database import Database, store_now
+from holdfast.resources.control_store.records import Epoch, EpochProposal, Gap
+from holdfast.resources.control_store.schema import epochs, gaps, ledger
+from holdfast.resources.control_store.tables.streams import is_stopped_locked
+
+_OF_STREAM = epochs.c.stream == sa.bindparam("of_stream")
+_GET = sa.select(epochs).where(_OF_STREAM, epochs.c.epoch == sa.bindparam("number"))
+_LAST = sa.select(epochs).where(_OF_STREAM).order_by(epochs.c.epoch.desc()).limit(1)
+_BETWEEN = (
+    sa.select(epochs)
+    .where(_OF_STREAM, epochs.c.epoch.between(sa.bindparam("first"), sa.bindparam("last")))
+    .order_by(epochs.c.epoch)
+)
+
+_ROWS_BETWEEN = sa.select(sa.func.coalesce(sa.func.sum(epochs.c.rows), 0).label("rows")).where(
+    _OF_STREAM, epochs.c.epoch.between(sa.bindparam("first"), sa.bindparam("last"))
+)
+
+
+class Epochs:
+    """The epoch log of all streams."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        names = [column.name for column in epochs.c if column.name != "decided_at"]
+        before = epochs.alias("before")
+        follows = sa.exists().where(
+            before.c.stream == sa.bindparam("stream"),
+            before.c.epoch == sa.bindparam("epoch", type_=sa.BigInteger) - 1,
+        )
+        proposal = sa.select(
+            *(sa.bindparam(name, type_=epochs.c[name].type) for name in names),
+            store_now(),
+        ).where(sa.or_(sa.bindparam("epoch", type_=sa.BigInteger) == 0, follows))
+        self._propose = (
+            database.insert(epochs)
+            .from_select([*names, "decided_at"], proposal)
+            .on_conflict_do_nothing()
+            .returning(*epochs.c)
+        )
+
+    def propose(self, proposal: EpochProposal) -> Epoch:
+        """Decide the epoch; if it was decided before, the decision stands and is returned."""
+        decided = self._database.change(Epoch, self._propose, asdict(proposal))
+        decided = decided or self.get(proposal.stream, proposal.epoch)
+        if decided is None:
+            raise PermanentError(
+                f"epoch {proposal.epoch} of {proposal.stream} would leave a hole in the epoch log",
+                hint="propose the epoch that follows the last one; a restored control store may be "
+                "older than the checkpoint",
+            )
+        return decided
+
+    def get(self, stream: str, epoch: int) -> Epoch | None:
+        """The decision on one epoch."""
+        return self._database.find(Epoch, _GET, {"of_stream": stream, "number": epoch})
+
+    def last(self, stream: str) -> Epoch | None:
+        """The newest decided epoch."""
+        return self._database.find(Epoch, _LAST, {"of_stream": stream})
+
+    def between(self, stream: str, first: int, last: int) -> list[Epoch]:
+        """The decided epochs from first to last, both included."""
+        values = {"of_stream": stream, "first": first, "last": last}
+        return self._database.find_all(Epoch, _BETWEEN, values)
+
+    def rows_between(self, stream: str, first: int, last: int) -> int:
+        """How many rows the epochs from first to last have, both included."""
+        values = {"of_stream": stream, "first": first, "last": last}
+        return int(self._database.fetch(_ROWS_BETWEEN, values)[0]["rows"])
+
+
+_GAPS_OF_STREAM = gaps.c.stream == sa.bindparam("of_stream")
+_OF = sa.select(gaps).where(_GAPS_OF_STREAM).order_by(gaps.c.gap)
+_LAST_ENTERED = sa.select(sa.func.coalesce(sa.func.max(ledger.c.epoch), -1)).where(
+    ledger.c.stream == sa.bindparam("of_stream")
+)
+_IS_EPOCH = sa.and_(
+    epochs.c.stream == sa.bindparam("of_stream"), epochs.c.epoch == sa.bindparam("number")
+)
+_INPUT = sa.select(epochs.c.input, epochs.c.rows).where(_IS_EPOCH)
+_CHANGE = (
+    sa.update(epochs)
+    .where(_IS_EPOCH)
+    .values(
+        input=sa.bindparam("new_input", type_=sa.JSON),
+        rows=sa.bindparam("new_rows", type_=sa.BigInteger),
+    )
+)
+_CLOSE = sa.delete(gaps).where(_GAPS_OF_STREAM, gaps.c.gap == sa.bindparam("number"))
+_SHORTEN = (
+    sa.update(gaps)
+    .where(_GAPS_OF_STREAM, gaps.c.last_entered > sa.bindparam("last_epoch"))
+    .values(last_entered=sa.bindparam("last_epoch", type_=sa.BigInteger))
+)
+
+
+def within_gap(stream: sa.ColumnElement[str], epoch: sa.ColumnElement[int]) -> sa.Exists:
+    """Whether an epoch was entered with input that was skipped later, or comes after such a one."""
+    return sa.exists().where(
+        gaps.c.stream == stream, epoch.between(gaps.c.first_epoch, gaps.c.last_entered)
+    )
+
+
+def shorten_gaps(connection: sa.Connection, stream: str, last_epoch: int) -> None:
+    """A restore has taken back what was entered after an epoch: it comes anew, and is held to that."""
+    connection.execute(_SHORTEN, {"of_stream": stream, "last_epoch": last_epoch})
+
+
+def copy_gaps(connection: sa.Connection, stream: str, *, into: str, through_epoch: int) -> None:
+    """Give a fork the part of the gaps that is in its past."""
+    known = {gap.gap for gap in _gaps(connection, into)}
+    for gap in _gaps(connection, stream):
+        files = {epoch: names for epoch, names in gap.files.items() if epoch <= through_epoch}
+        if files and gap.gap not in known:
+            last = min(gap.last_entered, through_epoch)
+            _insert(connection, replace(gap, stream=into, files=files, last_entered=last))
+
+
+class Gaps:
+    """The gaps of all streams."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of(self, stream: str) -> list[Gap]:
+        """All gaps of a stream, the oldest first."""
+        return self._database.find_all(Gap, _OF, {"of_stream": stream})
+
+    def open(self, stream: str, lost: Mapping[int, Sequence[str]], *, run: str) -> int:
+        """Skip files of epochs from now on; how many rows that gives up. It may be repeated."""
+        with self._database.write() as connection:
+            self._require_stopped(connection, stream)
+            marked = {
+                epoch: _mark(connection, stream, epoch, names, skipped=True)
+                for epoch, names in lost.items()
+            }
+            files = {epoch: rows for epoch, rows in marked.items() if rows}
+            if not files:
+                return 0
+            gap = Gap(
+                stream=stream,
+                gap=max((gap.gap for gap in _gaps(connection, stream)), default=0) + 1,
+                first_epoch=min(files),
+                last_entered=_last_entered(connection, stream),
+                files=files,
+                run=run,
+            )
+            _insert(connection, gap)
+        return gap.rows
+
+    def close(self, stream: str, *, run: str) -> None:
+        """Read what a run has skipped again; an error if output has been made without it."""
+        with self._database.write() as connection:
+            self._require_stopped(connection, stream)
+            for gap in (gap for gap in _gaps(connection, stream) if gap.run == run):
+                if _last_entered(connection, stream) > gap.last_entered:
+                    raise gone_on(gap)
+                for epoch, names in gap.files.items():
+                    _mark(connection, stream, epoch, list(names), skipped=False)
+                connection.execute(_CLOSE, {"of_stream": stream, "number": gap.gap})
+
+    def _require_stopped(self, connection: sa.Connection, stream: str) -> None:
+        if not is_stopped_locked(self._database, connection, stream):
+            raise PermanentError(
+                f"{stream} runs, and what it reads cannot be changed under its replicas",
+                hint=f"`holdfast stop {stream}` first",
+            )
+
+
+def gone_on(gap: Gap) -> PermanentError:
+    """Why a gap cannot be closed any more as things are."""
+    return PermanentError(
+        f"{gap.stream} has gone on without what {gap.run} skipped",
+        hint=f"put the files back, `holdfast restore {gap.stream} --epoch {gap.first_epoch - 1}`, "
+        f"`holdfast stop {gap.stream}` if that has started it, and then undo it"
+        if gap.first_epoch
+        else "nothing is before its first epoch, so there is no way back",
+    )
+
+
+def _gaps(connection: sa.Connection, stream: str) -> list[Gap]:
+    rows = connection.execute(_OF, {"of_stream": stream}).mappings()
+    return [Gap(**row) for row in rows]
+
+
+def _last_entered(connection: sa.Connection, stream: str) -> int:
+    return int(connection.execute(_LAST_ENTERED, {"of_stream": stream}).scalar_one())
+
+
+def _insert(connection: sa.Connection, gap: Gap) -> None:
+    values = asdict(gap)
+    del values["opened_at"]
+    connection.execute(sa.insert(gaps).values(**values, opened_at=store_now()))
+
+
+def _mark(
+    connection: sa.Connection, stream: str, epoch: int, names: Sequence[str], *, skipped: bool
+) -> dict[str, int]:
+    """Mark files of an epoch that are not marked so yet; the rows of each.
+
+    An old epoch log does not have the rows of single files: the first that is lost counts for its epoch.
+    """
+    key = {"of_stream": stream, "number": epoch}
+    row = connection.execute(_INPUT, key).one()
+    rows, marked = row.rows, dict[str, int]()
+    for file in row.input["files"]:
+        if file["name"] in names and file.get("skipped", False) != skipped:
+            lost = marked[file["name"]] = file.setdefault("rows", rows)
+            file["skipped"], rows = skipped, rows - lost if skipped else rows + lost
+    if marked:
+        connection.execute(_CHANGE, {**key, "new_input": row.input, "new_rows": rows})
+    return marked

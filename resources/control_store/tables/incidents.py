@@ -1,0 +1,227 @@
+# ruff: noqa: A002 (an id is an id, also as an argument)
+"""Incidents: one row per failure, however many observers report it, and one owner at a time.
+
+A secondary that has taken over and the recovery sensor may both see a primary fall, so the key of a
+recovery incident follows from facts in the control store. An open incident may be waiting for its next
+try, ever longer: a primary that is lost meanwhile must not wait with it.
+"""
+
+import math
+from dataclasses import dataclass
+from uuid import uuid4
+
+import sqlalchemy as sa
+
+from holdfast.resources.control_store.database import Database, store_now
+from holdfast.resources.control_store.records import (
+    Incident,
+    IncidentState,
+    IncidentSubject,
+    JsonObject,
+)
+from holdfast.resources.control_store.schema import incidents
+
+RECOVERY = "recovery"
+SUPERSEDED = "superseded by the loss of the primary"
+PROMPT_ATTEMPTS = 2
+PAUSE_SECONDS = 120.0
+LONGEST_PAUSE_SECONDS = 1800.0
+
+_OWNER = sa.bindparam("owner", type_=sa.Text)
+_IS_OPEN = sa.and_(incidents.c.id == sa.bindparam("of_id"), incidents.c.state == IncidentState.OPEN)
+_GET = sa.select(incidents).where(incidents.c.id == sa.bindparam("of_id"))
+_BY_KEY = sa.select(incidents).where(incidents.c.key == sa.bindparam("of_key"))
+_ALL = sa.select(incidents).order_by(incidents.c.opened_at.desc(), incidents.c.id)
+_CLAIM = (
+    sa.update(incidents)
+    .where(
+        _IS_OPEN,
+        sa.or_(
+            incidents.c.claimed_by.is_(None),
+            incidents.c.claimed_by == _OWNER,
+            incidents.c.claim_expires_at <= store_now(),
+        ),
+    )
+    .values(
+        claimed_by=_OWNER,
+        claim_expires_at=store_now() + sa.bindparam("ttl_seconds", type_=sa.Double),
+        attempts=incidents.c.attempts + sa.case((incidents.c.claimed_by == _OWNER, 0), else_=1),
+    )
+    .returning(*incidents.c)
+)
+_CLOSE = (
+    sa.update(incidents)
+    .where(_IS_OPEN)
+    .values(
+        state=IncidentState.CLOSED,
+        closed_at=store_now(),
+        outcome=sa.bindparam("new_outcome"),
+    )
+)
+
+
+class Incidents:
+    """The table of incidents."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def open(
+        self,
+        *,
+        stream: str,
+        key: str,
+        kind: str,
+        detail: JsonObject,
+        subject: IncidentSubject | None = None,
+        replica: str | None = None,
+    ) -> Incident:
+        """Report a failure; a known key gives the incident that is there, open or closed."""
+        insert = self._database.insert(incidents).values(
+            id=uuid4().hex,
+            stream=stream,
+            key=key,
+            kind=kind,
+            subject=subject,
+            replica=replica,
+            state=IncidentState.OPEN,
+            opened_at=store_now(),
+            detail=detail,
+            outcome="",
+            attempts=0,
+        )
+        opened = insert.on_conflict_do_nothing(index_elements=[incidents.c.key])
+        rows = self._database.execute(opened.returning(*incidents.c))
+        rows = rows or self._database.fetch(_BY_KEY, {"of_key": key})
+        return Incident(**rows[0])
+
+    def open_next(
+        self,
+        *,
+        stream: str,
+        key: str,
+        kind: str,
+        detail: JsonObject,
+        since: float,
+        subject: IncidentSubject | None = None,
+        replica: str | None = None,
+    ) -> Incident | None:
+        """Report a failure that was seen at `since`, which may not be the first of this key.
+
+        Incidents that were closed before count as other failures: the keys are `<key>/1`, `<key>/2`
+        and so on. `None` if one was closed after: then what was seen is not news.
+        """
+        number = 1
+        while True:
+            incident = self.open(
+                stream=stream,
+                key=f"{key}/{number}",
+                kind=kind,
+                detail=detail,
+                subject=subject,
+                replica=replica,
+            )
+            if incident.state is IncidentState.OPEN:
+                return incident
+            if incident.closed_at is None or incident.closed_at >= since:
+                return None
+            number += 1
+
+    def open_recovery(
+        self, key: "IncidentKey", *, detail: JsonObject, since: float
+    ) -> Incident | None:
+        """Report that a replica was lost or left behind, as `open_next` does."""
+        return self.open_next(
+            stream=key.stream,
+            key=str(key),
+            kind=RECOVERY,
+            detail=detail,
+            since=since,
+            subject=key.subject,
+            replica=key.replica,
+        )
+
+    def claim(self, id: str, owner: str, ttl_seconds: float) -> Incident | None:
+        """Claim it for a run, or keep the claim; `None` if it is closed or claimed by another."""
+        values = {"of_id": id, "owner": owner, "ttl_seconds": ttl_seconds}
+        return self._database.change(Incident, _CLAIM, values)
+
+    def close(self, id: str, outcome: str) -> None:
+        """Say how it ended; the first outcome stands."""
+        self._database.execute(_CLOSE, {"of_id": id, "new_outcome": outcome})
+
+    def get(self, id: str) -> Incident | None:
+        """The incident of this id."""
+        return self._database.find(Incident, _GET, {"of_id": id})
+
+    def of(self, stream: str | None, *, open_only: bool = True) -> list[Incident]:
+        """The incidents of one stream or of all, newest first."""
+        query = _ALL
+        if stream is not None:
+            query = query.where(incidents.c.stream == stream)
+        if open_only:
+            query = query.where(incidents.c.state == IncidentState.OPEN)
+        return self._database.find_all(Incident, query)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentKey:
+    """What a recovery incident is about: all observers of one failure make the same key."""
+
+    stream: str
+    subject: IncidentSubject
+    replica: str | None
+    """The last that the stream had; `None` if it never had one."""
+    primary: str | None = None
+    """Beside which primary a secondary was lost."""
+    token: int | None = None
+    """Of the lease that a secondary took when the primary's slot was empty already."""
+
+    def __str__(self) -> str:
+        match self.subject:
+            case IncidentSubject.ORPHAN:
+                return f"{self.stream}/{self.replica}/unwanted"
+            case IncidentSubject.SECONDARY:
+                beside = self.primary or "never"
+                return f"{self.stream}/{beside}/secondary-{self.replica or 'never'}"
+            case IncidentSubject.PRIMARY if self.token is not None:
+                return f"{self.stream}/token-{self.token}"
+            case IncidentSubject.PRIMARY:
+                return f"{self.stream}/{self.replica or 'never'}"
+
+
+def matches(incident: Incident, key: IncidentKey) -> bool:
+    """Whether the incident is about the replica that the key names."""
+    return (incident.subject, incident.replica) == (key.subject, key.replica)
+
+
+def is_claimed(incident: Incident, *, at: float) -> bool:
+    """Whether a run is dealing with it; whatever it is about, that run sees to the primary first."""
+    return incident.claim_expires_at is not None and incident.claim_expires_at > at
+
+
+def is_waiting(incident: Incident, *, at: float) -> bool:
+    """Whether its runs kept failing and the next one is not due yet."""
+    return not is_claimed(incident, at=at) and at < due_at(incident)
+
+
+def due_at(incident: Incident) -> float:
+    """When the next run may be asked for.
+
+    The first attempts follow each other at once; if they keep failing, the pauses grow.
+    """
+    since = incident.claim_expires_at
+    if since is None:
+        return incident.opened_at
+    if incident.attempts <= PROMPT_ATTEMPTS:
+        return since
+    doublings = min(incident.attempts - PROMPT_ATTEMPTS - 1, 10)
+    return since + min(PAUSE_SECONDS * 2.0**doublings, LONGEST_PAUSE_SECONDS)
+
+
+def supersede(incidents: Incidents, incident: Incident) -> float:
+    """Close an incident in favour of a newer one; the moment since which that one is news."""
+    incidents.close(incident.id, SUPERSEDED)
+    closed = incidents.get(incident.id)
+    closed_at = None if closed is None else closed.closed_at
+    return math.nextafter(closed_at or incident.opened_at, math.inf)

@@ -1,0 +1,243 @@
+"""Declared streams: whether they should run, and on which tier.
+
+The row in `streams` is what counts; the changes of tier are written in the same transaction, so the newest
+of them is always the tier that the stream should have.
+"""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.control_store.database import Database, store_now
+from holdfast.resources.control_store.records import (
+    DesiredState,
+    Intervals,
+    JsonObject,
+    StreamRow,
+    TierChange,
+)
+from holdfast.resources.control_store.schema import replicas, restores, streams, tier_changes
+
+_IS_NAME = streams.c.name == sa.bindparam("of_name")
+_GET = sa.select(streams).where(_IS_NAME)
+_LOCK = _GET.with_for_update()
+_ALL = sa.select(streams).order_by(streams.c.name)
+_DECLARE_AGAIN = (
+    sa.update(streams)
+    .where(_IS_NAME)
+    .values(
+        declaration=sa.bindparam("new_declaration"),
+        declared_tier=sa.bindparam("new_declared_tier"),
+        tier=sa.bindparam("new_tier"),
+        changed_at=store_now(),
+        snapshot_every=None,
+        sync_every=None,
+    )
+    .returning(*streams.c)
+)
+_DESIRE = (
+    sa.update(streams)
+    .where(_IS_NAME)
+    .values(desired=sa.bindparam("new_desired"), changed_at=store_now())
+)
+_UNFINISHED = sa.and_(
+    restores.c.stream == sa.bindparam("of_name"), restores.c.finished_at.is_(None)
+)
+_HEEDED_BY_RESTORES = {
+    DesiredState.RUNNING: sa.delete(restores).where(_UNFINISHED, restores.c.begun_at.is_(None)),
+    DesiredState.STOPPED: sa.update(restores).where(_UNFINISHED).values(was_running=False),
+}
+_INTERVALS = sa.select(streams.c.snapshot_every, streams.c.sync_every).where(_IS_NAME)
+_PACE = (
+    sa.update(streams)
+    .where(_IS_NAME)
+    .values(
+        snapshot_every=sa.bindparam("new_snapshot_every", type_=sa.Double),
+        sync_every=sa.bindparam("new_sync_every", type_=sa.Double),
+    )
+    .returning(streams.c.name)
+)
+
+
+class Streams:
+    """The table of declared streams."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def declare(self, name: str, declaration: JsonObject, tier: str) -> StreamRow:
+        """Make the declaration known; a new stream is stopped, a known one stays as desired.
+
+        A declaration that names another tier than before changes the tier; one that names the same
+        leaves it, because it may have been switched since. One that differs at all brings back its own
+        intervals.
+        """
+        with self._database.write() as connection:
+            if self._declared_first(connection, name, declaration, tier):
+                record_tier_change(connection, stream=name, tier_to=tier, why="declared", run="")
+            known = _require(lock_stream(connection, name), name)
+            if (known.declaration, known.declared_tier) == (declaration, tier):
+                return known
+            return redeclare(connection, known, declaration, tier)
+
+    def _declared_first(
+        self, connection: sa.Connection, name: str, declaration: JsonObject, tier: str
+    ) -> bool:
+        insert = self._database.insert(streams).values(
+            name=name,
+            declaration=declaration,
+            declared_tier=tier,
+            tier=tier,
+            desired=DesiredState.STOPPED,
+            declared_at=store_now(),
+            changed_at=store_now(),
+            rollout=0,
+        )
+        returning = insert.on_conflict_do_nothing().returning(streams.c.name)
+        return connection.execute(returning).first() is not None
+
+    def get(self, name: str) -> StreamRow | None:
+        """The stream of this name."""
+        return self._database.find(StreamRow, _GET, {"of_name": name})
+
+    def all(self) -> list[StreamRow]:
+        """All streams, by name."""
+        return self._database.find_all(StreamRow, _ALL)
+
+    def desire(self, name: str, desired: DesiredState) -> None:
+        """Say whether the stream should run.
+
+        A restore that has not begun is dropped when the stream is started, and one that is on its way
+        leaves a stream stopped that was stopped meanwhile; it stops the stream for itself by `stop_for`.
+        """
+        with self._database.write() as connection:
+            _require(lock_stream(connection, name), name)
+            set_desired(connection, name, desired)
+            connection.execute(_HEEDED_BY_RESTORES[desired], {"of_name": name})
+
+    def pace(self, name: str, *, snapshot_every: float | None, sync_every: float | None) -> None:
+        """Say how often snapshots should be shipped and synced; running replicas heed it soon."""
+        wanted = {"new_snapshot_every": snapshot_every, "new_sync_every": sync_every}
+        if not self._database.execute(_PACE, {"of_name": name, **wanted}):
+            raise PermanentError(f"no stream {name!r}", hint="declare it first")
+
+    def intervals(self, name: str) -> Intervals:
+        """How often snapshots should be shipped and synced, where it is not as declared."""
+        return self._database.find(Intervals, _INTERVALS, {"of_name": name}) or Intervals()
+
+
+def tier_wanted(known: StreamRow, declared: str) -> str:
+    """The tier of a known stream when it is declared with this one: a new one counts, an old one does not."""
+    return known.tier if known.declared_tier == declared else declared
+
+
+def redeclare(
+    connection: sa.Connection, known: StreamRow, declaration: JsonObject, tier: str
+) -> StreamRow:
+    """Give a known stream another declaration; one that names another tier changes the tier."""
+    wanted = tier_wanted(known, tier)
+    if wanted != known.tier:
+        change = {"tier_from": known.tier, "tier_to": wanted}
+        record_tier_change(connection, stream=known.name, **change, why="declared", run="")
+    values = {
+        "of_name": known.name,
+        "new_declaration": declaration,
+        "new_declared_tier": tier,
+        "new_tier": wanted,
+    }
+    return StreamRow(**connection.execute(_DECLARE_AGAIN, values).mappings().one())
+
+
+_OF_STREAM = tier_changes.c.stream == sa.bindparam("of_stream")
+_SET = (
+    sa.update(streams).where(_IS_NAME).values(tier=sa.bindparam("tier_to"), changed_at=store_now())
+)
+_NEWEST = sa.select(sa.func.max(tier_changes.c.id)).where(_OF_STREAM).scalar_subquery()
+_REACHED = (
+    sa.update(tier_changes)
+    .where(
+        tier_changes.c.id == _NEWEST,
+        tier_changes.c.tier_to == sa.bindparam("tier_is"),
+        tier_changes.c.reached_at.is_(None),
+    )
+    .values(reached_at=store_now())
+    .returning(tier_changes.c.id)
+)
+_HISTORY = (
+    sa.select(tier_changes)
+    .where(_OF_STREAM)
+    .order_by(tier_changes.c.id.desc())
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+
+
+class Tiers:
+    """The tiers of all streams, over time."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def desire(self, stream: str, tier: str, *, why: str, run: str) -> TierChange | None:
+        """Say which tier the stream should have from now on; `None` if it was so before."""
+        with self._database.write() as connection:
+            before = _require(lock_stream(connection, stream), stream).tier
+            if before == tier:
+                return None
+            connection.execute(_SET, {"of_name": stream, "tier_to": tier})
+            return record_tier_change(
+                connection, stream=stream, tier_from=before, tier_to=tier, why=why, run=run
+            )
+
+    def reached(self, stream: str, *, tier: str) -> bool:
+        """Note that the replicas now have a tier; false if there is nothing to note.
+
+        Another one may have been asked for since the look: then this one is not noted.
+        """
+        return bool(self._database.execute(_REACHED, {"of_stream": stream, "tier_is": tier}))
+
+    def history(self, stream: str, *, limit: int = 200) -> list[TierChange]:
+        """The newest changes of a stream, oldest first."""
+        values = {"of_stream": stream, "most": limit}
+        return self._database.find_all(TierChange, _HISTORY, values)[::-1]
+
+
+def record_tier_change(connection: sa.Connection, **change: Any) -> TierChange:
+    """Write one line of history, in the transaction that changes the stream's row."""
+    line = sa.insert(tier_changes).values(**change, at=store_now()).returning(*tier_changes.c)
+    return TierChange(**connection.execute(line).mappings().one())
+
+
+_LIVE = sa.select(replicas.c.id).where(
+    replicas.c.stream == sa.bindparam("of_stream"), replicas.c.ended_at.is_(None)
+)
+
+
+def lock_stream(connection: sa.Connection, name: str) -> StreamRow | None:
+    """The stream's row, which stays as it is until the transaction ends."""
+    row = connection.execute(_LOCK, {"of_name": name}).mappings().one_or_none()
+    return None if row is None else StreamRow(**row)
+
+
+def set_desired(connection: sa.Connection, name: str, desired: DesiredState) -> None:
+    """Say whether the stream should run, in the transaction that has locked its row."""
+    connection.execute(_DESIRE, {"of_name": name, "new_desired": desired})
+
+
+def is_stopped_locked(database: Database, connection: sa.Connection, stream: str) -> bool:
+    """Whether no replica lives or is asked for; it stays so until the transaction ends.
+
+    Neither can anything be entered into the ledger until then.
+    """
+    row = lock_stream(connection, stream)  # the stream's row first, as takeovers do
+    if not database.is_sqlite:  # whose transactions wait for each other anyway
+        # An entry that is on its way was allowed by what is about to change: wait for it.
+        connection.exec_driver_sql("LOCK TABLE ledger, replicas IN SHARE ROW EXCLUSIVE MODE")
+    lives = connection.execute(_LIVE, {"of_stream": stream}).first() is not None
+    return not lives and (row is None or row.desired is not DesiredState.RUNNING)
+
+
+def _require(row: StreamRow | None, name: str) -> StreamRow:
+    if row is None:
+        raise PermanentError(f"no stream {name!r}", hint="declare it first")
+    return row

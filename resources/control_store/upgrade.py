@@ -1,0 +1,123 @@
+"""Bring a control store up to the schema that this code is written for.
+
+A new store is made from `schema.py`; an older one is changed by the scripts in `versions/`. Any process
+may be the first to open a store, and several may at once: the upgrade is one transaction under a lock (a
+lock file beside SQLite, an advisory lock in PostgreSQL), and a process that had to wait for it looks again
+before doing anything.
+"""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import IO, cast
+
+import sqlalchemy as sa
+
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.database import Database, translated
+from holdfast.resources.control_store.schema import HEAD, metadata
+
+LOCK_SECONDS = 30.0
+VERSIONS = Path(__file__).parent / "versions"
+_ADVISORY_KEY = 0x484F_4C44  # "HOLD"
+_VERSION = sa.Table(  # as Alembic keeps it
+    "alembic_version", sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True)
+)
+
+
+def upgrade_schema(database: Database, *, versions: Path = VERSIONS, head: str = HEAD) -> None:
+    """Make the schema current, or say why it cannot be."""
+    with translated(str(database)):
+        with database.engine.connect() as connection:
+            if _version(connection) == head:
+                return
+        lock = _locked_file(database) if database.is_sqlite else nullcontext()
+        with lock:
+            _prepare(database)
+            with database.write() as connection:
+                if not database.is_sqlite:
+                    _lock_postgresql(connection)
+                version = _version(connection)
+                if version is None:
+                    _create(connection, head)
+                elif version != head:
+                    _upgrade(connection, versions, version, head, store=str(database))
+
+
+def _version(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table(_VERSION.name):
+        return None
+    return connection.execute(sa.select(_VERSION.c.version_num)).scalar()
+
+
+def _create(connection: sa.Connection, head: str) -> None:
+    metadata.create_all(connection, checkfirst=False)
+    _VERSION.create(connection)
+    connection.execute(sa.insert(_VERSION).values(version_num=head))
+
+
+def _upgrade(
+    connection: sa.Connection, versions: Path, version: str, head: str, *, store: str
+) -> None:
+    # alembic is slow to import, and a store that is new or current needs none of it
+    from alembic.operations import Operations
+    from alembic.runtime.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+
+    scripts = ScriptDirectory(versions.parent, version_locations=[versions])
+    if version not in {script.revision for script in scripts.walk_revisions()}:
+        raise PermanentError(
+            f"{store} has schema {version}, newer than this Holdfast knows ({head})",
+            hint="run the Holdfast version that made it, or a newer one",
+        )
+    with Operations.context(MigrationContext.configure(connection)):
+        for script in reversed(list(scripts.iterate_revisions(head, version))):
+            script.module.upgrade()
+    connection.execute(sa.update(_VERSION).values(version_num=head))
+
+
+def _prepare(database: Database) -> None:
+    """Switch a SQLite file to WAL, which stays with the file; only safe under the lock."""
+    if database.is_sqlite:
+        with database.engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+
+
+def _lock_postgresql(connection: sa.Connection) -> None:
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(LOCK_SECONDS * 1000)}")
+    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_KEY)))
+
+
+@contextmanager
+def _locked_file(database: Database) -> Iterator[None]:
+    path = Path(cast("str", database.address.database) + ".lock")
+    deadline = SYSTEM_CLOCK.monotonic() + LOCK_SECONDS
+    with _lock_file(path) as file:
+        while not _try_lock(file):
+            if SYSTEM_CLOCK.monotonic() > deadline:
+                raise TransientError(
+                    f"{database} is being upgraded by another process",
+                    hint=f"does the process that holds {path.name} still work?",
+                )
+            SYSTEM_CLOCK.sleep(0.02)
+        yield
+
+
+def _lock_file(path: Path) -> IO[str]:
+    try:
+        return path.open("a")
+    except OSError as error:
+        raise PermanentError(
+            f"cannot lock the control store: {error}",
+            hint="may this user write to the folder of the control store?",
+        ) from error
+
+
+def _try_lock(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,118 @@
+"""From what is declared of the object store to a connection that works.
+
+Spark starts Python processes that import this module and mostly work on local files, so boto3,
+which takes half a second to import, is imported only where it is needed.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import parse_qsl, urlparse
+
+from pyarrow import fs
+
+from holdfast.configs.deployment import EmbeddedObjectStore, ObjectStore, S3ObjectStore
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.object_store.connection import S3Connection
+
+
+def connector(declared: ObjectStore, home: Path) -> Callable[[], S3Connection]:
+    """A function that finds the endpoint and the credentials anew each time it is called."""
+    match declared:
+        case EmbeddedObjectStore():
+            return lambda: _embedded(home)
+        case S3ObjectStore():
+            return lambda: S3Connection(
+                endpoint_url=declared.endpoint_url,
+                bucket=declared.bucket,
+                prefix=declared.prefix,
+                region=declared.region,
+                access_key_id=_secret(declared.access_key_id_env),
+                secret_access_key=_secret(declared.secret_access_key_env),
+            )
+
+
+def connector_elsewhere(
+    url: str, connect: Callable[[], S3Connection]
+) -> Callable[[], S3Connection]:
+    """The way to `s3://bucket/prefix`, at the same endpoint unless `?endpoint_url=…` names another.
+
+    There the keys are those in the variables that `access_key_id_env` and `secret_access_key_env` name.
+    """
+    parsed, asked = urlparse(url), dict(parse_qsl(urlparse(url).query))
+    options = {"endpoint_url", "region", "access_key_id_env", "secret_access_key_env"}
+    if parsed.scheme != "s3" or not parsed.netloc or not asked.keys() <= options:
+        raise PermanentError(
+            f"{url!r} is not the address of snapshots",
+            hint=f"s3://bucket/prefix, if need be with ?{'&'.join(f'{n}=…' for n in sorted(options))}",
+        )
+    folder = parsed.path.strip("/")
+
+    def connection() -> S3Connection:
+        here = connect()
+        key, secret = (asked.get(f"{name}_env") for name in ("access_key_id", "secret_access_key"))
+        return replace(
+            here,
+            bucket=parsed.netloc,
+            prefix=f"{folder}/" if folder else "",
+            endpoint_url=asked.get("endpoint_url", here.endpoint_url),
+            region=asked.get("region", here.region),
+            access_key_id=here.access_key_id if key is None else _secret(key),
+            secret_access_key=here.secret_access_key if secret is None else _secret(secret),
+        )
+
+    return connection
+
+
+def filesystem(path: str, connect: Callable[[], S3Connection]) -> tuple[fs.FileSystem, str]:
+    """The Arrow filesystem that holds `path`, and the path within it."""
+    url = urlparse(path)
+    if url.scheme != "s3":
+        return fs.LocalFileSystem(), str(Path(url.path if url.scheme == "file" else path))
+    connection = connect()
+    endpoint = urlparse(connection.endpoint_url or "")
+    # Arrow's S3 client adds trailing checksums that many S3-compatible stores do not understand.
+    os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "WHEN_REQUIRED")
+    return (
+        fs.S3FileSystem(
+            access_key=connection.access_key_id,
+            secret_key=connection.secret_access_key,
+            endpoint_override=endpoint.netloc or None,
+            scheme=endpoint.scheme or "https",
+            region=connection.region,
+            allow_delayed_open=True,
+        ),
+        f"{url.netloc}{url.path}",
+    )
+
+
+def delta_options(path: str, connect: Callable[[], S3Connection]) -> dict[str, str]:
+    """The storage options by which delta-rs reaches `path`."""
+    if not path.startswith("s3://"):
+        return {}
+    connection = connect()
+    options = {"AWS_REGION": connection.region, "AWS_ALLOW_HTTP": "true"}
+    if connection.endpoint_url:
+        options["AWS_ENDPOINT_URL"] = connection.endpoint_url
+    if connection.access_key_id and connection.secret_access_key:
+        options["AWS_ACCESS_KEY_ID"] = connection.access_key_id
+        options["AWS_SECRET_ACCESS_KEY"] = connection.secret_access_key
+    return options
+
+
+def _embedded(home: Path) -> S3Connection:
+    from holdfast.resources.object_store.embedded import EmbeddedS3
+
+    return EmbeddedS3(home).connection()
+
+
+def _secret(variable: str | None) -> str | None:
+    if variable is None:
+        return None
+    if variable not in os.environ:
+        raise PermanentError(
+            f"the environment variable {variable} is not set",
+            hint="it is named as the place of an object store credential",
+        )
+    return os.environ[variable]

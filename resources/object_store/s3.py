@@ -1,0 +1,352 @@
+"""The object store: five verbs over S3, with vendor errors translated by whether they heal.
+
+One put is one PUT request and never a multipart upload, so that an object is either there in full
+or not at all, and so that requests can be counted and priced.
+"""
+
+import io
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionError as BotoConnectionError,
+    HTTPClientError,
+    IncompleteReadError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    ResponseStreamingError,
+    TokenRetrievalError,
+)
+from botocore.response import StreamingBody
+
+from holdfast.ft_policies.errors import HoldfastError, PermanentError, TransientError
+from holdfast.resources.object_store.connection import S3Connection
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+ANSWER_SECONDS = 30.0
+_DELETE_LIMIT = 1000
+_READ_ATTEMPTS = 3
+_PART_BYTES = 1 << 20
+_PARALLEL = 16
+_T = TypeVar("_T")
+_LOST = (BotoConnectionError, HTTPClientError, ResponseStreamingError, IncompleteReadError)
+_BUSY = {
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "RequestLimitExceeded",
+    "ServiceUnavailable",
+    "InternalError",
+    "RequestTimeout",
+    "OperationAborted",
+    "503",
+    "500",
+}
+_HINTS = {
+    "InvalidAccessKeyId": "the access key is unknown there: check access_key_id and the endpoint",
+    "SignatureDoesNotMatch": "the secret does not fit the access key: check secret_access_key and region",
+    "AccessDenied": "allow s3:GetObject, PutObject, DeleteObject and ListBucket on the bucket",
+    "AllAccessDisabled": "the account has no access: ask its owner",
+    "403": "allow s3:GetObject, PutObject, DeleteObject and ListBucket on the bucket",
+    "ExpiredToken": "renew the session credentials",
+    "InvalidToken": "renew the session credentials",
+    "RequestTimeTooSkewed": "the clock of this machine is wrong: synchronise it (NTP)",
+    "NoSuchBucket": "create the bucket or correct its name",
+    "InvalidBucketName": "use 3 to 63 lower-case letters, digits, dots and hyphens",
+    "PermanentRedirect": "the bucket lives in another region: set region",
+    "AuthorizationHeaderMalformed": "the bucket lives in another region: set region",
+    "EntityTooLarge": "the object is larger than one PUT allows: lower the pack limit",
+}
+
+
+class MissingObjectError(PermanentError):
+    """There is no object of that key."""
+
+
+def is_connection_failure(error: BotoCoreError | ClientError) -> bool:
+    """Whether the store was not reached, or was lost while it answered."""
+    return isinstance(error, _LOST)
+
+
+def translate_error(error: BotoCoreError | ClientError, what: str, place: str) -> HoldfastError:
+    """The failure as an error that says whether it heals and what to do; to be raised `from` it."""
+    if isinstance(error, ClientError):
+        return _translate_answer(error, what, place)
+    if is_connection_failure(error):
+        return TransientError(
+            f"{what}: the object store does not answer ({place}): {error}",
+            hint="check that the endpoint is up and reachable from here; `holdfast up` starts the "
+            "embedded one",
+        )
+    if isinstance(error, NoCredentialsError | PartialCredentialsError | ProfileNotFound):
+        return PermanentError(
+            f"{what}: no usable credentials for {place}: {error}",
+            hint="set access_key_id and secret_access_key, or AWS_PROFILE, or an instance role",
+        )
+    if isinstance(error, TokenRetrievalError):
+        return PermanentError(f"{what}: {error}", hint="log in again to renew the credentials")
+    return PermanentError(f"{what}: {error} ({place})", hint="check the object store's settings")
+
+
+def _translate_answer(error: ClientError, what: str, place: str) -> HoldfastError:
+    code = str(error.response["Error"].get("Code", "unknown"))
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    said = error.response["Error"].get("Message") or code
+    message = f"{what}: {code} from {place}: {said}"
+    if code in {"NoSuchKey", "404"}:
+        return MissingObjectError(
+            f"{what}: no such object in {place}", hint="it was never written, or was pruned"
+        )
+    if code in _BUSY or (status >= 500 and code not in _HINTS):
+        return TransientError(message, hint="the store is busy or failing: it is tried again later")
+    return PermanentError(
+        message, hint=_HINTS.get(code, "see the store's documentation of this code")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One line of a listing."""
+
+    key: str
+    size_bytes: int
+    modified_at: float
+
+
+class ObjectStore(Protocol):
+    """What Holdfast asks of an object store."""
+
+    @property
+    def requests(self) -> int:
+        """How many requests were sent so far."""
+        ...
+
+    def put(self, key: str, body: bytes | BinaryIO) -> None:
+        """Store an object with one request, in place of any that was there."""
+        ...
+
+    def get(self, key: str) -> bytes:
+        """Read a whole object."""
+        ...
+
+    def read(self, key: str, *, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """Read an object or a range of it in parts, as they come; it ends where the object ends."""
+        ...
+
+    def list(self, prefix: str) -> list[StoredObject]:
+        """All objects whose key starts with the prefix, ordered by key."""
+        ...
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects; a missing object counts as deleted."""
+        ...
+
+
+class S3ObjectStore:
+    """An S3 bucket through boto3; after a lost connection it asks `connect` where the bucket is now."""
+
+    def __init__(
+        self, connect: Callable[[], S3Connection], *, answer_seconds: float = ANSWER_SECONDS
+    ) -> None:
+        self._connect = connect
+        self._answer_seconds = answer_seconds
+        self._lock = threading.Lock()
+        self._opened: tuple[S3Client, S3Connection] | None = None
+        self._requests = 0
+
+    @property
+    def requests(self) -> int:
+        """How many HTTP requests were sent so far, retries included."""
+        return self._requests
+
+    def put(self, key: str, body: bytes | BinaryIO) -> None:
+        """Store an object with one PUT; a file is read from where it stands, and must be seekable."""
+        start = 0 if isinstance(body, bytes) else body.tell()
+
+        def send(client: "S3Client", where: S3Connection) -> None:
+            if not isinstance(body, bytes):
+                body.seek(start)
+            client.put_object(Bucket=where.bucket, Key=where.prefix + key, Body=body)
+
+        self._perform(f"put {key}", send)
+
+    def get(self, key: str) -> bytes:
+        """Read a whole object."""
+        return b"".join(self.read(key))
+
+    def read(self, key: str, *, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """Read an object or a range of it in parts, as they come.
+
+        A download that breaks off is resumed from there, as long as it makes progress.
+        """
+        end, losses = None if length is None else start + length, 0
+        while end is None or start < end:
+            try:
+                with closing(self._body(key, start, end)) as body:
+                    while part := body.read(_PART_BYTES):
+                        start += len(part)
+                        losses = 0 if len(part) == _PART_BYTES else losses
+                        yield part
+            except BotoCoreError as error:  # boto3 itself only repeats what was not answered
+                losses += 1
+                if losses == _READ_ATTEMPTS or not is_connection_failure(error):
+                    raise translate_error(error, f"get {key}", self._open()[1].place) from error
+            else:
+                return
+
+    def list(self, prefix: str) -> list[StoredObject]:
+        """All objects whose key starts with the prefix, ordered by key, a request a thousand."""
+
+        def read(client: "S3Client", where: S3Connection) -> list[StoredObject]:
+            pages = client.get_paginator("list_objects_v2").paginate(
+                Bucket=where.bucket, Prefix=where.prefix + prefix
+            )
+            return [
+                StoredObject(
+                    entry["Key"].removeprefix(where.prefix),
+                    entry["Size"],
+                    entry["LastModified"].timestamp(),
+                )
+                for page in pages
+                for entry in page.get("Contents", [])
+            ]
+
+        return sorted(self._perform(f"list {prefix}", read), key=lambda stored: stored.key)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects, a request a thousand; a missing object counts as deleted."""
+        for begin in range(0, len(keys), _DELETE_LIMIT):
+            self._delete_some(keys[begin : begin + _DELETE_LIMIT])
+
+    def _delete_some(self, keys: Sequence[str]) -> None:
+        def send(client: "S3Client", where: S3Connection) -> None:
+            answer = client.delete_objects(
+                Bucket=where.bucket,
+                Delete={"Objects": [{"Key": where.prefix + key} for key in keys], "Quiet": True},
+            )
+            failed = [e for e in answer.get("Errors", []) if e.get("Code") != "NoSuchKey"]
+            if failed:
+                raise PermanentError(
+                    f"{len(failed)} of {len(keys)} objects were not deleted, first {failed[0].get('Key')}: "
+                    f"{failed[0].get('Code')}",
+                    hint="check that the credentials allow s3:DeleteObject and that no lock holds them",
+                )
+
+        self._perform(f"delete {len(keys)} objects", send)
+
+    def _body(self, key: str, start: int, end: int | None) -> StreamingBody:
+        """Ask for what is from `start` on, up to `end` or to the end of the object."""
+        last = "" if end is None else str(end - 1)
+        asked: dict[str, Any] = {"Range": f"bytes={start}-{last}"} if start or last else {}
+
+        def ask(client: "S3Client", where: S3Connection) -> StreamingBody:
+            try:
+                answer = client.get_object(Bucket=where.bucket, Key=where.prefix + key, **asked)
+            except ClientError as error:
+                if error.response["Error"].get("Code") != "InvalidRange":
+                    raise
+                return StreamingBody(io.BytesIO(), 0)  # it ends before
+            return answer["Body"]
+
+        return self._perform(f"get {key}", ask)
+
+    def _perform(self, what: str, act: Callable[["S3Client", S3Connection], _T]) -> _T:
+        client, where = self._open()
+        try:
+            return self._with_bucket(act, client, where)
+        except (BotoCoreError, ClientError) as error:
+            if not is_connection_failure(error):
+                raise translate_error(error, what, where.place) from error
+            opened = self._reconnect(where)
+        try:
+            return self._with_bucket(act, *opened)
+        except (BotoCoreError, ClientError) as error:
+            raise translate_error(error, what, opened[1].place) from error
+
+    def _with_bucket(
+        self, act: Callable[["S3Client", S3Connection], _T], client: "S3Client", where: S3Connection
+    ) -> _T:
+        try:
+            return act(client, where)
+        except ClientError as error:
+            if error.response["Error"].get("Code") != "NoSuchBucket":
+                raise
+        _create_bucket(client, where)
+        return act(client, where)
+
+    def _open(self) -> tuple["S3Client", S3Connection]:
+        with self._lock:
+            if self._opened is None:
+                where = self._connect()
+                self._opened = (self._client(where), where)
+            return self._opened
+
+    def _reconnect(self, lost: S3Connection) -> tuple["S3Client", S3Connection]:
+        """Ask anew where the store is: it may have moved, or be started again by `connect`."""
+        with self._lock:
+            if self._opened is not None and self._opened[1] == lost:
+                self._opened = None
+        return self._open()
+
+    def _client(self, where: S3Connection) -> "S3Client":
+        try:
+            client: S3Client = boto3.session.Session().client(
+                "s3",
+                endpoint_url=where.endpoint_url,
+                region_name=where.region,
+                aws_access_key_id=where.access_key_id,
+                aws_secret_access_key=where.secret_access_key,
+                config=_config(
+                    path_style=where.endpoint_url is not None, answer_seconds=self._answer_seconds
+                ),
+            )
+        except (BotoCoreError, ValueError) as error:
+            raise PermanentError(
+                f"no S3 client for {where.place}: {error}",
+                hint="check endpoint_url, region and the AWS profile",
+            ) from error
+        client.meta.events.register("before-send.s3", self._count)
+        return client
+
+    def _count(self, **_: object) -> None:
+        with self._lock:
+            self._requests += 1
+
+
+def _config(*, path_style: bool, answer_seconds: float) -> Config:
+    return Config(
+        connect_timeout=2,
+        read_timeout=answer_seconds,
+        max_pool_connections=_PARALLEL,
+        retries={"mode": "standard", "total_max_attempts": 2},
+        s3={"addressing_style": "path" if path_style else "auto"},
+        # Newer boto3 adds checksum trailers that many S3-compatible servers do not understand.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+
+
+def _create_bucket(client: "S3Client", where: S3Connection) -> None:
+    asked: dict[str, Any] = {}
+    if where.endpoint_url is None and where.region != "us-east-1":
+        asked["CreateBucketConfiguration"] = {"LocationConstraint": where.region}
+    try:
+        client.create_bucket(Bucket=where.bucket, **asked)
+    except ClientError as error:
+        code = error.response["Error"].get("Code")
+        if code in {"BucketAlreadyOwnedByYou", "BucketAlreadyExists"}:
+            return
+        raise PermanentError(
+            f"bucket {where.bucket} does not exist and cannot be created ({code})",
+            hint=f"create the bucket {where.bucket}, or allow s3:CreateBucket, or correct its name",
+        ) from error

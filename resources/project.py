@@ -1,0 +1,74 @@
+"""A project that commands, sensors and playbooks act on: its configuration, control store and snapshots."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.configs.deployment import EmbeddedObjectStore
+from holdfast.configs.project import ProjectConfig
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.ft_policies.timings import Timings
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.object_store.embedded import EmbeddedS3
+from holdfast.resources.object_store.resolve import connector, connector_elsewhere
+from holdfast.resources.object_store.s3 import ObjectStore, S3ObjectStore
+from holdfast.resources.vault.vault import SnapshotVault
+
+if TYPE_CHECKING:
+    from holdfast.ft_policies.costs.prices import Prices
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The configuration of a project, and the stores that it names."""
+
+    config: ProjectConfig
+    store: ControlStore
+
+    def object_store(self) -> ObjectStore:
+        """What holds the snapshots of all streams."""
+        connect = connector(self.config.deployment.object_store, self.config.home)
+        return S3ObjectStore(connect)
+
+    def vault(self, stream: str) -> SnapshotVault:
+        """The snapshots of one stream."""
+        return self._vault(self.object_store(), stream)
+
+    def vault_elsewhere(self, url: str, stream: str) -> SnapshotVault:
+        """The snapshots of a stream in another bucket, or under another prefix."""
+        connect = connector(self.config.deployment.object_store, self.config.home)
+        return self._vault(S3ObjectStore(connector_elsewhere(url, connect)), stream)
+
+    def _vault(self, objects: ObjectStore, stream: str) -> SnapshotVault:
+        rolled_back = partial(self.store.rollouts.rolled_back, stream)
+        return SnapshotVault(objects, stream, rolled_back=rolled_back)
+
+    def timings(self, stream: str) -> Timings:
+        """How long replicas, sensors and playbooks of a stream wait for each other."""
+        return self.config.stream(stream).supervision.timings()
+
+    def prices(self, stream: StreamDeclaration) -> "Prices":
+        """What the stream is priced by."""
+        return self.config.prices[stream.prices].prices()
+
+    def embedded_s3(self) -> EmbeddedS3 | None:
+        """The object store that Holdfast itself runs, if the project uses it."""
+        embedded = isinstance(self.config.deployment.object_store, EmbeddedObjectStore)
+        return EmbeddedS3(self.config.home) if embedded else None
+
+    def ensure_object_store(self) -> None:
+        """Start the embedded object store if it should run and does not."""
+        embedded = self.embedded_s3()
+        if embedded is not None:
+            embedded.ensure()
+
+
+@contextmanager
+def open_project(root: Path) -> Iterator[Project]:
+    """Read the declarations of a project and open its control store."""
+    config = ProjectConfig.load(root)
+    with ControlStore.open(config.control_url) as store:
+        yield Project(config, store)

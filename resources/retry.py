@@ -1,0 +1,34 @@
+"""Waiting out what heals by itself."""
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from holdfast.ft_policies.errors import TransientError
+from holdfast.resources.clock import SYSTEM_CLOCK
+
+T = TypeVar("T")
+
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 2.0
+
+log = logging.getLogger(__name__)
+
+
+def retry_transient(
+    act: Callable[[], T], *, what: str, give_up: Callable[[], bool] = lambda: False
+) -> T:
+    """Repeat `act` until it works; a transient error is waited out, with growing pauses.
+
+    `give_up` is asked before each pause: if it says so, the error is let through.
+    """
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return act()
+        except TransientError as error:
+            if give_up():
+                raise
+            log.warning("%s must wait: %s", what, error)
+        SYSTEM_CLOCK.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)

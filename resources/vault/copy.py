@@ -1,0 +1,44 @@
+"""Copying a snapshot into the vault of a stream: from another stream's, or from another object store."""
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from holdfast.resources.object_store.s3 import ObjectStore
+from holdfast.resources.vault.manifest import Manifest, UnusableSnapshotError
+from holdfast.resources.vault.pack import disk_errors
+from holdfast.resources.vault.restore import find_wrong_digests
+
+ReadPack: TypeAlias = Callable[[str], Iterator[bytes]]
+
+
+def copy_packs(
+    store: ObjectStore, packs: str, manifest: Manifest, read_pack: ReadPack, *, stream: str
+) -> Manifest:
+    """Copy the packs of a snapshot and verify them; the manifest of the copy, which is yet to be stored.
+
+    In another stream the copy is a first snapshot, of a stream that was never restored.
+    """
+    for pack in manifest.packs:
+        _put_parts(store, packs + pack, read_pack(pack))
+    problems = find_wrong_digests(store, packs, manifest.files)
+    if problems:
+        raise UnusableSnapshotError(
+            f"the copy of snapshot {manifest.id} of {manifest.stream} is damaged: {problems[0]}",
+            hint="restore another snapshot; `holdfast snapshots verify` tells which are whole",
+        )
+    history = manifest.history if manifest.stream == stream else 0
+    name = replace(manifest.name, history=history)
+    return replace(manifest, stream=stream, name=name, parent=None)
+
+
+def _put_parts(store: ObjectStore, key: str, parts: Iterable[bytes]) -> None:
+    """Store an object that comes in parts, with one request."""
+    folder = Path(tempfile.gettempdir())
+    with disk_errors("copying a pack", folder), tempfile.TemporaryFile(dir=folder) as scratch:
+        for part in parts:
+            scratch.write(part)
+        scratch.seek(0)
+        store.put(key, scratch)

@@ -1,0 +1,200 @@
+"""Damage in the files of a local checkpoint that Spark reads to go on.
+
+Spark compresses HDFS-backed state and RocksDB's changelogs in LZ4 blocks with checksums, unless another
+codec is configured; a RocksDB checkpoint is a zip. Where Hadoop writes a `.crc` file beside, it has the checksum of each
+512 bytes. A file that has gone meanwhile is no fault: Spark removes old files meanwhile.
+"""
+
+import hashlib
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from holdfast.ft_policies.doctor.facts import Fault
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.vault.checkpoint_files import (
+    find_chain,
+    list_entries,
+    list_numbered_folders,
+    list_stores,
+    read_shared_sizes,
+)
+from holdfast.resources.vault.lz4 import find_block_damage, find_frame_damage
+from holdfast.resources.vault.manifest import Manifest, PackedFile
+from holdfast.resources.vault.restore import names_its_folder
+
+_CRC_HEADER = struct.Struct(">4sI")
+_CHUNKS = 2048
+LZ4 = "lz4"
+CODEC = "spark.sql.streaming.stateStore.compression.codec"
+_COMPRESSED = {".delta", ".snapshot", ".changelog"}
+
+
+def find_damage(file: Path, *, codec: str = LZ4) -> str | None:
+    """What is wrong with a file; `None` if nothing is, or if it is gone by now."""
+    try:
+        if file.stat().st_size == 0:
+            return "it is empty"
+        return _find_checksum_damage(file) or _find_format_damage(file, codec)
+    except FileNotFoundError:
+        return None
+
+
+def read_codec(checkpoint: Path) -> str:
+    """The codec of the state of a checkpoint, as its offsets name it; empty if they do not.
+
+    It is not what is declared now: Spark goes on with the codec that a checkpoint began with.
+    """
+    folder = checkpoint / "offsets"
+    numbers = [int(entry.name) for entry in folder.glob("[0-9]*") if entry.name.isdigit()]
+    for number in sorted(numbers, reverse=True):
+        try:
+            _, metadata, *_ = (folder / str(number)).read_bytes().split(b"\n")
+            return str(json.loads(metadata)["conf"][CODEC])
+        except (FileNotFoundError, ValueError, LookupError, TypeError):
+            continue
+    return ""
+
+
+def require_whole(checkpoint: Path, paths: Iterable[str]) -> None:
+    """Refuse to ship truncated state files, which could not be restored.
+
+    It runs beside a query, so checksums of blocks are left to the doctor: they cost too much.
+    """
+    codec = read_codec(checkpoint)
+    for path in paths:
+        file = checkpoint / path
+        fault = "it is empty" if file.stat().st_size == 0 else None
+        fault = fault or _find_format_damage(file, codec, of_blocks=find_frame_damage)
+        if fault is not None:
+            raise PermanentError(
+                f"{path} of {checkpoint} is damaged: {fault}",
+                hint="older snapshots are good still: `holdfast doctor` tells what to do",
+            )
+
+
+def _find_format_damage(
+    file: Path, codec: str, of_blocks: Callable[[BinaryIO], str | None] = find_block_damage
+) -> str | None:
+    if file.suffix == ".zip":
+        return _find_zip_damage(file)
+    if file.suffix in _COMPRESSED and codec == LZ4:
+        with file.open("rb") as opened:
+            return of_blocks(opened)
+    return None
+
+
+def _find_zip_damage(file: Path) -> str | None:
+    try:
+        with zipfile.ZipFile(file) as opened:
+            bad = opened.testzip()
+    except zipfile.BadZipFile as error:
+        return f"it is no zip: {error}"
+    return None if bad is None else f"{bad} in it has another checksum"
+
+
+def _find_checksum_damage(file: Path) -> str | None:
+    beside = file.with_name(f".{file.name}.crc")
+    try:
+        sums = beside.read_bytes()
+    except FileNotFoundError:
+        return None
+    if len(sums) < _CRC_HEADER.size or not sums.startswith(b"crc\0"):
+        return None
+    _, each = _CRC_HEADER.unpack_from(sums)
+    expected = sums[_CRC_HEADER.size :]
+    at = 0
+    with file.open("rb") as opened:
+        while portion := opened.read(each * _CHUNKS):
+            computed = b"".join(
+                zlib.crc32(portion[begin : begin + each]).to_bytes(4, "big")
+                for begin in range(0, len(portion), each)
+            )
+            if expected[at : at + len(computed)] != computed:
+                return "its bytes do not have the checksums beside it"
+            at += len(computed)
+    return None if at == len(expected) else "it is shorter than its checksums"
+
+
+def find_state_faults(checkpoint: Path, epoch: int) -> Iterator[Fault]:
+    """What keeps Spark from going on after an epoch: each store must be reachable at its version."""
+    codec = read_codec(checkpoint)
+    for operator in list_numbered_folders(checkpoint / "state"):
+        home = f"state/{operator}"
+        try:
+            stores = list_stores(checkpoint, home, epoch)
+        except FileNotFoundError:
+            continue
+        except (PermanentError, ValueError, KeyError, IndexError) as error:
+            yield Fault(f"{home}/_metadata", str(error))
+            continue
+        for store in stores:
+            yield from _store_faults(checkpoint, store, epoch + 1, codec)
+
+
+def find_changed_files(checkpoint: Path, manifest: Manifest, *, deep: bool) -> Iterator[Fault]:
+    """State files that are not as they were when this checkpoint was shipped; `deep` reads them."""
+    for file in manifest.files:
+        if file.path.startswith("state/") and not names_its_folder(file):
+            reason = _unlike(checkpoint / file.path, file, deep=deep)
+            if reason is not None:
+                yield Fault(file.path, reason)
+
+
+def _unlike(local: Path, file: PackedFile, *, deep: bool) -> str | None:
+    """Spark has deleted what it needs no more: only what is there is compared."""
+    try:
+        size_bytes = local.stat().st_size
+        if size_bytes != file.size_bytes:
+            return f"it has {size_bytes} bytes, and {file.size_bytes} when it was shipped"
+        if deep and hash_file(local) != file.sha256:
+            return "it has another digest than when it was shipped"
+    except FileNotFoundError:
+        pass
+    return None
+
+
+def hash_file(file: Path) -> bytes:
+    """The SHA-256 of a file, as manifests have it."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").digest()
+
+
+def _store_faults(checkpoint: Path, store: str, version: int, codec: str) -> Iterator[Fault]:
+    home = checkpoint / store
+    names = [entry.name for entry in list_entries(home) if entry.is_file()]
+    try:
+        chain = find_chain(names, version, store=store)
+    except PermanentError as error:
+        yield Fault(store, str(error).removeprefix(f"{store} "))
+        return
+    for name in chain.names:
+        reason = find_damage(home / name, codec=codec)
+        if reason is not None:
+            yield Fault(f"{store}/{name}", reason)
+        elif name.endswith(".zip"):
+            yield from _shared_faults(home, store, name)
+
+
+def _shared_faults(home: Path, store: str, archive: str) -> Iterator[Fault]:
+    try:
+        needed = read_shared_sizes(home / archive)
+    except FileNotFoundError:
+        return
+    except PermanentError as error:
+        yield Fault(f"{store}/{archive}", str(error))
+        return
+    for name, size_bytes in needed.items():
+        file = home / name
+        if not file.is_file():
+            if (home / archive).is_file():
+                yield Fault(f"{store}/{name}", f"it is missing, and {archive} needs it")
+        elif file.stat().st_size != size_bytes:
+            length = f"it has {file.stat().st_size} bytes, and {archive} names {size_bytes}"
+            yield Fault(f"{store}/{name}", length)
+        elif (reason := find_damage(file)) is not None:
+            yield Fault(f"{store}/{name}", reason)

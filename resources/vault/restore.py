@@ -1,0 +1,312 @@
+"""Restores snapshots: reads packs in few large ranges and checks each file's digest.
+
+Everything is written to a folder beside the target, which takes its name only when all is verified
+and on the disk; so a target that exists is complete.
+
+What an earlier restore has on the same disk is linked and not fetched: a file of a checkpoint never changes
+once it carries its final name (Spark writes beside it and renames), so two folders may share it. Files that
+name the folder they lie in are rewritten: Spark writes absolute paths into the description of
+`transformWithState` operators, and a restored query would look for its schema in the old folder.
+"""
+
+import ctypes
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.object_store.s3 import MissingObjectError, ObjectStore
+from holdfast.resources.vault.manifest import Manifest, PackedFile, UnusableSnapshotError
+from holdfast.resources.vault.pack import disk_errors
+
+_SCHEMA_PATH = re.compile(r'"[^"]*/(state/\d+/_stateSchema/)')
+_NAMES_ITS_FOLDER = re.compile(r"state/\d+/_metadata/v2/\d+")
+T = TypeVar("T")
+_GAP_BYTES = 256 << 10
+_FETCH_BYTES = 8 << 20
+_PARALLEL = 8
+
+
+def sync_file_system(folder: Path) -> None:
+    """Return once everything written to the file system of this folder is on its disk.
+
+    An `fsync` of each of thousands of small files and folders costs seconds, one `syncfs` a fraction of one.
+    """
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if syncfs is None:
+        os.sync()
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        if syncfs(opened) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), str(folder))
+    finally:
+        os.close(opened)
+
+
+def names_its_folder(file: PackedFile) -> bool:
+    """Whether a file is rewritten on restore, and so is not as it was packed."""
+    return _NAMES_ITS_FOLDER.fullmatch(file.path) is not None
+
+
+def relocate(root: Path, files: Iterable[PackedFile], into: Path) -> None:
+    """Point what names its own folder to the one that `root` is about to become."""
+    home = json.dumps("file:" + str(into.absolute()))[1:-1]
+    for file in files:
+        if names_its_folder(file):
+            target = root / file.path
+            text = _SCHEMA_PATH.sub(lambda match: f'"{home}/{match[1]}', target.read_text())
+            target.write_text(text)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSource:
+    """A folder that a snapshot was restored into; Spark may have gone on or tidied up in it since."""
+
+    folder: Path
+    manifest: Manifest
+
+
+def link_files(base: LinkSource, files: Iterable[PackedFile], root: Path) -> list[PackedFile]:
+    """Link what the base verified as the same; returns the rest, which has to be fetched."""
+    verified = {
+        file.path: file.sha256 for file in base.manifest.files if not names_its_folder(file)
+    }
+    return [
+        file
+        for file in files
+        if verified.get(file.path) != file.sha256
+        or not _link_file(base.folder / file.path, root / file.path, file.size_bytes)
+    ]
+
+
+def create_in_folder(file: Path, make: Callable[[], T]) -> T:
+    """Make a file; its folder is made only if there is none, while other bytes are on their way."""
+    try:
+        return make()
+    except FileNotFoundError:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    return make()
+
+
+def _link_file(source: Path, target: Path, size_bytes: int) -> bool:
+    """Whether the file could be linked; on any error of the disk the file is fetched instead."""
+    try:
+        create_in_folder(target, lambda: target.hardlink_to(source))
+        if target.stat().st_size == size_bytes:
+            return True
+        target.unlink()
+    except OSError:
+        pass
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """One range of one pack and the files in it: one request; only a larger file exceeds the limit."""
+
+    pack: str
+    start: int
+    length: int
+    files: tuple[PackedFile, ...]
+
+
+def plan_fetches(files: Iterable[PackedFile]) -> list[Fetch]:
+    """Few ranges that cover all files: near neighbours are read together, gaps and all."""
+    fetches: list[Fetch] = []
+    group: list[PackedFile] = []
+    for file in sorted(files, key=lambda f: (f.pack, f.offset, f.size_bytes, f.path)):
+        if group and not _joins(group, file):
+            fetches.append(_fetch(group))
+            group = []
+        group.append(file)
+    return [*fetches, _fetch(group)] if group else fetches
+
+
+def _joins(group: Sequence[PackedFile], file: PackedFile) -> bool:
+    last = group[-1]
+    gap = file.offset - (last.offset + last.size_bytes)
+    near = 0 <= gap <= _GAP_BYTES  # files may share a place: equal packs of a snapshot are one
+    fits = file.offset + file.size_bytes - group[0].offset <= _FETCH_BYTES
+    return file.pack == last.pack and near and fits
+
+
+def _fetch(group: Sequence[PackedFile]) -> Fetch:
+    end = group[-1].offset + group[-1].size_bytes
+    return Fetch(group[0].pack, group[0].offset, end - group[0].offset, tuple(group))
+
+
+def read_files(
+    store: ObjectStore, prefix: str, fetch: Fetch
+) -> Iterator[tuple[PackedFile, Iterator[memoryview]]]:
+    """Each file of a range with its bytes as they come, to be used up before the next file."""
+    flow = _Flow(store.read(prefix + fetch.pack, start=fetch.start, length=fetch.length))
+    at = fetch.start
+    for file in fetch.files:
+        for _ in flow.take(file.offset - at):
+            pass
+        yield file, flow.take(file.size_bytes)
+        at = file.offset + file.size_bytes
+
+
+class _Flow:
+    """Bytes that come in parts, taken in other lengths."""
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self._parts = parts
+        self._rest = memoryview(b"")
+
+    def take(self, length: int) -> Iterator[memoryview]:
+        """So many bytes; fewer if no more come."""
+        while length > 0:
+            if not self._rest:
+                self._rest = memoryview(next(self._parts, b""))
+            part, self._rest = self._rest[:length], self._rest[length:]
+            if not part:
+                return
+            length -= len(part)
+            yield part
+
+
+def find_fault(file: PackedFile, size_bytes: int, digest: bytes) -> str | None:
+    """What is wrong with the bytes that came for a file, or `None`."""
+    if size_bytes != file.size_bytes:
+        return f"{file.path}: {size_bytes} of {file.size_bytes} bytes in pack {file.pack}"
+    if digest != file.sha256:
+        return f"{file.path}: wrong digest in pack {file.pack}"
+    return None
+
+
+def find_wrong_packs(manifest: Manifest, sizes: Mapping[str, int]) -> list[str]:
+    """The packs of a snapshot that are missing or not as long as they should be."""
+    return [
+        f"pack {name} is missing"
+        if name not in sizes
+        else f"pack {name} has {sizes[name]} bytes, not {size}"
+        for name, size in manifest.packs.items()
+        if sizes.get(name) != size
+    ]
+
+
+def find_wrong_digests(store: ObjectStore, prefix: str, files: Iterable[PackedFile]) -> list[str]:
+    """Read all files and tell what is wrong with each that is not as it was packed."""
+    problems: list[str] = []
+    for fetch in plan_fetches(files):
+        try:
+            for file, parts in read_files(store, prefix, fetch):
+                digest, size = hashlib.sha256(), 0
+                for part in parts:
+                    digest.update(part)
+                    size += len(part)
+                wrong = find_fault(file, size, digest.digest())
+                problems += [wrong] if wrong else []
+        except MissingObjectError:
+            problems.append(f"pack {fetch.pack} is missing")
+    return problems
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What had to come from the object store, with the gaps between files that were read along."""
+
+    bytes: int
+    requests: int
+
+
+def restore_files(
+    store: ObjectStore,
+    prefix: str,
+    manifest: Manifest,
+    into: Path,
+    progress: Callable[[int, int], None] | None,
+    *,
+    base: LinkSource | None,
+    durable: bool,
+) -> Fetched:
+    """Restore all files of a manifest into a new folder; what `base` has is linked."""
+    if into.exists():
+        raise PermanentError(
+            f"{into} exists already", hint="restore into a new folder, or remove this one"
+        )
+    into.parent.mkdir(parents=True, exist_ok=True)
+    beside = into.parent / f".{into.name}.{secrets.token_hex(4)}.part"
+    try:
+        with disk_errors("restoring", into.parent):
+            beside.mkdir()
+            wanted = manifest.files if base is None else link_files(base, manifest.files, beside)
+            fetches = plan_fetches(wanted)
+            _fetch_all(store, prefix, fetches, beside, manifest, progress)
+            relocate(beside, manifest.files, into)
+            if durable:
+                sync_file_system(beside)
+            beside.rename(into)
+            if durable:
+                sync_file_system(into.parent)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    requests = sum(1 for fetch in fetches if fetch.length)
+    return Fetched(sum(fetch.length for fetch in fetches), requests)
+
+
+def _fetch_all(
+    store: ObjectStore,
+    prefix: str,
+    fetches: Sequence[Fetch],
+    root: Path,
+    manifest: Manifest,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    total = manifest.state_bytes
+    done = total - sum(file.size_bytes for fetch in fetches for file in fetch.files)
+    if progress is not None:
+        progress(done, total)
+    with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="restore") as pool:
+        pending: set[Future[int]] = {
+            pool.submit(_land, store, prefix, fetch, root, manifest.id) for fetch in fetches
+        }
+        try:
+            while pending:
+                finished, pending = wait(pending, return_when=FIRST_COMPLETED)
+                done += sum(future.result() for future in finished)
+                if progress is not None:
+                    progress(done, total)
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def _land(store: ObjectStore, prefix: str, fetch: Fetch, root: Path, snapshot_id: str) -> int:
+    """Write the files of one range, each verified; returns their bytes."""
+    try:
+        for file, parts in read_files(store, prefix, fetch):
+            wrong = _write(root / file.path, parts, file)
+            if wrong is not None:
+                raise UnusableSnapshotError(
+                    f"snapshot {snapshot_id} is damaged: {wrong}", hint="use another snapshot"
+                )
+    except MissingObjectError as error:
+        raise UnusableSnapshotError(
+            f"snapshot {snapshot_id} is damaged: pack {fetch.pack} is missing",
+            hint="use another snapshot",
+        ) from error
+    return sum(file.size_bytes for file in fetch.files)
+
+
+def _write(target: Path, parts: Iterable[memoryview], file: PackedFile) -> str | None:
+    digest = hashlib.sha256()
+    written = 0
+    with create_in_folder(target, lambda: target.open("xb")) as out:
+        for part in parts:
+            digest.update(part)
+            out.write(part)
+            written += len(part)
+    return find_fault(file, written, digest.digest())

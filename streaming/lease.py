@@ -1,0 +1,104 @@
+"""The lease of a stream, as one replica knows it: who holds it, its token, and when it was last renewed.
+
+The heartbeat takes, renews and releases it. The failover of a secondary observes the primary's, and takes it over.
+They share one object, so that all that a replica writes carries the same token.
+"""
+
+import threading
+from typing import Protocol
+
+from holdfast.ft_policies.errors import TransientError
+from holdfast.resources.control_store.records import Lease
+from holdfast.resources.control_store.store import ControlStore
+
+
+class WriteToken(Protocol):
+    """What a write says of the lease that it was made under."""
+
+    @property
+    def token(self) -> int:
+        """The token, as of now."""
+
+
+class StreamLease:
+    """`held` is the lease while this replica has it, `observed` the one that was last read."""
+
+    def __init__(
+        self, store: ControlStore, stream: str, replica: str, *, ttl_seconds: float
+    ) -> None:
+        self._store = store
+        self._ttl_seconds = ttl_seconds
+        self._lock = threading.Lock()
+        self._own_token = 0
+        self.stream = stream
+        self.replica = replica
+        self.held: Lease | None = None
+        self.observed: Lease | None = None
+
+    @property
+    def token(self) -> int:
+        """That of the lease which this replica has or had, because what it still writes is its own.
+
+        Before its first lease it is the one of the lease as last observed.
+        """
+        observed = self.observed
+        return self._own_token or (0 if observed is None else observed.token)
+
+    def take(self) -> bool:
+        """Try to become the holder; `False` while another replica is."""
+        lease = self._store.leases.take(self.stream, self.replica, self._ttl_seconds)
+        if lease is not None:
+            self._hold(lease)
+        return lease is not None
+
+    def take_over(
+        self, *, primary: str | None, observed: Lease | None, reason: str
+    ) -> Lease | None:
+        """Take lease and slot of a failed primary; `None` if it is not as observed any more."""
+        try:
+            lease = self._store.takeovers.take(
+                self.stream,
+                self.replica,
+                primary=primary,
+                seen=observed,
+                ttl_seconds=self._ttl_seconds,
+                reason=reason,
+            )
+        except TransientError:
+            lease = None
+        lease = lease or self._read_own()
+        if lease is not None:
+            self._hold(lease)
+        return lease
+
+    def renew(self) -> bool:
+        """Renew it if this replica holds it; `False` if another replica has taken it."""
+        with self._lock:
+            if self.held is None:
+                return True
+            self.held = self._store.leases.renew(self.held, self._ttl_seconds)
+            return self.held is not None
+
+    def release(self) -> None:
+        """Give it back, so that a successor need not wait for its end."""
+        with self._lock:
+            lease, self.held = self.held, None
+        if lease is not None:
+            self._store.leases.release(lease)
+
+    def observe(self) -> Lease | None:
+        """Read it from the control store; an error leaves what was observed before."""
+        self.observed = self._store.leases.get(self.stream)
+        return self.observed
+
+    def _hold(self, lease: Lease) -> None:
+        with self._lock:
+            self.held, self._own_token = lease, lease.token
+
+    def _read_own(self) -> Lease | None:
+        """The lease, if it was taken and only the answer got lost."""
+        try:
+            lease = self._store.leases.get(self.stream)
+        except TransientError:
+            return None
+        return lease if lease is not None and lease.holder == self.replica else None

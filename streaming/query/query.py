@@ -1,0 +1,194 @@
+"""One query on one checkpoint: started, tried again after failures, drained, stopped."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from holdfast.configs.references import load
+from holdfast.configs.sinks import (
+    CallableSink as CallableDeclaration,
+    DeltaSink as DeltaDeclaration,
+)
+from holdfast.ft_policies.driver import FailureKind, GiveUp, QueryFailurePolicy
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.timings import DRAIN_WITHIN_SECONDS
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.vault.manifest import Manifest
+from holdfast.streaming.metrics import Sampler
+from holdfast.streaming.sinks.base import Sink
+from holdfast.streaming.sinks.callable import CallableSink
+from holdfast.streaming.sinks.dead_letters import DeadLetterTable
+from holdfast.streaming.sinks.delta import DeltaSink
+from holdfast.streaming.sinks.ledger_writer import LedgerWriter
+from holdfast.streaming.sinks.sender import Sender
+from holdfast.streaming.spark.checkpoint import is_idle, last_committed
+from holdfast.streaming.spark.epoch_source import FORMAT, REHEARSAL
+from holdfast.streaming.spec import ReplicaSpec
+
+HEALS_BY_ITSELF = (
+    "holdfast.ft_policies.errors.TransientError",
+    "No space left on device",
+    "Disk quota exceeded",
+)
+FAILS_AGAIN = ("holdfast.ft_policies.errors.PermanentError",)
+LOOK_SECONDS = 0.05
+DRAIN_SECONDS = 60.0
+SAMPLE_SECONDS = 5.0
+INITIALIZES = "Initializing"  # in Spark's words
+WAITS_FOR_INPUT = "Waiting for data to arrive"
+
+log = logging.getLogger(__name__)
+
+
+def open_sender(spec: ReplicaSpec, ledger: LedgerWriter, *, sending: bool) -> Sender:
+    """What a replica's epochs go through: to the declared sink, and bad records to their table."""
+    dead_letters = DeadLetterTable(spec, ledger.store) if spec.dead_letters else None
+    sink = _sink(spec, ledger)
+    return Sender(sink, ledger, sending=sending, dead_letters=dead_letters)
+
+
+def _sink(spec: ReplicaSpec, ledger: LedgerWriter) -> Sink:
+    match spec.stream.sink:
+        case DeltaDeclaration() as declared:
+            return DeltaSink(spec, declared, ledger)
+        case CallableDeclaration() as declared:
+            return CallableSink(load(declared.function), ledger, spec.folder / "outbox")
+
+
+def start_query(
+    spark: SparkSession,
+    spec: ReplicaSpec,
+    sink: Callable[[DataFrame, int], None],
+    checkpoint: Path,
+    *,
+    rehearsal: bool = False,
+) -> StreamingQuery:
+    """Source → the user's `build` → sink, on a checkpoint that no other query has."""
+    build = load(spec.stream.app)
+    source = spark.readStream.format(FORMAT).option("folder", str(spec.folder))
+    rows = source.option(REHEARSAL, rehearsal).load()
+    output: DataFrame = build(rows, dict(spec.stream.params))
+    return (
+        output.writeStream.queryName(f"{spec.stream.name}-{checkpoint.name}")
+        .outputMode(spec.stream.output_mode)
+        .option("checkpointLocation", str(checkpoint))
+        .foreachBatch(sink)
+        .start()
+    )
+
+
+def classify_failure(failure: Exception) -> FailureKind:
+    """Classify a failure by its text, which is all that Spark keeps of a Python error."""
+    text = f"{type(failure).__module__}.{type(failure).__name__}: {failure}"
+    if any(word in text for word in HEALS_BY_ITSELF):
+        return FailureKind.TRANSIENT
+    if any(word in text for word in FAILS_AGAIN):
+        return FailureKind.PERMANENT
+    return FailureKind.UNKNOWN
+
+
+@dataclass
+class RunningQuery:
+    """A query and the checkpoint that is its own; `parent` is the snapshot it was restored from."""
+
+    spec: ReplicaSpec
+    spark: SparkSession
+    sender: Sender
+    checkpoint: Path
+    parent: Manifest | None
+    policy: QueryFailurePolicy = field(default_factory=QueryFailurePolicy)
+    _query: StreamingQuery | None = None
+    _again_at: float | None = None
+    _failures: int = 0
+    _last_failure: tuple[int | None, FailureKind] | None = None
+    _sampled_at: float = 0.0
+
+    def start(self) -> None:
+        """Hand the query to Spark, which plans it and starts its source in the background."""
+        self._query = start_query(self.spark, self.spec, self.sender, self.checkpoint)
+        self._again_at = None
+        self._sampled_at = SYSTEM_CLOCK.monotonic()
+
+    @property
+    def epoch(self) -> int | None:
+        """The last epoch that it has finished."""
+        return last_committed(self.checkpoint)
+
+    @property
+    def is_retrying(self) -> bool:
+        """Whether it has failed and waits for its next try."""
+        return self._again_at is not None
+
+    @property
+    def wired(self) -> bool:
+        """Whether it is planned and its source is up."""
+        stage = self._stage
+        return bool(stage) and not stage.startswith(INITIALIZES)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is wired and has nothing to do: behind a shut gate, it only waits for that.
+
+        While it asks its source again, for moments, Spark does not call it so.
+        """
+        return self._stage == WAITS_FOR_INPUT
+
+    @property
+    def _stage(self) -> str:
+        """What it does, in Spark's words; empty if it does not run."""
+        query = self._query
+        return query.status["message"] if query is not None and query.isActive else ""
+
+    def poll(self, sampler: Sampler) -> None:
+        """Sample a live query, try a failed one again; an error that stays is raised."""
+        now = SYSTEM_CLOCK.monotonic()
+        if self._again_at is not None:
+            if now >= self._again_at:
+                self.start()
+        elif self._query is not None and not self._query.isActive:
+            self._judge(self._query.exception())
+        elif self._query is not None and now - self._sampled_at >= SAMPLE_SECONDS:
+            sampler.sample(self._query, elapsed_seconds=now - self._sampled_at)
+            self._sampled_at = now
+
+    def drain(self, over: Callable[[], bool]) -> None:
+        """Wait until it has finished what it has begun; the gate must be shut."""
+        deadline = SYSTEM_CLOCK.monotonic() + DRAIN_WITHIN_SECONDS
+        while self._query is not None and self._query.isActive and not over():
+            if not self._query.status["isTriggerActive"] and is_idle(self.checkpoint):
+                return
+            if SYSTEM_CLOCK.monotonic() > deadline:
+                log.warning("the last epoch took over %.0f s; it is replayed", DRAIN_WITHIN_SECONDS)
+                return
+            SYSTEM_CLOCK.sleep(LOOK_SECONDS)
+
+    def stop(self) -> None:
+        """Stop it where it is; its successor processes again what it has not finished."""
+        if self._query is not None:
+            self._query.stop()
+
+    def _judge(self, failure: StreamingQueryException | None) -> None:
+        epoch = self.epoch
+        kind = FailureKind.UNKNOWN if failure is None else classify_failure(failure)
+        self._failures = self._failures + 1 if (epoch, kind) == self._last_failure else 1
+        self._last_failure = (epoch, kind)
+        decision = self.policy.decide(kind, failures_in_a_row=self._failures)
+        log.error("the query failed after epoch %s: %s", epoch, failure)
+        if isinstance(decision, GiveUp):
+            raise PermanentError(
+                f"the query failed after epoch {epoch}: {decision.reason}: {_last_line(failure)}",
+                hint="the whole error is in the replica's log: `holdfast logs`",
+            )
+        log.warning("starting it again in %.1f s: %s", decision.after_seconds, decision.reason)
+        self._again_at = SYSTEM_CLOCK.monotonic() + decision.after_seconds
+
+
+def _last_line(failure: Exception | None) -> str:
+    text = str(failure)
+    lines = [line for line in text.splitlines() if "Error: " in line]
+    return (lines[0] if lines else text.splitlines()[0]).strip()[:500]

@@ -1,0 +1,116 @@
+"""A driver for one epoch: `python -m holdfast.streaming.query.recompute --folder FOLDER --checkpoint FOLDER --epoch N`.
+
+The stream's own query goes on from a restored checkpoint, decides nothing and commits nothing. What it
+made of the epoch, or why it could not, is in a file of its folder then.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from holdfast.configs.sinks import DeltaSink
+from holdfast.ft_policies.errors import HoldfastError, PermanentError, TransientError
+from holdfast.resources import priority
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.streaming.query.query import start_query
+from holdfast.streaming.sinks.delta import require_output_fits
+from holdfast.streaming.sinks.staging import Staged, run_epoch
+from holdfast.streaming.spark.session import end_session, start_session
+from holdfast.streaming.spec import ReplicaSpec
+
+RESULT = "recomputed.json"
+LOOK_SECONDS = 0.1
+NICE = 5  # it runs beside a primary, and a drill waits for it
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compute the epoch and write down what came of it."""
+    parser = argparse.ArgumentParser(
+        prog="python -m holdfast.streaming.query.recompute", description=__doc__
+    )
+    parser.add_argument("--folder", type=Path, required=True, help="the driver's own folder")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="a restored checkpoint")
+    parser.add_argument("--epoch", type=int, required=True, help="the one to compute")
+    parser.add_argument("--patience", type=float, required=True, help="seconds")
+    given = parser.parse_args(arguments)
+    priority.lower(NICE)
+    result = _result(given)
+    (given.folder / RESULT).write_text(json.dumps(result))
+    return 0 if "digest" in result else 1
+
+
+def _result(given: argparse.Namespace) -> dict[str, Any]:
+    try:
+        spec = ReplicaSpec.load(given.folder)
+        staged = recompute(spec, given.checkpoint, given.epoch, patience_seconds=given.patience)
+    except HoldfastError as error:
+        lasts = isinstance(error, PermanentError)
+        return {"error": str(error), "hint": error.hint, "lasts": lasts}
+    return {"rows": staged.rows, "digest": staged.digest}
+
+
+def recompute(
+    spec: ReplicaSpec, checkpoint: Path, epoch: int, *, patience_seconds: float
+) -> Staged:
+    """What the stream's own query makes of an epoch; its columns must be those of the output table."""
+    computed: dict[int, Staged] = {}
+    schemas: list[StructType] = []
+
+    def sink(df: DataFrame, number: int) -> None:
+        schemas.append(df.schema)
+        computed[number] = run_epoch(df, None)
+
+    spark = start_session(spec)
+    try:
+        query = _start(spark, spec, sink, checkpoint)
+        try:
+            deadline = SYSTEM_CLOCK.monotonic() + patience_seconds
+            while epoch not in computed:
+                _require_progress(query, epoch, deadline)
+                SYSTEM_CLOCK.sleep(LOOK_SECONDS)
+        finally:
+            query.stop()
+    finally:
+        end_session(spark)
+    if isinstance(spec.stream.sink, DeltaSink):
+        require_output_fits(spec, spec.stream.sink, schemas[0])
+    return computed[epoch]
+
+
+def _start(
+    spark: SparkSession, spec: ReplicaSpec, sink: Callable[[DataFrame, int], None], checkpoint: Path
+) -> StreamingQuery:
+    try:
+        return start_query(spark, spec, sink, checkpoint, rehearsal=True)
+    except HoldfastError:
+        raise
+    except Exception as error:
+        raise PermanentError(
+            f"{spec.stream.app} does not build a query: {type(error).__name__}: {error}",
+            hint="does it find all that it needs in params and in the columns of the source?",
+        ) from error
+
+
+def _require_progress(query: StreamingQuery, epoch: int, deadline: float) -> None:
+    failure = query.exception()
+    if failure is not None:
+        raise PermanentError(
+            f"the query does not go on from the snapshot: {failure}",
+            hint="if the application was changed, its state may not fit any more: keep what it groups, joins and "
+            "keeps by, or make a new stream, which replays from the start",
+        ) from failure
+    if SYSTEM_CLOCK.monotonic() > deadline:
+        raise TransientError(
+            f"epoch {epoch} was not computed in time", hint="is the machine busy? Try again later"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""The rehearsal: a replica runs its stream's own plan once before anything depends on it.
+
+The first batch of a plan in a new driver takes many times longer than the second: classes are loaded,
+code is generated and compiled, Python workers are started. A secondary has the time for that, so it
+processes the last few epochs on a scratch checkpoint, writes their rows to a scratch folder, and
+throws all of it away.
+
+A primary has no time for that. It warms up instead: Spark runs something small on another core while the
+query is being started. A secondary does not, and leaves that core to the primary.
+"""
+
+import logging
+import shutil
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.streaming.query.query import start_query
+from holdfast.streaming.sinks.staging import run_epoch
+from holdfast.streaming.sinks.staging_task import Staging
+from holdfast.streaming.spark.checkpoint import last_committed
+from holdfast.streaming.spark.epoch_source import REHEARSED_EPOCHS
+from holdfast.streaming.spec import ReplicaSpec
+
+LOOK_SECONDS = 0.1
+PATIENCE_SHARE = 0.5  # of the time that a start may take
+
+log = logging.getLogger(__name__)
+
+
+def rehearse(
+    spark: SparkSession, spec: ReplicaSpec, *, decided_epochs: int, give_up: Callable[[], bool]
+) -> bool:
+    """Run the plan over what is decided already; whether it came to its end.
+
+    Nothing depends on it: a rehearsal that fails only makes a later recovery slower.
+    """
+    goal = min(decided_epochs, REHEARSED_EPOCHS) - 1
+    if goal < 0:
+        return False
+    stage = spec.folder / "rehearsal"
+    scratch = Staging(
+        table=str(stage / "table"), subfolder="data", partition_by=(), connect=spec.connect
+    )
+
+    def sink(df: DataFrame, _: int) -> None:
+        run_epoch(df, scratch)
+
+    patience = PATIENCE_SHARE * spec.stream.supervision.start_within
+    deadline = SYSTEM_CLOCK.monotonic() + patience
+    try:
+        query = start_query(spark, spec, sink, stage / "checkpoint", rehearsal=True)
+        try:
+            while (done := last_committed(stage / "checkpoint")) is None or done < goal:
+                if not query.isActive:
+                    log.warning("the rehearsal has failed: %s", query.exception())
+                    return False
+                if give_up() or SYSTEM_CLOCK.monotonic() > deadline:
+                    log.info("the rehearsal was cut short at epoch %s of %s", done, goal)
+                    return False
+                SYSTEM_CLOCK.sleep(LOOK_SECONDS)
+        finally:
+            query.stop()
+    except Exception:
+        log.exception("no rehearsal")
+        return False
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+    return True
+
+
+def warm_up(spark: SparkSession) -> bool:
+    """Aggregate, digest and collect a row, as an epoch is; whether it came to its end.
+
+    Only speed depends on it.
+    """
+    began = SYSTEM_CLOCK.monotonic()
+    try:
+        own = spark.newSession()
+        own.conf.set("spark.sql.adaptive.enabled", "false")  # as in a streaming query
+        run_epoch(own.range(1).groupBy("id").count(), staging=None)
+    except Exception as error:  # noqa: BLE001 - the query reports what is wrong with Spark
+        log.info("no warm-up: %s", error)
+        return False
+    log.info("warm after %.2f s", SYSTEM_CLOCK.monotonic() - began)
+    return True

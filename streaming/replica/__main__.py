@@ -1,0 +1,58 @@
+"""One replica of a stream: `python -m streaming.replica --folder FOLDER`.
+
+It is started detached and runs until it is asked to stop, loses its place, or fails for good.
+All that it needs to know is in its folder and in the control store.
+
+Java takes seconds to start, and so does importing everything that a replica needs. So this module
+imports what starts Java, and the rest while Java starts.
+"""
+
+import argparse
+import logging
+import logging.handlers
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from holdfast.resources import priority
+from holdfast.resources.control_store.records import Slot
+from holdfast.streaming.spark.session import start_session
+from holdfast.streaming.spec import ReplicaSpec
+
+LOG_BYTES = 10_000_000
+LOG_FILES = 5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the replica whose folder is given."""
+    parser = argparse.ArgumentParser(prog="python -m streaming.replica", description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True, help="the replica's own folder")
+    spec = ReplicaSpec.load(parser.parse_args(arguments).folder)
+    _log_to(spec.folder / "replica.log")
+    stop_requested = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop_requested.set())
+    if spec.slot is Slot.SECONDARY:
+        # Before anything is started: threads and children inherit it.
+        priority.lower(spec.nice, seconds=spec.nice_seconds)
+    with ThreadPoolExecutor(1, thread_name_prefix="session") as pool:
+        session = pool.submit(start_session, spec)
+        from holdfast.resources.control_store.store import ControlStore
+        from holdfast.streaming.replica.process import ReplicaProcess
+
+        with ControlStore.open(spec.control_url) as store:
+            return ReplicaProcess(spec, store, session, stop_requested).run()
+
+
+def _log_to(path: Path) -> None:
+    handler = logging.handlers.RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=LOG_FILES)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

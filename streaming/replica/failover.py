@@ -1,0 +1,270 @@
+"""Failover: a secondary monitors its primary, and takes its place when it has failed.
+
+On the same host a primary whose process is gone is noticed at once. A silent one is noticed when its
+lease has not been renewed for the lease time, counted on this process' own monotonic clock between
+looks that succeeded: wall clocks do not matter, and a control store that does not answer makes no
+primary look dead. A look comes every half heartbeat, and one when the lease time would be over: so a
+primary is silent for the lease time and half a heartbeat at most before it is noticed.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from holdfast.ft_policies.errors import TransientError
+from holdfast.ft_policies.health import DetectedBy, FailoverPolicy, PrimaryLook, Process, TakeOver
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
+from holdfast.resources.control_store.records import (
+    Incident,
+    IncidentSubject,
+    Lease,
+    ReplicaRow,
+    ReplicaState,
+    Slot,
+)
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables.incidents import (
+    RECOVERY,
+    IncidentKey,
+    is_claimed,
+    is_waiting,
+    matches,
+    supersede,
+)
+from holdfast.resources.process import process_state
+from holdfast.resources.retry import retry_transient
+from holdfast.streaming.lease import StreamLease
+from holdfast.streaming.metrics import Sampler
+from holdfast.streaming.replica.heartbeat import Heartbeat
+
+POLL_SECONDS = 0.05
+AGAIN_SECONDS = 0.25
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedPrimary:
+    """A primary that counts as failed, and the lease as it was last observed."""
+
+    primary: str | None
+    lease: Lease | None
+    reason: str
+    detected_by: DetectedBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """A takeover that has happened; if the replica `was_sending` already, the stream was never away."""
+
+    stream: str
+    replica: str
+    failed: FailedPrimary
+    token: int
+    taken_at: float
+    detect_seconds: float
+    taken_monotonic: float
+    was_sending: bool = False
+
+    def record_caught_up(self, store: ControlStore, sampler: Sampler) -> None:
+        """Record how long it took, and open the incident that restores redundancy.
+
+        A place that was handed over in a migration is no failure, and the migration sees to the rest.
+        """
+        if retry_transient(
+            lambda: self._was_handed_over(store), what="asking who was the primary before"
+        ):
+            return
+        away_seconds = self.detect_seconds + SYSTEM_CLOCK.monotonic() - self.taken_monotonic
+        seconds = 0.0 if self.was_sending else away_seconds
+        sampler.once(SampleName.DETECT_SECONDS, self.detect_seconds)
+        sampler.once(SampleName.RECOVERY_SECONDS, seconds)
+        retry_transient(lambda: self._open_incident(store, seconds), what="reporting the failover")
+
+    def _was_handed_over(self, store: ControlStore) -> bool:
+        rows = store.replicas.of(self.stream, live=False)
+        before = [row for row in rows if row.slot is Slot.PRIMARY and row.ended_at is not None]
+        last = max(before, key=lambda row: row.ended_at or 0.0, default=None)
+        return last is not None and last.state is ReplicaState.HANDED_OVER
+
+    def _open_incident(self, store: ControlStore, seconds: float) -> None:
+        """Open it unless a sensor has opened one for the same failure."""
+        primary = self.failed.primary
+        key = IncidentKey(
+            stream=self.stream,
+            subject=IncidentSubject.PRIMARY,
+            replica=primary,
+            token=self.token if primary is None else None,
+        )
+        known = [row for row in store.incidents.of(self.stream) if row.kind == RECOVERY]
+        at = store.now()
+        if any(is_claimed(row, at=at) or self._is_of_this(row, key, at) for row in known):
+            return
+        closed = [supersede(store.incidents, row) for row in known]
+        store.incidents.open_recovery(
+            key,
+            detail={
+                "health": "taken_over",
+                "reason": self.failed.reason,
+                "detected_by": self.failed.detected_by.value,
+                "primary": self.failed.primary,
+                "taken_over_by": self.replica,
+                "t_detect_seconds": self.detect_seconds,
+                "recovery_seconds": seconds,
+            },
+            since=max([self.taken_at, *closed]),
+        )
+
+    def _is_of_this(self, incident: Incident, key: IncidentKey, at: float) -> bool:
+        """Whether the incident is of this loss; of a primary whose slot was empty, any of a primary is.
+
+        One that waits, and was there when the primary still renewed its lease, is of an older loss.
+        """
+        lease = self.failed.lease
+        older = lease is not None and incident.opened_at < lease.renewed_at
+        if older and is_waiting(incident, at=at):
+            return False
+        if key.replica is None:
+            return incident.subject is key.subject
+        return matches(incident, key)
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """How this replica takes the place of a failed primary: lease and slot, in one step."""
+
+    heartbeat: Heartbeat
+
+    def attempt(self, failed: FailedPrimary) -> Promotion | None:
+        """Take over; `None` if this replica is to leave, or the primary is not as observed any more."""
+        lease = self.heartbeat.lease
+        if not self.heartbeat.row.desired.deploy:
+            return None
+        taken = lease.take_over(primary=failed.primary, observed=failed.lease, reason=failed.reason)
+        if taken is None:
+            return None
+        silent_seconds = 0.0 if failed.lease is None else taken.taken_at - failed.lease.renewed_at
+        return Promotion(
+            stream=lease.stream,
+            replica=lease.replica,
+            failed=failed,
+            token=taken.token,
+            taken_at=taken.taken_at,
+            detect_seconds=max(silent_seconds, 0.0),
+            taken_monotonic=SYSTEM_CLOCK.monotonic(),
+        )
+
+
+class LeaseSilence:
+    """How long a lease has shown no sign of life."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._sign: tuple[int, float] | None = None
+        self._since: float | None = None
+        self.seconds = 0.0
+
+    def look(self, read: Callable[[], Lease | None]) -> Lease | None:
+        """Read the lease and note whether it has changed; a failed look begins anew."""
+        asked = self._clock.monotonic()
+        try:
+            lease = read()
+        except TransientError:
+            self._since = None
+            self.seconds = 0.0
+            raise
+        sign = None if lease is None else (lease.token, lease.renewed_at)
+        if self._since is None or sign != self._sign:
+            self._sign, self._since = sign, self._clock.monotonic()
+            self.seconds = 0.0
+        else:
+            self.seconds = max(asked - self._since, 0.0)
+        return lease
+
+
+class PrimaryMonitor(threading.Thread):
+    """Looks at the primary until it has failed, takes over at once, and wakes the replica then.
+
+    Taking over is not left to the replica's own loop, which may be busy: with a restore, for example.
+    """
+
+    def __init__(
+        self,
+        store: ControlStore,
+        lease: StreamLease,
+        policy: FailoverPolicy,
+        takeover: Takeover,
+        *,
+        beat_seconds: float,
+        wake: threading.Event,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(name="monitor", daemon=True)
+        self._store = store
+        self._lease = lease
+        self._policy = policy
+        self._takeover = takeover
+        self._beat_seconds = beat_seconds
+        self._wake = wake
+        self._clock = clock
+        self._silence = LeaseSilence(clock)
+        self._ended = threading.Event()
+        self._looked_at = float("-inf")
+        self._was_gone = False
+        self._primary: ReplicaRow | None = None
+        self.promotion: Promotion | None = None
+
+    def run(self) -> None:
+        """Look often at the process, and every half heartbeat at the lease."""
+        while self.promotion is None and not self._ended.wait(POLL_SECONDS):
+            try:
+                self.look()
+            except TransientError as error:
+                log.warning("the primary cannot be monitored: %s", error)
+            except Exception:
+                log.exception("the primary cannot be monitored: unexpected error")
+
+    def look(self) -> None:
+        """Look once; what was observed before counts until the next look at the control store."""
+        gone = process_state(self._primary) is Process.GONE
+        now = self._clock.monotonic()
+        if (gone and not self._was_gone) or now - self._looked_at >= self._pause_seconds:
+            self._looked_at, self._was_gone = now, gone
+            self._silence.look(self._lease.observe)
+            self._primary = self._store.replicas.live(self._lease.stream, Slot.PRIMARY)
+            process = process_state(self._primary)
+            self._was_gone = process is Process.GONE
+            self._decide(process)
+
+    def stop(self) -> None:
+        """Look no longer."""
+        self._ended.set()
+
+    @property
+    def _pause_seconds(self) -> float:
+        """Between looks at the control store, the last of them when the lease time would be over.
+
+        A primary that is gone and not replaced yet is urgent.
+        """
+        usual = self._beat_seconds / 2
+        if self._was_gone:
+            return min(AGAIN_SECONDS, usual)
+        left = self._policy.lease_seconds - self._silence.seconds
+        return min(left, usual) if left > 0 else usual
+
+    def _decide(self, process: Process) -> None:
+        primary, lease = self._primary, self._lease.observed
+        look = PrimaryLook(
+            id=None if primary is None else primary.id,
+            process=process,
+            holds_lease=primary is not None and lease is not None and lease.holder == primary.id,
+            silent_seconds=self._silence.seconds,
+        )
+        decision = self._policy.decide(look)
+        if isinstance(decision, TakeOver):
+            failed = FailedPrimary(look.id, lease, decision.reason, decision.detected_by)
+            self.promotion = self._takeover.attempt(failed)
+            if self.promotion is not None:
+                self._wake.set()

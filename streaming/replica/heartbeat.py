@@ -1,0 +1,133 @@
+"""The heartbeat of a replica: it renews the lease, reports what is on, and reads what is desired.
+
+It is a thread of its own and does nothing else, so that neither a long batch nor a slow object
+store looks like a dead replica. A control store that does not answer for a while changes nothing:
+the lease is there for speed, not for safety. Only a lease that another replica holds ends this one.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from holdfast.ft_policies.errors import TransientError
+from holdfast.ft_policies.tiers import OFF, Switches
+from holdfast.resources.control_store.records import ReplicaRow, ReplicaState
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.streaming.lease import StreamLease
+
+EXIT_LOST = 3
+LAST_RESORT_SECONDS = 15.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaReport:
+    """What a replica reports of itself with each beat."""
+
+    state: ReplicaState = ReplicaState.STARTING
+    observed: Switches = OFF
+    observed_generation: int = 0
+    snapshot_served: int = 0
+    epoch: int | None = None
+
+
+class Heartbeat(threading.Thread):
+    """Beats until it is stopped or the replica has lost its place; `row` is the replica as of the last beat."""
+
+    def __init__(
+        self,
+        store: ControlStore,
+        row: ReplicaRow,
+        lease: StreamLease,
+        *,
+        beat_seconds: float,
+        on_lost: Callable[[], None],
+    ) -> None:
+        super().__init__(name="heartbeat", daemon=True)
+        self._store = store
+        self._beat_seconds = beat_seconds
+        self._on_lost = on_lost
+        self._ended = threading.Event()
+        self._due = threading.Event()
+        self._lock = threading.Lock()
+        self._report = ReplicaReport()
+        self.row = row
+        self.lease = lease
+        self.lost = threading.Event()
+
+    def report(self, **changes: object) -> None:
+        """Change what the next beat reports; another epoch is reported at once: a playbook may wait for it."""
+        with self._lock:
+            before = self._report
+            self._report = replace(before, **changes)  # type: ignore[arg-type]
+            if self._report.epoch != before.epoch:
+                self._due.set()
+
+    def run(self) -> None:
+        """Beat."""
+        while True:
+            self._due.wait(self._beat_seconds)
+            self._due.clear()
+            if self._ended.is_set():
+                return
+            try:
+                self.beat()
+            except TransientError as error:
+                log.warning("a heartbeat failed, the next one may not: %s", error)
+            except Exception as error:
+                # A replica without a heartbeat is replaced, so it must not go on beside its successor.
+                log.exception("no heartbeat is possible any more")
+                self._lose(str(error))
+            if self.lost.is_set():
+                return
+
+    def beat(self) -> None:
+        """Renew the lease, report, and read what is desired."""
+        with self._lock:
+            report = self._report
+        if not self.lease.renew():
+            self._lose("the lease has another holder")
+        self.row = self._store.replicas.heartbeat(
+            self.row.id,
+            state=report.state,
+            observed=report.observed,
+            observed_generation=report.observed_generation,
+            snapshot_served=report.snapshot_served,
+            epoch=report.epoch,
+        )
+        if self.row.state.ended:
+            self._lose(self.row.reason)
+
+    def stop(self) -> None:
+        """Stop beating; the last beat is over when this returns."""
+        self._ended.set()
+        self._due.set()
+        if self.is_alive() and threading.current_thread() is not self:
+            self.join()
+
+    def _lose(self, reason: str) -> None:
+        if self.lost.is_set():
+            return
+        log.warning("this replica has lost its place: %s", reason)
+        self.lost.set()
+        # The main thread stops the query and leaves. If Spark does not let it, this does.
+        last_resort = threading.Timer(LAST_RESORT_SECONDS, os._exit, args=(EXIT_LOST,))
+        last_resort.daemon = True
+        last_resort.start()
+        self._on_lost()
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """When a replica has to leave: by a signal, by its row, or because its place is lost."""
+
+    heartbeat: Heartbeat
+    stop_requested: threading.Event
+
+    def is_due(self) -> bool:
+        """Whether it has to leave now."""
+        asked = self.stop_requested.is_set() or not self.heartbeat.row.desired.deploy
+        return asked or self.heartbeat.lost.is_set()

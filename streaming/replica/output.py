@@ -1,0 +1,110 @@
+"""What leaves a replica: its epochs through the sender, and a primary's snapshots."""
+
+import logging
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from holdfast.ft_policies.driver import GiveUp, QueryFailurePolicy
+from holdfast.ft_policies.errors import HoldfastError
+from holdfast.ft_policies.tiers import Switches
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.vault.vault import SnapshotVault
+from holdfast.streaming.metrics import Sampler
+from holdfast.streaming.query.query import RunningQuery, classify_failure
+from holdfast.streaming.replica.heartbeat import Heartbeat
+from holdfast.streaming.replica.states import Role
+from holdfast.streaming.sinks.sender import Sender
+from holdfast.streaming.spark.session import checkpoint_conf
+from holdfast.streaming.spec import ReplicaSpec
+from holdfast.streaming.state.shipper import Shipper
+
+PRUNE_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Sending:
+    """The sender of a replica and, once it is primary and sends, its shipper."""
+
+    spec: ReplicaSpec
+    store: ControlStore
+    vault: SnapshotVault
+    spark: SparkSession
+    heartbeat: Heartbeat
+    sender: Sender
+    sampler: Sampler
+    policy: QueryFailurePolicy = field(default_factory=QueryFailurePolicy)
+    _shipper: Shipper | None = None
+    _pruned_at: float = 0.0
+    _again_at: float = 0.0
+    _failures: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether epochs are sent as they come."""
+        return self.sender.is_open
+
+    def reconcile(self, desired: Switches, role: Role) -> bool:
+        """Send or hold back, as desired; whether epochs are sent now.
+
+        While they are held back, those that the primary has sent are let go.
+        """
+        if not desired.send:
+            self.sender.shut()
+            self._prune()
+        elif not self.is_open:
+            self._open(timed=role is Role.PRIMARY)
+        return self.is_open
+
+    def ship(self, query: RunningQuery) -> None:
+        """Ship snapshots from now on, if everything that the query has finished is sent by now."""
+        if self._shipper is not None or not self.is_open:
+            return
+        self._shipper = Shipper(
+            self.spec,
+            self.vault,
+            self.store,
+            checkpoint=query.checkpoint,
+            conf=checkpoint_conf(self.spark),
+            parent=query.parent,
+            lease=self.heartbeat.lease,
+            requested=lambda: self.heartbeat.row.snapshot_requested,
+            on_served=lambda count: self.heartbeat.report(snapshot_served=count),
+        )
+        self._shipper.start()
+
+    def finish(self) -> None:
+        """Ship what is left."""
+        if self._shipper is not None:
+            self._shipper.finish()
+
+    def _open(self, *, timed: bool) -> None:
+        """Send what was held back; an error of the user's own sink is tried again as one of a batch is."""
+        began = SYSTEM_CLOCK.monotonic()
+        if began < self._again_at:
+            return
+        try:
+            self.sender.open()
+        except HoldfastError:
+            raise
+        except Exception as error:
+            self._failures += 1
+            decision = self.policy.decide(classify_failure(error), failures_in_a_row=self._failures)
+            if isinstance(decision, GiveUp):
+                raise
+            self._again_at = began + decision.after_seconds
+            log.exception("nothing can be sent yet: %s", decision.reason)
+            return
+        self._failures = 0
+        if timed:
+            self.sampler.once(SampleName.WIRE_SEND_SECONDS, SYSTEM_CLOCK.monotonic() - began)
+
+    def _prune(self) -> None:
+        now = SYSTEM_CLOCK.monotonic()
+        if self.sender.held_back and now - self._pruned_at >= PRUNE_SECONDS:
+            self._pruned_at = now
+            self.sender.prune()

@@ -1,0 +1,228 @@
+"""The process of a replica: deployed, then reconciling, until it is asked to leave or loses its place."""
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+import psutil
+from pyspark.sql import SparkSession
+
+from holdfast.ft_policies.driver import FailureKind
+from holdfast.ft_policies.errors import HoldfastError, PermanentError, TransientError
+from holdfast.ft_policies.health import FailoverPolicy
+from holdfast.resources import priority
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.records import EndedBy, ReplicaRow, ReplicaState, Slot
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.object_store.s3 import S3ObjectStore
+from holdfast.resources.process import ProcessHandle
+from holdfast.resources.retry import retry_transient
+from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.vault import SnapshotVault
+from holdfast.streaming.gate import Gate, GateState
+from holdfast.streaming.lease import StreamLease
+from holdfast.streaming.metrics import Sampler
+from holdfast.streaming.query.catch_up import last_decided
+from holdfast.streaming.query.query import classify_failure, open_sender
+from holdfast.streaming.query.query_swap import QuerySwap
+from holdfast.streaming.query.rehearsal import rehearse, warm_up
+from holdfast.streaming.replica.failover import PrimaryMonitor, Takeover
+from holdfast.streaming.replica.fault_injection import BlockableStore
+from holdfast.streaming.replica.heartbeat import EXIT_LOST, Departure, Heartbeat
+from holdfast.streaming.replica.host import SpareCapacityGuard
+from holdfast.streaming.replica.output import Sending
+from holdfast.streaming.replica.processor import Processor
+from holdfast.streaming.replica.reconciler import Ending, Reconciler
+from holdfast.streaming.sinks.ledger_writer import LedgerWriter
+from holdfast.streaming.spark.class_archive import ClassArchive
+from holdfast.streaming.spark.session import checkpoint_conf, end_session
+from holdfast.streaming.spec import ReplicaSpec
+from holdfast.streaming.state.follower import RestoredState, restore
+from holdfast.streaming.state.standby import Standby
+
+EXIT_STOPPED = 0
+EXIT_FAILED = 1
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class ReplicaProcess:
+    """A heartbeat, and switches to reconcile around one Spark session, which may still be starting."""
+
+    spec: ReplicaSpec
+    store: ControlStore
+    session: Future[SparkSession]
+    stop_requested: threading.Event
+    archive: ClassArchive = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.archive = ClassArchive.here(self.spec.replica)
+
+    def run(self) -> int:
+        """Run until the end of the replica; the process' exit code."""
+        if self.spec.slot is Slot.PRIMARY:
+            self.session.add_done_callback(_warm_up_beside)
+        row = self.store.replicas.get(self.spec.replica)
+        if row is None:
+            raise PermanentError(
+                f"replica {self.spec.replica} is not in the control store",
+                hint="start the stream with `holdfast start`: it registers its replicas",
+            )
+        this = ProcessHandle.this()
+        self.store.replicas.launched(row.id, pid=this.pid, pid_started_at=this.started_at)
+        gate = Gate(self.spec.folder)
+        heartbeat = self._heartbeat(row, gate)
+        heartbeat.start()
+        try:
+            spark, ending = self._run(heartbeat, gate)
+        except Exception as error:
+            log.exception("this replica has failed")
+            heals = classify_failure(error) is FailureKind.TRANSIENT
+            state = ReplicaState.DEAD if heals else ReplicaState.FAILED
+            self._leave(heartbeat, state, _message(error))
+            return EXIT_FAILED
+        if ending is Ending.LOST:
+            return EXIT_LOST
+        self._leave(heartbeat, ReplicaState.STOPPED, "told to stop")
+        self.archive.write(spark)
+        end_session(spark)
+        return EXIT_STOPPED
+
+    def _heartbeat(self, row: ReplicaRow, gate: Gate) -> Heartbeat:
+        supervision = self.spec.stream.supervision
+        lease = StreamLease(self.store, row.stream, row.id, ttl_seconds=supervision.lease)
+        return Heartbeat(
+            self.store,
+            row,
+            lease,
+            beat_seconds=supervision.heartbeat,
+            on_lost=partial(_make_room, gate),
+        )
+
+    def _run(self, heartbeat: Heartbeat, gate: Gate) -> tuple[SparkSession, Ending]:
+        name = self.spec.stream.name
+        sampler = Sampler(self.store, name, self.spec.replica)
+        objects = BlockableStore(S3ObjectStore(self.spec.connect), self.spec.folder)
+        rollouts = self.store.rollouts
+        others = partial(rollouts.rolled_back, name, beside=heartbeat.row.rollout)
+        vault = SnapshotVault(objects, name, rolled_back=others)
+        is_primary = heartbeat.row.slot is Slot.PRIMARY
+        spark, start = self._deploy(vault, sampler, read_snapshot=is_primary)
+        reconciler = self._reconciler(heartbeat, gate, vault, sampler, spark, start)
+        self.archive.write_after(reconciler.leading, spark)
+        if not is_primary:
+            self._stand_by(spark, sampler, reconciler)
+        return spark, reconciler.run()
+
+    def _reconciler(
+        self,
+        heartbeat: Heartbeat,
+        gate: Gate,
+        vault: SnapshotVault,
+        sampler: Sampler,
+        spark: SparkSession,
+        start: RestoredState | None,
+    ) -> Reconciler:
+        """The parts of a replica, wired together."""
+        spec, store, wake = self.spec, self.store, threading.Event()
+        departure = Departure(heartbeat, self.stop_requested)
+        ledger = LedgerWriter(store, spec.stream.name, spec.replica, heartbeat.lease, spec.history)
+        sender = open_sender(spec, ledger, sending=False)
+        standby = Standby(spec, vault, store, sampler, start)
+        queries = QuerySwap(spec, spark, sender)
+        return Reconciler(
+            store=store,
+            heartbeat=heartbeat,
+            departure=departure,
+            monitor=self._monitor(heartbeat, wake),
+            standby=standby,
+            processor=Processor(spec, store, departure, gate, standby, queries, sampler),
+            sending=Sending(spec, store, vault, spark, heartbeat, sender, sampler),
+            sampler=sampler,
+            spare=SpareCapacityGuard.of(spec.stream.secondary),
+            wake=wake,
+        )
+
+    def _monitor(self, heartbeat: Heartbeat, wake: threading.Event) -> PrimaryMonitor:
+        supervision = self.spec.stream.supervision
+        return PrimaryMonitor(
+            self.store,
+            heartbeat.lease,
+            FailoverPolicy(lease_seconds=supervision.lease),
+            Takeover(heartbeat),
+            beat_seconds=supervision.heartbeat,
+            wake=wake,
+        )
+
+    def _stand_by(self, spark: SparkSession, sampler: Sampler, reconciler: Reconciler) -> None:
+        """Monitor the primary, and rehearse until there is something more urgent."""
+        monitor, departure = reconciler.monitor, reconciler.departure
+        monitor.start()
+        self._rehearse(spark, sampler, lambda: monitor.promotion is not None or departure.is_due())
+
+    def _deploy(
+        self, vault: SnapshotVault, sampler: Sampler, *, read_snapshot: bool
+    ) -> tuple[SparkSession, RestoredState | None]:
+        """Wait for Spark; a primary reads the snapshot meanwhile: each waits for something else."""
+        with ThreadPoolExecutor(1, thread_name_prefix="restore") as pool:
+            restoring = (
+                pool.submit(restore, self.spec, self.store, vault) if read_snapshot else None
+            )
+            spark = self.session.result()
+            deploy_seconds = SYSTEM_CLOCK.now() - psutil.Process().create_time()
+            sampler.once(SampleName.DEPLOY_SECONDS, deploy_seconds)
+            restored = None if restoring is None else restoring.result()
+        if restored is not None:
+            restored.record(sampler)
+            if restored.manifest is not None:
+                _log_mismatches(spark, restored.manifest)
+        return spark, restored
+
+    def _rehearse(self, spark: SparkSession, sampler: Sampler, give_up: Callable[[], bool]) -> None:
+        try:
+            decided = last_decided(self.store, self.spec.stream.name, give_up) + 1
+        except TransientError as error:  # something more urgent has come
+            log.warning("no rehearsal: %s", error)
+            return
+        began = SYSTEM_CLOCK.monotonic()
+        if rehearse(spark, self.spec, decided_epochs=decided, give_up=give_up):
+            sampler.once(SampleName.REHEARSE_SECONDS, SYSTEM_CLOCK.monotonic() - began)
+
+    def _leave(self, heartbeat: Heartbeat, state: ReplicaState, reason: str) -> None:
+        heartbeat.stop()
+        retry_transient(heartbeat.beat, what="reporting the last epoch")
+        retry_transient(heartbeat.lease.release, what="releasing the lease")
+        retry_transient(
+            lambda: self.store.replicas.end(self.spec.replica, state, reason, by=EndedBy.REPLICA),
+            what="reporting the end of this replica",
+        )
+        log.info("%s: %s", state, reason)
+
+
+def _warm_up_beside(session: Future[SparkSession]) -> None:
+    """Have Spark warm up, if it has started, while a primary goes on with its own start."""
+    if session.exception() is None:
+        spark = session.result()
+        threading.Thread(target=warm_up, args=(spark,), name="warm-up", daemon=True).start()
+
+
+def _log_mismatches(spark: SparkSession, manifest: Manifest) -> None:
+    """Log what the declaration has changed since the snapshot: Spark goes on with the old value."""
+    for line in manifest.mismatches(spark_version=spark.version, conf=checkpoint_conf(spark)):
+        log.warning("the checkpoint keeps its own setting. %s", line)
+
+
+def _make_room(gate: Gate) -> None:
+    """Send nothing more, and leave the host to the replica that has the place now."""
+    gate.set(GateState(open=False, token=0))
+    priority.lower_session(priority.LOWEST)
+
+
+def _message(error: Exception) -> str:
+    hint = error.hint if isinstance(error, HoldfastError) else ""
+    return f"{error} ({hint})" if hint else str(error)

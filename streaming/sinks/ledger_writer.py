@@ -1,0 +1,80 @@
+"""Writing an epoch's output into the ledger, and raising an alarm if two replicas disagree.
+
+One that differs once will differ again: while an incident of it is open there is no other. It has the
+first epoch that differed; the ledger's audit has all of them.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from holdfast.resources.control_store.records import JsonObject, LedgerEntry
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.retry import retry_transient
+from holdfast.streaming.lease import WriteToken
+
+DIGEST_DIFFERS = "digest_differs"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerWriter:
+    """The ledger as one replica of a stream sees it."""
+
+    store: ControlStore
+    stream: str
+    replica: str
+    lease: WriteToken
+    history: int = 0
+
+    def entry(self, epoch: int) -> LedgerEntry | None:
+        """What was committed for an epoch, by any replica."""
+        return retry_transient(
+            lambda: self.store.ledger.get(self.stream, epoch),
+            what=f"looking epoch {epoch} up in the ledger",
+        )
+
+    def write(self, epoch: int, *, rows: int, digest: str) -> None:
+        """Record what this replica computed; waits for as long as the control store is away."""
+        committed = retry_transient(
+            lambda: self.store.ledger.commit(
+                LedgerEntry(
+                    stream=self.stream,
+                    epoch=epoch,
+                    replica=self.replica,
+                    token=self.lease.token,
+                    rows=rows,
+                    digest=digest,
+                ),
+                history=self.history,
+            ),
+            what=f"writing epoch {epoch} into the ledger",
+        )
+        if committed.agrees:
+            return
+        mine = {"replica": self.replica, "rows": rows, "digest": digest}
+        self._raise_alarm(epoch, committed.entry, mine)
+
+    def _raise_alarm(self, epoch: int, first: LedgerEntry, mine: JsonObject) -> None:
+        reason = (
+            f"epoch {epoch}: {self.replica} computed {mine['digest']}, "
+            f"{first.replica} had committed {first.digest}"
+        )
+        log.error("%s", reason)
+        retry_transient(
+            lambda: self.store.incidents.open_next(
+                stream=self.stream,
+                key=f"{self.stream}/{self.replica}/digest",
+                kind=DIGEST_DIFFERS,
+                replica=self.replica,
+                detail={
+                    "reason": reason,
+                    "epoch": epoch,
+                    "first": {"replica": first.replica, "rows": first.rows, "digest": first.digest},
+                    "second": mine,
+                    "hint": "the job is not deterministic, or a machine is broken",
+                },
+                since=self.store.now(),
+            ),
+            what=f"raising an incident for epoch {epoch}",
+        )

@@ -1,0 +1,102 @@
+"""The sender: what foreachBatch calls, and what decides whether an epoch goes out or is held back.
+
+A replica that only processes stages its epochs and holds them back. When its sender is opened it commits
+them, oldest first, and goes on sending. Both come under one lock, so a batch in flight is either
+among those held back or comes after them: epochs go out in order, and none before its predecessor is
+in the ledger.
+"""
+
+import threading
+
+from pyspark.sql import DataFrame
+
+from holdfast.streaming.sinks.base import DeadLetters, LedgerView, Sink
+from holdfast.streaming.sinks.staging import Staged
+
+
+class Sender:
+    """Sends the epochs of one replica while open, holds them back while shut."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        ledger: LedgerView,
+        *,
+        sending: bool,
+        dead_letters: DeadLetters | None = None,
+    ) -> None:
+        self._sink = sink
+        self._dead_letters = dead_letters
+        self._ledger = ledger
+        self._is_open = sending
+        self._held_back: dict[int, Staged] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether epochs are committed as they come."""
+        return self._is_open
+
+    @property
+    def held_back(self) -> tuple[int, ...]:
+        """The epochs that are held back."""
+        return tuple(sorted(self._held_back.copy()))
+
+    def __call__(self, df: DataFrame, epoch: int) -> None:
+        """Process an epoch, and commit it or hold it back; an epoch that is done is only digested."""
+        with self._lock:
+            self._sink.prepare(df.schema)
+            write = epoch not in self._held_back and not self._sink.is_done(epoch)
+        # The plan runs in any case: Spark's state has to go on.
+        staged = self._sink.stage(df, epoch, write=write)
+        with self._lock:
+            self._finish_batch(staged, epoch, written=write)
+
+    def open(self) -> None:
+        """Commit what was held back, oldest first, and send from now on; after an error, call it again."""
+        with self._lock:
+            self._sink.prepare(None)
+            for epoch in self.held_back:
+                if self._sink.is_done(epoch):
+                    self._drop(epoch)
+                else:
+                    self._send(self._held_back[epoch], epoch)
+                    del self._held_back[epoch]
+            self._is_open = True
+
+    def shut(self) -> None:
+        """Hold epochs back from now on."""
+        with self._lock:
+            self._is_open = False
+
+    def prune(self) -> None:
+        """Let go of held-back epochs that another replica has committed, and compare its digests."""
+        for epoch in self.held_back:
+            with self._lock:  # for one epoch only: `open` must not wait for all of them
+                if epoch not in self._held_back:
+                    continue
+                if self._ledger.entry(epoch) is None or not self._sink.is_done(epoch):
+                    return
+                self._drop(epoch)
+
+    def _finish_batch(self, staged: Staged, epoch: int, *, written: bool) -> None:
+        if epoch in self._held_back:  # the batch is a repeated one
+            self._sink.discard(staged, epoch)
+        elif not written:
+            self._ledger.write(epoch, rows=staged.rows, digest=staged.digest)
+        elif self._is_open:
+            self._send(staged, epoch)  # after an error Spark repeats the batch, which stages anew
+        else:
+            self._held_back[epoch] = self._sink.keep(staged, epoch)
+
+    def _send(self, staged: Staged, epoch: int) -> None:
+        if self._dead_letters is not None:
+            self._dead_letters.send(epoch)
+        self._sink.commit(staged, epoch)
+        self._ledger.write(epoch, rows=staged.rows, digest=staged.digest)
+
+    def _drop(self, epoch: int) -> None:
+        staged = self._held_back[epoch]
+        self._ledger.write(epoch, rows=staged.rows, digest=staged.digest)
+        del self._held_back[epoch]
+        self._sink.discard(staged, epoch)

@@ -1,0 +1,74 @@
+"""Reading the progress of a query off Spark's checkpoint folder, without asking Spark.
+
+`CHECKPOINT_CONF` is what a checkpoint is bound to: Spark writes it into the offsets, and goes on by it whatever is
+declared later. Another value would change nothing, without a word. It is kept with each snapshot, too, so that a
+restore can compare it. RocksDB's changelogs are not among it: Spark goes from and to them by itself.
+"""
+
+import json
+from pathlib import Path
+from uuid import uuid4
+
+from holdfast.resources.vault.integrity import CODEC, LZ4
+
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+CHECKPOINT_CONF = {
+    SHUFFLE_PARTITIONS: "2",
+    PROVIDER: "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    CODEC: LZ4,
+    "spark.sql.dropDuplicates.deterministicKeyOrder.enabled": "true",
+    "spark.sql.function.protobufExtensions.enabled": "false",
+    "spark.sql.optimizer.pruneFiltersCanPruneStreamingSubplan": "false",
+    "spark.sql.streaming.aggregation.stateFormatVersion": "2",
+    "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion": "2",
+    "spark.sql.streaming.join.stateFormatVersion": "2",
+    "spark.sql.streaming.multipleWatermarkPolicy": "min",
+    "spark.sql.streaming.queryEvolution.enableSourceEvolution": "false",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
+    "spark.sql.streaming.stateStore.encodingFormat": "unsaferow",
+    "spark.sql.streaming.stateStore.rocksdb.formatVersion": "5",
+    "spark.sql.streaming.stateStore.rocksdb.mergeOperatorVersion": "2",
+    "spark.sql.streaming.stateStore.rowChecksum.enabled": "false",
+    "spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled": "true",
+    "spark.sql.streaming.statefulOperator.useStrictDistribution": "true",
+}
+"""With Spark's or Holdfast's default of each."""
+
+
+def last_committed(checkpoint: Path) -> int | None:
+    """The newest epoch that Spark has finished, or `None` before the first."""
+    return _newest(checkpoint / "commits")
+
+
+def last_planned(checkpoint: Path) -> int | None:
+    """The newest epoch that Spark has begun."""
+    return _newest(checkpoint / "offsets")
+
+
+def is_idle(checkpoint: Path) -> bool:
+    """Whether every epoch that was begun is finished."""
+    return last_planned(checkpoint) == last_committed(checkpoint)
+
+
+def give_identity(checkpoint: Path) -> None:
+    """Make the query on a copied checkpoint another one than the query on the original.
+
+    Spark allows a query id to run once in a session: starting the copy would stop the original. The
+    file is replaced and not written to, because it may be linked to the original's. Hadoop's checksum of
+    the old one goes first: with it, the new one would pass for damaged.
+    """
+    metadata = checkpoint / "metadata"
+    if metadata.exists():
+        beside = checkpoint / ".metadata.new"
+        beside.write_text(json.dumps({"id": str(uuid4())}, separators=(",", ":")))
+        (checkpoint / ".metadata.crc").unlink(missing_ok=True)
+        beside.rename(metadata)
+
+
+def _newest(folder: Path) -> int | None:
+    try:
+        numbers = [int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()]
+    except FileNotFoundError:
+        return None
+    return max(numbers, default=None)

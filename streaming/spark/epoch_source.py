@@ -1,0 +1,246 @@
+"""The Spark data source that makes Spark batch k read exactly epoch k, in every replica.
+
+The epoch log decides. Whoever finds that the next epoch is not in it yet, and that the pace allows
+one, proposes it; the log keeps the first proposal, and everybody reads what the log keeps.
+
+Spark imports this module in several Python processes while a query starts, one after the other. Only
+one of them talks to the control store, so only that one imports it.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.types import StructType
+
+from holdfast.ft_policies.epochs import Close
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.control_store.records import Epoch, EpochProposal, Sample
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.retry import retry_transient
+from holdfast.streaming.gate import Gate
+from holdfast.streaming.inbox import Inbox
+from holdfast.streaming.sources.base import Source, Split
+from holdfast.streaming.sources.factory import columns, open_source
+from holdfast.streaming.spec import ReplicaSpec
+
+if TYPE_CHECKING:
+    from holdfast.resources.control_store.store import ControlStore
+
+FORMAT = "holdfast_epochs"
+REHEARSAL = "rehearsal"
+REHEARSED_EPOCHS = 3
+BEFORE_ALL = -1
+LAG_SAMPLE_SECONDS = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class EpochSource(DataSource):
+    """`spark.readStream.format("holdfast_epochs").option("folder", …)`: a stream's epochs."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name in Spark."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """The columns of the declared source."""
+        return columns(self._spec.stream.source)
+
+    def streamReader(self, schema: StructType) -> "EpochReader":  # noqa: N802
+        """The reader that Spark asks for epochs."""
+        rehearsal = self.options.get(REHEARSAL) == "true"
+        return (RehearsalReader if rehearsal else EpochReader)(self._spec, schema)
+
+    @property
+    def _spec(self) -> ReplicaSpec:
+        return ReplicaSpec.load(Path(self.options["folder"]))
+
+
+class EpochSplit(InputPartition):
+    """A split on its way to a Spark task, and its place in its epoch."""
+
+    def __init__(self, epoch: int, index: int, split: Split) -> None:
+        super().__init__(split)
+        self.epoch = epoch
+        self.index = index
+        self.split = split
+
+
+class EpochReader(DataSourceStreamReader):
+    """Offsets are epoch numbers: `{"epoch": k}` means that epoch k is the last one read."""
+
+    def __init__(self, spec: ReplicaSpec, schema: StructType) -> None:
+        self._spec = spec
+        self._schema = schema
+        self._last: Epoch | None = None
+        self._sampled_at = 0.0
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Before epoch 0."""
+        return {"epoch": BEFORE_ALL}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Go one epoch further, if the gate is open and the next epoch is or can be decided."""
+        try:
+            epoch = self._next(start["epoch"] + 1)
+        except TransientError as error:
+            log.warning("waiting for the next epoch: %s", error)
+            return start
+        return start if epoch is None else {"epoch": epoch.epoch}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Look up what the epochs after `start` up to `end` consist of."""
+        first, last = start["epoch"] + 1, end["epoch"]
+        epochs = retry_transient(
+            lambda: self._store.epochs.between(self._spec.stream.name, first, last),
+            what=f"reading epoch {last} from the epoch log",
+        )
+        if len(epochs) != last - first + 1:
+            raise PermanentError(
+                f"the epoch log of {self._spec.stream.name} lacks epochs between {first} and {last}",
+                hint="the checkpoint belongs to another control store: check control_store.url",
+            )
+        return [
+            EpochSplit(epoch.epoch, index, split)
+            for epoch in epochs
+            for index, split in enumerate(self._source.splits(epoch.input))
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one split, in a Spark task; from the inbox if it was prefetched."""
+        assert isinstance(partition, EpochSplit)  # noqa: S101 - Spark hands back what it was given
+        prefetched = Inbox(self._spec.folder).read(partition.epoch, partition.index)
+        return self._source.read(partition.split) if prefetched is None else prefetched
+
+    def stop(self) -> None:
+        """Let the control store go."""
+        if "_store" in self.__dict__:
+            self._store.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel to a task without what cannot travel."""
+        return {"_spec": self._spec, "_schema": self._schema, "_last": None, "_sampled_at": 0.0}
+
+    @cached_property
+    def _store(self) -> "ControlStore":
+        from holdfast.resources.control_store.store import ControlStore
+
+        return ControlStore.open(self._spec.control_url)
+
+    @cached_property
+    def _gate(self) -> Gate:
+        return Gate(self._spec.folder)
+
+    @cached_property
+    def _source(self) -> Source:
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        return open_source(self._spec, schema, self._assigned_names)
+
+    def _assigned_names(self) -> set[str]:
+        return self._assigned.names()  # opens the control store, which only a proposer needs
+
+    @cached_property
+    def _assigned(self) -> "AssignedFiles":
+        return AssignedFiles(self._store, self._spec.stream.name)
+
+    def _next(self, number: int) -> Epoch | None:
+        gate = self._gate.get()
+        if not gate.open:
+            return None
+        epochs = self._store.epochs
+        decided = epochs.get(self._spec.stream.name, number) or self._propose(number, gate.token)
+        self._last = decided or self._last
+        return decided
+
+    def _propose(self, number: int, token: int) -> Epoch | None:
+        name, now = self._spec.stream.name, self._store.now()
+        last = self._before(number)
+        position = None if last is None else last.end
+        pace = self._spec.stream.epoch.pace()
+        waiting = self._source.waiting_rows(position, now=now, enough=pace.rows)
+        decision = pace.decide(
+            waiting_rows=waiting,
+            since_last_seconds=None if last is None else now - last.decided_at,
+        )
+        if not isinstance(decision, Close):
+            return None
+        taken = self._source.take(position, decision.rows, now=now)
+        decided = self._store.epochs.propose(
+            EpochProposal(
+                stream=name,
+                epoch=number,
+                start=dict(position or {}),
+                end=dict(taken.end),
+                input=dict(taken.input),
+                rows=taken.rows,
+                token=token,
+                proposer=self._spec.replica,
+            )
+        )
+        self._sample_lag(waiting - taken.rows, number, now)
+        return decided
+
+    def _sample_lag(self, rows: int, epoch: int, now: float) -> None:
+        """Note now and then how many rows wait that no epoch has yet."""
+        if now - self._sampled_at < LAG_SAMPLE_SECONDS:
+            return
+        self._sampled_at = now
+        self._store.samples.write(
+            [
+                Sample(
+                    stream=self._spec.stream.name,
+                    replica=self._spec.replica,
+                    name=SampleName.LAG_ROWS,
+                    value=float(rows),
+                    epoch=epoch,
+                )
+            ]
+        )
+
+    def _before(self, number: int) -> Epoch | None:
+        if self._last is None or self._last.epoch != number - 1:
+            self._last = self._store.epochs.get(self._spec.stream.name, number - 1)
+        return self._last
+
+
+class RehearsalReader(EpochReader):
+    """The newest epochs that are decided already, for a query that only warms up."""
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """A few epochs before the last."""
+        return {"epoch": max(self._last_decided() - REHEARSED_EPOCHS, BEFORE_ALL)}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Go one epoch further, up to the last that is decided."""
+        return {"epoch": min(start["epoch"] + 1, self._last_decided())}
+
+    def _last_decided(self) -> int:
+        last = self._store.epochs.last(self._spec.stream.name)
+        return BEFORE_ALL if last is None else last.epoch
+
+
+class AssignedFiles:
+    """The names of all files in the epoch log, kept up to date by reading only what is new."""
+
+    def __init__(self, store: "ControlStore", stream: str) -> None:
+        self._store = store
+        self._stream = stream
+        self._names: set[str] = set()
+        self._through = BEFORE_ALL
+
+    def names(self) -> set[str]:
+        """Every file that an epoch has, as of now."""
+        last = self._store.epochs.last(self._stream)
+        if last is not None and last.epoch > self._through:
+            for epoch in self._store.epochs.between(self._stream, self._through + 1, last.epoch):
+                self._names.update(file["name"] for file in epoch.input["files"])
+            self._through = last.epoch
+        return self._names

@@ -1,0 +1,158 @@
+"""The Spark session of a replica.
+
+It chooses Java's garbage collector for a driver with a heap of moderate size. In a small heap Java's usual one (G1)
+takes the large arrays of a streaming query, such as the map that Spark copies for each version of its state, for
+exceptions. It cleans up all the time on account of them, and stands still for tenths of a second in the middle of an
+epoch. The parallel one takes less CPU, and hardly stands still but for a whole collection once in a while: on two
+cores about a second for each GB that is alive. So large heaps keep G1, and so does a stream whose declaration
+chooses a collector.
+"""
+
+import logging
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from holdfast.configs.stream import FIXED_SPARK_CONF
+from holdfast.ft_policies.errors import TransientError
+from holdfast.streaming.spark.checkpoint import CHECKPOINT_CONF, PROVIDER, SHUFFLE_PARTITIONS
+from holdfast.streaming.spark.class_archive import ClassArchive
+from holdfast.streaming.spark.epoch_source import EpochSource
+from holdfast.streaming.spec import ReplicaSpec
+from holdfast.streaming.workers import start_workers_with, worker_python
+
+PARALLEL = "-XX:+UseParallelGC"
+MODERATE_BYTES = 4 * 2**30
+# Java and Spark read these by themselves.
+ENVIRONMENT = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+_CHOSEN = re.compile(r"-XX:[+-]Use\w*GC\b")
+_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+END_SECONDS = 20.0
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+LOGGING = Path(__file__).with_name("log4j2.properties")
+DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.sql.streaming.pollingDelay": "25ms",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    SHUFFLE_PARTITIONS: CHECKPOINT_CONF[SHUFFLE_PARTITIONS],
+    # Spark's usual one starts a process (`readlink`) for each file of a checkpoint that it looks at.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+# A snapshot has a digest of every file, so Hadoop's checksum files beside them only cost time.
+RAW_FILES = {
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+}
+
+log = logging.getLogger(__name__)
+
+
+def choose_collector(driver_memory: str, *options: str) -> str:
+    """The option that chooses it, next to a user's own; none where Java's choice or the user's stands."""
+    if any(_CHOSEN.search(each) for each in (*options, *map(_of_environment, ENVIRONMENT))):
+        return ""
+    return PARALLEL if _bytes(driver_memory) <= MODERATE_BYTES else ""
+
+
+def _of_environment(name: str) -> str:
+    return os.environ.get(name, "")
+
+
+def _bytes(written: str) -> int:
+    """A size as Spark writes it: 512m, 2g."""
+    return int(written[:-1]) * _UNITS[written[-1].lower()]
+
+
+def start_session(spec: ReplicaSpec) -> SparkSession:
+    """Start Spark as declared, with the epoch source registered."""
+    start_workers_with(worker_python(spec.folder) if _is_local(spec) else sys.executable)
+    archive = ClassArchive.here(spec.replica)
+    chosen = _collector_option(spec)
+    try:
+        spark = _builder(spec, f"{archive.java_options()} {chosen}").getOrCreate()
+    except PySparkRuntimeError:
+        if not archive.discard() and not chosen:
+            raise
+        log.exception("Java did not start with what makes it faster: trying without")
+        spark = _builder(spec, archive.java_options()).getOrCreate()
+    spark.dataSource.register(EpochSource)
+    return spark
+
+
+def _collector_option(spec: ReplicaSpec) -> str:
+    wanted = spec.stream.resources
+    named = (JAVA_OPTIONS, "spark.driver.defaultJavaOptions")
+    return choose_collector(
+        wanted.driver_memory, *(wanted.spark_conf.get(one, "") for one in named)
+    )
+
+
+def _builder(spec: ReplicaSpec, faster: str) -> SparkSession.Builder:
+    wanted = spec.stream.resources
+    local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    elsewhere = {"spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    logs = f'"-Dlog4j2.configurationFile=file:{LOGGING}" "-Dholdfast.folder={spec.folder}"'
+    theirs = wanted.spark_conf.get(JAVA_OPTIONS, "")
+    conf = {
+        **DEFAULTS,
+        **files_conf(wanted.spark_conf),
+        **(local if _is_local(spec) else elsewhere),
+        "spark.local.dir": str(spec.folder / "spark"),
+        "spark.sql.warehouse.dir": str(spec.folder / "warehouse"),
+        "spark.driver.memory": wanted.driver_memory,
+        **wanted.spark_conf,
+        **FIXED_SPARK_CONF,
+        JAVA_OPTIONS: f"{logs} {faster} {theirs}".strip(),
+    }
+    builder = SparkSession.builder.appName(f"holdfast-{spec.stream.name}").master(wanted.master)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    return builder
+
+
+def _is_local(spec: ReplicaSpec) -> bool:
+    return spec.stream.resources.master.startswith("local")
+
+
+def files_conf(spark_conf: Mapping[str, str]) -> Mapping[str, str]:
+    """How local files are written; RocksDB's state store insists on Hadoop's own way."""
+    return {} if "rocksdb" in spark_conf.get(PROVIDER, "").lower() else RAW_FILES
+
+
+def end_session(spark: SparkSession) -> None:
+    """Stop Spark, and wait until its Java is gone, too."""
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - there is no public way to the JVM
+    spark.stop()
+    gateway.shutdown()
+    jvm: subprocess.Popen[bytes] = gateway.proc
+    if jvm.stdin is not None:
+        jvm.stdin.close()
+    try:
+        jvm.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
+
+
+def require_java(spark: SparkSession) -> None:
+    """Notice a JVM that was killed: a replica that only stands by would not, until it is needed."""
+    jvm = spark.sparkContext._gateway.proc  # type: ignore[union-attr]  # noqa: SLF001
+    if jvm.poll() is not None:
+        raise TransientError(
+            f"Java has ended by itself ({jvm.returncode})",
+            hint="was the machine short of memory? Another replica is started",
+        )
+
+
+def checkpoint_conf(spark: SparkSession) -> dict[str, str]:
+    """The settings that a checkpoint made by this session depends on."""
+    return {key: spark.conf.get(key, usual) or usual for key, usual in CHECKPOINT_CONF.items()}

@@ -1,0 +1,133 @@
+"""Prefetching: a thread that brings the input of each new epoch to the local disk, in order.
+
+It follows the epoch log, which has the input of an epoch before any replica has processed it. What is in
+the inbox is a copy, so nothing here can make a stream wrong: at worst a task reads at the source.
+"""
+
+import logging
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+
+from holdfast.ft_policies.errors import TransientError
+from holdfast.resources.control_store.records import Epoch
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.streaming.background import RetryingThread
+from holdfast.streaming.inbox import Inbox
+from holdfast.streaming.sources.base import Source
+from holdfast.streaming.sources.factory import arrow_columns, open_source
+from holdfast.streaming.spec import ReplicaSpec
+
+LOOK_SECONDS = 0.25
+LONGEST_PAUSE_SECONDS = 5.0
+EPOCHS_AT_ONCE = 100
+KEEP_FREE_BYTES = 512 << 20
+
+log = logging.getLogger(__name__)
+
+
+def free_bytes(folder: Path) -> int:
+    """The free bytes of the disk that a folder is on."""
+    return shutil.disk_usage(folder).free
+
+
+class Prefetcher(RetryingThread):
+    """Writes every split of every epoch after `after_epoch` into the inbox.
+
+    A stream of files needs Spark to read its columns: give `schema`, or start it when a session is up.
+    """
+
+    def __init__(
+        self,
+        spec: ReplicaSpec,
+        store: ControlStore,
+        inbox: Inbox,
+        *,
+        after_epoch: int,
+        schema: pa.Schema | None = None,
+        look_seconds: float = LOOK_SECONDS,
+        epochs_at_once: int = EPOCHS_AT_ONCE,
+        free_bytes: Callable[[Path], int] = free_bytes,
+    ) -> None:
+        super().__init__(
+            "prefetcher",
+            self.fetch,
+            look_seconds=look_seconds,
+            longest_pause_seconds=LONGEST_PAUSE_SECONDS,
+            failure="no input prefetched",
+            logger=log,
+        )
+        self._spec = spec
+        self._store = store
+        self._inbox = inbox
+        self._given_schema = schema
+        self._epochs_at_once = epochs_at_once
+        self._free_bytes = free_bytes
+        self._through = after_epoch
+        self._pruned_through = after_epoch
+        self._decided = -1
+        self._due: int | None = None
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether every epoch is in the inbox that was decided before the last look began."""
+        return self._due is not None and self._through >= self._due
+
+    def prune(self, through_epoch: int) -> None:
+        """Forget the epochs that the state covers by now; those not fetched yet are skipped."""
+        self._pruned_through = max(self._pruned_through, through_epoch)
+        self._inbox.prune(through_epoch)
+
+    def fetch(self) -> None:
+        """Fetch all epochs that are decided by now."""
+        name = self._spec.stream.name
+        last = self._store.epochs.last(name)
+        newest = -1 if last is None else last.epoch
+        self._due = newest if self._due is None else self._decided
+        self._decided = newest
+        while not self._ended.is_set():
+            self._through = max(self._through, self._pruned_through)
+            if self._through >= self._decided:
+                return
+            first = self._through + 1
+            until = min(first + self._epochs_at_once - 1, self._decided)
+            decided = self._store.epochs.between(name, first, until)
+            if not decided:
+                return
+            for epoch in decided:
+                self._fetch_epoch(epoch)
+
+    def _fetch_epoch(self, epoch: Epoch) -> None:
+        splits = self._source.splits(epoch.input)
+        if epoch.epoch > self._pruned_through and not self._inbox.has(epoch.epoch, len(splits)):
+            self._require_room()
+            for index, split in enumerate(splits):
+                rows = self._until_stopped(self._source.read(split))
+                self._inbox.write(epoch.epoch, index, self._schema, rows)
+        if epoch.epoch <= self._pruned_through:
+            self._inbox.prune(self._pruned_through)  # it was pruned while it was written
+        self._through = epoch.epoch
+
+    def _until_stopped(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            self._check_stopped()
+            yield batch
+
+    def _require_room(self) -> None:
+        free = self._free_bytes(self._spec.folder)
+        if free < KEEP_FREE_BYTES:
+            raise TransientError(
+                f"only {free >> 20} MiB are free in {self._spec.folder}",
+                hint="make room: until then the input is read at its source when it is needed",
+            )
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        return self._given_schema or arrow_columns(self._spec.stream.source)
+
+    @cached_property
+    def _source(self) -> Source:
+        return open_source(self._spec, self._schema, set)

@@ -1,0 +1,51 @@
+"""The Python that Spark starts its workers with.
+
+Spark puts its own Python code first on their path, as zip files, and Python compiles anew whatever it
+imports from a zip: a second for each of the processes that the start of a query waits for, one after
+the other. The same code is installed beside it, compiled.
+
+After each task Spark has its workers collect garbage, in all that they ever imported. That takes longer than most
+tasks of a stream. What is imported stays for good, so it is left out.
+"""
+
+import gc
+import os
+import shlex
+import sys
+from functools import cache
+from pathlib import Path
+
+SCRIPT = """\
+#!/bin/sh
+# {python}, without Spark's zip files on its path: PySpark is installed there, and compiled.
+set -f
+IFS=:
+kept=
+for entry in $PYTHONPATH; do
+    case $entry in
+        */python/lib/pyspark.zip | */python/lib/py4j-*-src.zip) ;;
+        *) kept=$kept${{kept:+:}}$entry ;;
+    esac
+done
+PYTHONPATH=$kept exec {python} "$@"
+"""
+
+
+def start_workers_with(python: str) -> None:
+    """What a Spark that this process starts takes for its workers, in tasks and on the driver."""
+    os.environ.update(PYSPARK_PYTHON=python, PYSPARK_DRIVER_PYTHON=python)
+
+
+def worker_python(folder: Path) -> str:
+    """A command in a folder that is this Python and imports PySpark fast; where none can be run, this Python."""
+    script = folder / "python"
+    script.write_text(SCRIPT.format(python=shlex.quote(sys.executable)))
+    script.chmod(0o755)
+    return str(script) if os.access(script, os.X_OK) else sys.executable
+
+
+@cache
+def freeze_imports() -> None:
+    """Keep what this process has by now out of all later collections; once in a process."""
+    gc.collect()
+    gc.freeze()

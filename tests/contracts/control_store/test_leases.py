@@ -1,0 +1,322 @@
+"""Leases and takeovers: at most one primary, and a token that only grows."""
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.ft_policies.tiers import OFF, PRIMARY
+from holdfast.resources.control_store.records import (
+    DesiredState,
+    EndedBy,
+    Lease,
+    ReplicaState,
+    Slot,
+)
+from holdfast.resources.control_store.store import ControlStore
+from tests.support.control_builders import register
+from tests.support.control_failovers import TTL_SECONDS, Look, a_failover, held, take_over
+
+RUN_OUT = -1.0
+
+
+def taken(store: ControlStore, holder: str, ttl_seconds: float = 60.0) -> Lease:
+    lease = store.leases.take("words", holder, ttl_seconds)
+    assert lease is not None
+    return lease
+
+
+class TestLeases:
+    def test_a_lease_never_taken_is_not_there(self, store: ControlStore) -> None:
+        assert store.leases.get("words") is None
+
+    def test_the_first_token_is_one_and_the_times_are_the_stores(self, store: ControlStore) -> None:
+        before = store.now()
+        lease = taken(store, "a")
+        after = store.now()
+        assert (lease.holder, lease.token) == ("a", 1)
+        assert before <= lease.taken_at <= lease.renewed_at <= after
+        assert lease.expires_at == pytest.approx(lease.renewed_at + 60.0, abs=0.1)
+        assert not lease.expired(after)
+        assert lease.expired(lease.expires_at)
+        assert store.leases.get("words") == lease
+
+    def test_a_held_lease_cannot_be_taken_by_another(self, store: ControlStore) -> None:
+        lease = taken(store, "a")
+        assert store.leases.take("words", "b", 60.0) is None
+        assert store.leases.get("words") == lease
+
+    def test_taking_it_again_keeps_the_token(self, store: ControlStore) -> None:
+        first, second = taken(store, "a"), taken(store, "a", 90.0)
+        assert (second.token, second.taken_at) == (first.token, first.taken_at)
+        assert second.expires_at > first.expires_at
+
+    def test_a_lease_that_ran_out_goes_to_another_with_a_higher_token(
+        self, store: ControlStore
+    ) -> None:
+        old = taken(store, "a", RUN_OUT)
+        assert old.expired(store.now())
+        assert taken(store, "b").token == old.token + 1
+        assert store.leases.renew(old, 60.0) is None
+        assert not store.leases.release(old)
+
+    def test_retaking_ones_own_lease_after_it_ran_out_raises_the_token(
+        self, store: ControlStore
+    ) -> None:
+        old = taken(store, "a", RUN_OUT)
+        assert taken(store, "a").token == old.token + 1
+        assert store.leases.renew(old, 60.0) is None
+
+    def test_a_late_renewal_counts_if_nobody_took_it(self, store: ControlStore) -> None:
+        renewed = store.leases.renew(taken(store, "a", RUN_OUT), 60.0)
+        assert renewed is not None
+        assert renewed.token == 1
+        assert not renewed.expired(store.now())
+
+    def test_a_released_lease_is_free_and_keeps_its_token(self, store: ControlStore) -> None:
+        lease = taken(store, "a")
+        assert store.leases.release(lease)
+        assert not store.leases.release(lease)
+        free = store.leases.get("words")
+        assert free is not None
+        assert (free.holder, free.token) == (None, 1)
+        assert free.expired(free.taken_at)
+        assert store.leases.renew(lease, 60.0) is None
+        assert taken(store, "a").token == 2
+
+    def test_a_fenced_holder_has_lost_for_good(self, store: ControlStore) -> None:
+        lease = taken(store, "a")
+        assert store.leases.fence("words", token=lease.token)
+        assert store.leases.renew(lease, 60.0) is None
+        fenced = store.leases.get("words")
+        assert fenced is not None
+        assert (fenced.holder, fenced.token) == (None, 2)
+        assert taken(store, "b").token == 3
+
+    def test_fencing_by_an_old_token_does_nothing(self, store: ControlStore) -> None:
+        old = taken(store, "a", RUN_OUT)
+        new = taken(store, "b")
+        assert not store.leases.fence("words", token=old.token)
+        assert not store.leases.fence("unknown", token=1)
+        assert store.leases.get("words") == new
+
+    def test_leases_of_streams_are_apart(self, store: ControlStore) -> None:
+        taken(store, "a")
+        other = store.leases.take("others", "b", 60.0)
+        assert other is not None
+        assert other.token == 1
+
+
+class TestSlots:
+    def test_a_slot_is_looked_up_by_stream_and_name(self, store: ControlStore) -> None:
+        a_failover(store)
+        secondary = store.replicas.live("words", Slot.SECONDARY)
+        assert secondary == store.replicas.get("s1")
+        store.replicas.end("s1", ReplicaState.DEAD, "killed")
+        assert store.replicas.live("words", Slot.SECONDARY) is None
+        assert store.replicas.live("others", Slot.PRIMARY) is None
+        primary = store.replicas.live("words", Slot.PRIMARY)
+        assert primary is not None
+        assert primary.id == "p1"
+
+    def test_a_paused_replica_lives_and_keeps_its_slot(self, store: ControlStore) -> None:
+        look = a_failover(store)
+        paused = store.replicas.heartbeat(
+            "s1",
+            state=ReplicaState.PAUSED,
+            observed=OFF,
+            observed_generation=1,
+            snapshot_served=0,
+            epoch=None,
+        )
+        assert paused.state is ReplicaState.PAUSED
+        assert not paused.state.ended
+        assert store.replicas.live("words", Slot.SECONDARY) == paused
+        assert take_over(store, look) is not None
+
+
+def everything(store: ControlStore) -> list[object]:
+    return [
+        store.streams.all(),
+        [store.leases.get(stream) for stream in ("words", "others")],
+        [store.replicas.of(stream, live=False) for stream in ("words", "others")],
+    ]
+
+
+def _stop(store: ControlStore, look: Look) -> Look:
+    store.streams.desire("words", DesiredState.STOPPED)
+    return look
+
+
+def _renew(store: ControlStore, look: Look) -> Look:
+    renewed = held(look)
+    while renewed.renewed_at == held(look).renewed_at:  # SQLite's clock ticks in milliseconds
+        again = store.leases.renew(renewed, TTL_SECONDS)
+        assert again is not None
+        renewed = again
+    return look
+
+
+def _release(store: ControlStore, look: Look) -> Look:
+    assert store.leases.release(held(look))
+    return look
+
+
+def _fence(store: ControlStore, look: Look) -> Look:
+    assert store.leases.fence("words", token=held(look).token)
+    return look
+
+
+def _end_secondary(store: ControlStore, look: Look) -> Look:
+    store.replicas.end("s1", ReplicaState.DEAD, "thought dead")
+    return look
+
+
+def _replace_secondary(store: ControlStore, look: Look) -> Look:
+    store.replicas.end("s1", ReplicaState.DEAD, "thought dead")
+    assert register(store, "s2", slot=Slot.SECONDARY) is not None
+    return look
+
+
+def _replace_primary(store: ControlStore, look: Look) -> Look:
+    store.replicas.end("p1", ReplicaState.DEAD, "killed")
+    assert register(store, "p2") is not None
+    return look
+
+
+def _see_no_primary(_store: ControlStore, look: Look) -> Look:
+    return Look(primary=None, lease=look.lease)
+
+
+def _see_no_lease(_store: ControlStore, _look: Look) -> Look:
+    return Look(lease=None)
+
+
+def _be_primary(_store: ControlStore, look: Look) -> Look:
+    return Look(secondary="p1", lease=look.lease)
+
+
+def _be_of_another_stream(store: ControlStore, look: Look) -> Look:
+    assert register(store, "s9", stream="others", slot=Slot.SECONDARY) is not None
+    return Look(secondary="s9", lease=look.lease)
+
+
+def _be_nobody(_store: ControlStore, look: Look) -> Look:
+    return Look(secondary="s9", lease=look.lease)
+
+
+def _see_a_lease_where_none_is(store: ControlStore, look: Look) -> Look:
+    store.streams.declare("others", {}, "active_standby")
+    store.streams.desire("others", DesiredState.RUNNING)
+    assert register(store, "s9", stream="others", slot=Slot.SECONDARY) is not None
+    return Look(secondary="s9", primary=None, lease=look.lease, stream="others")
+
+
+def _undeclared(store: ControlStore, _look: Look) -> Look:
+    assert register(store, "s9", stream="others", slot=Slot.SECONDARY) is not None
+    return Look(secondary="s9", primary=None, lease=None, stream="others")
+
+
+SINCE = [
+    _stop,
+    _renew,
+    _release,
+    _fence,
+    _end_secondary,
+    _replace_secondary,
+    _replace_primary,
+    _see_no_primary,
+    _see_no_lease,
+    _see_a_lease_where_none_is,
+    _be_primary,
+    _be_of_another_stream,
+    _be_nobody,
+    _undeclared,
+]
+
+
+class TestTakeovers:
+    def test_the_secondary_becomes_primary(self, store: ControlStore) -> None:
+        look = a_failover(store)
+        before = store.now()
+        lease = take_over(store, look)
+        assert lease is not None
+        assert lease == store.leases.get("words")
+        assert (lease.holder, lease.token) == ("s1", held(look).token + 1)
+        assert before <= lease.taken_at <= lease.renewed_at <= store.now()
+        assert lease.expires_at == pytest.approx(lease.renewed_at + TTL_SECONDS, abs=0.1)
+        promoted = store.replicas.live("words", Slot.PRIMARY)
+        assert promoted is not None
+        assert (promoted.id, promoted.desired, promoted.generation) == ("s1", PRIMARY, 2)
+        assert store.leases.renew(lease, TTL_SECONDS) is not None
+
+    def test_the_old_primary_is_fenced(self, store: ControlStore) -> None:
+        look = a_failover(store)
+        assert take_over(store, look) is not None
+        old = store.replicas.get("p1")
+        assert old is not None
+        assert (old.state, old.reason) == (ReplicaState.FENCED, "seen dead")
+        assert old.ended_by is EndedBy.TAKEOVER
+        assert old.ended_at is not None
+        assert store.leases.renew(held(look), TTL_SECONDS) is None
+        assert not store.leases.release(held(look))
+        assert store.leases.take("words", "p1", TTL_SECONDS) is None
+
+    def test_the_secondary_slot_is_free_for_the_next(self, store: ControlStore) -> None:
+        look = a_failover(store)
+        first = take_over(store, look)
+        assert store.replicas.live("words", Slot.SECONDARY) is None
+        assert register(store, "s2", slot=Slot.SECONDARY) is not None
+        second = take_over(store, Look(secondary="s2", primary="s1", lease=first))
+        assert second is not None
+        assert (second.holder, second.token) == ("s2", held(look).token + 2)
+
+    def test_a_takeover_happens_once(self, store: ControlStore) -> None:
+        look = a_failover(store)
+        lease = take_over(store, look)
+        after = everything(store)
+        assert take_over(store, look) is None
+        assert take_over(store, Look(primary=None, lease=lease)) is None
+        assert take_over(store, Look(primary="s1", lease=lease)) is None
+        assert everything(store) == after
+
+    @pytest.mark.parametrize("moved", SINCE, ids=lambda moved: moved.__name__.strip("_"))
+    def test_if_anything_is_not_as_seen_nothing_changes(
+        self, store: ControlStore, moved: Callable[[ControlStore, Look], Look]
+    ) -> None:
+        look = moved(store, a_failover(store))
+        before = everything(store)
+        assert take_over(store, look) is None
+        assert everything(store) == before
+
+    @pytest.mark.parametrize("named", ["p1", None])
+    def test_a_primary_that_has_ended_already_is_not_in_the_way(
+        self, store: ControlStore, named: str | None
+    ) -> None:
+        look = a_failover(store)
+        store.replicas.end("p1", ReplicaState.DEAD, "killed")
+        ended = store.replicas.get("p1")
+        assert take_over(store, Look(primary=named, lease=look.lease)) is not None
+        assert store.replicas.get("p1") == ended
+
+    def test_a_lease_that_was_let_go_is_taken_as_it_is(self, store: ControlStore) -> None:
+        look = a_failover(store)
+        assert store.leases.release(held(look))
+        lease = take_over(store, Look(lease=store.leases.get("words")))
+        assert lease is not None
+        assert lease.token == held(look).token + 1
+
+    def test_a_lease_that_nobody_ever_took_begins_with_token_one(self, store: ControlStore) -> None:
+        store.streams.declare("words", {}, "active_standby")
+        store.streams.desire("words", DesiredState.RUNNING)
+        assert register(store, "s1", slot=Slot.SECONDARY) is not None
+        lease = take_over(store, Look(primary=None, lease=None))
+        assert lease is not None
+        assert (lease.holder, lease.token) == ("s1", 1)
+
+    def test_streams_are_apart(self, store: ControlStore) -> None:
+        look = a_failover(store)
+        assert register(store, "p9", stream="others") is not None
+        assert store.leases.take("others", "p9", TTL_SECONDS) is not None
+        others = store.leases.get("others"), store.replicas.of("others")
+        assert take_over(store, look) is not None
+        assert (store.leases.get("others"), store.replicas.of("others")) == others

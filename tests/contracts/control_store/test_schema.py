@@ -1,0 +1,128 @@
+"""A new store is made from the schema; an older one is upgraded by scripts; a newer one is refused."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.control_store.database import Database
+from holdfast.resources.control_store.schema import HEAD, metadata
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.upgrade import VERSIONS, upgrade_schema
+
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "{revision}"
+down_revision = "{before}"
+
+
+def upgrade():
+    op.add_column("streams", sa.Column("{column}", sa.Text))
+"""
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[Database]:
+    opened = Database(url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def versions(tmp_path: Path) -> Path:
+    """The scripts there are, and two of later releases."""
+    folder = tmp_path / "later" / "versions"
+    folder.mkdir(parents=True)
+    for script in VERSIONS.glob("0*.py"):
+        (folder / script.name).write_text(script.read_text())
+    scripts = [("8001", HEAD, "owner"), ("8002", "8001", "team")]
+    for revision, before, column in scripts:
+        text = NEXT.format(revision=revision, before=before, column=column)
+        (folder / f"{revision}_{column}.py").write_text(text)
+    return folder
+
+
+def columns_of(database: Database, table: str) -> set[str]:
+    with database.engine.connect() as connection:
+        return {column["name"] for column in sa.inspect(connection).get_columns(table)}
+
+
+def test_a_new_store_has_the_schema_that_queries_use(url: str, database: Database) -> None:
+    ControlStore.open(url).close()
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+
+
+def test_only_live_replicas_hold_a_slot(url: str, database: Database) -> None:
+    ControlStore.open(url).close()
+    with database.engine.connect() as connection:
+        indexes = {i["name"]: i for i in sa.inspect(connection).get_indexes("replicas")}
+    slot = indexes["one_live_replica_per_slot"]
+    assert slot["unique"]
+    where = slot["dialect_options"][f"{database.engine.name}_where"]
+    assert "ended_at IS NULL" in str(where)
+
+
+def test_the_schema_is_that_of_the_newest_script() -> None:
+    assert ScriptDirectory(VERSIONS.parent).get_current_head() == HEAD
+
+
+def test_opening_again_keeps_what_is_there(url: str) -> None:
+    with ControlStore.open(url) as store:
+        row = store.streams.declare("words", {}, "deployed")
+    with ControlStore.open(url) as store:
+        assert store.streams.all() == [row]
+
+
+def test_an_older_store_is_brought_up_script_by_script_and_keeps_its_rows(
+    url: str, database: Database, versions: Path
+) -> None:
+    with ControlStore.open(url) as store:
+        row = store.streams.declare("words", {"kept": True}, "deployed")
+    upgrade_schema(database, versions=versions, head="8001")
+    assert {"owner", "team"} & columns_of(database, "streams") == {"owner"}
+    upgrade_schema(database, versions=versions, head="8002")
+    upgrade_schema(database, versions=versions, head="8002")
+    [kept] = database.fetch(sa.text("SELECT * FROM streams"))
+    assert (kept["name"], kept["tier"], kept["owner"], kept["team"]) == (
+        row.name, row.tier, None, None
+    )  # fmt: skip
+
+
+def test_an_upgrade_that_fails_leaves_the_store_as_it_was(
+    url: str, database: Database, versions: Path
+) -> None:
+    ControlStore.open(url).close()
+    (versions / "8002_team.py").write_text(
+        NEXT.format(revision="8002", before="8001", column="name")
+    )
+    with pytest.raises(PermanentError, match="name"):
+        upgrade_schema(database, versions=versions, head="8002")
+    assert "owner" not in columns_of(database, "streams")
+    ControlStore.open(url).close()
+
+
+def test_a_store_of_a_newer_holdfast_is_refused(url: str, database: Database) -> None:
+    ControlStore.open(url).close()
+    with database.write() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(PermanentError, match="newer") as refused:
+        ControlStore.open(url)
+    assert "version" in refused.value.hint
+
+
+def test_a_store_that_cannot_be_made_leaves_nothing_behind(url: str, database: Database) -> None:
+    with database.write() as connection:
+        connection.execute(sa.text("CREATE TABLE journal (id INTEGER)"))
+    with pytest.raises(PermanentError, match="journal"):
+        ControlStore.open(url)
+    with database.engine.connect() as connection:
+        assert sa.inspect(connection).get_table_names() == ["journal"]

@@ -1,0 +1,112 @@
+"""Detached services are found again by their record, and started by one command at a time."""
+
+import json
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.process import ProcessHandle
+from holdfast.resources.service import (
+    LOOPBACK,
+    ServiceRecordFile,
+    Startup,
+    await_healthy,
+    bind_error,
+    free_port,
+    is_free,
+)
+
+THIS = ProcessHandle.this()
+ENDED = replace(THIS, started_at=THIS.started_at + 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ARecord:
+    pid: int
+    started_at: float
+
+    @property
+    def process(self) -> ProcessHandle:
+        return ProcessHandle(self.pid, self.started_at)
+
+
+def parse(fields: Mapping[str, Any]) -> ARecord:
+    return ARecord(fields["pid"], fields["started_at"])
+
+
+def a_record_file(folder: Path, *, private: bool = False) -> ServiceRecordFile[ARecord]:
+    return ServiceRecordFile(
+        path=folder / "service.json",
+        lock=folder / "run" / "service.lock",
+        parse=parse,
+        damaged_hint="remove the file",
+        private=private,
+    )
+
+
+def test_a_service_is_found_while_its_leader_runs_and_its_record_is_kept_afterwards(
+    tmp_path: Path,
+) -> None:
+    file = a_record_file(tmp_path)
+    assert (file.read(), file.find_running()) == (None, None)
+    file.write(ARecord(THIS.pid, THIS.started_at))
+    assert file.find_running() == ARecord(THIS.pid, THIS.started_at)
+    file.write(ARecord(ENDED.pid, ENDED.started_at))
+    assert file.find_running() is None, "the id is in use again by another process"
+    assert file.read() == ARecord(ENDED.pid, ENDED.started_at)
+    file.remove()
+    file.remove()
+    assert file.read() is None
+
+
+def test_a_record_that_holds_keys_is_for_its_owner_only(tmp_path: Path) -> None:
+    file = a_record_file(tmp_path, private=True)
+    file.write(ARecord(1, 2.0), endpoint="http://there")
+    assert file.path.stat().st_mode & 0o077 == 0
+    assert json.loads(file.path.read_text())["endpoint"] == "http://there"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"pid": 1}'])
+def test_a_damaged_record_is_an_error_with_a_hint(tmp_path: Path, text: str) -> None:
+    file = a_record_file(tmp_path)
+    file.path.write_text(text)
+    with pytest.raises(PermanentError, match="is not readable") as raised:
+        file.read()
+    assert raised.value.hint == "remove the file"
+
+
+def test_one_command_at_a_time_holds_the_lock(tmp_path: Path) -> None:
+    file, entered = a_record_file(tmp_path), threading.Event()
+
+    def enter() -> None:
+        with a_record_file(tmp_path).locked():
+            entered.set()
+
+    with file.locked():
+        other = threading.Thread(target=enter)
+        other.start()
+        assert not entered.wait(0.1)
+    other.join(5.0)
+    assert entered.is_set()
+
+
+def test_a_start_ends_healthy_or_with_its_leader_or_with_its_time() -> None:
+    answers = iter([False, False, True])
+    healthy = await_healthy(THIS, lambda: next(answers), seconds=5.0, poll_seconds=0.0)
+    ended = await_healthy(ENDED, lambda: True, seconds=5.0, poll_seconds=0.0)
+    late = await_healthy(THIS, lambda: False, seconds=0.0, poll_seconds=0.0)
+    assert (healthy, ended, late) == (Startup.HEALTHY, Startup.ENDED, Startup.TIMED_OUT)
+
+
+def test_a_port_that_a_server_listens_on_is_not_free() -> None:
+    with socket.create_server((LOOPBACK, 0)) as server:
+        port = server.getsockname()[1]
+        assert not is_free(port)
+        assert bind_error(LOOPBACK, port) is not None
+    assert is_free(free_port())
