@@ -79,7 +79,7 @@ class Module:
 def list_files(*patterns: str) -> list[Path]:
     """List the tracked and new files that match, without links and ignored ones."""
     command = ["git", "ls-files", "-co", "--exclude-standard", "--", *patterns]
-    shown = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)  # noqa: S603
+    shown = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     paths = (Path(line) for line in sorted(set(shown.stdout.splitlines())))
     return [path for path in paths if (ROOT / path).is_file()]
 
@@ -145,15 +145,19 @@ def show_sizes(modules: list[Module]) -> None:
     p90 = sizes[int(0.9 * (len(sizes) - 1))]
     most = max(folders, key=lambda folder: len(folders[folder]))
     print(f"\nmodules {len(sizes)}, lines {sum(sizes)}")
-    print(f"median {statistics.median(sizes):.0f}, p90 {p90}, longest {longest.lines} ({longest.path})")
+    print(
+        f"median {statistics.median(sizes):.0f}, p90 {p90}, longest {longest.lines} ({longest.path})"
+    )
     print(f"most modules in one folder: {len(folders[most])} ({most})")
 
 
 def keep_contracts() -> bool:
     """Run import-linter, print its summary, and say whether every contract is kept."""
     linter = Path(sys.executable).with_name("lint-imports")
-    run = subprocess.run([linter], cwd=ROOT, check=False, capture_output=True, text=True)  # noqa: S603
-    print(*[line for line in run.stdout.splitlines() if "KEPT" in line or "BROKEN" in line], sep="\n")
+    run = subprocess.run([linter], cwd=ROOT, check=False, capture_output=True, text=True)
+    print(
+        *[line for line in run.stdout.splitlines() if "KEPT" in line or "BROKEN" in line], sep="\n"
+    )
     return run.returncode == 0
 
 

@@ -4,7 +4,6 @@ This is the only description of the schema: a new control store is made from it.
 `HEAD` with a script in `versions/` that brings the stores of the last release there.
 """
 
-from enum import StrEnum
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -30,6 +29,7 @@ from holdfast.resources.control_store.records import (
     StreamRow,
     TierChange,
 )
+from holdfast.resources.control_store.sample_names import SampleName
 
 HEAD = "0001"
 """The version of this schema: the newest script in `versions/`."""
@@ -44,6 +44,7 @@ _KINDS: dict[Any, sa.types.TypeEngine[Any]] = {
     JsonObject: sa.JSON(),
     Switches: SwitchesJson(),
     dict[int, RowsByFile]: JsonByEpoch(),
+    SampleName: sa.Text(),  # not checked when read: other versions have other names
 }
 _COUNTER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite counts only INTEGER keys
 
@@ -62,10 +63,9 @@ def _column(name: str, annotation: Any, *, in_key: bool) -> sa.Column[Any]:
         return sa.Column(name, _COUNTER, primary_key=True)
     kinds = get_args(annotation) if NoneType in get_args(annotation) else (annotation,)
     kind = kinds[0]
-    is_enum = isinstance(kind, type) and issubclass(kind, StrEnum)
     return sa.Column(
         name,
-        EnumText(kind) if is_enum else _KINDS[kind],
+        _KINDS[kind] if kind in _KINDS else EnumText(kind),
         primary_key=in_key,
         autoincrement=False,
         nullable=NoneType in kinds,

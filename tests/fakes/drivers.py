@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from holdfast.ft_policies.tiers import OFF, PRIMARY, Switch, plan
-from holdfast.resources.control_store.records import ReplicaRow, ReplicaState, Slot
+from holdfast.resources.control_store.records import EndedBy, ReplicaRow, ReplicaState, Slot
 from holdfast.resources.process import ProcessHandle, process_of
 from holdfast.resources.project import Project
 from tests.fakes.worlds import CLICKS, a_heartbeat
@@ -48,7 +48,7 @@ class SimulatedDrivers:
         primary = replicas.live(CLICKS, Slot.PRIMARY)
         secondary = replicas.live(CLICKS, Slot.SECONDARY)
         if primary is not None and primary.desired == OFF:
-            replicas.end(primary.id, ReplicaState.STOPPED, "told to")
+            replicas.end(primary.id, ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA)
         elif primary is not None and _lives(primary):
             a_heartbeat(self.world, primary.id, epoch=self.epoch)
         if secondary is not None and _lives(secondary):
@@ -63,10 +63,10 @@ class SimulatedDrivers:
     def _act_as_secondary(self, row: ReplicaRow, primary: ReplicaRow | None) -> None:
         store = self.world.store
         if row.desired == OFF:
-            store.replicas.end(row.id, ReplicaState.STOPPED, "told to")
+            store.replicas.end(row.id, ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA)
         elif self.failing:
             self.failing -= 1
-            store.replicas.end(row.id, ReplicaState.FAILED, "no room")
+            store.replicas.end(row.id, ReplicaState.FAILED, "no room", by=EndedBy.REPLICA)
         elif self.takes_over and (primary is None or not _lives(primary)):
             store.takeovers.take(
                 CLICKS,

@@ -46,7 +46,7 @@ class SimulatedWorld(Project):
 
     def timings(self, stream: str) -> Timings:
         """The declared ones, but for what a test has put into `timing_changes`."""
-        return replace(self.project.stream(stream).supervision.timings(), **self.timing_changes)
+        return replace(self.config.stream(stream).supervision.timings(), **self.timing_changes)
 
     def vault_elsewhere(self, url: str, stream: str) -> SnapshotVault:
         return SnapshotVault(self.elsewhere[url], stream)

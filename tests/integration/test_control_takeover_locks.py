@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from holdfast.ft_policies.tiers import OFF
 from holdfast.resources.clock import SYSTEM_CLOCK
-from holdfast.resources.control_store.records import Lease, ReplicaState, Slot
+from holdfast.resources.control_store.records import EndedBy, Lease, ReplicaState, Slot
 from holdfast.resources.control_store.schema import leases, replicas, streams
 from holdfast.resources.control_store.store import ControlStore
 from tests.support.control_failovers import Look, a_failover, held, take_over
@@ -53,7 +53,7 @@ def _wait_until_blocked(store: ControlStore) -> None:
 
 def test_a_primary_registered_but_not_committed_is_in_the_way(store: ControlStore) -> None:
     look = a_failover(store)
-    store.replicas.end("p1", ReplicaState.DEAD, "killed")
+    store.replicas.end("p1", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
     row = {
         **{column.name: 0 for column in replicas.c},
         "id": "p2",

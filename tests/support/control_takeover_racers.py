@@ -3,7 +3,7 @@
 from functools import partial
 from typing import TypeAlias
 
-from holdfast.resources.control_store.records import Lease, ReplicaState, Slot
+from holdfast.resources.control_store.records import EndedBy, Lease, ReplicaState, Slot
 from holdfast.resources.control_store.store import ControlStore
 from tests.support.control_builders import register
 from tests.support.control_failovers import Look, a_failover, take_over
@@ -36,17 +36,17 @@ def end_the_primaries(url: str) -> None:
     """Somebody noted the death of each primary already."""
     with ControlStore.open(url) as store:
         for stream in round_names():
-            store.replicas.end(f"{stream}-p", ReplicaState.DEAD, "killed")
+            store.replicas.end(f"{stream}-p", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
 
 
 def end_secondaries(url: str, *names: str) -> None:
     """The secondaries so far, and then these, were given up, and their slot is free."""
     with ControlStore.open(url) as store:
         for stream in round_names():
-            store.replicas.end(f"{stream}-s", ReplicaState.DEAD, "thought dead")
+            store.replicas.end(f"{stream}-s", ReplicaState.DEAD, "thought dead", by=EndedBy.REPLICA)
             for ended in (f"{stream}-{name}" for name in names):
                 assert register(store, ended, stream=stream, slot=Slot.SECONDARY)
-                store.replicas.end(ended, ReplicaState.DEAD, "thought dead")
+                store.replicas.end(ended, ReplicaState.DEAD, "thought dead", by=EndedBy.REPLICA)
 
 
 def round_names() -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from holdfast.resources.control_store.records import ReplicaRow, ReplicaState
+from holdfast.resources.control_store.records import EndedBy, ReplicaRow, ReplicaState
 from holdfast.resources.control_store.store import ControlStore
 
 LOOK_SECONDS = 0.01
@@ -15,7 +15,7 @@ PATIENT = {"lease": "1h", "stuck_after": "1h", "start_within": "1h"}  # nobody b
 def obey(store: ControlStore, row: ReplicaRow) -> None:
     """Have on what is desired; leave when nothing is."""
     if not row.desired.on():
-        store.replicas.end(row.id, ReplicaState.STOPPED, "asked to")
+        store.replicas.end(row.id, ReplicaState.STOPPED, "asked to", by=EndedBy.REPLICA)
         return
     store.replicas.heartbeat(
         row.id,

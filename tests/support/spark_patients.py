@@ -16,7 +16,7 @@ from holdfast.configs.deployment import Deployment
 from holdfast.configs.project import ProjectConfig
 from holdfast.configs.sinks import DeltaSink
 from holdfast.ft_policies.tiers import PRIMARY
-from holdfast.resources.control_store.records import ReplicaState, Slot
+from holdfast.resources.control_store.records import EndedBy, ReplicaState, Slot
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.process import HOST, ProcessHandle
 from holdfast.resources.vault.manifest import Manifest
@@ -116,7 +116,9 @@ class SparkPatient:
         try:
             yield Path(checkpoint)
         finally:
-            store.replicas.end(replica, ReplicaState.STOPPED, "the test is over")
+            store.replicas.end(
+                replica, ReplicaState.STOPPED, "the test is over", by=EndedBy.REPLICA
+            )
             rmtree(folder)
 
     def go_on(self) -> int | None:

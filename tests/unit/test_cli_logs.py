@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from holdfast.orchestration.cli.commands.logs import grown, last_lines
-from holdfast.resources.control_store.records import ReplicaState
+from holdfast.resources.control_store.records import EndedBy, ReplicaState
 from tests.fakes.worlds import a_secondary
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import REPLICA, STREAM, a_running_stream, a_world
@@ -31,7 +31,7 @@ def test_a_younger_secondary_has_to_be_named_while_there_is_a_primary(tmp_path: 
         a_secondary(world, "s1", alive=False)
         shown = facts(tmp_path, "logs", STREAM)
         named = facts(tmp_path, "logs", STREAM, "--replica", "s1")
-        world.store.replicas.end(REPLICA, ReplicaState.DEAD, "gone")
+        world.store.replicas.end(REPLICA, ReplicaState.DEAD, "gone", by=EndedBy.REPLICA)
         left = facts(tmp_path, "logs", STREAM)
 
     assert [found["replica"] for found in (shown, named, left)] == [REPLICA, "s1", "s1"]

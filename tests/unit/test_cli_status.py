@@ -8,6 +8,7 @@ import yaml
 
 from holdfast.ft_policies.tiers import Switches
 from holdfast.orchestration.cli import format as words
+from holdfast.resources.control_store.records import EndedBy
 from tests.support.cli import facts, holdfast
 from tests.support.cli_world import (
     REPLICA,
@@ -57,7 +58,7 @@ def test_figures_of_an_ended_replica_are_not_shown_as_present(tmp_path: Path) ->
 
     with a_world(tmp_path) as world:
         a_running_stream(world)
-        world.store.replicas.end(REPLICA, ReplicaState.DEAD, "gone")
+        world.store.replicas.end(REPLICA, ReplicaState.DEAD, "gone", by=EndedBy.REPLICA)
         (stream,) = facts(tmp_path, "status")["streams"]
 
     assert stream["failed"]

@@ -12,6 +12,7 @@ from holdfast.ft_policies.tiers import OFF, Switches
 from holdfast.orchestration.definitions import definitions_of
 from holdfast.resources.control_store.records import (
     DesiredState,
+    EndedBy,
     Incident,
     IncidentState,
     ReplicaState,
@@ -139,7 +140,9 @@ def test_a_recovery_that_gives_up_fails_with_a_hint_and_closes_the_incident(
         a_wanted_stream(world)
         for replica in ("r1", "r2", "r3"):
             a_primary(world, replica)
-            world.store.replicas.end(replica, ReplicaState.FAILED, "column x is missing")
+            world.store.replicas.end(
+                replica, ReplicaState.FAILED, "column x is missing", by=EndedBy.REPLICA
+            )
     incident = an_incident(worlds)
     result = recovered(worlds, incident.id)
     assert not result.success
@@ -254,7 +257,9 @@ def test_a_secondary_that_always_fails_leaves_stream_and_incident_as_they_are(
     def fails_at_once(project: object, store: ControlStore, name: str) -> None:
         with worlds.open() as world:
             a_secondary(world, f"s{len(started)}", observed=OFF, desired=Switches(deploy=True))
-            store.replicas.end(f"s{len(started)}", ReplicaState.FAILED, "no room")
+            store.replicas.end(
+                f"s{len(started)}", ReplicaState.FAILED, "no room", by=EndedBy.REPLICA
+            )
         started.append(name)
 
     monkeypatch.setattr(

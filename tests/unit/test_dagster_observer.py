@@ -8,7 +8,13 @@ import pytest
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.tiers import SECONDARY, Tier
 from holdfast.orchestration.sensors.observer import Marks, StreamMark, stream_observer
-from holdfast.resources.control_store.records import DesiredState, LedgerEntry, ReplicaState, Sample
+from holdfast.resources.control_store.records import (
+    DesiredState,
+    EndedBy,
+    LedgerEntry,
+    ReplicaState,
+    Sample,
+)
 from holdfast.resources.control_store.sample_names import SampleName
 from tests.fakes.worlds import (
     CLICKS,
@@ -109,7 +115,7 @@ def test_a_stream_that_was_restored_shows_what_it_commits_again(worlds: Simulate
     with worlds.open() as world:
         store = world.store
         wish = store.restores.want(CLICKS, epoch=1, snapshot=None, why="", run="")
-        store.replicas.end("r1", ReplicaState.STOPPED, "told to")
+        store.replicas.end("r1", ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA)
         store.streams.desire(CLICKS, DesiredState.STOPPED)
         assert store.restores.begin(wish) == 3
         entry = LedgerEntry(stream=CLICKS, epoch=2, replica="r2", token=2, rows=4, digest="mended")
@@ -134,7 +140,7 @@ def test_a_change_of_health_is_shown_at_once(worlds: SimulatedWorlds) -> None:
     a_running_stream(worlds, epochs=1)
     cursor = tick(worlds, None).cursor
     with worlds.open() as world:
-        world.store.replicas.end("r1", ReplicaState.FAILED, "no luck")
+        world.store.replicas.end("r1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
     observation, check = tick(worlds, cursor).asset_events
     assert value(observation, "health") == "missing"
     assert value(observation, "was") == "healthy"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.orchestration.incidents import run_key
-from holdfast.resources.control_store.records import Incident, IncidentState, ReplicaState
+from holdfast.resources.control_store.records import EndedBy, Incident, IncidentState, ReplicaState
 from holdfast.resources.control_store.tables.incidents import RECOVERY, SUPERSEDED
 from holdfast.resources.process import ProcessHandle
 from tests.fakes.worlds import CLICKS, a_dead_primary, a_heartbeat, a_secondary, simulated_worlds
@@ -44,7 +44,7 @@ def test_a_failed_primary_has_the_same_incident_for_whoever_saw_it(tmp_path: Pat
     with worlds.open() as world:
         a_secondary(world, "s1")
         opened = a_recovery(world.store, lost_primary("p1", stream=CLICKS), health="dead")
-        world.store.replicas.end("p1", ReplicaState.FENCED, "taken over")
+        world.store.replicas.end("p1", ReplicaState.FENCED, "taken over", by=EndedBy.REPLICA)
         world.store.incidents.close(opened.id, "by the one who took over")
     assert incidents(worlds)[0].key == f"{CLICKS}/p1/1"
     assert len(requested(worlds)) == 1
@@ -65,7 +65,7 @@ def test_a_primary_that_a_migration_has_let_go_is_not_missed_for_a_moment(
             stream=CLICKS, target={}, tier="deployed", protocol="legacy",
             within_seconds=60.0, may_differ=False, why="", run="",
         )  # fmt: skip
-        world.store.replicas.end("p1", state, "it is gone")
+        world.store.replicas.end("p1", state, "it is gone", by=EndedBy.REPLICA)
     assert bool(requested(worlds)) is is_failure
 
 
@@ -132,7 +132,7 @@ def test_the_next_primary_has_an_incident_of_its_own_once_it_has_worked(tmp_path
     worlds = standby_worlds(tmp_path)
     with worlds.open() as world:
         waiting(world.store, lost_primary("p0", stream=CLICKS))
-        world.store.replicas.end("p1", ReplicaState.FAILED, "no luck")
+        world.store.replicas.end("p1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
     assert len(requested(worlds)) == 1
     assert {one.key for one in incidents(worlds)} == {f"{CLICKS}/p0/1", f"{CLICKS}/p1/1"}
 
@@ -143,9 +143,9 @@ def test_a_primary_that_never_worked_is_the_failure_that_was_there_before(tmp_pa
         a_dead_primary(world, "p0")
         requested(worlds)
         waiting(world.store, lost_primary("p0", stream=CLICKS))
-        world.store.replicas.end("p0", ReplicaState.FENCED, "dead")
+        world.store.replicas.end("p0", ReplicaState.FENCED, "dead", by=EndedBy.REPLICA)
         register(world.store, "p1", stream=CLICKS)
-        world.store.replicas.end("p1", ReplicaState.FAILED, "no luck")
+        world.store.replicas.end("p1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
     assert requested(worlds) == []
     [incident] = incidents(worlds)
     assert incident.state is IncidentState.OPEN
@@ -156,7 +156,7 @@ def test_a_run_that_is_at_a_lost_secondary_sees_to_the_primary_too(tmp_path: Pat
     with worlds.open() as world:
         old = waiting(world.store, lost_secondary("s1", stream=CLICKS))
         world.store.incidents.claim(old.id, "run-9", 60.0)
-        world.store.replicas.end("p1", ReplicaState.FAILED, "no luck")
+        world.store.replicas.end("p1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
     assert requested(worlds) == []
     assert [one.id for one in incidents(worlds)] == [old.id]
 

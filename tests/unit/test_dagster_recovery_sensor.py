@@ -9,7 +9,12 @@ from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.tiers import OFF, Tier
 from holdfast.orchestration.incidents import open_recovery
 from holdfast.orchestration.sensors.recovery import object_store_sensor, recovery_sensor
-from holdfast.resources.control_store.records import DesiredState, IncidentState, ReplicaState
+from holdfast.resources.control_store.records import (
+    DesiredState,
+    EndedBy,
+    IncidentState,
+    ReplicaState,
+)
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.tables.incidents import RECOVERY
 from tests.fakes.worlds import (
@@ -84,7 +89,7 @@ def test_a_replica_that_failed_by_itself_is_one(worlds: SimulatedWorlds) -> None
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "r1")
-        world.store.replicas.end("r1", ReplicaState.FAILED, "no luck")
+        world.store.replicas.end("r1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
     assert len(requested(worlds)) == 1
     assert incidents(worlds)[0].detail["health"] == "missing"
 
@@ -94,7 +99,7 @@ def test_a_replica_that_fails_just_after_a_switch_is_one_too(worlds: SimulatedWo
         a_wanted_stream(world)
         a_primary(world, "r1")
         world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="")
-        world.store.replicas.end("r1", ReplicaState.FAILED, "no luck")
+        world.store.replicas.end("r1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
     assert len(requested(worlds)) == 1
 
 
@@ -106,7 +111,7 @@ def test_one_that_was_told_to_leave_makes_room_for_who_starts_the_stream_anew(
         a_primary(world, "r1")
         world.store.replicas.desire("r1", OFF)
         world.store.streams.desire(CLICKS, DesiredState.RUNNING)
-        world.store.replicas.end("r1", ReplicaState.STOPPED, "told to stop")
+        world.store.replicas.end("r1", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
     assert requested(worlds) == []
 
 
@@ -138,7 +143,7 @@ def test_a_stream_between_fence_and_launch_is_still_the_same_incident(
     with worlds.open() as world:
         a_dead_primary(world)
         first = requested(worlds)
-        world.store.replicas.end("r1", ReplicaState.FENCED, "dead")
+        world.store.replicas.end("r1", ReplicaState.FENCED, "dead", by=EndedBy.REPLICA)
     assert requested(worlds) == first
     assert len(incidents(worlds)) == 1
 
@@ -158,7 +163,7 @@ def test_an_incident_of_a_stream_that_is_well_again_is_closed(worlds: SimulatedW
     with worlds.open() as world:
         a_dead_primary(world)
         requested(worlds)
-        world.store.replicas.end("r1", ReplicaState.FENCED, "dead")
+        world.store.replicas.end("r1", ReplicaState.FENCED, "dead", by=EndedBy.REPLICA)
         a_primary(world, "r2")
     assert requested(worlds) == []
     [incident] = incidents(worlds)

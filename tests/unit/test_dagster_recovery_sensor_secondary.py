@@ -9,6 +9,7 @@ from holdfast.observation.status import observe
 from holdfast.orchestration.incidents import calls_for_recovery
 from holdfast.orchestration.playbooks.base import JournalWriter, StepResult
 from holdfast.resources.control_store.records import (
+    EndedBy,
     IncidentState,
     IncidentSubject,
     Phase,
@@ -50,7 +51,7 @@ def test_a_dead_secondary_is_an_incident_until_the_tier_is_held_again(tmp_path: 
     assert incident.key == f"{CLICKS}/p1/secondary-s1/1"
     assert incident.detail["cause"] == "secondary_dead"
     with worlds.open() as world:
-        world.store.replicas.end("s1", ReplicaState.FENCED, "dead")
+        world.store.replicas.end("s1", ReplicaState.FENCED, "dead", by=EndedBy.REPLICA)
         a_secondary(world, "s2", observed=Switches(deploy=True))
     assert len(requested(worlds)) == 1, "deployed is less than active_standby"
     with worlds.open() as world:
@@ -94,7 +95,7 @@ def test_a_secondary_that_is_starting_or_a_tier_that_is_held_is_left_alone(tmp_p
         a_secondary(world, "s1", observed=OFF, desired=Switches(deploy=True))
     assert requested(worlds) == []
     with worlds.open() as world:
-        world.store.replicas.end("s1", ReplicaState.STOPPED, "")
+        world.store.replicas.end("s1", ReplicaState.STOPPED, "", by=EndedBy.REPLICA)
         a_secondary(world, "s2")
     assert requested(worlds) == []
     assert incidents(worlds) == []

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.orchestration.playbooks.launch import launch_primary
 from holdfast.orchestration.playbooks.recover import Start
-from holdfast.resources.control_store.records import ReplicaState
+from holdfast.resources.control_store.records import EndedBy, ReplicaState
 from holdfast.resources.project import Project
 from tests.fakes.declared import written
 from tests.fakes.drivers import simulated_drivers
@@ -49,7 +49,7 @@ def test_a_start_changes_nothing_under_a_secondary_that_may_take_over(
     with worlds.open() as world:
         Start(world, CLICKS, "run").steps()
         assert declared_tier(world) == "passive_replication"
-        world.store.replicas.end("s1", ReplicaState.DEAD, "gone")
+        world.store.replicas.end("s1", ReplicaState.DEAD, "gone", by=EndedBy.REPLICA)
         Start(world, CLICKS, "run").steps()
         assert declared_tier(world) == "deployed"
 

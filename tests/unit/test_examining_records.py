@@ -15,7 +15,12 @@ from holdfast.observation.doctor.examine import diagnosed
 from holdfast.orchestration.playbooks.repair.quarantine import Quarantine
 from holdfast.orchestration.playbooks.restore.point import RestoreTarget
 from holdfast.orchestration.playbooks.restore.restore import Restore
-from holdfast.resources.control_store.records import EpochProposal, LedgerEntry, ReplicaState
+from holdfast.resources.control_store.records import (
+    EndedBy,
+    EpochProposal,
+    LedgerEntry,
+    ReplicaState,
+)
 from holdfast.resources.control_store.schema import epochs, ledger, ledger_copies
 from tests.fakes.checkpoints import SyntheticCheckpoint
 from tests.fakes.declared import written
@@ -100,7 +105,7 @@ def test_the_table_is_the_one_that_the_stream_runs_by_whatever_its_file_says_by_
     with worlds.open() as world:
         a_patient(world, tmp_path / "checkpoint")
         a_primary(world, REPLICA, alive=False)
-        world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed")
+        world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
         table = Path(world.config.table_path(CLICKS))
         staged = table / "data" / f"{6:012d}-{REPLICA}-0123abcd"
         staged.mkdir(parents=True)
@@ -172,7 +177,7 @@ def test_staging_is_left_alone_while_its_replica_or_its_process_lives(
     (data / f"{6:012d}-clicks-0000000b-0123abcd").mkdir()  # of nobody that is known
     a_primary(world, REPLICA)
     assert kinds(world) == []
-    world.store.replicas.end(REPLICA, ReplicaState.STOPPED, "told to stop")
+    world.store.replicas.end(REPLICA, ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
     assert kinds(world) == []
 
 
@@ -181,7 +186,7 @@ def test_folders_that_nobody_needs_are_set_aside_and_put_back(
 ) -> None:
     a_patient(world, tmp_path / "checkpoint")
     a_primary(world, REPLICA, alive=False)
-    world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed")
+    world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
     home = world.config.home
     staged = Path(world.config.table_path(CLICKS)) / "data" / f"{6:012d}-{REPLICA}-0123abcd"
     unknown = home / "replicas" / "clicks-0000000c" / "checkpoints"
@@ -210,7 +215,7 @@ def test_what_the_last_start_should_have_swept_is_left_over(
     folder = world.config.home / "replicas" / REPLICA / "checkpoints"
     a_patient(world, folder / "aaaa0001")
     a_primary(world, REPLICA, alive=False)
-    world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed")
+    world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
     assert kinds(world) == [], "the next start sweeps it"
     wait_for_the_clock(world.store)
     a_primary(world, "clicks-0000000b")
@@ -258,7 +263,7 @@ def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Pa
         a_heartbeat(world, REPLICA, epoch=1)
         (ship,) = diagnosed(world, CLICKS).findings[0].repairs
         assert ship.kind is RepairKind.SHIP_SNAPSHOT
-        world.store.replicas.end(REPLICA, ReplicaState.STOPPED, "told to stop")
+        world.store.replicas.end(REPLICA, ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
         assert repaired(world) == [], "nothing is given up unasked"
         assert repaired(world, chosen=RepairKind.SKIP_INPUT) == ["SkipInput"]
         assert kinds(world) == [Kind.INPUT_SKIPPED]

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.tiers import PRIMARY
-from holdfast.resources.control_store.records import ReplicaState, Slot, SnapshotState
+from holdfast.resources.control_store.records import EndedBy, ReplicaState, Slot, SnapshotState
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.vault.manifest import Manifest
@@ -180,7 +180,7 @@ def test_only_the_live_primary_is_asked(followed: Followed) -> None:
     register(followed.store, followed.spec.replica, slot=Slot.SECONDARY)
     followed.primary_at(3, "r1")
     follower.follow()
-    followed.store.replicas.end("r1", ReplicaState.DEAD, "killed")
+    followed.store.replicas.end("r1", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
     follower.follow()
     followed.primary_at(3, "r3")
     follower.follow()

@@ -8,7 +8,7 @@ from holdfast.ft_policies.playbooks.recover.steps import GiveUp, GiveUpSecondary
 from holdfast.ft_policies.tiers import OFF, SECONDARY, Switches, Tier
 from holdfast.observation.status import observe
 from holdfast.orchestration.playbooks.launch import launch_primary, launch_secondary
-from holdfast.resources.control_store.records import DesiredState, ReplicaState
+from holdfast.resources.control_store.records import DesiredState, EndedBy, ReplicaState
 from holdfast.resources.project import Project
 from tests.fakes.worlds import (
     CLICKS,
@@ -26,7 +26,7 @@ def a_failed_primary(world: Project, number: int, *, epoch: int | None) -> None:
     replica = f"{CLICKS}-{number}"
     a_primary(world, replica)
     a_heartbeat(world, replica, epoch=epoch)
-    world.store.replicas.end(replica, ReplicaState.FAILED, "division by zero")
+    world.store.replicas.end(replica, ReplicaState.FAILED, "division by zero", by=EndedBy.REPLICA)
 
 
 def test_three_failures_at_the_same_epoch_are_given_up(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_the_last_primary_is_the_live_one_even_if_it_is_older(tmp_path: Path) ->
         assert seen.primary is not None
         assert seen.last_primary == seen.primary
         assert seen.primary.id == "older"
-        world.store.replicas.end("older", ReplicaState.FAILED, "no luck")
+        world.store.replicas.end("older", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
         last = observe(world, CLICKS).last_primary
         assert last is not None
         assert last.id == "older"
@@ -122,14 +122,14 @@ def test_secondaries_that_end_by_themselves_are_counted_and_forgiven(tmp_path: P
         a_primary(world, "clicks-0")
         for number, state in enumerate([ReplicaState.FAILED, ReplicaState.DEAD], 1):
             a_secondary(world, f"s{number}", observed=OFF, desired=Switches(deploy=True))
-            world.store.replicas.end(f"s{number}", state, "no luck")
+            world.store.replicas.end(f"s{number}", state, "no luck", by=EndedBy.REPLICA)
         assert observe(world, CLICKS).secondary_failures_in_a_row == 2
         later = world.store.now() + 1.0
         forgiven = observe(world, CLICKS, secondaries_since=later)
         assert forgiven.secondary_failures_in_a_row == 0
         wait_for_the_clock(world.store)
         a_secondary(world, "s3")
-        world.store.replicas.end("s3", ReplicaState.STOPPED, "told to stop")
+        world.store.replicas.end("s3", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
         assert observe(world, CLICKS).secondary_failures_in_a_row == 0
 
 
@@ -142,7 +142,9 @@ def test_secondaries_that_die_once_deployed_count_wherever_the_snapshots_have_go
         for number in range(3):
             a_secondary(world, f"s{number}", observed=Switches(deploy=True))
             a_heartbeat(world, f"s{number}", epoch=10 * number, observed=Switches(deploy=True))
-            world.store.replicas.end(f"s{number}", ReplicaState.FENCED, "the process is gone")
+            world.store.replicas.end(
+                f"s{number}", ReplicaState.FENCED, "the process is gone", by=EndedBy.REPLICA
+            )
         seen = observe(world, CLICKS)
         assert seen.secondary_failures_in_a_row == 3
         assert isinstance(next_step(seen.observed()), GiveUpSecondary)
@@ -154,7 +156,7 @@ def test_no_second_secondary_is_ever_started(tmp_path: Path) -> None:
         a_wanted_stream(world)
         a_secondary(world, "s1")
         assert launch_secondary(world.config, world.store, CLICKS) is None
-        world.store.replicas.end("s1", ReplicaState.STOPPED, "")
+        world.store.replicas.end("s1", ReplicaState.STOPPED, "", by=EndedBy.REPLICA)
         world.store.streams.desire(CLICKS, DesiredState.STOPPED)
         assert launch_secondary(world.config, world.store, CLICKS) is None
         assert world.store.replicas.of(CLICKS) == []

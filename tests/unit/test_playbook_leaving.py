@@ -12,7 +12,7 @@ from holdfast.observation.status import observe
 from holdfast.orchestration.playbooks import waiting
 from holdfast.orchestration.playbooks.lifecycle import Stop
 from holdfast.orchestration.playbooks.waiting import ReplicaExit, await_exit
-from holdfast.resources.control_store.records import ReplicaRow, ReplicaState, Slot
+from holdfast.resources.control_store.records import EndedBy, ReplicaRow, ReplicaState, Slot
 from holdfast.resources.process import process_of
 from tests.fakes.clocks import SteppedClock
 from tests.fakes.worlds import CLICKS, a_secondary
@@ -75,7 +75,7 @@ def test_the_claim_is_kept_while_the_process_of_one_that_has_left_lingers(
         process = process_of(secondary)
         assert process is not None
         os.kill(process.pid, signal.SIGSTOP)
-        world.store.replicas.end(secondary.id, ReplicaState.STOPPED, "told to")
+        world.store.replicas.end(secondary.id, ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA)
         await_exit(world, secondary.id, slot=Slot.SECONDARY, keep_alive=lambda: beats.append(1))
         assert len(beats) == waiting.EXIT_SECONDS / waiting.POLL_SECONDS + 1, "the last look, too"
         assert not lives(secondary)

@@ -11,7 +11,7 @@ from holdfast.orchestration.playbooks import migrate_steps
 from holdfast.orchestration.playbooks.base import StepSkipped
 from holdfast.orchestration.playbooks.migrate import Migrate, MigrationRequest
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
-from holdfast.resources.control_store.records import Phase, ReplicaState, Slot
+from holdfast.resources.control_store.records import EndedBy, Phase, ReplicaState, Slot
 from holdfast.resources.priority import GIVING_WAY
 from holdfast.streaming.sinks.ledger_writer import DIGEST_DIFFERS
 from holdfast.streaming.spec import ReplicaSpec
@@ -275,7 +275,9 @@ def test_a_hand_over_is_put_off_while_the_target_is_late(
             for line in world.store.journal.of(CLICKS, limit=1):
                 target = world.store.replicas.live(CLICKS, Slot.SECONDARY)
                 if line.step == "HandOver" and target is not None:
-                    world.store.replicas.end(target.id, ReplicaState.FAILED, "no room")
+                    world.store.replicas.end(
+                        target.id, ReplicaState.FAILED, "no room", by=EndedBy.REPLICA
+                    )
             drivers.act()
 
         steps = Migrate(

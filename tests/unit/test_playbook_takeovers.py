@@ -14,7 +14,7 @@ from holdfast.ft_policies.tiers import PRIMARY, SECONDARY, Switch, Tier
 from holdfast.observation.status import observe
 from holdfast.orchestration.playbooks import recover_secondary
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
-from holdfast.resources.control_store.records import ReplicaState, Slot
+from holdfast.resources.control_store.records import EndedBy, ReplicaState, Slot
 from tests.fakes.drivers import simulated_drivers
 from tests.fakes.worlds import (
     CLICKS,
@@ -60,7 +60,6 @@ def test_a_dead_primary_is_followed_by_its_secondary_and_redundancy_is_restored(
 def test_a_secondary_that_does_not_take_over_makes_room_for_a_new_primary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recover_secondary, "TAKEOVER_SECONDS", 0.1 - 2 * 60.0)
     with (
         simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT).open() as world,
         simulated_drivers(world, monkeypatch) as drivers,
@@ -78,7 +77,7 @@ def test_a_secondary_that_does_not_take_over_makes_room_for_a_new_primary(
 def test_a_secondary_that_has_just_become_primary_is_not_turned_off(tmp_path: Path) -> None:
     with a_running_world(tmp_path, tier="deployed") as world:
         a_secondary(world, "s")
-        world.store.replicas.end("p", ReplicaState.DEAD, "gone")
+        world.store.replicas.end("p", ReplicaState.DEAD, "gone", by=EndedBy.REPLICA)
         take_over(world, "s")
         watch = a_watch(world)
         recover_secondary.turn_switch(watch, TurnSwitch("s", Switch.PROCESS, on=False))
@@ -96,7 +95,7 @@ def test_a_secondary_that_takes_over_between_look_and_act_is_left_alone(
         a_secondary(world, "s")
         watch = a_watch(world)
         as_secondary = observe(world, CLICKS)
-        world.store.replicas.end("p", ReplicaState.DEAD, "gone")
+        world.store.replicas.end("p", ReplicaState.DEAD, "gone", by=EndedBy.REPLICA)
         take_over(world, "s")
         monkeypatch.setattr(StreamWaiter, "observe", lambda _: as_secondary)
         monkeypatch.setattr(StreamWaiter, "patience_seconds", 0.1)
@@ -117,7 +116,7 @@ def test_a_switch_stops_waiting_when_the_primary_needs_it(tmp_path: Path) -> Non
 
         def die() -> None:
             if replica_of(world, "s").desired.sync:
-                world.store.replicas.end("p", ReplicaState.DEAD, "gone")
+                world.store.replicas.end("p", ReplicaState.DEAD, "gone", by=EndedBy.REPLICA)
 
         watch = a_watch(world, die)
         recover_secondary.turn_switch(watch, TurnSwitch("s", Switch.SYNC, on=True))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.ft_policies.health import DetectedBy
-from holdfast.resources.control_store.records import IncidentState, ReplicaState
+from holdfast.resources.control_store.records import EndedBy, IncidentState, ReplicaState
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.incidents import SUPERSEDED
@@ -61,7 +61,7 @@ def open_keys(store: ControlStore) -> list[str]:
 def test_a_place_that_was_handed_over_is_no_failure(store: ControlStore) -> None:
     look = a_failover(store)
     store.leases.fence("words", token=held(look).token)
-    store.replicas.end("p1", ReplicaState.HANDED_OVER, "to s1")
+    store.replicas.end("p1", ReplicaState.HANDED_OVER, "to s1", by=EndedBy.REPLICA)
     fenced = replace(look, primary=None, lease=store.leases.get("words"))
     promoted(store, fenced, primary=None)
     assert open_keys(store) == []

@@ -9,7 +9,13 @@ import pytest
 
 from holdfast.ft_policies.health import DetectedBy
 from holdfast.ft_policies.tiers import PRIMARY, SECONDARY, Tier
-from holdfast.resources.control_store.records import DesiredState, Lease, ReplicaState, Slot
+from holdfast.resources.control_store.records import (
+    DesiredState,
+    EndedBy,
+    Lease,
+    ReplicaState,
+    Slot,
+)
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.gate import GateState
 from holdfast.streaming.replica.failover import FailedPrimary, Takeover
@@ -110,7 +116,7 @@ def test_a_standby_takes_over_with_the_new_token_and_reopens_its_gate(
     with running(reconciler):
         catch_up(reconciler, epoch=2)
         wait_for_the_clock(store)
-        store.replicas.end("p1", ReplicaState.DEAD, "killed")
+        store.replicas.end("p1", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
         reconciler.monitor.look()
         until(reconciler.leading.is_set)
         assert reconciler.role is Role.PRIMARY
@@ -126,7 +132,7 @@ def test_one_that_has_the_slot_and_not_the_token_yet_changes_nothing(
     decide(store, 3)
     old = a_primary(store)
     reconciler = a_reconciler(tmp_path, store, slot=Slot.SECONDARY, desired=ACTIVE)
-    store.replicas.end("p1", ReplicaState.DEAD, "killed")
+    store.replicas.end("p1", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
     taken = store.takeovers.take(
         "words", REPLICA, primary=None, seen=old, ttl_seconds=60.0, reason="gone"
     )

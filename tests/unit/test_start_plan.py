@@ -9,7 +9,7 @@ from holdfast.ft_policies.playbooks.recover.migration import Protocol
 from holdfast.ft_policies.tiers import Tier
 from holdfast.orchestration.playbooks.launch import declare
 from holdfast.orchestration.playbooks.recover import Start
-from holdfast.resources.control_store.records import DesiredState, ReplicaState
+from holdfast.resources.control_store.records import DesiredState, EndedBy, ReplicaState
 from holdfast.resources.project import Project
 from tests.fakes.declared import written
 from tests.fakes.drivers import simulated_drivers
@@ -53,7 +53,7 @@ def a_rollout(world: Project) -> int:
 
 
 def stopped(world: Project) -> None:
-    world.store.replicas.end("p", ReplicaState.STOPPED, "told to stop")
+    world.store.replicas.end("p", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
     world.store.streams.desire(CLICKS, DesiredState.STOPPED)
 
 
@@ -90,7 +90,9 @@ def test_a_start_by_hand_is_a_new_beginning_after_failures_in_a_row(
         a_wanted_stream(world)
         for number in range(3):
             a_primary(world, f"p{number}")
-            world.store.replicas.end(f"p{number}", ReplicaState.FAILED, "each time")
+            world.store.replicas.end(
+                f"p{number}", ReplicaState.FAILED, "each time", by=EndedBy.REPLICA
+            )
         assert planned(world) == FROM_NOTHING
 
 

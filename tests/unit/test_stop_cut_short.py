@@ -14,6 +14,7 @@ from holdfast.orchestration.playbooks.base import StepSkipped
 from holdfast.orchestration.playbooks.lifecycle import Stop
 from holdfast.resources.control_store.records import (
     DesiredState,
+    EndedBy,
     IncidentState,
     Phase,
     ReplicaState,
@@ -42,7 +43,7 @@ def test_a_stop_leaves_a_stream_alone_that_somebody_wants_again(tmp_path: Path) 
     with a_running_world(tmp_path) as world:
         steps = Stop(world, CLICKS, "run").steps()
         assert next(steps).name == "RequestExit"
-        world.store.replicas.end("p", ReplicaState.STOPPED, "told to stop")
+        world.store.replicas.end("p", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
         world.store.streams.desire(CLICKS, DesiredState.RUNNING)
         a_primary(world, "p2")
         assert list(steps) == []
@@ -89,7 +90,7 @@ def test_a_secondary_alone_is_seen_off_too(tmp_path: Path) -> None:
     worlds = standby_worlds(tmp_path)
     with worlds.open() as world:
         a_secondary(world, "s1")
-        world.store.replicas.end("p1", ReplicaState.STOPPED, "told to stop")
+        world.store.replicas.end("p1", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
         world.store.streams.desire(CLICKS, DesiredState.STOPPED)
         assert calls_after(world, 6.0)
 

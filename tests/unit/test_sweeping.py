@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.orchestration.playbooks.launch import sweep
-from holdfast.resources.control_store.records import ReplicaState
+from holdfast.resources.control_store.records import EndedBy, ReplicaState
 from tests.fakes.worlds import CLICKS, SimulatedWorld, a_primary, a_secondary, simulated_worlds
 from tests.support.standbys import until
 
@@ -34,7 +34,7 @@ def test_the_checkpoints_of_those_that_have_ended_go_and_their_logs_stay(
 ) -> None:
     folder = left_by(world, "p1")
     a_primary(world, "p1", alive=False)
-    world.store.replicas.end("p1", ReplicaState.DEAD, "killed")
+    world.store.replicas.end("p1", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
     assert sweep(world.store, CLICKS) is not None
     until(lambda: names(folder) == ["replica.log"])
 
@@ -42,9 +42,9 @@ def test_the_checkpoints_of_those_that_have_ended_go_and_their_logs_stay(
 def test_what_is_still_somebodys_stays(world: SimulatedWorld) -> None:
     lingers, elsewhere, lives = (left_by(world, one) for one in ("p1", "s1", "p2"))
     a_primary(world, "p1")  # its process is there still
-    world.store.replicas.end("p1", ReplicaState.HANDED_OVER, "to another")
+    world.store.replicas.end("p1", ReplicaState.HANDED_OVER, "to another", by=EndedBy.REPLICA)
     a_secondary(world, "s1")  # on another host
-    world.store.replicas.end("s1", ReplicaState.STOPPED, "told to stop")
+    world.store.replicas.end("s1", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
     a_primary(world, "p2", alive=False)  # nobody has noticed yet
     assert sweep(world.store, CLICKS) is None
     assert names(lingers) == names(elsewhere) == names(lives) == ["checkpoints", "replica.log"]

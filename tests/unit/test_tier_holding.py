@@ -13,7 +13,7 @@ from holdfast.observation.coverage import TierCoverage, coverage_of
 from holdfast.observation.playbook_runs import recent_changes, under_way
 from holdfast.observation.status import observe
 from holdfast.orchestration.playbooks.base import JournalWriter
-from holdfast.resources.control_store.records import DesiredState, Phase, ReplicaState
+from holdfast.resources.control_store.records import DesiredState, EndedBy, Phase, ReplicaState
 from holdfast.resources.project import Project
 from tests.fakes.worlds import CLICKS, a_primary, a_secondary, a_wanted_stream, simulated_worlds
 from tests.support.obedience import PATIENT
@@ -70,7 +70,9 @@ def test_without_a_secondary_the_tier_is_not_covered(world: Project) -> None:
 def test_secondaries_that_failed_are_named(world: Project) -> None:
     for number in range(2):
         a_secondary(world, f"s{number}", epoch=None)
-        world.store.replicas.end(f"s{number}", ReplicaState.FAILED, "column x is missing")
+        world.store.replicas.end(
+            f"s{number}", ReplicaState.FAILED, "column x is missing", by=EndedBy.REPLICA
+        )
     assert "2 failed in a row, the last: column x is missing" in now(world).reason
 
 

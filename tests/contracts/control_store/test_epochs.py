@@ -5,7 +5,12 @@ from dataclasses import replace
 import pytest
 
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.resources.control_store.records import DesiredState, EpochProposal, ReplicaState
+from holdfast.resources.control_store.records import (
+    DesiredState,
+    EndedBy,
+    EpochProposal,
+    ReplicaState,
+)
 from holdfast.resources.control_store.store import ControlStore
 from tests.support.control_builders import a_proposal, an_entry, decide, register
 
@@ -148,7 +153,7 @@ class TestGaps:
         with pytest.raises(PermanentError, match="words runs") as refused:
             store.gaps.open("words", LOST, run="r")
         assert "holdfast stop words" in str(refused.value.hint)
-        store.replicas.end("r1", ReplicaState.STOPPED, "asked to")
+        store.replicas.end("r1", ReplicaState.STOPPED, "asked to", by=EndedBy.REPLICA)
         store.gaps.open("words", LOST, run="r")
         store.streams.desire("words", DesiredState.RUNNING)
         with pytest.raises(PermanentError, match="words runs"):

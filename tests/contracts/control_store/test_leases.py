@@ -111,7 +111,7 @@ class TestSlots:
         a_failover(store)
         secondary = store.replicas.live("words", Slot.SECONDARY)
         assert secondary == store.replicas.get("s1")
-        store.replicas.end("s1", ReplicaState.DEAD, "killed")
+        store.replicas.end("s1", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
         assert store.replicas.live("words", Slot.SECONDARY) is None
         assert store.replicas.live("others", Slot.PRIMARY) is None
         primary = store.replicas.live("words", Slot.PRIMARY)
@@ -167,18 +167,18 @@ def _fence(store: ControlStore, look: Look) -> Look:
 
 
 def _end_secondary(store: ControlStore, look: Look) -> Look:
-    store.replicas.end("s1", ReplicaState.DEAD, "thought dead")
+    store.replicas.end("s1", ReplicaState.DEAD, "thought dead", by=EndedBy.REPLICA)
     return look
 
 
 def _replace_secondary(store: ControlStore, look: Look) -> Look:
-    store.replicas.end("s1", ReplicaState.DEAD, "thought dead")
+    store.replicas.end("s1", ReplicaState.DEAD, "thought dead", by=EndedBy.REPLICA)
     assert register(store, "s2", slot=Slot.SECONDARY) is not None
     return look
 
 
 def _replace_primary(store: ControlStore, look: Look) -> Look:
-    store.replicas.end("p1", ReplicaState.DEAD, "killed")
+    store.replicas.end("p1", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
     assert register(store, "p2") is not None
     return look
 
@@ -293,7 +293,7 @@ class TestTakeovers:
         self, store: ControlStore, named: str | None
     ) -> None:
         look = a_failover(store)
-        store.replicas.end("p1", ReplicaState.DEAD, "killed")
+        store.replicas.end("p1", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
         ended = store.replicas.get("p1")
         assert take_over(store, Look(primary=named, lease=look.lease)) is not None
         assert store.replicas.get("p1") == ended

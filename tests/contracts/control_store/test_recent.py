@@ -3,7 +3,13 @@
 import pytest
 
 from holdfast.ft_policies.tiers import Tier
-from holdfast.resources.control_store.records import ReplicaState, Sample, Slot, SnapshotState
+from holdfast.resources.control_store.records import (
+    EndedBy,
+    ReplicaState,
+    Sample,
+    Slot,
+    SnapshotState,
+)
 from holdfast.resources.control_store.schema import tier_changes
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.recent import (
@@ -107,7 +113,7 @@ class TestRecentActivity:
         declared(store, "words")
         register(store, "r1")
         register(store, "r2", slot=Slot.SECONDARY)
-        store.replicas.end("r1", ReplicaState.FENCED, "silent")
+        store.replicas.end("r1", ReplicaState.FENCED, "silent", by=EndedBy.REPLICA)
         register(store, "r3")
         first, second = store.recent.primaries(None, since_at=0.0)["words"]
         assert (first.replica, first.state) == ("r1", ReplicaState.FENCED)

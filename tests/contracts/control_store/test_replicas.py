@@ -17,7 +17,7 @@ class TestReplicas:
         assert register(store, "r2") is None
         assert register(store, "r3", slot=Slot.SECONDARY) is not None
         assert store.replicas.live_since(Slot.PRIMARY) == {"words": first.registered_at}
-        store.replicas.end("r1", ReplicaState.DEAD, "killed")
+        store.replicas.end("r1", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
         assert store.replicas.live_since(Slot.PRIMARY) == {}
         assert register(store, "r4") is not None
         assert {row.id for row in store.replicas.of("words")} == {"r3", "r4"}
@@ -26,7 +26,7 @@ class TestReplicas:
     def test_of_gives_the_newest_first(self, store: ControlStore) -> None:
         for replica in ("r1", "r2", "r3"):
             assert register(store, replica) is not None
-            store.replicas.end(replica, ReplicaState.STOPPED, "done")
+            store.replicas.end(replica, ReplicaState.STOPPED, "done", by=EndedBy.REPLICA)
             wait_for_the_clock(store)
         assert [row.id for row in store.replicas.of("words", live=False)] == ["r3", "r2", "r1"]
 
@@ -57,7 +57,7 @@ class TestReplicas:
 
     def test_a_heartbeat_does_not_raise_the_dead(self, store: ControlStore) -> None:
         register(store, "r1")
-        store.replicas.end("r1", ReplicaState.FENCED, "lost its lease")
+        store.replicas.end("r1", ReplicaState.FENCED, "lost its lease", by=EndedBy.REPLICA)
         ended = store.replicas.get("r1")
         assert beat(store, "r1") == ended
         assert ended is not None
@@ -66,9 +66,9 @@ class TestReplicas:
 
     def test_the_first_end_counts(self, store: ControlStore) -> None:
         register(store, "r1")
-        store.replicas.end("r1", ReplicaState.DEAD, "first")
+        store.replicas.end("r1", ReplicaState.DEAD, "first", by=EndedBy.REPLICA)
         ended = store.replicas.get("r1")
-        store.replicas.end("r1", ReplicaState.STOPPED, "second")
+        store.replicas.end("r1", ReplicaState.STOPPED, "second", by=EndedBy.REPLICA)
         assert store.replicas.get("r1") == ended
         assert ended is not None
         assert (ended.state, ended.reason) == (ReplicaState.DEAD, "first")
@@ -86,7 +86,7 @@ class TestReplicas:
 
     def test_a_replica_that_says_no_more_has_ended_by_itself(self, store: ControlStore) -> None:
         register(store, "r1")
-        store.replicas.end("r1", ReplicaState.STOPPED, "told to stop")
+        store.replicas.end("r1", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
         ended = store.replicas.get("r1")
         assert ended is not None
         assert ended.ended_by is EndedBy.REPLICA
@@ -96,16 +96,20 @@ class TestReplicas:
         with pytest.raises(PermanentError):
             beat(store, "r1", state=ReplicaState.STOPPED)
         with pytest.raises(PermanentError):
-            store.replicas.end("r1", ReplicaState.RUNNING, "")
+            store.replicas.end("r1", ReplicaState.RUNNING, "", by=EndedBy.REPLICA)
 
     def test_what_is_said_to_a_slot_is_said_to_who_has_it(self, store: ControlStore) -> None:
         register(store, "r1", slot=Slot.SECONDARY)
         before = store.replicas.get("r1")
         assert store.replicas.desire("r1", OFF, slot=Slot.PRIMARY) is None
-        store.replicas.end("r1", ReplicaState.FENCED, "thought dead", slot=Slot.PRIMARY)
+        store.replicas.end(
+            "r1", ReplicaState.FENCED, "thought dead", slot=Slot.PRIMARY, by=EndedBy.REPLICA
+        )
         assert store.replicas.get("r1") == before
         assert store.replicas.desire("r1", OFF, slot=Slot.SECONDARY) == 2
-        store.replicas.end("r1", ReplicaState.FENCED, "dead", slot=Slot.SECONDARY)
+        store.replicas.end(
+            "r1", ReplicaState.FENCED, "dead", slot=Slot.SECONDARY, by=EndedBy.REPLICA
+        )
         ended = store.replicas.get("r1")
         assert ended is not None
         assert (ended.state, ended.desired, ended.generation) == (ReplicaState.FENCED, OFF, 2)

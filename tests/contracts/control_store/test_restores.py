@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.resources.control_store.records import DesiredState, ReplicaState, RestoreRow
+from holdfast.resources.control_store.records import DesiredState, EndedBy, ReplicaState, RestoreRow
 from holdfast.resources.control_store.store import ControlStore
 from tests.support.control_builders import a_snapshot, an_entry, decide, register
 
@@ -95,7 +95,7 @@ class TestRestores:
         store.restores.stop_for(wish)
         assert store.restores.begin(wish) is None
         assert epochs_of(store) == [0, 1, 2, 3, 4]
-        store.replicas.end("r1", ReplicaState.STOPPED, "told to")
+        store.replicas.end("r1", ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA)
         assert store.restores.begin(wish) == 2
 
     def test_it_does_not_begin_while_the_stream_is_wanted(self, store: ControlStore) -> None:
@@ -225,7 +225,7 @@ class TestRestores:
         )  # fmt: skip
         assert rollout is not None
         register(store, "old")
-        store.replicas.end("old", ReplicaState.STOPPED, "handed over")
+        store.replicas.end("old", ReplicaState.STOPPED, "handed over", by=EndedBy.REPLICA)
         register(store, "target", rollout=rollout.rollout)
         store.snapshots.record(a_snapshot("s1", 1, replica="old"))
         store.snapshots.record(a_snapshot("s2", 2, replica="target"))
