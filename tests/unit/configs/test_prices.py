@@ -11,7 +11,7 @@ from holdfast.configs.project import ProjectConfig, check
 from holdfast.ft_policies.costs.prices import Prices, Usage
 from tests.fakes.declared import a_project, written
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 EXAMPLES = ("kubernetes_share", "on_demand", "spot", "started_hours")
 WRITTEN = {
     "currency": "EUR",

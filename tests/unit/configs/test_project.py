@@ -11,7 +11,7 @@ from holdfast.configs.project import ProjectConfig, check
 from holdfast.ft_policies.errors import PermanentError
 from tests.fakes.declared import a_declaration, a_project, written
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 
 def test_the_declarations_of_this_repository_are_valid() -> None:

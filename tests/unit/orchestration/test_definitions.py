@@ -15,7 +15,7 @@ from holdfast.orchestration.schedules import durable_snapshots
 from tests.fakes.declared import a_project, written
 from tests.fakes.worlds import SimulatedWorlds, a_primary, a_wanted_stream, simulated_worlds
 
-REPO = Path(__file__).parents[2]
+REPO = Path(__file__).parents[3]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.resources import priority
 
-REPO = Path(__file__).parents[2]
+REPO = Path(__file__).parents[3]
 NICE = 7
 by_session = pytest.mark.skipif(
     priority.session_nice() is None, reason="this kernel does not share the CPU out by session"
