@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 .DELETE_ON_ERROR:
-.PHONY: help venv java format lint unit integration e2e test chaos chaos-migrations demo bench clean
+.PHONY: help venv java format lint house unit integration e2e test chaos chaos-migrations demo bench clean
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -35,6 +35,10 @@ lint: venv ## check format and rules (ruff), layers (import-linter), types (mypy
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+	$(BIN)/python scripts/house.py --lint
+
+house: venv ## show modules and lines per folder, forbidden words and import contracts; fail if a bound is exceeded
+	$(BIN)/python scripts/house.py
 
 unit: venv ## run the unit tests (seconds)
 	$(PYTEST) tests/unit tests/contracts -m "not integration" $(TWO_AT_ONCE) --timeout=20

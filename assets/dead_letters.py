@@ -1,12 +1,12 @@
-"""The records that a stream has set aside, and the check that they are few."""
+"""The check on dead letters: the share of records that a stream has set aside stays within its limit."""
 
 import dagster as dg
 
 from holdfast.assets.keys import output_key
-from holdfast.assets.project_resource import Worlds, explained
+from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.configs.sources import FilesSource
 from holdfast.configs.stream import StreamDeclaration
-from holdfast.observation.tables import newest_rows, table_at
+from holdfast.observation.tables import newest_rows, open_table_at
 from holdfast.resources.project import Project
 from holdfast.streaming.sources.files import records_aside
 
@@ -16,7 +16,7 @@ SHOWN_REASONS = 10
 
 
 def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
-    """The claim about a stream's dead letters, if it has any."""
+    """The check of a stream's dead letters; none if its source does not keep them."""
     source, name = declared.source, declared.name
     if not isinstance(source, FilesSource) or source.dead_letters is None:
         return []
@@ -25,21 +25,21 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
     @dg.asset_check(
         asset=output_key(name),
         name="dead_letters",
-        description=f"Of the records of the last {CHECKED_EPOCHS:,} epochs no more than {most:.2%} were "
+        description=f"At most {most:.2%} of the records of the last {CHECKED_EPOCHS:,} epochs were "
         "set aside as dead letters.",
     )
-    def dead_letters(worlds: dg.ResourceParam[Worlds]) -> dg.AssetCheckResult:
-        with explained(), worlds.open() as world:
-            return judge(world, name, most)
+    def dead_letters(worlds: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+        with dagster_errors(), worlds.open() as project:
+            return judge(project, name, most)
 
     return [dead_letters]
 
 
-def judge(world: Project, stream: str, most: float) -> dg.AssetCheckResult:
-    """Hold the share of records that were set aside against what is allowed."""
-    last = world.store.epochs.last(stream)
+def judge(project: Project, stream: str, most: float) -> dg.AssetCheckResult:
+    """Compare the share of records that were set aside with the declared limit."""
+    last = project.store.epochs.last(stream)
     through = -1 if last is None else last.epoch
-    epochs = world.store.epochs.between(stream, through - CHECKED_EPOCHS + 1, through)
+    epochs = project.store.epochs.between(stream, through - CHECKED_EPOCHS + 1, through)
     aside = sum(records_aside(epoch.input) for epoch in epochs)
     records = aside + sum(epoch.rows for epoch in epochs)
     share = aside / records if records else 0.0
@@ -51,15 +51,15 @@ def judge(world: Project, stream: str, most: float) -> dg.AssetCheckResult:
             "dead_letters": aside,
             "records": records,
             "share": share,
-            "table": world.config.dead_letters_path(stream) or "",
-            "reasons": dg.MetadataValue.json(_reasons(world, stream)),
+            "table": project.config.dead_letters_path(stream) or "",
+            "reasons": dg.MetadataValue.json(_reasons(project, stream)),
         },
     )
 
 
-def _reasons(world: Project, stream: str) -> dict[str, int]:
-    """The commonest reasons among the newest dead letters, without what differs from line to line."""
-    table = table_at(world, world.config.dead_letters_path(stream) or "")
+def _reasons(project: Project, stream: str) -> dict[str, int]:
+    """Count the most frequent reasons among the newest dead letters, without their record-specific ends."""
+    table = open_table_at(project, project.config.dead_letters_path(stream) or "")
     if table is None:
         return {}
     reasons = newest_rows(table, at_least=SHOWN_ROWS).frame["reason"]

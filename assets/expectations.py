@@ -1,7 +1,7 @@
-"""Great Expectations as asset checks: one adapter from a suite's outcome to Dagster's.
+"""Great Expectations as asset checks: the result of a suite becomes an `AssetCheckResult`.
 
-Great Expectations brings Spark, which takes seconds: it is imported when a suite is run, so that
-sensors never pay for it.
+Great Expectations imports Spark, which takes seconds: it is imported when a suite runs, so that
+sensors do not wait for it.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def validate(
 
 
 def _plain(kwargs: dict[str, object]) -> dict[str, object]:
-    """The arguments of an expectation that JSON can carry, cut to a readable length."""
+    """The arguments of an expectation as JSON values, cut to a readable length."""
     shown = {key: value for key, value in kwargs.items() if key != "batch_id"}
     return {
         key: value if isinstance(value, str | int | float | bool | None) else str(value)[:200]

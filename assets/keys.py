@@ -1,4 +1,4 @@
-"""The names that Dagster knows a stream's assets by."""
+"""The asset keys of streams and reports."""
 
 import dagster as dg
 
@@ -14,12 +14,12 @@ def snapshots_key(stream: str) -> dg.AssetKey:
 
 
 def output_key(stream: str) -> dg.AssetKey:
-    """What the stream has put out."""
+    """The output of the stream."""
     return dg.AssetKey(["outputs", stream])
 
 
 def tiers_key(stream: str) -> dg.AssetKey:
-    """The tier that the stream should have, and what its replicas are good for now."""
+    """The tier that the stream should have, and the tier that its replicas cover now."""
     return dg.AssetKey(["tiers", stream])
 
 

@@ -1,11 +1,11 @@
-"""What a stream put out as an asset: every epoch once, and its rows as people expect them."""
+"""The output of a stream as an asset: every epoch once, and rows that meet the declared expectations."""
 
 import dagster as dg
 
 from holdfast.assets import dead_letters
 from holdfast.assets.expectations import validate
 from holdfast.assets.keys import output_key, stream_key
-from holdfast.assets.project_resource import Worlds, explained
+from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.configs.references import load
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.stream import StreamDeclaration
@@ -41,23 +41,23 @@ def spec(declared: StreamDeclaration) -> dg.AssetSpec:
 
 
 def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
-    """The claims about a stream's output."""
+    """The checks of a stream's output."""
     name = declared.name
 
     @dg.asset_check(
         asset=output_key(name),
         name="ledger_complete",
-        description="No epoch is missing or there twice, no two replicas disagreed on one, and the "
+        description="Every epoch was committed exactly once, all replicas computed the same rows, and the "
         "output table has the same epochs as the ledger.",
     )
-    def ledger_complete(worlds: dg.ResourceParam[Worlds]) -> dg.AssetCheckResult:
-        with explained(), worlds.open() as world:
-            return audit(world, name)
+    def ledger_complete(worlds: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+        with dagster_errors(), worlds.open() as project:
+            return audit(project, name)
 
-    found = [ledger_complete, *dead_letters.checks(declared)]
+    always = [ledger_complete, *dead_letters.checks(declared)]
     if declared.expectations is None or not isinstance(declared.sink, DeltaSink):
-        return found
-    return [*found, _expectations(name, declared.expectations)]
+        return always
+    return [*always, _expectations(name, declared.expectations)]
 
 
 def _expectations(name: str, suite: str) -> dg.AssetChecksDefinition:
@@ -66,11 +66,11 @@ def _expectations(name: str, suite: str) -> dg.AssetChecksDefinition:
         name="expectations",
         description=f"The newest {VALIDATED_ROWS:,} rows or so meet the Great Expectations suite {suite}.",
     )
-    def expectations(worlds: dg.ResourceParam[Worlds]) -> dg.AssetCheckResult:
-        with explained(), worlds.open() as world:
-            table = open_table(world, name)
+    def expectations(worlds: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+        with dagster_errors(), worlds.open() as project:
+            table = open_table(project, name)
             if table is None:
-                return dg.AssetCheckResult(passed=True, description="there is no output yet")
+                return dg.AssetCheckResult(passed=True, description="no output yet")
             newest = newest_rows(table, at_least=VALIDATED_ROWS)
             about = {"files_validated": newest.files, "files_in_all": newest.files_in_all}
             return validate(newest.frame, load(suite)(), about=about)
@@ -78,25 +78,28 @@ def _expectations(name: str, suite: str) -> dg.AssetChecksDefinition:
     return expectations
 
 
-def audit(world: Project, stream: str) -> dg.AssetCheckResult:
-    """Hold the ledger against the epoch log, the replicas' copies and the output table."""
-    store = world.store
+def audit(project: Project, stream: str) -> dg.AssetCheckResult:
+    """Compare the ledger with the epoch log, the replicas' copies and the output table."""
+    store = project.store
     last = store.ledger.last(stream)
-    found = store.ledger.audit(stream)
-    problems = [f"epoch {epoch} is missing in the ledger" for epoch in found.holes]
-    problems += [f"epoch {odd.epoch}: replicas disagree" for odd in found.disagreements]
+    ledger_audit = store.ledger.audit(stream)
+    problems = [f"epoch {epoch} is missing from the ledger" for epoch in ledger_audit.holes]
+    problems += [
+        f"epoch {disagreement.epoch}: replicas computed different rows"
+        for disagreement in ledger_audit.disagreements
+    ]
     metadata: dict[str, dg.MetadataValue | int | str] = {
         "last_epoch": -1 if last is None else last.epoch,
-        "uncommitted_epochs": len(found.uncommitted),
+        "uncommitted_epochs": len(ledger_audit.uncommitted),
     }
-    if last is not None and isinstance(world.config.stream(stream).sink, DeltaSink):
-        checked, wrong = _audit_table(world, stream, last.epoch)
+    if last is not None and isinstance(project.config.stream(stream).sink, DeltaSink):
+        checked, table_problems = _audit_table(project, stream, last.epoch)
         metadata["table_epochs_checked"] = checked
-        problems += wrong
+        problems += table_problems
     return dg.AssetCheckResult(
         passed=not problems,
         severity=dg.AssetCheckSeverity.ERROR,
-        description=problems[0] if problems else "every epoch is there once",
+        description=problems[0] if problems else "every epoch was committed once",
         metadata={
             **metadata,
             "problem_count": len(problems),
@@ -105,25 +108,34 @@ def audit(world: Project, stream: str) -> dg.AssetCheckResult:
     )
 
 
-def _audit_table(world: Project, stream: str, last: int) -> tuple[str, list[str]]:
-    """The ledger is read first: an epoch is in the table before it is in the ledger."""
+def _audit_table(project: Project, stream: str, last: int) -> tuple[str, list[str]]:
+    """Compare the ledger with the table; returns the checked epochs, and the problems.
+
+    The ledger is read first: an epoch is in the table before it is in the ledger.
+    """
     first = max(0, last + 1 - AUDITED_EPOCHS)
-    ledger = world.store.ledger.between(stream, first, last)
-    table = open_table(world, stream)
+    ledger = project.store.ledger.between(stream, first, last)
+    table = open_table(project, stream)
     if table is None:
         missing = any(entry.rows for entry in ledger)
-        return "none: there is no table", ["there is no output table"] if missing else []
+        return "none: the table does not exist", [
+            "the output table does not exist"
+        ] if missing else []
     # Twice as many commits as epochs: other programs may write to the table as well.
-    there = table_epochs(table, stream, limit=2 * AUDITED_EPOCHS)
-    reach = last if there.first is None else max(first, there.first)
+    in_table = table_epochs(table, stream, limit=2 * AUDITED_EPOCHS)
+    reach = last if in_table.first is None else max(first, in_table.first)
     entries = [entry for entry in ledger if entry.epoch >= reach]
-    return f"{reach} to {last}", [wrong for entry in entries for wrong in _compare(entry, there)]
+    return f"{reach} to {last}", [
+        problem for entry in entries for problem in _compare(entry, in_table)
+    ]
 
 
-def _compare(entry: LedgerEntry, there: TableEpochs) -> list[str]:
-    count, wanted = there.counts.get(entry.epoch, 0), 1 if entry.rows else 0
-    if count != wanted:
-        return [f"epoch {entry.epoch} with {entry.rows} rows is {count} times in the table"]
-    if count and there.digests[entry.epoch] != entry.digest:
-        return [f"epoch {entry.epoch} has another digest in the table than in the ledger"]
+def _compare(entry: LedgerEntry, in_table: TableEpochs) -> list[str]:
+    count, expected = in_table.counts.get(entry.epoch, 0), 1 if entry.rows else 0
+    if count != expected:
+        return [
+            f"epoch {entry.epoch} ({entry.rows} rows in the ledger) has {count} commits in the table"
+        ]
+    if count and in_table.digests[entry.epoch] != entry.digest:
+        return [f"epoch {entry.epoch}: the digests in the table and in the ledger differ"]
     return []

@@ -1,7 +1,7 @@
-"""How Dagster code gets at a project: a resource that opens its world for a while.
+"""The Dagster resource that opens a project for one tick, check or run, and its errors as Dagster's.
 
-Nothing is opened when definitions load, and nothing is kept between ticks or runs: a control store
-that was away, or a declaration that was edited, is simply seen anew.
+Nothing is opened when definitions load, and nothing is kept between ticks or runs: each reads the
+declarations and connects to the control store again.
 """
 
 from collections.abc import Iterator
@@ -16,17 +16,17 @@ from holdfast.ft_policies.errors import HoldfastError, TransientError
 from holdfast.resources.project import Project, open_project
 
 
-class Worlds(Protocol):
-    """Opens a project's world; tests bring one of their own."""
+class ProjectResource(Protocol):
+    """Opens a project; tests pass one on a fake clock and store."""
 
     def open(self) -> AbstractContextManager[Project]:
-        """Open it for the length of a `with` block."""
+        """Open the project for one `with` block."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectWorlds:
-    """The world of the project in this folder."""
+class LocalProject:
+    """The project in this folder."""
 
     root: Path
 
@@ -40,8 +40,8 @@ RETRY_PAUSE_SECONDS = 5.0
 
 
 @contextmanager
-def explained() -> Iterator[None]:
-    """Let Dagster retry what may heal, and fail at once, with the hint, what will not."""
+def dagster_errors() -> Iterator[None]:
+    """Raise Dagster's errors: a transient error asks for a retry, any other fails at once, with its hint."""
     try:
         yield
     except TransientError as error:

@@ -1,7 +1,7 @@
-"""Are the rows in a stream's table still those that were committed? Hashed again, with Spark.
+"""Hashes the rows of a stream's table again, with Spark, and compares them with the ledger.
 
 The ledger keeps the digest of every epoch's rows, and the sink keeps each epoch's files in a folder
-of its own; so a table that rotted or that somebody changed gives itself away, epoch by epoch.
+of its own: so rows that were changed or damaged after the commit are detected, epoch by epoch.
 """
 
 import json
@@ -28,8 +28,8 @@ SPARK_CONF = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rehashed:
-    """Which epochs were hashed again, and which came out otherwise than they were committed."""
+class RehashResult:
+    """The epochs that were hashed again, and those of them whose digest differs from the ledger's."""
 
     epochs: list[int]
     differing: list[int]
@@ -37,7 +37,7 @@ class Rehashed:
 
 @contextmanager
 def bounded_spark() -> Iterator[SparkSession]:
-    """A Spark session for a piece of work that ends; one that was there before is left running."""
+    """Open a Spark session for one `with` block; a session that was active before is left running."""
     before = SparkSession.getActiveSession()
     session: SparkSession = LazyPySparkResource(spark_config=SPARK_CONF).spark_session
     try:
@@ -47,32 +47,33 @@ def bounded_spark() -> Iterator[SparkSession]:
             session.stop()
 
 
-def rehash(world: Project, stream: str, spark: SparkSession, *, newest: int) -> Rehashed:
-    """Hash the newest epochs that put out rows, and hold them against the ledger."""
-    path = Path(_local(world, stream))
-    table = open_table(world, stream)
-    last = world.store.ledger.last(stream)
+def rehash(project: Project, stream: str, spark: SparkSession, *, newest: int) -> RehashResult:
+    """Hash the newest epochs that have rows, and compare them with the ledger."""
+    path = Path(_local(project, stream))
+    table = open_table(project, stream)
+    last = project.store.ledger.last(stream)
     if table is None or last is None:
-        return Rehashed(epochs=[], differing=[])
+        return RehashResult(epochs=[], differing=[])
     schema = StructType.fromJson(json.loads(table.schema().to_json()))
-    entries = world.store.ledger.between(stream, max(0, last.epoch - newest + 1), last.epoch)
+    entries = project.store.ledger.between(stream, max(0, last.epoch - newest + 1), last.epoch)
     folders = {int(uri[:12]): uri for uri in _epoch_folders(table.file_uris())}
-    known = [entry for entry in entries if entry.rows and entry.epoch in folders]
-    found = {
-        entry.epoch: _digest(spark, path / "data" / folders[entry.epoch], schema) for entry in known
+    hashed = [entry for entry in entries if entry.rows and entry.epoch in folders]
+    digests = {
+        entry.epoch: _digest(spark, path / "data" / folders[entry.epoch], schema)
+        for entry in hashed
     }
-    return Rehashed(
-        epochs=list(found),
-        differing=[e.epoch for e in known if found[e.epoch] != (e.rows, e.digest)],
+    return RehashResult(
+        epochs=list(digests),
+        differing=[e.epoch for e in hashed if digests[e.epoch] != (e.rows, e.digest)],
     )
 
 
-def _local(world: Project, stream: str) -> str:
-    path = world.config.table_path(stream)
+def _local(project: Project, stream: str) -> str:
+    path = project.config.table_path(stream)
     if "://" in path:
         raise PermanentError(
-            f"the table {path} is not on a disk that Spark reads without more jars",
-            hint="only tables in local folders can be hashed again",
+            f"the table {path} cannot be hashed again: Spark needs more jars to read it",
+            hint="hash only tables in local folders",
         )
     return path
 

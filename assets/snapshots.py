@@ -1,11 +1,11 @@
-"""The snapshots of a stream as an asset: how old the newest is, whether it can be restored, and when one was proven."""
+"""The snapshots of a stream as an asset: the age of the newest, whether it can be restored, and the last proof."""
 
 import dagster as dg
 
 from holdfast.assets.keys import snapshots_key, stream_key
-from holdfast.assets.project_resource import Worlds, explained
+from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.configs.stream import StreamDeclaration
-from holdfast.observation.status import StreamSeen, observe
+from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.resources.control_store.records import SnapshotRow
 from holdfast.resources.project import Project
 from holdfast.resources.vault import catalogue
@@ -18,7 +18,7 @@ SHOWN_PROBLEMS = 20
 
 def spec(declared: StreamDeclaration) -> dg.AssetSpec:
     """What Dagster shows of a stream's snapshots."""
-    policy, kept = declared.checkpoint, declared.retention
+    policy, retention = declared.checkpoint, declared.retention
     return dg.AssetSpec(
         snapshots_key(declared.name),
         deps=[stream_key(declared.name)],
@@ -28,13 +28,13 @@ def spec(declared: StreamDeclaration) -> dg.AssetSpec:
         kinds={"s3"},
         metadata={
             "policy": policy.model_dump(mode="json", exclude_none=True),
-            "retention": kept.model_dump(mode="json"),
+            "retention": retention.model_dump(mode="json"),
         },
     )
 
 
 def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
-    """The claims about a stream's snapshots."""
+    """The checks of a stream's snapshots."""
     name = declared.name
 
     @dg.asset_check(
@@ -42,38 +42,38 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
         name="recent",
         description="While the stream runs, its newest snapshot is not much older than the policy allows.",
     )
-    def recent(worlds: dg.ResourceParam[Worlds]) -> dg.AssetCheckResult:
-        with explained(), worlds.open() as world:
-            seen = observe(world, name)
-            newest = world.store.snapshots.newest(name)
-            return judge_age(world.config.stream(name), seen, newest)
+    def recent(worlds: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+        with dagster_errors(), worlds.open() as project:
+            status = observe_stream(project, name)
+            newest = project.store.snapshots.newest(name)
+            return judge_age(project.config.stream(name), status, newest)
 
     @dg.asset_check(
         asset=snapshots_key(name),
         name="restorable",
-        description="Every byte of the newest snapshot is in the object store, as its digest says.",
+        description="Every byte of the newest snapshot is in the object store and matches its digest.",
     )
-    def restorable(worlds: dg.ResourceParam[Worlds]) -> dg.AssetCheckResult:
-        with explained(), worlds.open() as world:
-            return verify_newest(world, name)
+    def restorable(worlds: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+        with dagster_errors(), worlds.open() as project:
+            return verify_newest(project, name)
 
     @dg.asset_check(
         asset=snapshots_key(name),
         name="proven",
-        description="A snapshot was proven by going on from it within the last "
-        f"{PROVEN_WITHIN_DAYS:.0f} days.",
+        description="Within the last "
+        f"{PROVEN_WITHIN_DAYS:.0f} days a snapshot was proven: restored, and processed from there.",
     )
-    def proven(worlds: dg.ResourceParam[Worlds]) -> dg.AssetCheckResult:
-        with explained(), worlds.open() as world:
-            catalogued = world.store.snapshots
+    def proven(worlds: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+        with dagster_errors(), worlds.open() as project:
+            catalogued = project.store.snapshots
             newest, last = catalogued.newest(name), catalogued.last_proven(name)
-            return judge_proof(name, newest, last, at=world.store.now())
+            return judge_proof(name, newest, last, at=project.store.now())
 
     return [recent, restorable, proven]
 
 
 def snapshot_metadata(row: SnapshotRow, *, at: float) -> dict[str, float | int | str]:
-    """What one snapshot is and took."""
+    """The epoch, age, sizes, cost and proof of a snapshot."""
     return {
         "snapshot": row.id,
         "epoch": row.epoch,
@@ -95,7 +95,7 @@ def _proof(row: SnapshotRow, *, at: float) -> dict[str, float]:
 
 
 def expected_seconds(declared: StreamDeclaration) -> float:
-    """How long the policy lets a snapshot get; without a limit in time, the recovery objective."""
+    """The time between two snapshots by the policy; without a limit in time, the recovery objective."""
     policy, epoch = declared.checkpoint, declared.epoch
     limits = []
     if policy.every is not None:
@@ -106,24 +106,29 @@ def expected_seconds(declared: StreamDeclaration) -> float:
 
 
 def judge_age(
-    declared: StreamDeclaration, seen: StreamSeen, newest: SnapshotRow | None
+    declared: StreamDeclaration, status: StreamStatus, newest: SnapshotRow | None
 ) -> dg.AssetCheckResult:
-    """Hold the age of the newest snapshot against what the policy leads one to expect."""
+    """Compare the age of the newest snapshot with the time that the policy allows.
+
+    Without a snapshot, the time counts from the registration of the primary.
+    """
     limit = LATE_FACTOR * expected_seconds(declared)
     metadata: dict[str, float | int | str] = {"limit_seconds": limit}
     if newest is not None:
-        metadata |= snapshot_metadata(newest, at=seen.at)
-    if seen.primary is None and not seen.wanted:
+        metadata |= snapshot_metadata(newest, at=status.at)
+    if status.primary is None and not status.wanted:
         return dg.AssetCheckResult(
-            passed=True, description="the stream is stopped: nothing is new", metadata=metadata
+            passed=True,
+            description="the stream is stopped: no new snapshot is due",
+            metadata=metadata,
         )
-    since = _since(seen, newest)
-    age = 0.0 if since is None else max(seen.at - since, 0.0)
-    what = "the newest snapshot" if newest else "no snapshot yet, the stream's primary"
+    since = _since(status, newest)
+    age = 0.0 if since is None else max(status.at - since, 0.0)
+    subject = "the newest snapshot" if newest else "no snapshot yet: the primary"
     return dg.AssetCheckResult(
         passed=age <= limit,
         severity=dg.AssetCheckSeverity.WARN,
-        description=f"{what} is {age:.0f} s old, the limit is {limit:.0f} s",
+        description=f"{subject} is {age:.0f} s old, the limit is {limit:.0f} s",
         metadata=metadata,
     )
 
@@ -131,46 +136,46 @@ def judge_age(
 def judge_proof(
     stream: str, newest: SnapshotRow | None, last: SnapshotRow | None, *, at: float
 ) -> dg.AssetCheckResult:
-    """Hold the time since the last proof, of whichever snapshot, against what is prudent."""
+    """Compare the time since the last proof of any snapshot with the limit."""
     if newest is None:
         return dg.AssetCheckResult(passed=True, description="there is no snapshot to prove")
-    days, said = float("inf"), "no snapshot was proven yet"
+    days, summary = float("inf"), "no snapshot was proven yet"
     metadata: dict[str, float | int | str] = {"limit_seconds": PROVEN_WITHIN_DAYS * DAY_SECONDS}
     if last is not None and last.proven_at is not None:
         days = max(at - last.proven_at, 0.0) / DAY_SECONDS
-        said = f"{last.id} was proven {days:.1f} days ago, in {last.proven_seconds or 0.0:.0f} s"
+        summary = f"{last.id} was proven {days:.1f} days ago, in {last.proven_seconds or 0.0:.0f} s"
         metadata |= snapshot_metadata(last, at=at)
     passed = days <= PROVEN_WITHIN_DAYS
-    how = f"`holdfast snapshots prove {stream}`, or turn the schedule `restore_drills` on"
+    hint = f"run `holdfast snapshots prove {stream}`, or turn the schedule `restore_drills` on"
     return dg.AssetCheckResult(
         passed=passed,
         severity=dg.AssetCheckSeverity.WARN,
-        description=said if passed else f"{said}: {how}",
+        description=summary if passed else f"{summary}: {hint}",
         metadata=metadata,
     )
 
 
-def _since(seen: StreamSeen, newest: SnapshotRow | None) -> float | None:
-    """When the time for the next snapshot began: with the last one, or the start after a stop."""
+def _since(status: StreamStatus, newest: SnapshotRow | None) -> float | None:
+    """When the time until the next snapshot began: with the newest, or with the start of the primary."""
     times = [] if newest is None else [newest.created_at]
-    if seen.last_primary is not None:
-        times.append(seen.last_primary.registered_at)
+    if status.last_primary is not None:
+        times.append(status.last_primary.registered_at)
     return max(times, default=None)
 
 
-def verify_newest(world: Project, stream: str) -> dg.AssetCheckResult:
-    """Read the newest snapshot in full, and enter in the catalogue what was found."""
-    listed = world.vault(stream).list()
+def verify_newest(project: Project, stream: str) -> dg.AssetCheckResult:
+    """Read the newest snapshot in full, and record the result in the catalogue."""
+    listed = project.vault(stream).list()
     if not listed:
-        known = world.store.snapshots.newest(stream)
+        row = project.store.snapshots.newest(stream)
         return dg.AssetCheckResult(
-            passed=known is None,
+            passed=row is None,
             description="there is no snapshot yet"
-            if known is None
-            else f"the catalogue has {known.id}, the object store has no snapshot",
+            if row is None
+            else f"the catalogue lists {row.id}, but the object store has no snapshot",
         )
     newest = listed[0].id
-    problems = catalogue.verify(world, stream, newest)
+    problems = catalogue.verify(project, stream, newest)
     return dg.AssetCheckResult(
         passed=not problems,
         severity=dg.AssetCheckSeverity.ERROR,

@@ -1,4 +1,4 @@
-"""The stream as an asset: Dagster watches it, no run lives as long as it does."""
+"""The stream as an asset: Dagster observes it; the stream runs outside of Dagster."""
 
 from collections.abc import Mapping
 
@@ -6,10 +6,10 @@ import dagster as dg
 
 from holdfast.assets import doctor
 from holdfast.assets.keys import stream_key
-from holdfast.assets.project_resource import Worlds, explained
+from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.configs.stream import StreamDeclaration
-from holdfast.ft_policies.health import Verdict
-from holdfast.observation.status import StreamSeen, observe
+from holdfast.ft_policies.health import HealthVerdict
+from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.resources.control_store.records import Sample
 from holdfast.resources.control_store.sample_names import SampleName
 
@@ -30,7 +30,7 @@ def spec(declared: StreamDeclaration) -> dg.AssetSpec:
     return dg.AssetSpec(
         stream_key(declared.name),
         description=f"The stream {declared.name}: {declared.app} on a {declared.source.kind} source. "
-        "Each materialisation says up to which epoch its output is committed.",
+        "Each materialisation records up to which epoch its output is committed.",
         group_name="streams",
         kinds={"spark", "streaming"},
         metadata={
@@ -44,45 +44,45 @@ def spec(declared: StreamDeclaration) -> dg.AssetSpec:
 
 
 def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
-    """The claims about a running stream."""
+    """The checks of a running stream."""
     name = declared.name
 
     @dg.asset_check(
         asset=stream_key(name),
         name=HEALTHY,
-        description="The stream runs, or nobody wants it to; its primary is neither dead, silent nor stuck.",
+        description="The stream runs or is stopped by request; its primary is neither dead, silent nor stuck.",
     )
-    def healthy(worlds: dg.ResourceParam[Worlds]) -> dg.AssetCheckResult:
-        with explained(), worlds.open() as world:
-            seen = observe(world, name)
+    def healthy(worlds: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+        with dagster_errors(), worlds.open() as project:
+            status = observe_stream(project, name)
         return dg.AssetCheckResult(
-            passed=not seen.verdict.health.failed,
-            metadata=verdict_metadata(seen.verdict),
-            description=seen.verdict.reason,
+            passed=not status.verdict.health.failed,
+            metadata=verdict_metadata(status.verdict),
+            description=status.verdict.reason,
         )
 
     return [healthy, *doctor.checks(declared)]
 
 
-def verdict_metadata(verdict: Verdict) -> dict[str, str]:
-    """How the stream is, in a word and in a sentence."""
+def verdict_metadata(verdict: HealthVerdict) -> dict[str, str]:
+    """The health of the stream in a word, and the reason in a sentence."""
     return {"health": verdict.health.value, "reason": verdict.reason}
 
 
 def progress_metadata(
-    seen: StreamSeen, samples: Mapping[SampleName, Sample]
+    status: StreamStatus, samples: Mapping[SampleName, Sample]
 ) -> dict[str, float | int | str]:
-    """How far the stream is and how fast; numbers become plots in Dagster's UI."""
-    found: dict[str, float | int | str] = {
-        **verdict_metadata(seen.verdict),
-        "tier": seen.tier.value,
-        "covered_tier": seen.covered.value,
+    """The progress and the rates of the stream; Dagster's UI plots the numbers."""
+    metadata: dict[str, float | int | str] = {
+        **verdict_metadata(status.verdict),
+        "tier": status.tier.value,
+        "covered_tier": status.covered.value,
         **{name.value: samples[name].value for name in RATES if name in samples},
     }
-    if seen.committed is not None:
-        found |= {
-            "epoch": seen.committed.epoch,
-            "rows": seen.committed.rows,
-            "commit_age_seconds": max(seen.at - seen.committed.committed_at, 0.0),
+    if status.committed is not None:
+        metadata |= {
+            "epoch": status.committed.epoch,
+            "rows": status.committed.rows,
+            "commit_age_seconds": max(status.at - status.committed.committed_at, 0.0),
         }
-    return found
+    return metadata

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from holdfast.assets.keys import stream_key, tiers_key
-from holdfast.assets.project_resource import Worlds, explained
+from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.tiers import Switch
 from holdfast.observation.coverage import TierCoverage, coverage_of
 from holdfast.observation.playbook_runs import Change, recent_changes
-from holdfast.observation.status import StreamSeen, observe
+from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.resources.control_store.records import ReplicaRow, TierChange
 from holdfast.resources.project import Project
 
@@ -45,9 +45,9 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
         name=TIER_IS_HELD,
         description="While the stream should run, its replicas cover the tier that it should have.",
     )
-    def tier_is_held(worlds: dg.ResourceParam[Worlds]) -> dg.AssetCheckResult:
-        with explained(), worlds.open() as world:
-            coverage = coverage_of(observe(world, name))
+    def tier_is_held(worlds: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+        with dagster_errors(), worlds.open() as project:
+            coverage = coverage_of(observe_stream(project, name))
         return dg.AssetCheckResult(
             passed=coverage.covered,
             severity=dg.AssetCheckSeverity.WARN,
@@ -69,15 +69,17 @@ def coverage_metadata(coverage: TierCoverage) -> dict[str, str | int]:
     }
 
 
-def tier_metadata(world: Project, seen: StreamSeen) -> dict[str, str | int | dg.TableMetadataValue]:
+def tier_metadata(
+    project: Project, status: StreamStatus
+) -> dict[str, str | int | dg.TableMetadataValue]:
     """The metadata of the asset: the present tier, its history, the switches and the steps of changes."""
-    store = world.store
-    replicas = [row for row in (seen.primary, seen.secondary) if row is not None]
+    store = project.store
+    replicas = [row for row in (status.primary, status.secondary) if row is not None]
     return {
-        **coverage_metadata(coverage_of(seen)),
-        "history": history_table(store.tiers.history(seen.name, limit=SHOWN_CHANGES)),
+        **coverage_metadata(coverage_of(status)),
+        "history": history_table(store.tiers.history(status.name, limit=SHOWN_CHANGES)),
         "switches": switches_table(replicas),
-        "steps": steps_table(recent_changes(store, seen.name)[-SHOWN_RUNS:]),
+        "steps": steps_table(recent_changes(store, status.name)[-SHOWN_RUNS:]),
     }
 
 

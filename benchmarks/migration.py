@@ -1,6 +1,6 @@
 """How long a stream commits nothing while it is migrated, by each protocol, against plain Spark stopped and started.
 
-What is timed is the longest time between two committed epochs (plain Spark: batches) from the wish to the end
+What is timed is the longest time between two committed epochs (plain Spark: batches) from the request to the end
 of the migration. Each state is a run and a result of its own. Fewer `--times` keep no result.
 """
 
@@ -28,7 +28,7 @@ from benchmarks.streams.supervised_stream import NAME, declaration
 from benchmarks.streams.workload import STATES, State
 from holdfast.configs.project import ProjectConfig
 from holdfast.ft_policies.playbooks.recover.migration import Protocol
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks.migrate import Migrate, MigrationRequest
 from holdfast.orchestration.playbooks.recover import Start
 from holdfast.resources.project import Project
@@ -84,7 +84,7 @@ class MigratedStream:
         await_condition(
             self._world, NAME, lambda: self._epoch() > last, "epoch after the migration"
         )
-        begun_at = self._world.store.rollouts.history(NAME)[-1].begun_at
+        begun_at = self._world.store.migrations.history(NAME)[-1].begun_at
         entries = self._world.store.ledger.since(NAME, at=begun_at)
         return max(after.committed_at - before.committed_at for before, after in pairwise(entries))
 
@@ -104,7 +104,9 @@ class MigratedStream:
         """Level, with a snapshot of its own, and nothing left to do."""
         goal = self._epoch() + workload.SETTLE_EPOCHS
         await_condition(self._world, NAME, lambda: self._epoch() >= goal, f"epoch {goal}")
-        await_condition(self._world, NAME, lambda: observe(self._world, NAME).is_settled, "rest")
+        await_condition(
+            self._world, NAME, lambda: observe_stream(self._world, NAME).is_settled, "rest"
+        )
 
     def _epoch(self) -> int:
         last = self._world.store.ledger.last(NAME)

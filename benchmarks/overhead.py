@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 
 from benchmarks.harness import Benchmark, median
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks.lifecycle import Stop
 from holdfast.orchestration.playbooks.recover import Start
 from holdfast.resources.project import open_project
@@ -82,12 +82,12 @@ def supervised(folder: Path) -> Measured:
             steps = Start(world, "bench", "benchmark").steps()
             next(steps)
             last = WARM_UP + MEASURED + 1
-            primary = observe(world, "bench").primary
+            primary = observe_stream(world, "bench").primary
             assert primary is not None
             checkpoints = Path(primary.folder) / "checkpoints"
             committed = _await(
                 lambda: next(checkpoints.glob(f"*/commits/{last}"), None),
-                lambda: observe(world, "bench").verdict,
+                lambda: observe_stream(world, "bench").verdict,
             )
             return Measured.of(
                 committed.parents[1], first=1

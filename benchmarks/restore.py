@@ -20,7 +20,7 @@ from holdfast.resources.object_store.connection import S3Connection
 from holdfast.resources.object_store.embedded import EmbeddedS3
 from holdfast.resources.object_store.s3 import S3ObjectStore
 from holdfast.resources.vault.vault import SnapshotVault
-from tests.fakes.checkpoints import SyntheticCheckpoint
+from tests.builders.checkpoints import SyntheticCheckpoint
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

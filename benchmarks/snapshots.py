@@ -17,7 +17,7 @@ from benchmarks.snapshot_contenders import Contender, FileByFile, Measured, Rclo
 from holdfast.resources.object_store.embedded import EmbeddedS3
 from holdfast.resources.object_store.s3 import S3ObjectStore
 from holdfast.resources.vault.checkpoint_files import cut
-from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint
+from tests.builders.checkpoints import StateKind, SyntheticCheckpoint
 
 PARTITIONS = 400
 SNAPSHOT_EVERY = 10
@@ -112,7 +112,7 @@ def report(benchmark: Benchmark, results: dict[str, Results], files: int, new_by
 
 
 def smaller_deltas(benchmark: Benchmark, store: S3ObjectStore, home: Path) -> None:
-    """How the share of the manifest grows as there is less that is new: told, but not a bar."""
+    """How the share of the manifest grows as there is less that is new: shown, but not a bar."""
     for size in SMALLER_DELTAS:
         checkpoint = SyntheticCheckpoint(
             home / f"small-{size}",

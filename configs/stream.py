@@ -30,6 +30,7 @@ from holdfast.ft_policies.snapshots import CheckpointPolicy, RetentionPolicy
 from holdfast.ft_policies.tiers import Guarantee, Tier
 from holdfast.ft_policies.timings import TimingError, Timings
 
+OLD_FAULT = "blow"  # house: old word
 FIXED_SPARK_CONF = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
@@ -179,10 +180,10 @@ class Drills(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept_blow(cls, declared: Any) -> Any:
-        """`blow` is the name that `fault` had; it goes with the next version."""
-        if isinstance(declared, dict) and "blow" in declared and "fault" not in declared:
-            return {"fault" if key == "blow" else key: value for key, value in declared.items()}
+    def _accept_old_name(cls, declared: Any) -> Any:
+        """Accept the name that `fault` had until the next version."""
+        if isinstance(declared, dict) and OLD_FAULT in declared and "fault" not in declared:
+            return {"fault" if key == OLD_FAULT else key: value for key, value in declared.items()}
         return declared
 
     def budget(self) -> DisturbanceBudget:

@@ -1,4 +1,4 @@
-"""What a replica does when its query has failed: try again on the same checkpoint, or give up."""
+"""What a driver decides by itself: whether to restart a failed query, and when to yield a busy host."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 
 class FailureKind(StrEnum):
-    """Whether trying again can help, as far as the error tells."""
+    """Whether a retry can help, as far as the error shows."""
 
     TRANSIENT = "transient"
     PERMANENT = "permanent"
@@ -33,21 +33,21 @@ FailureDecision: TypeAlias = TryAgain | GiveUp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryFailurePolicy:
-    """Retry a transient error for ever, an unknown one a few times, a permanent one never."""
+    """Retry a transient error without limit, an unknown one a few times, a permanent one never."""
 
     unknown_tries: int = 3
     first_pause_seconds: float = 0.5
     longest_pause_seconds: float = 15.0
 
     def decide(self, kind: FailureKind, *, failures_in_a_row: int) -> FailureDecision:
-        """Judge a failure; `failures_in_a_row` includes it, and starts again with each epoch."""
+        """Decide after a failure; `failures_in_a_row` includes it, and restarts with each epoch."""
         doublings = min(failures_in_a_row - 1, 10)
         pause = min(self.first_pause_seconds * 2**doublings, self.longest_pause_seconds)
         match kind:
             case FailureKind.PERMANENT:
                 return GiveUp("the error is permanent")
             case FailureKind.TRANSIENT:
-                return TryAgain(pause, f"attempt {failures_in_a_row} after an error that may pass")
+                return TryAgain(pause, f"attempt {failures_in_a_row} after a transient error")
             case FailureKind.UNKNOWN if failures_in_a_row < self.unknown_tries:
                 return TryAgain(pause, f"attempt {failures_in_a_row} of {self.unknown_tries}")
             case FailureKind.UNKNOWN:
@@ -56,7 +56,7 @@ class QueryFailurePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Stop processing and follow by syncs."""
+    """Stop processing, and follow the primary by syncs."""
 
     reason: str
 
@@ -73,7 +73,7 @@ SpareCapacityDecision: TypeAlias = Pause | Resume | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpareCapacityPolicy:
-    """How loaded the host, or how long the queue, may be for a secondary to go on processing."""
+    """How busy the host and how long the queue may be before a secondary stops processing."""
 
     pause_above: float
     resume_below: float
@@ -97,7 +97,7 @@ class SpareCapacityPolicy:
         if paused:
             return self._resume(host_load, calm_seconds, queued_epochs)
         if queued_epochs > self.queue_epochs:
-            return Pause(f"{queued_epochs} epochs queue, more than {self.queue_epochs}")
+            return Pause(f"{queued_epochs} epochs are queued, more than {self.queue_epochs}")
         if host_load >= self.pause_above and busy_seconds >= self.after_seconds:
             return Pause(f"the host has been busy ({host_load:.0%}) for {busy_seconds:.0f} s")
         return None

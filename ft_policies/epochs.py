@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Close the epoch now with this many rows; none makes it an empty epoch."""
+    """Close the epoch now with this many rows; with 0 it is an empty epoch."""
 
     rows: int
     reason: str
@@ -26,7 +26,7 @@ PaceDecision: TypeAlias = Close | Wait
 class Pace:
     """Close an epoch when it is full, or old enough, or when the input has been silent for long.
 
-    `rows` is also the most that one epoch takes, so that the backlog after an outage is worked off
+    `rows` is also the limit of one epoch, so that the backlog after an outage is worked off
     in epochs of a size that fits.
     """
 
@@ -35,7 +35,7 @@ class Pace:
     silence_seconds: float
 
     def decide(self, *, waiting_rows: int, since_last_seconds: float | None) -> PaceDecision:
-        """Judge the rows that wait and the time since the last epoch was closed."""
+        """Decide by the rows that wait and the time since the last epoch was closed."""
         if self.rows is not None and waiting_rows >= self.rows:
             return Close(self.rows, f"{waiting_rows} rows wait, {self.rows} fill an epoch")
         if since_last_seconds is None:

@@ -10,7 +10,7 @@ class HoldfastError(Exception):
 
 
 class TransientError(HoldfastError):
-    """It may work later, with nothing changed: try again."""
+    """It may succeed later without any change: try again."""
 
 
 class PermanentError(HoldfastError):

@@ -1,4 +1,4 @@
-"""The health of a stream, judged by what its replicas report and what others observe of them."""
+"""The health of a stream: what its replicas report, and what is observed of them from outside."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -42,8 +42,8 @@ _FAILED = frozenset({Health.MISSING, Health.DEAD, Health.SILENT, Health.DISPUTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrimarySeen:
-    """The live primary of a stream: what it reports, and what others observe of it.
+class PrimaryFacts:
+    """The live primary of a stream: what it reports, and what is observed of it from outside.
 
     Ages are in seconds on the control store's clock; `None` means that it never happened.
     """
@@ -54,13 +54,13 @@ class PrimarySeen:
     heartbeat_age: float | None
     progress_age: float | None
     processing: bool
-    level: bool
+    caught_up: bool
     given_up_before: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecondarySeen:
-    """The live secondary of a stream: what it reports, and what others observe of it.
+class SecondaryFacts:
+    """The live secondary of a stream: what it reports, and what is observed of it from outside.
 
     `quiet_seconds` counts since it last finished an epoch, was started, or was given other switches,
     whichever came last.
@@ -78,7 +78,7 @@ class SecondarySeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class HealthVerdict:
     """A stream's or a secondary's health and the sentence that explains it."""
 
     health: Health
@@ -91,94 +91,100 @@ class HealthPolicy:
 
     timings: Timings
 
-    def judge(self, *, wanted: bool, primary: PrimarySeen | None) -> Verdict:
+    def judge(self, *, wanted: bool, primary: PrimaryFacts | None) -> HealthVerdict:
         """Judge the stream.
 
-        Each primary that was given up at the same epoch doubles the patience with the next: an epoch
-        is decided once, so one that takes long takes every primary long.
+        Each primary that was given up at the same epoch doubles the time that the next one gets: the
+        input of an epoch is decided once, so a slow epoch is slow for every primary.
         """
         if primary is None:
             if wanted:
-                return Verdict(Health.MISSING, "the stream should run and has no primary")
-            return Verdict(Health.STOPPED, "stopped by request")
+                return HealthVerdict(Health.MISSING, "the stream should run and has no primary")
+            return HealthVerdict(Health.STOPPED, "stopped by request")
         if primary.process is Process.GONE:
-            return Verdict(Health.DEAD, f"the process of {primary.id} is gone")
+            return HealthVerdict(Health.DEAD, f"the process of {primary.id} is gone")
         if not wanted:
-            return Verdict(Health.STOPPING, f"{primary.id} has been told to stop")
+            return HealthVerdict(Health.STOPPING, f"{primary.id} was asked to stop")
         silent = self._silent(primary, self.timings.lease_seconds)
         return silent or self._stuck(primary) or _progress(primary)
 
-    def judge_secondary(self, secondary: SecondarySeen) -> Verdict:
+    def judge_secondary(self, secondary: SecondaryFacts) -> HealthVerdict:
         name = secondary.id
         if secondary.process is Process.GONE:
-            return Verdict(Health.DEAD, f"the process of {name} is gone")
+            return HealthVerdict(Health.DEAD, f"the process of {name} is gone")
         silent = self._silent(secondary, self.timings.secondary_lease_seconds)
         if silent is not None:
             return silent
         if secondary.leaving:
-            return Verdict(Health.STOPPING, f"{name} has been told to leave")
+            return HealthVerdict(Health.STOPPING, f"{name} was asked to leave")
         if not secondary.deployed:
             return self._starting_secondary(secondary)
         if secondary.paused:
-            return Verdict(Health.HEALTHY, f"{name} has paused: the host is loaded")
+            return HealthVerdict(Health.HEALTHY, f"{name} has paused: the host is busy")
         patience_seconds = self.timings.progress_within_seconds
         if secondary.processing and secondary.quiet_seconds > patience_seconds:
             quiet = secondary.quiet_seconds
-            return Verdict(Health.STUCK, f"{name} has finished no epoch for {quiet:.0f} s")
-        return Verdict(Health.HEALTHY, f"{name} stands by")
+            return HealthVerdict(Health.STUCK, f"{name} has finished no epoch for {quiet:.0f} s")
+        return HealthVerdict(Health.HEALTHY, f"{name} is standing by")
 
-    def _starting_secondary(self, secondary: SecondarySeen) -> Verdict:
+    def _starting_secondary(self, secondary: SecondaryFacts) -> HealthVerdict:
         age = secondary.registered_age
         if age > self.timings.start_within_seconds:
-            return Verdict(Health.STUCK, f"{secondary.id} is not up {age:.0f} s after its start")
-        return Verdict(Health.STARTING, f"{secondary.id} is starting")
+            return HealthVerdict(
+                Health.STUCK, f"{secondary.id} is not up {age:.0f} s after its start"
+            )
+        return HealthVerdict(Health.STARTING, f"{secondary.id} is starting")
 
     def _silent(
-        self, replica: PrimarySeen | SecondarySeen, patience_seconds: float
-    ) -> Verdict | None:
-        """Judge the heartbeats; before the first, a process that is there has as long as any start."""
+        self, replica: PrimaryFacts | SecondaryFacts, patience_seconds: float
+    ) -> HealthVerdict | None:
+        """Judge the heartbeats; before the first one, a running process has as long as any start."""
         age = replica.heartbeat_age
         if age is None:
             launching = replica.registered_age <= self.timings.launch_within_seconds
             if launching or replica.process is Process.RUNNING:
                 return None
-            return Verdict(
+            return HealthVerdict(
                 Health.SILENT,
                 f"{replica.id} was registered {replica.registered_age:.0f} s ago, no heartbeat yet",
             )
         if age <= patience_seconds:
             return None
         if replica.process is Process.RUNNING:
-            return Verdict(
+            return HealthVerdict(
                 Health.DISPUTED,
-                f"{replica.id} has been silent for {age:.1f} s, but its process is there",
+                f"{replica.id} has sent no heartbeat for {age:.1f} s, but its process is running",
             )
-        return Verdict(Health.SILENT, f"{replica.id} has been silent for {age:.1f} s")
+        return HealthVerdict(Health.SILENT, f"{replica.id} has sent no heartbeat for {age:.1f} s")
 
-    def _stuck(self, primary: PrimarySeen) -> Verdict | None:
+    def _stuck(self, primary: PrimaryFacts) -> HealthVerdict | None:
         patience = 2.0 ** min(primary.given_up_before, MAX_DOUBLINGS)
         if primary.progress_age is None:
             if primary.registered_age <= self.timings.start_within_seconds * patience:
                 return None
-            return Verdict(
+            return HealthVerdict(
                 Health.STUCK,
                 f"{primary.id} has processed nothing {primary.registered_age:.0f} s after its start",
             )
         if primary.progress_age <= self.timings.stuck_after_seconds * patience:
             return None
-        return Verdict(
+        return HealthVerdict(
             Health.STUCK, f"{primary.id} has finished no epoch for {primary.progress_age:.0f} s"
         )
 
 
-def _progress(primary: PrimarySeen) -> Verdict:
+def _progress(primary: PrimaryFacts) -> HealthVerdict:
     if primary.progress_age is None:
-        return Verdict(Health.STARTING, f"{primary.id} is starting")
+        return HealthVerdict(Health.STARTING, f"{primary.id} is starting")
     if not primary.processing:
-        return Verdict(Health.WAITING, f"{primary.id} waits to restart its query: see its log")
-    if not primary.level:
-        return Verdict(Health.REPLAYING, f"{primary.id} is replaying the epochs that it missed")
-    return Verdict(
+        return HealthVerdict(
+            Health.WAITING, f"{primary.id} is waiting to restart its query: see its log"
+        )
+    if not primary.caught_up:
+        return HealthVerdict(
+            Health.REPLAYING, f"{primary.id} is replaying the epochs that it missed"
+        )
+    return HealthVerdict(
         Health.HEALTHY, f"{primary.id} finished an epoch {primary.progress_age:.1f} s ago"
     )
 
@@ -192,8 +198,8 @@ class DetectedBy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrimaryLook:
-    """The primary as its secondary observes it; `id` is `None` if there is no live primary."""
+class PrimaryView:
+    """The primary as its secondary sees it; `id` is `None` if no primary is live."""
 
     id: str | None
     process: Process
@@ -225,17 +231,17 @@ class FailoverPolicy:
 
     lease_seconds: float
 
-    def decide(self, look: PrimaryLook) -> FailoverDecision:
+    def decide(self, primary: PrimaryView) -> FailoverDecision:
         """Take over from a primary that is gone or silent; wait for one that is starting."""
-        if look.id is None:
+        if primary.id is None:
             return TakeOver("the stream has no primary", DetectedBy.ABSENCE)
-        if look.process is Process.GONE:
-            return TakeOver(f"the process of {look.id} is gone", DetectedBy.PROCESS)
-        if not look.holds_lease:
-            return Stay(f"{look.id} has not taken the lease yet")
-        if look.silent_seconds >= self.lease_seconds:
+        if primary.process is Process.GONE:
+            return TakeOver(f"the process of {primary.id} is gone", DetectedBy.PROCESS)
+        if not primary.holds_lease:
+            return Stay(f"{primary.id} has not taken the lease yet")
+        if primary.silent_seconds >= self.lease_seconds:
             return TakeOver(
-                f"{look.id} has not renewed its lease for {look.silent_seconds:.1f} s",
+                f"{primary.id} has not renewed its lease for {primary.silent_seconds:.1f} s",
                 DetectedBy.LEASE,
             )
-        return Stay(f"{look.id} renewed its lease {look.silent_seconds:.1f} s ago")
+        return Stay(f"{primary.id} renewed its lease {primary.silent_seconds:.1f} s ago")

@@ -1,4 +1,4 @@
-"""When to ship a snapshot: every N epochs, T seconds or B bytes, whichever comes first."""
+"""When to ship a snapshot (every N epochs, T seconds or B bytes, whichever comes first), and how long to keep it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Ship:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Keep what was shipped last."""
+    """Ship nothing yet."""
 
     reason: str
 
@@ -37,20 +37,20 @@ class CheckpointPolicy:
         if all(limit is None for limit in limits):
             raise PermanentError(
                 "a checkpoint policy needs at least one of epochs, seconds and bytes",
-                hint="for example: epochs: 10",
+                hint="set one of them, for example epochs: 10",
             )
         if any(limit is not None and limit <= 0 for limit in limits):
             raise PermanentError(
                 f"the limits of a checkpoint policy must be positive: {self}",
-                hint="leave a limit out to switch it off",
+                hint="leave out a limit to switch it off",
             )
 
     def decide(
         self, *, epochs_since: int, seconds_since: float, bytes_since: int
     ) -> CheckpointDecision:
-        """Judge what has happened since the last snapshot."""
+        """Decide by what has happened since the last snapshot."""
         if epochs_since == 0:
-            return Hold("no epoch was committed since the last snapshot")
+            return Hold("no epoch has been committed since the last snapshot")
         if self.epochs is not None and epochs_since >= self.epochs:
             return Ship(
                 f"{epochs_since} epochs since the last snapshot, the limit is {self.epochs}"
@@ -80,7 +80,7 @@ class SnapshotFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RetentionVerdict:
     """Keep a snapshot or drop it, with all reasons."""
 
     snapshot: SnapshotFacts
@@ -107,11 +107,12 @@ class RetentionPolicy:
             )
         if self.hourly < 0 or self.daily < 0:
             raise PermanentError(
-                f"hourly and daily must not be negative: {self}", hint="0 switches them off"
+                f"hourly and daily must not be negative: {self}",
+                hint="set them to 0 to switch them off",
             )
 
-    def decide(self, snapshots: Sequence[SnapshotFacts], *, now: float) -> list[Verdict]:
-        """Judge each snapshot, newest first."""
+    def decide(self, snapshots: Sequence[SnapshotFacts], *, now: float) -> list[RetentionVerdict]:
+        """Decide on each snapshot, newest first."""
         ordered = sorted(
             snapshots, key=lambda facts: (facts.epoch, facts.created_at, facts.id), reverse=True
         )
@@ -123,13 +124,13 @@ class RetentionPolicy:
         _keep_periods(ordered, reasons, "hour", _HOUR_SECONDS, self.hourly, now)
         _keep_periods(ordered, reasons, "day", _DAY_SECONDS, self.daily, now)
         return [
-            Verdict(snapshot, keep=True, reasons=tuple(reasons[snapshot.id]))
+            RetentionVerdict(snapshot, keep=True, reasons=tuple(reasons[snapshot.id]))
             if reasons[snapshot.id]
-            else Verdict(snapshot, keep=False, reasons=self._why_dropped())
+            else RetentionVerdict(snapshot, keep=False, reasons=self._drop_reasons())
             for snapshot in ordered
         ]
 
-    def _why_dropped(self) -> tuple[str, ...]:
+    def _drop_reasons(self) -> tuple[str, ...]:
         dropped = [f"older than the newest {self.last}"]
         if self.hourly:
             dropped.append(f"not the newest of one of the last {self.hourly} hours")

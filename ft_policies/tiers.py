@@ -34,14 +34,14 @@ class Guarantee(StrEnum):
 
 
 class Mode(StrEnum):
-    """What becomes of a decision about the tier."""
+    """What happens with a decision about the tier."""
 
     AUTO = "auto"
     """It is carried out."""
     ADVISE = "advise"
-    """It is shown only."""
+    """It is only shown."""
     PINNED = "pinned"
-    """It is shown only: the declaration names the tier."""
+    """It is only shown: the declaration names the tier."""
 
 
 class Switch(StrEnum):
@@ -56,7 +56,7 @@ class Switch(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switches:
-    """What a replica has on."""
+    """The switches that a replica has on."""
 
     deploy: bool = False
     receive: bool = False
@@ -65,11 +65,11 @@ class Switches:
     sync: bool = False
 
     def on(self) -> frozenset[Switch]:
-        """Those that are on."""
+        """The switches that are on."""
         return frozenset(switch for switch in Switch if getattr(self, switch))
 
-    def turned(self, switch: Switch, on: bool) -> "Switches":  # noqa: FBT001 (that is the verb)
-        """The same with one of them turned on or off."""
+    def turn(self, switch: Switch, on: bool) -> "Switches":  # noqa: FBT001 (that is the verb)
+        """The same switches, with one turned on or off."""
         return replace(self, **{switch.value: on})
 
 
@@ -89,18 +89,18 @@ SECONDARY: Mapping[Tier, Switches] = MappingProxyType(
 
 
 def covered(switches: Switches) -> Tier:
-    """The strongest tier that a secondary with these switches on is good for."""
+    """The strongest tier that a secondary with these switches covers."""
     return next(tier for tier in Tier if SECONDARY[tier].on() <= switches.on())
 
 
-# A state before the input that it needs, an output after the processing that makes it.
+# State comes before the input that follows it, output after the processing that produces it.
 ON_ORDER = (Switch.DEPLOY, Switch.SYNC, Switch.RECEIVE, Switch.PROCESS, Switch.SEND)
 OFF_ORDER = (Switch.SEND, Switch.PROCESS, Switch.RECEIVE, Switch.SYNC, Switch.DEPLOY)
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """Turn one switch on or off."""
+class SwitchChange:
+    """One switch to turn on or off."""
 
     switch: Switch
     on: bool
@@ -109,9 +109,9 @@ class Turn:
         return f"{self.switch} {'on' if self.on else 'off'}"
 
 
-def plan(now: Switches, wanted: Switches) -> tuple[Turn, ...]:
-    """The turns that lead from what is on to what should be, in order."""
+def switch_changes(now: Switches, wanted: Switches) -> tuple[SwitchChange, ...]:
+    """The changes that lead from the present switches to the wanted ones, in a safe order."""
     missing, surplus = wanted.on() - now.on(), now.on() - wanted.on()
-    turned_on = [Turn(switch, on=True) for switch in ON_ORDER if switch in missing]
-    turned_off = [Turn(switch, on=False) for switch in OFF_ORDER if switch in surplus]
+    turned_on = [SwitchChange(switch, on=True) for switch in ON_ORDER if switch in missing]
+    turned_off = [SwitchChange(switch, on=False) for switch in OFF_ORDER if switch in surplus]
     return (*turned_on, *turned_off)

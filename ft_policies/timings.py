@@ -1,6 +1,6 @@
 """How long replicas, sensors and playbooks wait for each other: all in one value, derived and checked once.
 
-A wait in one process has to outlast what another process may take, so the two are said here together. A
+A wait in one process has to outlast what another process may take, so both are defined here. A
 period that matters to one module only stays in that module.
 """
 
@@ -33,7 +33,7 @@ class TimingError(PermanentError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timings:
-    """The periods and patiences of one stream, in seconds.
+    """The periods and time limits of one stream, in seconds.
 
     The first four are declared, the next six follow from them, the others are the same for all streams.
     """
@@ -46,22 +46,22 @@ class Timings:
     secondary_lease_seconds: float
     """The silence after which a secondary counts as lost."""
     detect_seconds: float
-    """The most until a secondary detects the loss of its primary."""
+    """The longest time until a secondary detects the loss of its primary."""
     dispatch_seconds: float
-    """The most until a run of the recovery begins for a lost primary without a secondary."""
+    """The longest time until a recovery run begins for a lost primary without a secondary."""
     progress_within_seconds: float
-    """A replica has started and done something new by then, or a step gives it up."""
+    """A replica has started and made progress by then, or the step that waits for it fails."""
     takeover_within_seconds: float
     """A secondary that has not taken over by then makes room for a new primary."""
     relaunch_within_seconds: float
     """A primary that was lost in a drill is back, or being replaced, by then."""
 
     launch_within_seconds: float = LAUNCH_WITHIN_SECONDS
-    """From the registration of a replica, or the request to start it, until its process is there."""
+    """From the registration of a replica, or the request to start it, until its process runs."""
     drain_within_seconds: float = DRAIN_WITHIN_SECONDS
-    """A query that was told to stop finishes its epoch by then, or the epoch is replayed."""
+    """A query that was asked to stop finishes its epoch by then, or the epoch is replayed."""
     leave_within_seconds: float = LEAVE_WITHIN_SECONDS
-    """A replica that was told to leave has ended by then, or is ended by force."""
+    """A replica that was asked to leave has ended by then, or is ended by force."""
     exit_within_seconds: float = EXIT_WITHIN_SECONDS
     """The process of a replica that has ended is gone by then, or is killed."""
     between_steps_seconds: float = BETWEEN_STEPS_SECONDS
@@ -75,7 +75,7 @@ class Timings:
             raise TimingError(
                 "lease",
                 f"must be at least two heartbeats ({2 * self.heartbeat_seconds:g} s): "
-                "one late heartbeat must not cost the lease",
+                "a single late heartbeat would lose the lease",
             )
         if self.secondary_lease_seconds < self.lease_seconds:
             raise TimingError("secondary_lease", "must be at least the lease of a primary")
@@ -91,7 +91,7 @@ class Timings:
     def derive(
         cls, *, heartbeat: float, lease: float, stuck_after: float, start_within: float
     ) -> Self:
-        """The timings of what is declared of a stream."""
+        """The timings that follow from the declared periods."""
         return cls(
             heartbeat_seconds=heartbeat,
             lease_seconds=lease,
@@ -107,5 +107,5 @@ class Timings:
 
     @property
     def gone_within_seconds(self) -> float:
-        """A replica that was told to leave is gone by then, with its process."""
+        """A replica that was asked to leave is gone by then, with its process."""
         return self.leave_within_seconds + self.exit_within_seconds

@@ -10,7 +10,7 @@ from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.playbooks.recover.secondary import SecondaryView
 from holdfast.ft_policies.playbooks.recover.steps import RecoverFacts
 from holdfast.ft_policies.tiers import ON_ORDER, SECONDARY, Tier
-from holdfast.observation.status import StreamSeen
+from holdfast.observation.status import StreamStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,39 +24,39 @@ class TierCoverage:
     reason: str
 
 
-def coverage_of(seen: StreamSeen) -> TierCoverage:
+def coverage_of(status: StreamStatus) -> TierCoverage:
     """Compare the switches that the replicas have on with those that the tier needs."""
     return TierCoverage(
-        tier=seen.tier,
-        covered_tier=seen.covered,
-        covered=seen.covers_its_tier or not seen.wanted,
-        reason=_reason(seen),
+        tier=status.tier,
+        covered_tier=status.covered,
+        covered=status.covers_its_tier or not status.wanted,
+        reason=_reason(status),
     )
 
 
-def _reason(seen: StreamSeen) -> str:
-    if not seen.wanted:
-        return f"the stream is stopped; {seen.tier} applies from the next start"
-    if seen.covers_its_tier:
-        return f"{seen.covered} is covered"
-    look = seen.secondary_look()
-    if look is not None and look.paused and look.health is Health.HEALTHY:
-        return f"the secondary is paused and covers {seen.covered} ({look.reason})"
-    return f"only {seen.covered} is covered: {_missing(seen.observed())}"
+def _reason(status: StreamStatus) -> str:
+    if not status.wanted:
+        return f"the stream is stopped; {status.tier} applies from the next start"
+    if status.covers_its_tier:
+        return f"{status.covered} is covered"
+    view = status.secondary_view()
+    if view is not None and view.paused and view.health is Health.HEALTHY:
+        return f"the secondary is paused and covers {status.covered} ({view.reason})"
+    return f"only {status.covered} is covered: {_missing(status.recover_facts())}"
 
 
-def _missing(observed: RecoverFacts) -> str:
-    secondary = observed.secondary
+def _missing(facts: RecoverFacts) -> str:
+    secondary = facts.secondary
     if secondary is None:
-        failed = observed.secondary_failures_in_a_row
+        failed = facts.secondary_failures_in_a_row
         return "there is no secondary" + (
-            f"; {failed} failed in a row, the last: {observed.last_secondary_failure}"
+            f"; {failed} failed in a row, the last: {facts.last_secondary_failure}"
             if failed
             else ""
         )
     if secondary.health is not Health.HEALTHY:
         return secondary.reason
-    return f"{secondary.id} has {_off(secondary, observed.tier)} off"
+    return f"{secondary.id} has {_off(secondary, facts.tier)} off"
 
 
 def _off(secondary: SecondaryView, tier: Tier) -> str:

@@ -1,7 +1,7 @@
-"""The measurements of streams in the control store, as the models take them: step_timings, load, use.
+"""The measurements of streams in the control store, as the models need them: step timings, load, usage.
 
-All streams are measured with the same few queries as one. What is not measured yet is missing from a
-history, or 0; only the time until a failure is detected is known before, because it was declared.
+All streams are read with the same few queries as one. A value without measurements is missing from the
+timings, or 0; only the time to detect a failure has a bound before that, from the declaration.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -67,7 +67,7 @@ class StreamMeasurements:
     stored_bytes: float
 
     def load_in(self, seconds: float) -> Load:
-        """The load in so many seconds if its change goes on."""
+        """The load in so many seconds, if it goes on to change as it does now."""
         now, growth = self.load, self.growth
         rows = max(float(now.rows_per_second + growth.rows_per_second * seconds), 0.0)
         return Load(
@@ -78,36 +78,36 @@ class StreamMeasurements:
         )
 
     def shares_over(self, shares: TierShares) -> TierShares:
-        """These general shares of the tiers, replaced by the measured ones of this stream."""
+        """The given shares of the tiers, with those that were measured of this stream in their place."""
         for tier, (cpu, memory) in self.shares.items():
             network = float(shares.network[TIERS.index(tier)])
-            shares = shares.measured(tier, cpu=cpu, memory=memory, network=network)
+            shares = shares.with_measured(tier, cpu=cpu, memory=memory, network=network)
         return shares
 
 
 def measure(
     store: ControlStore, declared: Sequence[StreamDeclaration]
 ) -> dict[str, StreamMeasurements]:
-    """Measure these streams; one that was never started is measured by its declaration."""
+    """Read the measurements of these streams; a stream that never ran has only declared values."""
     only = declared[0].name if len(declared) == 1 else None
-    at, lately = store.now(), store.recent
-    samples = lately.series(STEP_SAMPLES, only)
+    at, recent = store.now(), store.recent
+    samples = recent.series(STEP_SAMPLES, only)
     facts = _Facts(
         at=at,
-        inputs=lately.inputs(only),
-        shipments=lately.shipments(only),
+        inputs=recent.inputs(only),
+        shipments=recent.shipments(only),
         samples=samples,
-        levels=lately.levels((*USE_SAMPLES, *NETWORK_SAMPLES), only, since_at=at - RECENT_SECONDS),
-        rare_levels=lately.levels(RARE_SAMPLES, only, since_at=at - RARE_SECONDS),
-        tier_levels=lately.levels_of_tiers(USE_SAMPLES, only),
-        primaries=lately.primaries(only, since_at=_oldest_primary_at(samples, at)),
-        live_per_host=lately.live_per_host(),
+        levels=recent.levels((*USE_SAMPLES, *NETWORK_SAMPLES), only, since_at=at - RECENT_SECONDS),
+        rare_levels=recent.levels(RARE_SAMPLES, only, since_at=at - RARE_SECONDS),
+        tier_levels=recent.levels_of_tiers(USE_SAMPLES, only),
+        primaries=recent.primaries(only, since_at=_oldest_primary_at(samples, at)),
+        live_per_host=recent.live_per_host(),
     )
     return {declaration.name: facts.measure(declaration) for declaration in declared}
 
 
 def _oldest_primary_at(samples: Mapping[str, Sequence[Sample]], at: float) -> float:
-    """Primaries that ended before that are of no recovery in the samples."""
+    """The time before which a primary that ended belongs to no recovery in the samples."""
     oldest = min((of_stream[0].at for of_stream in samples.values()), default=at)
     return oldest - 2 * LONGEST_LOSS_SECONDS
 
@@ -158,7 +158,7 @@ class _Facts:
         )
 
     def _primary(self, name: str, primaries: Sequence[Primary]) -> Usage:
-        """The traffic is measured of the host only: its live replicas are taken to share it evenly."""
+        """The usage of the primary; only the traffic of its host is measured, and is split by live replicas."""
         levels = self.levels.get(name, {})
         hosts = [primary.host for primary in primaries if primary.ended_at is None]
         sharing = self.live_per_host.get(hosts[-1], 1) if hosts else 1
@@ -184,16 +184,16 @@ class _Shipments:
         )
 
     def requests(self) -> float:
-        """The average of a snapshot; 0 if there is none."""
+        """The mean number of requests of a snapshot; 0 without snapshots."""
         requests = [row.requests for row in self.snapshots]
         return sum(requests) / len(requests) if requests else 0.0
 
     def most(self, value: Callable[[Shipment], float]) -> float:
-        """The largest value; 0 if there is none."""
+        """The largest value; 0 without snapshots."""
         return max((value(row) for row in self.snapshots), default=0.0)
 
     def age_at(self, at: float) -> float:
-        """The age of the newest snapshot; 0 if there is none."""
+        """The age of the newest snapshot; 0 without snapshots."""
         return max(at - self.snapshots[-1].created_at, 0.0) if self.snapshots else 0.0
 
     def halves(self) -> tuple["_Shipments", "_Shipments"]:
@@ -203,11 +203,11 @@ class _Shipments:
 
     @property
     def state_bytes(self) -> float:
-        """The most that a restore reads: the size goes up and down, because Spark compacts its state."""
+        """The largest recent size: it varies, because Spark compacts its state."""
         return self.halves()[1].most(_total_bytes)
 
     def stored_bytes(self) -> float:
-        """An estimate of the bytes in the object store: a whole snapshot, and what the others add."""
+        """Estimate the bytes in the object store: a whole snapshot, and what each other one adds."""
         kept = [row.new_bytes for row in self.snapshots[:-1] if row.kept]
         return self.state_bytes + float(sum(kept))
 
@@ -263,7 +263,7 @@ def _measure_load(
 def _secondary_shares(
     tiers: Mapping[Tier, Mapping[SampleName, Level]],
 ) -> Iterable[tuple[Tier, tuple[float, float]]]:
-    """CPU and memory of the secondary by the primary's, in the tiers where both were measured."""
+    """CPU and memory of the secondary as shares of the primary's, for tiers in which both were measured."""
     for tier, levels in tiers.items():
         means = [levels.get(name, _NOTHING).mean for name in USE_SAMPLES]
         if all(mean > 0 for mean in means):

@@ -1,6 +1,4 @@
-"""What playbooks did to a stream lately, read from the journal: each run with its steps, and the
-step that somebody is at now.
-"""
+"""The recent runs of playbooks that change a stream, read from the journal, and the step under way."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,8 +15,8 @@ ABOUT = ("secondary", "primary", "replica")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepSeen:
-    """A step of a playbook: under way, done or failed; `at` is when that began to be so."""
+class StepRecord:
+    """A step of a playbook: under way, done or failed, since `at`."""
 
     step: str
     about: str
@@ -34,24 +32,24 @@ class Change:
     playbook: str
     run: str
     began_at: float
-    steps: list[StepSeen] = field(default_factory=list)
+    steps: list[StepRecord] = field(default_factory=list)
 
     @property
-    def doing(self) -> StepSeen | None:
-        """The step that was begun and of which nothing has been heard since."""
+    def current_step(self) -> StepRecord | None:
+        """The step that has an intent in the journal and no result yet."""
         return self.steps[-1] if self.steps and self.steps[-1].phase is Phase.INTENT else None
 
 
 def recent_changes(store: ControlStore, stream: str) -> list[Change]:
-    """The newest runs of recover and switch; the one that wrote last comes last."""
-    return _gathered(store.journal.of(stream, limit=LINES))
+    """The newest runs of the playbooks in `CHANGING`; the run that wrote last comes last."""
+    return _group_by_run(store.journal.of(stream, limit=LINES))
 
 
-def under_way(changes: list[Change], *, at: float) -> Change | None:
-    """The change whose step is the last word of the journal, or has just been done.
+def find_current_change(changes: list[Change], *, at: float) -> Change | None:
+    """Find the change whose last step is under way or was done just now.
 
-    Whoever performs it may be dead, or have nothing left to do: the step's age tells, and whether
-    the stream lacks anything.
+    The run may be dead or have no step left: the age of the step shows it, and whether the stream is
+    settled.
     """
     if not changes:
         return None
@@ -60,16 +58,16 @@ def under_way(changes: list[Change], *, at: float) -> Change | None:
     return changes[-1] if between or last.phase is Phase.INTENT else None
 
 
-def about(step: Mapping[str, Any]) -> str:
+def step_subject(step: Mapping[str, Any]) -> str:
     """`receive on` for a step that turns a switch, otherwise the replica that it is about."""
-    turn = switch_change(step)
-    if turn is not None:
-        return str(turn)
+    change = switch_change(step)
+    if change is not None:
+        return str(change)
     return str(next((step[key] for key in ABOUT if step.get(key)), ""))
 
 
-def _gathered(lines: Iterable[JournalLine]) -> list[Change]:
-    """Journal lines as runs, by the time of their last line."""
+def _group_by_run(lines: Iterable[JournalLine]) -> list[Change]:
+    """Group journal lines by run; the runs are in the order of their last lines."""
     runs: dict[str, Change] = {}
     for line in lines:
         if line.playbook not in CHANGING:
@@ -77,14 +75,18 @@ def _gathered(lines: Iterable[JournalLine]) -> list[Change]:
         change = runs.pop(line.run, None) or Change(
             playbook=line.playbook, run=line.run, began_at=line.at
         )
-        if line.phase is not Phase.INTENT and change.doing is not None:
+        if line.phase is not Phase.INTENT and change.current_step is not None:
             change.steps.pop()
         change.steps.append(_step(line))
         runs[line.run] = change
     return list(runs.values())
 
 
-def _step(line: JournalLine) -> StepSeen:
-    return StepSeen(
-        step=line.step, about=about(line.detail), phase=line.phase, at=line.at, seconds=line.seconds
+def _step(line: JournalLine) -> StepRecord:
+    return StepRecord(
+        step=line.step,
+        about=step_subject(line.detail),
+        phase=line.phase,
+        at=line.at,
+        seconds=line.seconds,
     )

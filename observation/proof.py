@@ -1,8 +1,8 @@
-"""Proving a stream's output: computed again in one batch, from the epoch log and an oracle.
+"""The proof of a stream's output: computed again in one batch, from the epoch log and an oracle.
 
-The epoch log says what the input of every epoch was, the source reads it again, and an oracle that
-shares no code with the stream says what must have come out. The table must hold that and nothing
-else, and every epoch must have been committed once.
+The epoch log has the input of every epoch, the source reads it again, and an oracle that shares no code
+with the stream computes the expected output. The table must hold that and nothing else, and every epoch
+must have been committed once.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from holdfast.streaming.sources.rate import RateSource
 
 
 class Oracle(Protocol):
-    """What must have come out of each epoch, given the rows that went in (with their `epoch`)."""
+    """Computes the expected output of each epoch from the input rows (with their `epoch`)."""
 
     def __call__(
         self, rows: pd.DataFrame, params: Mapping[str, Any], *, last_epoch: int
@@ -33,7 +33,7 @@ class Oracle(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What a stream put out against what it must have; lists name the epochs that are wrong."""
+    """The output of a stream compared with the expected output; the lists name the wrong epochs."""
 
     stream: str
     epochs: int
@@ -54,40 +54,42 @@ class Proof:
         return not self.faults()
 
     def faults(self) -> list[str]:
-        """Everything that is wrong, in words."""
+        """Every difference, as a sentence."""
         lists = {
-            "missing in the ledger": self.missing,
+            "missing from the ledger": self.missing,
             "committed to the table more than once": self.twice,
             "in the ledger with rows and not in the table": self.unwritten,
             "with another number of rows than the batch": self.differing,
-            "put out differently by two replicas": self.disputed,
+            "computed differently by two replicas": self.disputed,
         }
-        found = [f"epochs {what}: {_few(epochs)}" for what, epochs in lists.items() if epochs]
+        faults = [f"epochs {fault}: {_few(epochs)}" for fault, epochs in lists.items() if epochs]
         if self.epochs == 0:
-            found.append("no epoch was committed: there is nothing to prove")
+            faults.append("nothing to prove: no epoch was committed")
         if self.rows_out != self.rows_expected:
-            found.append(f"{self.rows_out} rows in the table, {self.rows_expected} in the batch")
+            faults.append(f"{self.rows_out} rows in the table, {self.rows_expected} in the batch")
         if self.digest != self.digest_expected:
-            found.append(f"digest {self.digest} in the table, {self.digest_expected} in the batch")
-        return found
+            faults.append(f"digest {self.digest} in the table, {self.digest_expected} in the batch")
+        return faults
 
 
-def prove(world: Project, stream: str, oracle: Oracle, *, source: Readable | None = None) -> Proof:
-    """Hold the output table of a stream, which should not be running, against the oracle."""
-    declared = world.config.stream(stream)
-    last = world.store.ledger.last(stream)
+def prove(
+    project: Project, stream: str, oracle: Oracle, *, source: Readable | None = None
+) -> Proof:
+    """Compare the output table of a stream, which should not be running, with the oracle's output."""
+    declared = project.config.stream(stream)
+    last = project.store.ledger.last(stream)
     last_epoch = -1 if last is None else last.epoch
-    log = world.store.epochs.between(stream, 0, last_epoch)
-    entries = world.store.ledger.between(stream, 0, last_epoch)
-    rows = input_rows(log, source or _source(world, stream))
-    must = oracle(rows, declared.params, last_epoch=last_epoch) if log else {}
-    expected = pd.concat(must.values(), ignore_index=True) if must else pd.DataFrame()
-    table = open_table(world, stream)
+    log = project.store.epochs.between(stream, 0, last_epoch)
+    entries = project.store.ledger.between(stream, 0, last_epoch)
+    rows = input_rows(log, source or _source(project, stream))
+    outputs = oracle(rows, declared.params, last_epoch=last_epoch) if log else {}
+    expected = pd.concat(outputs.values(), ignore_index=True) if outputs else pd.DataFrame()
+    table = open_table(project, stream)
     output = pd.DataFrame() if table is None else table.to_pandas()
-    there = None if table is None else table_epochs(table, stream)
-    commits = {} if there is None else there.counts
-    copied_through = -1 if there is None else there.copied_through
-    audit = world.store.ledger.audit(stream)
+    in_table = None if table is None else table_epochs(table, stream)
+    commits = {} if in_table is None else in_table.counts
+    copied_through = -1 if in_table is None else in_table.copied_through
+    audit = project.store.ledger.audit(stream)
     return Proof(
         stream=stream,
         epochs=len(entries),
@@ -103,13 +105,13 @@ def prove(world: Project, stream: str, oracle: Oracle, *, source: Readable | Non
             for e in entries
             if e.rows and e.epoch not in commits and e.epoch > copied_through
         ],
-        differing=[e.epoch for e in entries if e.rows != len(must.get(e.epoch, ()))],
-        disputed=[found.epoch for found in audit.disagreements],
+        differing=[e.epoch for e in entries if e.rows != len(outputs.get(e.epoch, ()))],
+        disputed=[disagreement.epoch for disagreement in audit.disagreements],
     )
 
 
 def input_rows(log: Sequence[Epoch], source: Readable) -> pd.DataFrame:
-    """The input of these epochs, read again."""
+    """Read the input of these epochs again."""
     frames = [
         pa.Table.from_batches([batch]).to_pandas().assign(epoch=epoch.epoch)
         for epoch in log
@@ -120,7 +122,7 @@ def input_rows(log: Sequence[Epoch], source: Readable) -> pd.DataFrame:
 
 
 def digest(frame: pd.DataFrame) -> str:
-    """A digest of the rows, whatever their order and whatever library read them."""
+    """Digest the rows, independent of their order and of the library that read them."""
     plain = pd.DataFrame({name: _plain(frame[name]) for name in sorted(frame.columns)})
     if plain.empty:
         return hashlib.sha256().hexdigest()[:16]
@@ -128,12 +130,12 @@ def digest(frame: pd.DataFrame) -> str:
     return hashlib.sha256(hashes.to_numpy().tobytes()).hexdigest()[:16]
 
 
-def _source(world: Project, stream: str) -> Readable:
-    declared = world.config.stream(stream).source
+def _source(project: Project, stream: str) -> Readable:
+    declared = project.config.stream(stream).source
     if isinstance(declared, RateDeclaration):
         return RateSource(declared)
     raise PermanentError(
-        f"the input of {stream} comes from {declared.kind} and cannot be computed again",
+        f"the input of {stream} cannot be computed again: it comes from a {declared.kind} source",
         hint="pass the source that reads it",
     )
 
@@ -144,7 +146,7 @@ def _missing(log: Sequence[Epoch], entries: Sequence[LedgerEntry], last_epoch: i
 
 
 def _plain(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Instants as microseconds, numbers as int64 or, with nulls among them, as float64, text as Python's own."""
+    """Convert times to microseconds, numbers to int64 (float64 with nulls), and text to Python strings."""
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         return column.astype("datetime64[us, UTC]").astype("int64")
     if pd.api.types.is_datetime64_dtype(column):

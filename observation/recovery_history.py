@@ -2,7 +2,7 @@
 
 A step is cold in a replica that was launched as the primary, warm in a secondary that took over. What a
 secondary does before it takes over shares the machine with its primary, and takes longer. Samples are
-kept for some days only: a replica whose deployment is not among them is a secondary that has waited long.
+kept for some days only: a replica without a sample of its deployment is taken for an old secondary.
 """
 
 from collections import defaultdict
@@ -35,17 +35,17 @@ STEP_SAMPLES = (
     *SIZES.values(),
 )
 
-LONGEST_LOSS_SECONDS = 600.0  # a primary that is replaced later than that was not missed
-SLACK_SECONDS = 1.0  # between what is measured and when it is written
+LONGEST_LOSS_SECONDS = 600.0  # a primary that is replaced later than that was stopped, not lost
+SLACK_SECONDS = 1.0  # between a measurement and the time of its sample
 PROMISE_WEIGHT = 5  # how many observations a declared bound stands for
 _LOST = frozenset({ReplicaState.DEAD, ReplicaState.FENCED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """A whole recovery, from the last sign of life until the stream had caught up, at `at`.
+    """A whole recovery, from the last heartbeat of the primary until the stream had caught up, at `at`.
 
-    `seconds` is 0 where the other replica was sending already. `cold`: a driver was launched for it.
+    `seconds` is 0 if the other replica was already sending. `cold`: a new driver was launched.
     """
 
     seconds: float
@@ -54,7 +54,7 @@ class Recovery:
     cold: bool = False
 
     def counted(self, count_detection: bool) -> float:  # noqa: FBT001
-        """Its seconds, with or without the time until the loss was detected."""
+        """The seconds, with or without the time until the failure was detected."""
         return self.seconds if count_detection else max(self.seconds - self.detect_seconds, 0.0)
 
 
@@ -85,7 +85,7 @@ class StepHistory:
                 self._first_replay.setdefault(sample.replica, sample.at)
 
     def steps(self) -> dict[RecoveryStep, tuple[Observation, ...]]:
-        """What each step took, oldest first; without a detected failure, what the lease promises."""
+        """The times of each step, oldest first; without a detected failure, the bounds that the lease promises."""
         observations = {step: tuple(self._observe(name)) for name, step in STEPS.items()}
         warm = tuple(
             Observation(seconds=takeover.detect_seconds, at=takeover.at)
@@ -96,7 +96,7 @@ class StepHistory:
             Observation(seconds=seconds, readiness=Readiness.COLD, at=primary.registered_at)
             for primary, seconds in self._losses
         )
-        detect = with_promises(warm + cold, self._timings)
+        detect = add_promises(warm + cold, self._timings)
         return {RecoveryStep.DETECT: detect, **observations}
 
     def recoveries(self) -> tuple[Recovery, ...]:
@@ -120,16 +120,16 @@ class StepHistory:
         return tuple(sorted(taken_over + launched, key=lambda recovery: recovery.at))
 
     def fastest_replay(self) -> float:
-        """The most rows that a replay has managed in a second."""
+        """The highest rate of a replay in rows per second; 0 without replays."""
         replays = [
             replay for replay in self._observe(SampleName.REPLAY_SECONDS) if replay.seconds > 0
         ]
         return max((replay.size / replay.seconds for replay in replays), default=0.0)
 
     def _observe(self, name: SampleName) -> Iterable[Observation]:
-        """Without the steps of unknown size, and without the restores of nothing.
+        """The observations of a step, without those of unknown size and without restores of no bytes.
 
-        A replay of no rows counts: the gate was opened all the same.
+        A replay of no rows counts: the gate was opened as well.
         """
         for sample in self._samples:
             if sample.name != name:
@@ -141,7 +141,7 @@ class StepHistory:
                 )
 
     def _size_of(self, sample: Sample, name: SampleName) -> float | None:
-        """How much the step had to do: 0 where that does not matter, `None` if it is unknown."""
+        """The size of the step's work: 0 for steps without a size, `None` if it is unknown."""
         if name not in SIZES:
             return 0.0
         return self._sizes.get((SIZES[name], sample.replica, sample.epoch))
@@ -159,7 +159,7 @@ class StepHistory:
     def _takeovers(self) -> Iterator[Recovery]:
         """Takeovers by secondaries, each with the last detection that the same replica wrote before it.
 
-        A detection that the sensor wrote has no takeover after it: a new driver was launched, a loss.
+        No takeover follows a detection by the sensor: it launches a new driver, which counts as a loss.
         """
         detected: dict[str, float] = {}
         for sample in self._samples:
@@ -170,7 +170,7 @@ class StepHistory:
                 yield Recovery(seconds=sample.value, detect_seconds=detect_seconds, at=sample.at)
 
     def _find_losses(self, primaries: Sequence[Primary]) -> Iterable[tuple[Primary, float]]:
-        """Primaries that were launched in place of a lost one, and how long that one was silent."""
+        """Primaries that replaced a lost primary, each with the seconds that the lost one was silent."""
         for primary in primaries:
             if primary.replica not in self._cold:
                 continue
@@ -182,9 +182,9 @@ class StepHistory:
                 yield primary, silent_seconds
 
     def _lost_heartbeat(self, successor: Primary, primaries: Sequence[Primary]) -> float | None:
-        """The last heartbeat of the primary before this one; `None` if that one was not lost.
+        """The last heartbeat of the primary before this one; `None` if it was not lost.
 
-        A primary whose heartbeats went on until its end was stuck or stopped, which is no loss.
+        A primary whose heartbeats went on until its end was stuck or stopped, not lost.
         """
         earlier = [
             (primary.ended_at, primary)
@@ -204,8 +204,8 @@ def _replicas_with(name: SampleName, samples: Iterable[Sample]) -> set[str]:
     return {sample.replica for sample in samples if sample.name == name}
 
 
-def with_promises(detected: Sequence[Observation], timings: Timings) -> tuple[Observation, ...]:
-    """Add what the lease promises where no failure was detected yet, warm or cold."""
+def add_promises(detected: Sequence[Observation], timings: Timings) -> tuple[Observation, ...]:
+    """Add the bounds that the lease promises, warm or cold, where no failure was detected yet."""
     promises: list[Observation] = []
     for cold in (False, True):
         if not any(observation.cold is cold for observation in detected):

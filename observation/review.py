@@ -34,80 +34,80 @@ ASSUMED_EVERY_SECONDS = 60.0  # for snapshots that are declared by bytes only
 
 
 class Reviewer:
-    """Reviews streams, and keeps what it has fitted: measurements change seldom, reviews come often."""
+    """Reviews streams; caches the fits of the model, since measurements change less often than it reviews."""
 
     def __init__(self) -> None:
         self._fits: dict[tuple[str, str], tuple[object, Fit]] = {}
         """By control store and stream: the fit, and what identifies the measurements behind it."""
 
     def review(
-        self, world: Project, last: Mapping[str, DecisionRow]
+        self, project: Project, last: Mapping[str, DecisionRow]
     ) -> list[tuple[Candidates, Choice]]:
-        """What each stream that should run ought to have, pinned ones included.
+        """Choose a tier for each stream that should run, pinned ones included.
 
-        Streams with the same prices, estimator and policy are chosen for together; `last` has the last
+        Streams with the same prices, estimator and policy are evaluated together; `last` has the last
         decision about each stream.
         """
         rows = [
             row
-            for row in world.store.streams.all()
-            if row.desired is DesiredState.RUNNING and row.name in world.config.streams
+            for row in project.store.streams.all()
+            if row.desired is DesiredState.RUNNING and row.name in project.config.streams
         ]
         groups: dict[object, list[StreamInputs]] = {}
-        for inputs in self.gather(world, rows, last):
-            key = _group_key(world.config.stream(inputs.stream))
+        for inputs in self.gather(project, rows, last):
+            key = _group_key(project.config.stream(inputs.stream))
             groups.setdefault(key, []).append(inputs)
-        return [_review_group(world, group) for group in groups.values()]
+        return [_review_group(project, group) for group in groups.values()]
 
-    def decide_now(self, world: Project, stream: str) -> Decision:
-        """What one stream ought to have now, whether it should run or not."""
-        candidates, choice = _review_group(world, [self._gather_one(world, stream)])
+    def decide_now(self, project: Project, stream: str) -> Decision:
+        """Decide on one stream now, whether it should run or not."""
+        candidates, choice = _review_group(project, [self._gather_one(project, stream)])
         return Decision.of(candidates, choice, 0)
 
-    def what_if(self, world: Project, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
-        """What one stream would have with other objectives, and what that would cost."""
-        streams, declared = [self._gather_one(world, stream)], world.config.stream(stream)
-        prices, section = world.prices(declared), declared.controller
+    def what_if(self, project: Project, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
+        """Choose a tier for one stream under other objectives, with the cost of each."""
+        streams, declared = [self._gather_one(project, stream)], project.config.stream(stream)
+        prices, section = project.prices(declared), declared.controller
         candidates = evaluate(streams, _model(section), prices, WEIGHTS.get(section.weigh_by))
         weighted = evaluate(streams, _model(section), prices, ALL_COSTS).cost[0]
         return what_if(candidates, section.policy(), weighted, objectives)
 
     def gather(
-        self, world: Project, rows: Sequence[StreamRow], last: Mapping[str, DecisionRow]
+        self, project: Project, rows: Sequence[StreamRow], last: Mapping[str, DecisionRow]
     ) -> list[StreamInputs]:
-        """Read what the control store knows of these streams, in the same few queries for any number."""
+        """Read the inputs of these streams from the control store, in the same few queries for any number."""
         if not rows:
             return []
-        declared = {row.name: world.config.stream(row.name) for row in rows}
-        measured = measure(world.store, list(declared.values()))
+        declared = {row.name: project.config.stream(row.name) for row in rows}
+        measured = measure(project.store, list(declared.values()))
         price_lists = {stream.prices: stream for stream in declared.values()}.values()
-        billed = any(world.prices(stream).started_hours for stream in price_lists)
-        secondaries = world.store.replicas.live_since(Slot.SECONDARY) if billed else {}
+        billed = any(project.prices(stream).started_hours for stream in price_lists)
+        secondaries = project.store.replicas.live_since(Slot.SECONDARY) if billed else {}
         return [
             _stream_inputs(
                 declared[row.name],
                 row,
                 last.get(row.name),
                 measured[row.name],
-                fit=self._fit(world.store.url, measured[row.name]),
+                fit=self._fit(project.store.url, measured[row.name]),
                 secondary_since=secondaries.get(row.name, nan),
             )
             for row in rows
         ]
 
-    def _gather_one(self, world: Project, stream: str) -> StreamInputs:
-        world.config.stream(stream)  # raises an error that names the declared streams
-        row = world.store.streams.get(stream)
+    def _gather_one(self, project: Project, stream: str) -> StreamInputs:
+        project.config.stream(stream)  # raises an error that names the declared streams
+        row = project.store.streams.get(stream)
         if row is None:
             raise PermanentError(
-                f"{stream} was never started: there are no measurements of it",
+                f"{stream} has no measurements: it was never started",
                 hint=f"run `holdfast start {stream}`",
             )
-        [inputs] = self.gather(world, [row], world.store.decisions.latest_of_all())
+        [inputs] = self.gather(project, [row], project.store.decisions.latest_of_all())
         return inputs
 
     def _fit(self, store: str, measured: StreamMeasurements) -> Fit:
-        """Fit anew only if measurements were added, expired, or follow from another declaration."""
+        """Fit again only if measurements were added, expired, or follow from another declaration."""
         key, version = (store, measured.stream), _version(measured.step_timings)
         cached = self._fits.get(key)
         if cached is None or cached[0] != version:
@@ -131,9 +131,9 @@ def choose(
     return candidates, choice
 
 
-def _review_group(world: Project, streams: Sequence[StreamInputs]) -> tuple[Candidates, Choice]:
-    declared = world.config.stream(streams[0].stream)
-    return choose(streams, declared.controller, world.prices(declared))
+def _review_group(project: Project, streams: Sequence[StreamInputs]) -> tuple[Candidates, Choice]:
+    declared = project.config.stream(streams[0].stream)
+    return choose(streams, declared.controller, project.prices(declared))
 
 
 def _group_key(declared: StreamDeclaration) -> tuple[object, ...]:
@@ -187,15 +187,16 @@ def _stream_inputs(
 
 
 def _intervals_changed_at(last: DecisionRow | None, row: StreamRow) -> float:
-    """When intervals changed last: at once with the decision.
+    """When a decision changed the intervals last.
 
-    A decision only asks for another tier: until the row has that tier, nothing has changed.
+    Intervals change with the decision, but another tier only later: until the row has it, nothing has
+    changed.
     """
     return last.at if last is not None and last.acted and last.chosen is row.tier else 0.0
 
 
 def _count_misses(declared: StreamDeclaration, measured: StreamMeasurements) -> int:
-    """How many recent recoveries took longer than the objective allows."""
+    """Count the recent recoveries that took longer than the objective."""
     counts = declared.controller.count_detection
     return sum(
         recovery.counted(count_detection=counts) > declared.objective.recovery_time
@@ -207,9 +208,9 @@ def _count_misses(declared: StreamDeclaration, measured: StreamMeasurements) -> 
 def _present_intervals(
     declared: StreamDeclaration, row: StreamRow, epoch_seconds: float
 ) -> tuple[float, float]:
-    """The intervals that the stream has now: the sooner of time and epochs; for bytes alone, a guess.
+    """The intervals that the stream has now: the shorter of time and epochs, assumed for bytes alone.
 
-    Epochs do not count where the controller sets the time: they may ship sooner than it predicts.
+    Epochs do not count where the controller sets the time: they only make snapshots more frequent.
     """
     checkpoint, controlled = declared.checkpoint, declared.controller.snapshot_every is not None
     by_time = row.snapshot_every or checkpoint.every
@@ -235,7 +236,7 @@ def _interval_pairs(
 
 
 def _predict_by_thesis(controller: Controller, measured: StreamMeasurements) -> Prediction | None:
-    """The prediction of the thesis' model; `None` unless the stream declares that estimator."""
+    """Predict by the model of the thesis; `None` unless the stream declares that estimator."""
     if controller.estimator != "thesis":
         return None
     rows = float(measured.load.rows_per_second) * measured.snapshot_age_seconds
@@ -244,10 +245,10 @@ def _predict_by_thesis(controller: Controller, measured: StreamMeasurements) -> 
 
 
 def _version(timings: StepTimings) -> object:
-    """What changes with the timings: new ones come at the end, old ones expire at the beginning.
+    """A value that changes with the timings: new ones are added at the end, old ones expire at the start.
 
-    Snapshots are written all the time, but stand for reading one only until a read was measured; what
-    they show then changes slowly.
+    The times of writing snapshots, of which there are always new ones, matter only until a read was
+    measured; and as they vary little, the fit follows them only from time to time.
     """
     steps = [
         (step, len(observed), observed[0], observed[-1])

@@ -1,10 +1,10 @@
-"""Looking at a stream: what its replicas say of themselves, and what others see of them."""
+"""The status of a stream: what its replicas report, judged together with their processes and leases."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from holdfast.ft_policies.health import HealthPolicy, PrimarySeen, SecondarySeen, Verdict
+from holdfast.ft_policies.health import HealthPolicy, HealthVerdict, PrimaryFacts, SecondaryFacts
 from holdfast.ft_policies.playbooks.recover.decide import FAILURES_BEFORE_GIVING_UP, next_step
 from holdfast.ft_policies.playbooks.recover.migration import (
     MOST_BEHIND,
@@ -20,83 +20,83 @@ from holdfast.resources.control_store.records import (
     Epoch,
     Lease,
     LedgerEntry,
+    Migration,
     ReplicaRow,
     ReplicaState,
-    Rollout,
     Slot,
     StreamRow,
 )
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.process import process_state
+from holdfast.resources.process import find_process_state
 from holdfast.resources.project import Project
 from holdfast.streaming.sinks.ledger_writer import DIGEST_DIFFERS
 
-LATELY = 100  # epochs: what a replica has kept back is compared a moment after it was committed
+RECENT_EPOCHS = 100  # epochs: a copy is compared soon after its epoch is committed
 _LOST = frozenset({ReplicaState.FAILED, ReplicaState.DEAD, ReplicaState.FENCED})
 
 
-def migrating(
+def migration_facts(
     store: ControlStore,
-    rollout: Rollout,
+    migration: Migration,
     *,
     before: int,
     at: float,
     committed: LedgerEntry | None,
     replicas: Sequence[ReplicaRow],
 ) -> MigrationFacts:
-    """The rollout that is under way, as one look shows it; `before` is what the stream ran until then."""
-    targets = [row for row in replicas if row.rollout == rollout.rollout]
+    """The facts of the open migration; `before` is the rollout that the stream ran until then."""
+    targets = [row for row in replicas if row.rollout == migration.rollout]
     target = next((row for row in targets if not row.state.ended), None)
     return MigrationFacts(
-        rollout=rollout.rollout,
-        protocol=rollout.protocol,
+        rollout=migration.rollout,
+        protocol=migration.protocol,
         before=before,
-        caught_up=target is not None and _has_caught_up(store, rollout, target, committed, at),
-        overdue=at > rollout.deadline_at,
-        differs=None if rollout.may_differ else _difference(store, rollout, target),
+        caught_up=target is not None and _has_caught_up(store, migration, target, committed, at),
+        overdue=at > migration.deadline_at,
+        differs=None if migration.may_differ else _difference(store, migration, target),
         failed=_failure(targets),
     )
 
 
 def _has_caught_up(
     store: ControlStore,
-    rollout: Rollout,
+    migration: Migration,
     target: ReplicaRow,
     committed: LedgerEntry | None,
     at: float,
 ) -> bool:
-    """Whether it has come as far as its protocol asks, and has computed something to be held against."""
-    if committed is None or rollout.protocol is Protocol.LEGACY:
+    """Whether the target is as near as its protocol requires, and has output to compare."""
+    if committed is None or migration.protocol is Protocol.LEGACY:
         return True
-    if rollout.protocol is Protocol.REPLAY and at > _at_share(rollout, REPLAY_SHARE):
+    if migration.protocol is Protocol.REPLAY and at > _at_share(migration, REPLAY_SHARE):
         return store.ledger.has_copy(target.stream, target.id, first=0)
     done = -1 if target.epoch is None else target.epoch
-    near = committed.epoch - done <= MOST_BEHIND[rollout.protocol]
-    lately = committed.epoch - LATELY
-    return near and store.ledger.has_copy(target.stream, target.id, first=lately)
+    near = committed.epoch - done <= MOST_BEHIND[migration.protocol]
+    first = committed.epoch - RECENT_EPOCHS
+    return near and store.ledger.has_copy(target.stream, target.id, first=first)
 
 
-def _at_share(rollout: Rollout, share: float) -> float:
-    """When that much of its time is over."""
-    return rollout.begun_at + share * (rollout.deadline_at - rollout.begun_at)
+def _at_share(migration: Migration, share: float) -> float:
+    """When this share of the time until the deadline is over."""
+    return migration.begun_at + share * (migration.deadline_at - migration.begun_at)
 
 
-def _difference(store: ControlStore, rollout: Rollout, target: ReplicaRow | None) -> str | None:
-    """What the target computed otherwise than the old primary had committed it."""
+def _difference(store: ControlStore, migration: Migration, target: ReplicaRow | None) -> str | None:
+    """The reason of the incident if the target's output differs from the committed output."""
     if target is None:
         return None
     return next(
         (
-            str(one.detail.get("reason"))
-            for one in store.incidents.of(rollout.stream)
-            if one.kind == DIGEST_DIFFERS and one.replica == target.id
+            str(incident.detail.get("reason"))
+            for incident in store.incidents.of(migration.stream)
+            if incident.kind == DIGEST_DIFFERS and incident.replica == target.id
         ),
         None,
     )
 
 
 def _failure(targets: Sequence[ReplicaRow]) -> str | None:
-    """Why there is no use in another target: the last one failed as the primary, or too many were lost."""
+    """Why no other target is launched: the last failed as the primary, or too many were lost."""
     lost = [row for row in targets if row.state in _LOST]
     if not lost:
         return None
@@ -106,22 +106,22 @@ def _failure(targets: Sequence[ReplicaRow]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamSeen:
-    """Everything that one look at a stream shows.
+class StreamStatus:
+    """What the control store and the processes show of a stream at one time.
 
-    `tier` is the one that people want now, `covered` the one that its live replicas are good for.
+    `tier` is the tier that the stream should have, `covered` the tier that its live replicas cover.
     """
 
     name: str
     at: float
     wanted: bool
-    verdict: Verdict
+    verdict: HealthVerdict
     primary: ReplicaRow | None
     last_primary: ReplicaRow | None
     tier: Tier
     covered: Tier
     secondary: ReplicaRow | None
-    secondary_verdict: Verdict | None
+    secondary_verdict: HealthVerdict | None
     last_secondary: ReplicaRow | None
     lease: Lease | None
     epoch: Epoch | None
@@ -133,16 +133,16 @@ class StreamSeen:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no playbook has anything to do; a secondary may have paused all the same."""
-        return next_step(self.observed()) is None
+        """Whether the recover playbook has no step left; a secondary may still be paused."""
+        return next_step(self.recover_facts()) is None
 
     @property
     def covers_its_tier(self) -> bool:
         """Whether the live replicas cover the tier that the stream should have."""
         return self.covered.strength >= self.tier.strength
 
-    def observed(self) -> RecoverFacts:
-        """The part of it that the recover playbook decides on."""
+    def recover_facts(self) -> RecoverFacts:
+        """The facts that the recover playbook decides on."""
         return RecoverFacts(
             verdict=self.verdict,
             primary=None if self.primary is None else self.primary.id,
@@ -150,7 +150,7 @@ class StreamSeen:
             failures_in_a_row=self.failures_in_a_row,
             last_failure="" if self.last_primary is None else self.last_primary.reason,
             tier=self.tier,
-            secondary=self.secondary_look(),
+            secondary=self.secondary_view(),
             secondary_failures_in_a_row=self.secondary_failures_in_a_row,
             last_secondary_failure=""
             if self.last_secondary is None
@@ -160,8 +160,8 @@ class StreamSeen:
             migration=self.migration,
         )
 
-    def secondary_look(self) -> SecondaryView | None:
-        """The live secondary, as the recover playbook sees it."""
+    def secondary_view(self) -> SecondaryView | None:
+        """The live secondary, as the recover playbook needs it; `None` without one."""
         row, verdict = self.secondary, self.secondary_verdict
         if row is None or verdict is None:
             return None
@@ -176,36 +176,36 @@ class StreamSeen:
         )
 
 
-def observe(
-    world: Project, name: str, *, secondaries_since: float = 0.0, as_wanted: bool = False
-) -> StreamSeen:
-    """Look at a stream now; older failures of secondaries than `secondaries_since` are forgiven.
+def observe_stream(
+    project: Project, name: str, *, secondaries_since: float = 0.0, as_wanted: bool = False
+) -> StreamStatus:
+    """Observe a stream now; failures of secondaries before `secondaries_since` do not count.
 
-    With `as_wanted` it is judged as if somebody wanted it to run, whatever is desired.
+    With `as_wanted` it is judged as a stream that should run, whatever is desired.
     """
-    policy = HealthPolicy(world.timings(name))
-    store = world.store
+    policy = HealthPolicy(project.timings(name))
+    store = project.store
     row = store.streams.get(name)
     replicas = store.replicas.of(name, live=False)
-    primaries, secondaries = _in(Slot.PRIMARY, replicas), _in(Slot.SECONDARY, replicas)
+    primaries, secondaries = _of_slot(Slot.PRIMARY, replicas), _of_slot(Slot.SECONDARY, replicas)
     primary, secondary = _live(primaries), _live(secondaries)
     lease = store.leases.get(name)
     at = store.now()
     wanted = as_wanted or (row is not None and row.desired is DesiredState.RUNNING)
     since = 0.0 if row is None else row.changed_at
-    verdict = None if secondary is None else _judged(policy, store, secondary, at)
-    committed, rollout = store.ledger.last(name), store.rollouts.open(name)
-    return StreamSeen(
+    verdict = None if secondary is None else _judge_secondary(policy, store, secondary, at)
+    committed, migration = store.ledger.last(name), store.migrations.open(name)
+    return StreamStatus(
         name=name,
         at=at,
         wanted=wanted,
         verdict=policy.judge(
             wanted=wanted,
-            primary=None if primary is None else _seen(primary, primaries, lease, at),
+            primary=None if primary is None else _primary_facts(primary, primaries, lease, at),
         ),
         primary=primary,
         last_primary=primaries[0] if primaries else None,
-        tier=_tier(world, name, row),
+        tier=_tier(project, name, row),
         covered=_covered(secondary, verdict),
         secondary=secondary,
         secondary_verdict=verdict,
@@ -217,12 +217,12 @@ def observe(
         secondary_failures_in_a_row=_secondary_failures(
             secondaries, since=max(since, secondaries_since)
         ),
-        rollout=_rollout(row, rollout),
+        rollout=_rollout(row, migration),
         migration=None
-        if rollout is None
-        else migrating(
+        if migration is None
+        else migration_facts(
             store,
-            rollout,
+            migration,
             before=0 if row is None else row.rollout,
             at=at,
             committed=committed,
@@ -231,17 +231,17 @@ def observe(
     )
 
 
-def _rollout(row: StreamRow | None, under_way: Rollout | None) -> int:
-    """The one that replicas which are launched now should run."""
+def _rollout(row: StreamRow | None, under_way: Migration | None) -> int:
+    """The rollout that a replica which is launched now should run."""
     if under_way is not None:
         return under_way.rollout
     return 0 if row is None else row.rollout
 
 
-def _in(slot: Slot, replicas: list[ReplicaRow]) -> list[ReplicaRow]:
-    """The replicas that have or had the slot, the live one first, then from the last end back.
+def _of_slot(slot: Slot, replicas: list[ReplicaRow]) -> list[ReplicaRow]:
+    """The replicas that have or had the slot: the live one first, then by their end, the last first.
 
-    A secondary that took over may be older than the primary it follows, so age is no order.
+    A secondary that took over may be older than the primary it replaced, so they are not sorted by age.
     """
     rows = [row for row in replicas if row.slot is slot]
     return sorted(rows, key=lambda row: float("-inf") if row.ended_at is None else -row.ended_at)
@@ -251,12 +251,12 @@ def _live(rows: list[ReplicaRow]) -> ReplicaRow | None:
     return next((row for row in rows if not row.state.ended), None)
 
 
-def _tier(world: Project, name: str, row: StreamRow | None) -> Tier:
-    return world.config.stream(name).tier if row is None else row.tier
+def _tier(project: Project, name: str, row: StreamRow | None) -> Tier:
+    return project.config.stream(name).tier if row is None else row.tier
 
 
-def _covered(secondary: ReplicaRow | None, verdict: Verdict | None) -> Tier:
-    """One that leaves takes nothing over any more."""
+def _covered(secondary: ReplicaRow | None, verdict: HealthVerdict | None) -> Tier:
+    """The tier that the secondary covers; a secondary that is stopping cannot take over any more."""
     if secondary is None or verdict is None or verdict.health.failed:
         return Tier.PASSIVE_REPLICATION
     if secondary.state is ReplicaState.STOPPING:
@@ -264,39 +264,41 @@ def _covered(secondary: ReplicaRow | None, verdict: Verdict | None) -> Tier:
     return covered(secondary.observed)
 
 
-def _seen(
+def _primary_facts(
     primary: ReplicaRow, primaries: list[ReplicaRow], lease: Lease | None, at: float
-) -> PrimarySeen:
-    """A secondary that took over began anew then: what it did before says nothing of it now."""
+) -> PrimaryFacts:
+    """The facts of the primary; for a secondary that took over, they count from the takeover."""
     began_at = primary.registered_at
     if lease is not None and lease.holder == primary.id:
         began_at = max(began_at, lease.taken_at)
     progressed_at = primary.progressed_at
     if progressed_at is not None and progressed_at < began_at:
         progressed_at = None
-    return PrimarySeen(
+    return PrimaryFacts(
         id=primary.id,
-        process=process_state(primary),
+        process=find_process_state(primary),
         registered_age=at - began_at,
         heartbeat_age=None if primary.heartbeat_at is None else at - primary.heartbeat_at,
         progress_age=None if progressed_at is None else at - progressed_at,
         processing=primary.observed.process,
-        level=primary.state is not ReplicaState.STARTING,
+        caught_up=primary.state is not ReplicaState.STARTING,
         given_up_before=_given_up_at_the_same_epoch(primary, primaries),
     )
 
 
-def _judged(policy: HealthPolicy, store: ControlStore, row: ReplicaRow, at: float) -> Verdict:
-    stirred = [row.registered_at, row.progressed_at]
+def _judge_secondary(
+    policy: HealthPolicy, store: ControlStore, row: ReplicaRow, at: float
+) -> HealthVerdict:
+    active_at = [row.registered_at, row.progressed_at]
     for change in store.tiers.history(row.stream, limit=1):
-        stirred += [change.at, change.reached_at]
+        active_at += [change.at, change.reached_at]
     return policy.judge_secondary(
-        SecondarySeen(
+        SecondaryFacts(
             id=row.id,
-            process=process_state(row),
+            process=find_process_state(row),
             registered_age=at - row.registered_at,
             heartbeat_age=None if row.heartbeat_at is None else at - row.heartbeat_at,
-            quiet_seconds=at - max(moment for moment in stirred if moment is not None),
+            quiet_seconds=at - max(time for time in active_at if time is not None),
             leaving=row.desired == OFF or row.state is ReplicaState.STOPPING,
             deployed=row.observed.deploy,
             processing=row.observed.process,
@@ -306,7 +308,7 @@ def _judged(policy: HealthPolicy, store: ControlStore, row: ReplicaRow, at: floa
 
 
 def _given_up_at_the_same_epoch(primary: ReplicaRow, primaries: list[ReplicaRow]) -> int:
-    """Count the primaries before this one that were fenced no further than it has come."""
+    """Count the primaries before this one that were fenced at the same epoch or a later one."""
     reached = -1 if primary.epoch is None else primary.epoch
 
     def stood_here(row: ReplicaRow) -> bool:
@@ -318,8 +320,8 @@ def _given_up_at_the_same_epoch(primary: ReplicaRow, primaries: list[ReplicaRow]
 def _failures(primaries: list[ReplicaRow], *, since: float) -> int:
     """Count the primaries that failed in a row at the same epoch.
 
-    One that made progress is another failure, not the same again; and a changed declaration or a
-    start by hand is a new beginning.
+    Progress in between makes it another failure; a changed declaration or a start by the operator
+    resets the count.
     """
     ended = _ended(primaries, since)
 
@@ -330,10 +332,9 @@ def _failures(primaries: list[ReplicaRow], *, since: float) -> int:
 
 
 def _secondary_failures(secondaries: list[ReplicaRow], *, since: float) -> int:
-    """Count the secondaries in a row that did not leave because they were told to.
+    """Count the secondaries in a row that ended without a request to stop.
 
-    How far each has come says nothing: it begins at the newest snapshot, so the next one is further
-    whatever befell the last.
+    Their epochs do not matter: each starts from the newest snapshot, so the next one is always further.
     """
     ended = _ended(secondaries, since)
     return len(list(takewhile(lambda row: row.state is not ReplicaState.STOPPED, ended)))

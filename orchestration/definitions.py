@@ -1,12 +1,12 @@
 """What Dagster loads: the one place where assets, checks, jobs, sensors and schedules come together.
 
-Loading reads the project's YAML and opens nothing: no database, no socket, no Spark.
+Loading reads the YAML files of the project and opens nothing: no database, no socket, no Spark.
 """
 
 import dagster as dg
 
 from holdfast.assets import outputs, snapshots, streams, tiers
-from holdfast.assets.project_resource import ProjectWorlds, Worlds
+from holdfast.assets.project_resource import LocalProject, ProjectResource
 from holdfast.assets.reports import activity, cost_report, decisions, model, what_if
 from holdfast.configs.project import ProjectConfig
 from holdfast.observation.review import Reviewer
@@ -45,17 +45,19 @@ from holdfast.orchestration.sensors.recovery import (
 )
 
 
-def definitions_of(project: ProjectConfig, worlds: Worlds) -> dg.Definitions:
-    """All that Dagster shows and does for a project."""
+def build_definitions(project: ProjectConfig, worlds: ProjectResource) -> dg.Definitions:
+    """Build the assets, checks, jobs, sensors and schedules of a project."""
     declared = [project.streams[name] for name in sorted(project.streams)]
     kinds = (streams, tiers, snapshots, outputs)
-    names = [one.name for one in declared]
+    names = [stream.name for stream in declared]
     return dg.Definitions(
         assets=[
-            *(kind.spec(one) for one in declared for kind in kinds),
-            *(_reports(names) if declared else []),
+            *(kind.spec(stream) for stream in declared for kind in kinds),
+            *(_build_reports(names) if declared else []),
         ],
-        asset_checks=[check for one in declared for kind in kinds for check in kind.checks(one)],
+        asset_checks=[
+            check for stream in declared for kind in kinds for check in kind.checks(stream)
+        ],
         jobs=[
             start_stream,
             stop_stream,
@@ -90,8 +92,7 @@ def definitions_of(project: ProjectConfig, worlds: Worlds) -> dg.Definitions:
     )
 
 
-def _reports(names: list[str]) -> list[dg.AssetsDefinition]:
-    """One of each kind for the project."""
+def _build_reports(names: list[str]) -> list[dg.AssetsDefinition]:
     return [
         cost_report.definition(names),
         decisions.definition(names),
@@ -103,6 +104,6 @@ def _reports(names: list[str]) -> list[dg.AssetsDefinition]:
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """The definitions of the project that HOLDFAST_PROJECT names or this folder belongs to."""
+    """Load the project that HOLDFAST_PROJECT names, or the one that the current folder belongs to."""
     project = ProjectConfig.load(ProjectConfig.find_root())
-    return definitions_of(project, ProjectWorlds(project.root))
+    return build_definitions(project, LocalProject(project.root))

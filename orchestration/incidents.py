@@ -1,8 +1,8 @@
-"""Recovery incidents: one per failure however many look, and one run at a time for each.
+"""Recovery incidents: one per failure, however many observers see it, and one run at a time for each.
 
-A failure is a lost primary; a tier that is not held while nobody works on it (a lost secondary); or
-a stop that was cut short. While somebody holds an incident's claim nobody else is asked to act; once
-the claim has run out, because Dagster or the run was killed, another run is due. The keys of
+A failure is a lost primary; a tier that is not covered while no playbook works on it (a lost secondary);
+or a stop that was interrupted. While a run holds the claim on an incident, no other run is requested;
+once the claim has expired, because Dagster or the run was killed, another run is due. The keys of
 incidents and of runs follow from facts in the control store, so all observers agree on them: a
 secondary that has taken over opens the same incident as the sensor.
 """
@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.tiers import OFF
-from holdfast.observation.status import StreamSeen, observe
+from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.playbooks.base import was_abandoned
 from holdfast.orchestration.playbooks.recover import record_tier_reached
 from holdfast.resources.control_store.records import (
@@ -37,83 +37,83 @@ from holdfast.resources.control_store.tables.incidents import (
 from holdfast.resources.project import Project
 
 
-def orphaned_replica(seen: StreamSeen) -> ReplicaRow | None:
-    """A replica that lives though the stream was stopped, and has not been told to leave."""
-    if seen.wanted:
+def orphaned_replica(status: StreamStatus) -> ReplicaRow | None:
+    """A replica that is alive although the stream was stopped, and was not asked to leave."""
+    if status.wanted:
         return None
-    both = ((seen.primary, seen.verdict), (seen.secondary, seen.secondary_verdict))
+    both = ((status.primary, status.verdict), (status.secondary, status.secondary_verdict))
     for row, verdict in both:
-        lives = verdict is not None and not verdict.health.failed
-        if row is not None and lives and row.desired != OFF:
+        alive = verdict is not None and not verdict.health.failed
+        if row is not None and alive and row.desired != OFF:
             return row
     return None
 
 
-def incident_key(seen: StreamSeen) -> IncidentKey:
-    """What the incident of this failure is about."""
-    orphan, primary = orphaned_replica(seen), _id(seen.last_primary)
+def incident_key(status: StreamStatus) -> IncidentKey:
+    """The key of the incident for this failure: its subject and the replica concerned."""
+    orphan, primary = orphaned_replica(status), _id(status.last_primary)
     if orphan is not None:
-        return IncidentKey(stream=seen.name, subject=IncidentSubject.ORPHAN, replica=orphan.id)
-    if seen.verdict.health.failed:
-        return IncidentKey(stream=seen.name, subject=IncidentSubject.PRIMARY, replica=primary)
+        return IncidentKey(stream=status.name, subject=IncidentSubject.ORPHAN, replica=orphan.id)
+    if status.verdict.health.failed:
+        return IncidentKey(stream=status.name, subject=IncidentSubject.PRIMARY, replica=primary)
     return IncidentKey(
-        stream=seen.name,
+        stream=status.name,
         subject=IncidentSubject.SECONDARY,
-        replica=_id(seen.last_secondary),
+        replica=_id(status.last_secondary),
         primary=primary,
     )
 
 
-def incident_detail(seen: StreamSeen) -> JsonObject:
-    """What is known of the failure when its incident is opened."""
+def incident_detail(status: StreamStatus) -> JsonObject:
+    """The facts of the failure that are stored when its incident is opened."""
     about = {
-        "health": seen.verdict.health.value,
-        "cause": seen.verdict.health.value,
-        "reason": seen.verdict.reason,
-        "primary": _id(seen.last_primary),
-        "tier": seen.tier.value,
-        "t_detect_seconds": detection_seconds(seen),
+        "health": status.verdict.health.value,
+        "cause": status.verdict.health.value,
+        "reason": status.verdict.reason,
+        "primary": _id(status.last_primary),
+        "tier": status.tier.value,
+        "t_detect_seconds": detection_seconds(status),
     }
-    orphan = orphaned_replica(seen)
+    orphan = orphaned_replica(status)
     if orphan is not None:
-        reason = f"the stream was stopped, and {orphan.id} has not been told to leave"
+        reason = f"the stream was stopped, but {orphan.id} was not asked to leave"
         return about | {"cause": "unwanted", "reason": reason, "t_detect_seconds": None}
-    if seen.verdict.health.failed:
+    if status.verdict.health.failed:
         return about
-    last, verdict = seen.last_secondary, seen.secondary_verdict
+    last, verdict = status.last_secondary, status.secondary_verdict
     return about | {
         "cause": f"secondary_{Health.MISSING if verdict is None else verdict.health}",
-        "reason": f"{seen.tier} is not held: " + _secondary_reason(seen),
+        "reason": f"{status.tier} is not covered: " + _secondary_reason(status),
         "secondary": _id(last),
-        "t_detect_seconds": None if last is None else _silence(last, seen.at),
+        "t_detect_seconds": None if last is None else _silence(last, status.at),
     }
 
 
-def status_sentence(seen: StreamSeen) -> str:
-    """How the stream is, and which tier its secondary covers if that is less than it should be."""
-    if seen.covers_its_tier or seen.secondary_verdict is None:
-        return seen.verdict.reason
-    return f"{seen.verdict.reason}; {_secondary_reason(seen)}"
+def status_sentence(status: StreamStatus) -> str:
+    """The health of the stream, and which tier its secondary covers if that is less than requested."""
+    if status.covers_its_tier or status.secondary_verdict is None:
+        return status.verdict.reason
+    return f"{status.verdict.reason}; {_secondary_reason(status)}"
 
 
-def detection_seconds(seen: StreamSeen) -> float | None:
-    """How long ago the stream gave its last sign of life, or of progress if it is stuck."""
-    last = seen.last_primary
+def detection_seconds(status: StreamStatus) -> float | None:
+    """Seconds since the last sign of life of the stream, or since its last progress if it is stuck."""
+    last = status.last_primary
     if last is None:
         return None
-    if seen.verdict.health is Health.STUCK:
-        return max(seen.at - (last.progressed_at or last.registered_at), 0.0)
-    silence = _silence(last, seen.at)
-    if seen.lease is not None and seen.lease.holder == last.id:
-        return max(min(silence, seen.at - seen.lease.renewed_at), 0.0)
+    if status.verdict.health is Health.STUCK:
+        return max(status.at - (last.progressed_at or last.registered_at), 0.0)
+    silence = _silence(last, status.at)
+    if status.lease is not None and status.lease.holder == last.id:
+        return max(min(silence, status.at - status.lease.renewed_at), 0.0)
     return silence
 
 
-def _secondary_reason(seen: StreamSeen) -> str:
-    if seen.secondary_verdict is not None:
-        return f"{seen.secondary_verdict.reason}, good for {seen.covered}"
-    last = seen.last_secondary
-    return "there is no secondary" + (f": {last.id} ended, {last.reason}" if last else "")
+def _secondary_reason(status: StreamStatus) -> str:
+    if status.secondary_verdict is not None:
+        return f"{status.secondary_verdict.reason}, covers {status.covered}"
+    last = status.last_secondary
+    return "there is no secondary" + (f": {last.id} ended: {last.reason}" if last else "")
 
 
 def _silence(replica: ReplicaRow, at: float) -> float:
@@ -129,161 +129,166 @@ BUCKET_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueRecovery:
-    """An incident that needs a run now; asking twice under one key gives one run."""
+    """An incident that needs a run now; requests with the same key give one run."""
 
     incident: Incident
     run_key: str
 
 
 def due_recoveries(world: Project) -> list[DueRecovery]:
-    """Look at every declared stream and say which recoveries have to be run."""
-    found = []
+    """Observe every declared stream and return the recoveries that have to be run."""
+    due = []
     for name in sorted(world.config.streams):
-        known = open_recovery(world, name)  # read first: see `_incident`
-        seen = observe(world, name)
-        record_tier_reached(world.store, seen)
-        incident = _incident(world, seen, known)
-        key = None if incident is None else run_key(incident, at=seen.at)
+        open_incident = open_recovery(world, name)  # read first: see `_incident`
+        status = observe_stream(world, name)
+        record_tier_reached(world.store, status)
+        incident = _incident(world, status, open_incident)
+        key = None if incident is None else run_key(incident, at=status.at)
         if incident is not None and key is not None:
-            found.append(DueRecovery(incident=incident, run_key=key))
-    return found
+            due.append(DueRecovery(incident=incident, run_key=key))
+    return due
 
 
 def open_recovery(world: Project, stream: str) -> Incident | None:
     """The recovery incident of a stream that is not closed yet."""
-    open_ones = world.store.incidents.of(stream)
-    return next((one for one in open_ones if one.kind == RECOVERY), None)
+    incidents = world.store.incidents.of(stream)
+    return next((incident for incident in incidents if incident.kind == RECOVERY), None)
 
 
 def run_key(incident: Incident, *, at: float) -> str | None:
-    """The name of the run that is due, or `None` while somebody is at it or about to try again.
+    """The key of the run that is due; `None` while a run holds the claim or the next try is not due.
 
     A request may be lost, so each minute without a claim has a key of its own.
     """
-    waited = at - due_at(incident)
-    if incident.claimed_by is not None and waited < 0:
+    overdue_seconds = at - due_at(incident)
+    if incident.claimed_by is not None and overdue_seconds < 0:
         return None
-    return f"{incident.id}-{incident.attempts}-{int(max(waited, 0.0) // BUCKET_SECONDS)}"
+    return f"{incident.id}-{incident.attempts}-{int(max(overdue_seconds, 0.0) // BUCKET_SECONDS)}"
 
 
-def _incident(world: Project, seen: StreamSeen, known: Incident | None) -> Incident | None:
-    """The incident that the stream's state calls for.
+def _incident(world: Project, status: StreamStatus, incident: Incident | None) -> Incident | None:
+    """The incident that the status of the stream calls for: the open one, a new one, or none.
 
-    One that is open covers whatever the stream goes through until its tier is held again: fenced and
-    not yet launched, it looks like a second failure and is not one. A primary that is lost while
-    another failure, or an older one of its own, waits for its next try is one.
+    An open incident covers all states that the stream passes through until its tier is covered again:
+    a stream that is fenced and not launched yet looks like a second failure, and is none. A primary that
+    is lost while the incident waits for its next try is a second failure.
     """
-    if known is None:
-        return _open(world, seen, since=seen.at) if calls_for_recovery(world, seen) else None
-    if is_claimed(known, at=seen.at):
-        return known
-    if seen.verdict.health in (Health.HEALTHY, Health.STOPPED) and seen.is_settled:
-        world.store.incidents.close(known.id, f"it ended by itself: {status_sentence(seen)}")
+    if incident is None:
+        return _open(world, status, since=status.at) if calls_for_recovery(world, status) else None
+    if is_claimed(incident, at=status.at):
+        return incident
+    if status.verdict.health in (Health.HEALTHY, Health.STOPPED) and status.is_settled:
+        world.store.incidents.close(
+            incident.id, f"resolved without a run: {status_sentence(status)}"
+        )
         return None
-    if _is_superseded(known, seen) and calls_for_recovery(world, seen):
-        since = supersede(world.store.incidents, known)
-        return _open(world, seen, since=max(seen.at, since))
-    return known
+    if _is_superseded(incident, status) and calls_for_recovery(world, status):
+        since = supersede(world.store.incidents, incident)
+        return _open(world, status, since=max(status.at, since))
+    return incident
 
 
-def _is_superseded(known: Incident, seen: StreamSeen) -> bool:
-    """Whether the primary is lost, and that is not what the incident is about.
+def _is_superseded(incident: Incident, status: StreamStatus) -> bool:
+    """Whether the primary is lost, and the open incident is about another failure.
 
-    Primaries that are lost before they have finished an epoch are the failure that was there before,
-    not yet mended. One that has finished an epoch since the incident was opened had come back: if it
-    is lost while the incident waits, that is news.
+    A primary that is lost before it has finished an epoch belongs to the failure before it, which is not
+    repaired yet. A primary that has finished an epoch since the incident was opened had come back: its
+    loss while the incident waits is a new failure.
     """
-    if not seen.verdict.health.failed:
+    if not status.verdict.health.failed:
         return False
-    worked_at = None if seen.last_primary is None else seen.last_primary.progressed_at
-    if matches(known, incident_key(seen)):
-        came_back = worked_at is not None and worked_at > known.opened_at
-        return came_back and is_waiting(known, at=seen.at)
-    return known.subject is not IncidentSubject.PRIMARY or worked_at is not None
+    progressed_at = None if status.last_primary is None else status.last_primary.progressed_at
+    if matches(incident, incident_key(status)):
+        came_back = progressed_at is not None and progressed_at > incident.opened_at
+        return came_back and is_waiting(incident, at=status.at)
+    return incident.subject is not IncidentSubject.PRIMARY or progressed_at is not None
 
 
-def calls_for_recovery(world: Project, seen: StreamSeen) -> bool:
-    """Whether the stream, or the tier that people want of it, is lost and nobody is at it.
+def calls_for_recovery(world: Project, status: StreamStatus) -> bool:
+    """Whether the stream or its requested tier is lost, and no playbook works on it.
 
-    Or whether a replica is left over: whoever wanted the stream to stop died before he told it.
+    Also whether a replica is orphaned: the run that stopped the stream died before it asked the replica
+    to leave.
     """
-    if not seen.wanted:
-        return orphaned_replica(seen) is not None and not _is_being_stopped(world, seen)
-    if seen.verdict.health.failed:
-        return not (_is_being_started(world, seen) or _is_being_handed_over(world, seen))
-    return _has_lost_its_tier(seen) and not _is_being_changed(world, seen)
+    if not status.wanted:
+        return orphaned_replica(status) is not None and not _is_being_stopped(world, status)
+    if status.verdict.health.failed:
+        return not (_is_being_started(world, status) or _is_being_handed_over(world, status))
+    return _has_lost_its_tier(status) and not _is_being_changed(world, status)
 
 
-def _has_lost_its_tier(seen: StreamSeen) -> bool:
-    """Whether something is to be done about the secondary; one that starts needs nobody yet."""
-    verdict = seen.secondary_verdict
+def _has_lost_its_tier(status: StreamStatus) -> bool:
+    """Whether the secondary needs a recovery; one that is still starting does not."""
+    verdict = status.secondary_verdict
     starting = verdict is not None and verdict.health is Health.STARTING
-    return seen.verdict.health is Health.HEALTHY and not starting and not seen.is_settled
+    return status.verdict.health is Health.HEALTHY and not starting and not status.is_settled
 
 
-def _is_being_changed(world: Project, seen: StreamSeen) -> bool:
-    """Whether a start or a switch, which people ask for and no incident, is under way."""
-    timings = world.timings(seen.name)
-    if _is_worked_on(world, seen, step_seconds=timings.progress_within_seconds):
+def _is_being_changed(world: Project, status: StreamStatus) -> bool:
+    """Whether a start or a switch is under way that was requested, not caused by an incident."""
+    timings = world.timings(status.name)
+    if _is_worked_on(world, status, step_seconds=timings.progress_within_seconds):
         return True
-    changes = world.store.tiers.history(seen.name, limit=1)
+    changes = world.store.tiers.history(status.name, limit=1)
     unreached = [change.at for change in changes if change.reached_at is None]
-    return any(seen.at - at < timings.between_steps_seconds for at in unreached)
+    return any(status.at - at < timings.between_steps_seconds for at in unreached)
 
 
-def _is_being_stopped(world: Project, seen: StreamSeen) -> bool:
-    """Whether a stop is under way: it tells one replica after the other."""
-    timings = world.timings(seen.name)
-    just_asked = seen.at - _changed_at(world, seen.name) < timings.between_steps_seconds
-    return just_asked or _is_worked_on(world, seen, step_seconds=timings.gone_within_seconds)
+def _is_being_stopped(world: Project, status: StreamStatus) -> bool:
+    """Whether a stop is under way: it asks one replica after the other to leave."""
+    timings = world.timings(status.name)
+    just_requested = status.at - _changed_at(world, status.name) < timings.between_steps_seconds
+    return just_requested or _is_worked_on(world, status, step_seconds=timings.gone_within_seconds)
 
 
-def _is_worked_on(world: Project, seen: StreamSeen, *, step_seconds: float) -> bool:
-    """Whether a playbook is at work that people asked for.
+def _is_worked_on(world: Project, status: StreamStatus, *, step_seconds: float) -> bool:
+    """Whether a requested playbook (one without an incident) is at work.
 
-    A step that has begun ends by itself when its patience does. A performer who was killed is seen to be
-    gone, on another host when that patience ends; one who was interrupted has said so.
+    A step that has begun ends at the latest with its time limit. A process of this host that was killed is
+    detected at once, one of another host when that limit is over; an interrupted one has written FAILED.
     """
-    for line in world.store.journal.of(seen.name, limit=1):
-        patience = world.timings(seen.name).between_steps_seconds
-        patience += step_seconds if line.phase is Phase.INTENT else 0.0
-        asked_for = line.incident is None and line.phase is not Phase.FAILED
-        return asked_for and not was_abandoned(line) and seen.at - line.at < patience
+    for line in world.store.journal.of(status.name, limit=1):
+        limit_seconds = world.timings(status.name).between_steps_seconds
+        limit_seconds += step_seconds if line.phase is Phase.INTENT else 0.0
+        requested = line.incident is None and line.phase is not Phase.FAILED
+        return requested and not was_abandoned(line) and status.at - line.at < limit_seconds
     return False
 
 
-def _is_being_started(world: Project, seen: StreamSeen) -> bool:
-    """Whether somebody has just asked for the stream, and so is about to launch it.
+def _is_being_started(world: Project, status: StreamStatus) -> bool:
+    """Whether a start was just requested, so that its run is about to launch the primary.
 
-    Not if its primary ended by itself since: then it was there, and has failed.
+    Not if the primary has ended by itself since then: it was launched, and has failed.
     """
-    if seen.verdict.health is not Health.MISSING:
+    if status.verdict.health is not Health.MISSING:
         return False
-    asked_at, last = _changed_at(world, seen.name), seen.last_primary
+    requested_at, last = _changed_at(world, status.name), status.last_primary
     ended_at = None if last is None or last.desired == OFF else last.ended_at
-    failed = ended_at is not None and ended_at >= asked_at
-    return not failed and seen.at - asked_at < world.timings(seen.name).launch_within_seconds
+    failed = ended_at is not None and ended_at >= requested_at
+    return (
+        not failed and status.at - requested_at < world.timings(status.name).launch_within_seconds
+    )
 
 
-def _is_being_handed_over(world: Project, seen: StreamSeen) -> bool:
-    """Whether a migration has just let the primary go, and brings its target next."""
-    last = seen.last_primary
-    if seen.migration is None or seen.verdict.health is not Health.MISSING or last is None:
+def _is_being_handed_over(world: Project, status: StreamStatus) -> bool:
+    """Whether a migration has just stopped the primary, and brings up its target next."""
+    last = status.last_primary
+    if status.migration is None or status.verdict.health is not Health.MISSING or last is None:
         return False
-    let_go = last.state in (ReplicaState.HANDED_OVER, ReplicaState.STOPPED)
-    ended_seconds = seen.at - (last.ended_at or 0.0)
-    return let_go and ended_seconds < world.timings(seen.name).hand_over_within_seconds
+    released = last.state in (ReplicaState.HANDED_OVER, ReplicaState.STOPPED)
+    ended_seconds = status.at - (last.ended_at or 0.0)
+    return released and ended_seconds < world.timings(status.name).hand_over_within_seconds
 
 
-def _open(world: Project, seen: StreamSeen, *, since: float) -> Incident | None:
-    """Open the incident of this failure; one that was closed before `since` is not it."""
+def _open(world: Project, status: StreamStatus, *, since: float) -> Incident | None:
+    """Open the incident of this failure; an incident that was closed before `since` is another one."""
     sighting = uuid4().hex
     incident = world.store.incidents.open_recovery(
-        incident_key(seen), detail={"sighting": sighting, **incident_detail(seen)}, since=since
+        incident_key(status), detail={"sighting": sighting, **incident_detail(status)}, since=since
     )
     ours = incident is not None and incident.detail.get("sighting") == sighting
-    if ours and seen.wanted and seen.verdict.health.failed:
-        _sample(world, seen, detection_seconds(seen))
+    if ours and status.wanted and status.verdict.health.failed:
+        _record_detection(world, status, detection_seconds(status))
     return incident
 
 
@@ -292,10 +297,10 @@ def _changed_at(world: Project, stream: str) -> float:
     return 0.0 if row is None else row.changed_at
 
 
-def _sample(world: Project, seen: StreamSeen, value: float | None) -> None:
-    if value is None:
+def _record_detection(world: Project, status: StreamStatus, seconds: float | None) -> None:
+    if seconds is None:
         return
-    replica = "" if seen.last_primary is None else seen.last_primary.id
+    replica = "" if status.last_primary is None else status.last_primary.id
     world.store.samples.write(
-        [Sample(stream=seen.name, replica=replica, name=SampleName.DETECT_SECONDS, value=value)]
+        [Sample(stream=status.name, replica=replica, name=SampleName.DETECT_SECONDS, value=seconds)]
     )

@@ -1,4 +1,4 @@
-"""Words from the command line and from Dagster's launchpad, parsed or refused with a suggestion."""
+"""Parsing of words from the command line and from Dagster's launchpad; unknown ones are refused with a suggestion."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -15,9 +15,9 @@ ALL = "all"
 def parse_enum(
     kind: type[EnumT], text: str, *, noun: str = "", others: Sequence[str] = ()
 ) -> EnumT:
-    """The member of this value, whatever its case and hyphens; refused with the nearest one.
+    """Parse a member by its value, ignoring case and hyphens; an error suggests the nearest one.
 
-    `others` are words that the caller knows beside the members, to be offered with them.
+    `others` are words that the caller accepts besides the members: the error lists them, too.
     """
     noun, offered = noun or kind.__name__.lower(), [*others, *kind]
     value = _normalise(text)
@@ -31,7 +31,7 @@ def parse_enum(
 
 
 def parse_repair(text: str) -> RepairKind | None:
-    """The repair of this name; `None` for `all`, which is the best one for each finding."""
+    """Parse the name of a repair; `None` for `all`, which is the best repair for each finding."""
     if _normalise(text) == ALL:
         return None
     return parse_enum(RepairKind, text, noun="repair", others=(ALL,))

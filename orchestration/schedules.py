@@ -1,12 +1,12 @@
-"""What happens by the clock: durable snapshots, retention, audits, drills."""
+"""The schedules: durable snapshots, retention, audits, drills."""
 
 import dagster as dg
 
-from holdfast.assets.project_resource import Worlds
+from holdfast.assets.project_resource import ProjectResource
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.playbooks.drill import objection
-from holdfast.observation.status import StreamSeen, observe
-from holdfast.orchestration.jobs.base import by_the_clock, checking_job, scheduled_run
+from holdfast.observation.status import StreamStatus, observe_stream
+from holdfast.orchestration.jobs.base import build_check_job, build_schedule, request_scheduled_run
 from holdfast.orchestration.jobs.drills import (
     DrillConfig,
     ProveConfig,
@@ -17,13 +17,13 @@ from holdfast.orchestration.jobs.lifecycle import SnapshotConfig, snapshot_strea
 from holdfast.orchestration.jobs.maintenance import prune_snapshots
 from holdfast.orchestration.jobs.reports import REPORT_KEYS
 from holdfast.orchestration.playbooks.drill import Drill
-from holdfast.orchestration.playbooks.prove import newest_provable
+from holdfast.orchestration.playbooks.prove import find_newest_provable
 from holdfast.resources.project import Project
 
-AUDIT = checking_job(
+AUDIT = build_check_job(
     "audit",
     dg.AssetSelection.all_asset_checks()
-    - dg.AssetSelection.checks_for_assets(*REPORT_KEYS),  # they are run with the reports
+    - dg.AssetSelection.checks_for_assets(*REPORT_KEYS),  # these run with the reports
     playbook="audit",
     description="Runs every check of every stream: health, snapshots, ledger against table, expectations.",
 )
@@ -34,26 +34,26 @@ AUDIT = checking_job(
     job=snapshot_stream,
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="A snapshot of each running stream, whatever its own checkpoint policy says.",
+    description="Ships a snapshot of each running stream, independent of its own checkpoint policy.",
 )
 def durable_snapshots(
-    context: dg.ScheduleEvaluationContext, worlds: dg.ResourceParam[Worlds]
+    context: dg.ScheduleEvaluationContext, worlds: dg.ResourceParam[ProjectResource]
 ) -> list[dg.RunRequest] | dg.SkipReason:
-    """Ask for one snapshot a running stream; stopped ones are skipped."""
+    """Request one snapshot for each running stream; stopped ones are skipped."""
     try:
         with worlds.open() as world:
-            seen = [observe(world, name) for name in sorted(world.config.streams)]
+            statuses = [observe_stream(world, name) for name in sorted(world.config.streams)]
     except TransientError as error:
         return dg.SkipReason(f"{error} ({error.hint})")
-    idle = [f"{one.name} is {one.verdict.health}" for one in seen if not _can_ship(one)]
-    running = [one for one in seen if _can_ship(one)]
+    idle = [f"{row.name} is {row.verdict.health}" for row in statuses if not _can_ship(row)]
+    running = [status for status in statuses if _can_ship(status)]
     if not running:
         return dg.SkipReason("; ".join(idle) or "no stream is declared")
     if idle:
         context.log.info("skipped: %s", "; ".join(idle))
     return [
-        scheduled_run(context, one.name, "snapshot", SnapshotConfig(stream=one.name))
-        for one in running
+        request_scheduled_run(context, status.name, "snapshot", SnapshotConfig(stream=status.name))
+        for status in running
     ]
 
 
@@ -62,29 +62,29 @@ def durable_snapshots(
     job=drill_stream,
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.STOPPED,
-    description="A fault in each stream's primary, once a week, as `drills.fault` declares it, where the "
-    "stream is healthy and its budget of disturbances allows it. It is off until it is turned on.",
+    description="Injects the fault that `drills.fault` declares into the primary of each stream once a week, if "
+    "the stream is healthy and its budget of disturbances allows it. Off by default.",
 )
 def failure_drills(
-    context: dg.ScheduleEvaluationContext, worlds: dg.ResourceParam[Worlds]
+    context: dg.ScheduleEvaluationContext, worlds: dg.ResourceParam[ProjectResource]
 ) -> list[dg.RunRequest] | dg.SkipReason:
-    """Ask for one drill a stream that may be disturbed."""
+    """Request one drill for each stream that may be disturbed."""
     try:
         with worlds.open() as world:
             streams = world.config.streams
             objections = {name: _objection(world, name) for name in sorted(streams)}
     except TransientError as error:
         return dg.SkipReason(f"{error} ({error.hint})")
-    spared = [f"{name}: {reason}" for name, reason in objections.items() if reason is not None]
-    if spared:
-        context.log.info("spared: %s", "; ".join(spared))
+    skipped = [f"{name}: {reason}" for name, reason in objections.items() if reason is not None]
+    if skipped:
+        context.log.info("skipped: %s", "; ".join(skipped))
     return [
-        scheduled_run(
+        request_scheduled_run(
             context, name, "drill", DrillConfig(stream=name, fault=streams[name].drills.fault)
         )
         for name, reason in objections.items()
         if reason is None
-    ] or dg.SkipReason("; ".join(spared) or "no stream is declared")
+    ] or dg.SkipReason("; ".join(skipped) or "no stream is declared")
 
 
 def _objection(world: Project, stream: str) -> str | None:
@@ -98,29 +98,34 @@ def _objection(world: Project, stream: str) -> str | None:
     job=prove_snapshot,
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.STOPPED,
-    description="The newest snapshot of each stream, proven once a day. It starts Spark where Dagster runs, so it "
-    "is off until it is turned on.",
+    description="Proves the newest snapshot of each stream once a day. It starts Spark on the host of Dagster. Off "
+    "by default.",
 )
 def restore_drills(
-    context: dg.ScheduleEvaluationContext, worlds: dg.ResourceParam[Worlds]
+    context: dg.ScheduleEvaluationContext, worlds: dg.ResourceParam[ProjectResource]
 ) -> list[dg.RunRequest] | dg.SkipReason:
-    """Ask for one proof a stream that has something to prove."""
+    """Request one proof for each stream with a snapshot that can be proven."""
     try:
         with worlds.open() as world:
             rows = {name: world.store.snapshots.of(name) for name in sorted(world.config.streams)}
-            names = [name for name, known in rows.items() if newest_provable(world, name, known)]
+            names = [
+                name for name, of_name in rows.items() if find_newest_provable(world, name, of_name)
+            ]
     except TransientError as error:
         return dg.SkipReason(f"{error} ({error.hint})")
     return [
-        scheduled_run(context, name, "prove", ProveConfig(stream=name)) for name in names
+        request_scheduled_run(context, name, "prove", ProveConfig(stream=name)) for name in names
     ] or dg.SkipReason("no stream has a snapshot that can be proven")
 
 
-retention = by_the_clock(
-    "retention", "7 * * * *", prune_snapshots, "Drops what no retention keeps, each hour."
+retention = build_schedule(
+    "retention",
+    "7 * * * *",
+    prune_snapshots,
+    "Drops the snapshots that retention does not keep, each hour.",
 )
-audits = by_the_clock("audits", "37 * * * *", AUDIT, "Runs every check, each hour.")
+audits = build_schedule("audits", "37 * * * *", AUDIT, "Runs every check, each hour.")
 
 
-def _can_ship(seen: StreamSeen) -> bool:
-    return seen.wanted and seen.primary is not None and not seen.verdict.health.failed
+def _can_ship(status: StreamStatus) -> bool:
+    return status.wanted and status.primary is not None and not status.verdict.health.failed

@@ -21,7 +21,7 @@ class Clock(Protocol):
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Let this much time pass."""
+        """Block the calling thread for this long."""
         ...
 
 
@@ -38,7 +38,7 @@ class SystemClock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Let this much time pass."""
+        """Block the calling thread for this long."""
         time.sleep(seconds)
 
 

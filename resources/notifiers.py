@@ -1,4 +1,4 @@
-"""Where alerts go: the log, a webhook, or a function of the user's."""
+"""Where alerts go: the log, a webhook, or a user's function."""
 
 import json
 import logging
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """A run that failed, and what can be done about it."""
+    """A failed run, with a hint for the operator."""
 
     job: str
     run: str
@@ -32,19 +32,18 @@ class Alert:
 
     @property
     def text(self) -> str:
-        """The alert in a line or two."""
-        about = f" of {self.stream}" if self.stream else ""
+        """The alert as one line, and the hint as a second."""
+        stream = f" of {self.stream}" if self.stream else ""
         hint = f"\nhint: {self.hint}" if self.hint else ""
-        return f"{self.job}{about} failed: {self.error}{hint}"
+        return f"{self.job}{stream} failed: {self.error}{hint}"
 
-    @property
-    def facts(self) -> dict[str, str]:
-        """The same for a program: the text and each part of it."""
+    def as_dict(self) -> dict[str, str]:
+        """The text and each field, for programs."""
         return {"text": self.text, **asdict(self)}
 
 
 class Notifier(Protocol):
-    """Takes alerts to the operator."""
+    """Delivers alerts to the operator."""
 
     def notify(self, alert: Alert) -> None:
         """Deliver an alert; raises if it cannot be delivered."""
@@ -56,25 +55,24 @@ class LogNotifier:
     """Writes alerts to the log."""
 
     def notify(self, alert: Alert) -> None:
-        """Write the alert as an error."""
         log.error("%s", alert.text, extra=asdict(alert))
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookNotifier:
-    """Posts alerts as JSON: `text` for chat programs, the facts beside it for others."""
+    """Posts alerts as JSON: `text` for chat programs, the fields beside it for other programs."""
 
     url: str
     clock: Clock = SYSTEM_CLOCK
 
     def notify(self, alert: Alert) -> None:
-        """Post the alert, a few times if the webhook does not answer."""
-        body = json.dumps(alert.facts).encode()
-        for left in reversed(range(TRIES)):
+        """Post the alert; retries if the webhook does not answer."""
+        body = json.dumps(alert.as_dict()).encode()
+        for tries_left in reversed(range(TRIES)):
             try:
                 self._post(body)
             except TransientError:
-                if left == 0:
+                if tries_left == 0:
                     raise
                 self.clock.sleep(PAUSE_SECONDS)
             else:
@@ -83,46 +81,48 @@ class WebhookNotifier:
     def _post(self, body: bytes) -> None:
         if not self.url.startswith(("http://", "https://")):
             raise PermanentError(
-                "the webhook has no URL that begins with http:// or https://",
-                hint="notify in configs/holdfast.yaml names the environment variable that has it",
+                "the webhook's URL does not begin with http:// or https://",
+                hint="correct the environment variable that `notify` in configs/holdfast.yaml names",
             )
         headers = {"Content-Type": "application/json"}
         try:
-            request = Request(self.url, data=body, headers=headers)  # noqa: S310 - looked at above
+            request = Request(self.url, data=body, headers=headers)  # noqa: S310 - scheme checked above
             with urlopen(request, timeout=ANSWER_SECONDS):  # noqa: S310
                 return
         except HTTPError as error:
-            refusal = f"the webhook answers {error.code} {error.reason}"
+            refusal = f"the webhook answered {error.code} {error.reason}"
             if error.code < SERVER_FAULT:
-                raise PermanentError(refusal, hint="is its URL still right?") from error
-            raise TransientError(refusal, hint="it is tried again with the next alert") from error
-        except (InvalidURL, ValueError) as error:  # whose words may hold the URL, which is a secret
+                raise PermanentError(refusal, hint="check the URL of the webhook") from error
+            raise TransientError(
+                refusal, hint="check that the webhook is up; the next alert is sent to it again"
+            ) from error
+        except (InvalidURL, ValueError) as error:  # its text may hold the URL, which is a secret
             raise PermanentError(
-                "the webhook's URL cannot be read",
-                hint="notify in configs/holdfast.yaml names the environment variable that has it",
+                "the webhook's URL is not valid",
+                hint="correct the environment variable that `notify` in configs/holdfast.yaml names",
             ) from error
         except (OSError, HTTPException) as error:
             raise TransientError(
                 f"the webhook does not answer: {error}",
-                hint="it is tried again with the next alert",
+                hint="check that the webhook is up; the next alert is sent to it again",
             ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionNotifier:
-    """Calls a function of the user's, `module:function`, with the facts of an alert."""
+    """Calls a user's function, `module:function`, with the alert as a dict."""
 
     reference: str
     load: Callable[[str], Callable[..., object]]
 
     def notify(self, alert: Alert) -> None:
-        """Import and call the function, once; any error of it or of its module is reported as its own."""
+        """Import and call the function once; `PermanentError` if it or its module raises."""
         try:
-            self.load(self.reference)(alert.facts)
+            self.load(self.reference)(alert.as_dict())
         except HoldfastError:
             raise
         except Exception as error:
             raise PermanentError(
                 f"{self.reference} raised {type(error).__name__}: {error}",
-                hint="notify in configs/holdfast.yaml names it; `holdfast check` tests that it is there",
+                hint="correct the function that `notify` in configs/holdfast.yaml names; run `holdfast check` to test it",
             ) from error

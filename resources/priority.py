@@ -2,7 +2,7 @@
 
 Linux keeps a nice value per thread, and new threads and processes inherit it. So it is lowered
 before anything is started, and raised thread by thread. A user who may not raise it again (that takes
-CAP_SYS_NICE or a limit) keeps the usual priority: a replica that was promoted must not stay slow.
+CAP_SYS_NICE or a limit) keeps the normal priority: a promoted replica must not stay slow.
 
 Kernels with autogroup share the CPU out by session: there a nice value counts only between the threads of
 one session, and two sessions get the same share whatever theirs are. Replicas and servers lead sessions of
@@ -29,25 +29,25 @@ SESSION_PAUSE_SECONDS = 0.11  # the kernel takes a change each tenth of a second
 
 log = logging.getLogger(__name__)
 
-_usual: list[int] = []  # the nice value before it was lowered; none while it is as it was
-_usual_session: list[int] = []  # the same for the session
+_normal: list[int] = []  # the nice value before it was lowered; empty while it is not lowered
+_normal_session: list[int] = []  # the same for the session
 
 
 def lower(nice: int, *, seconds: float | None = None) -> None:
-    """Run this thread, and whatever it starts, at this priority, unless it is as low already.
+    """Lower this thread, and all it starts, to this priority, unless it is as low already.
 
-    Nothing changes if that could not be undone. After so many seconds it is.
+    Nothing changes if this user could not raise it again. After `seconds` it is raised.
     """
     before = os.getpriority(os.PRIO_PROCESS, 0)
     if nice <= before:
         return
     lower_session(nice)
     if may_be_raised():
-        _usual[:] = [before]
+        _normal[:] = [before]
         os.setpriority(os.PRIO_PROCESS, 0, nice)
     else:
         log.warning(
-            "this user may not raise a priority again (CAP_SYS_NICE, or `ulimit -e`): it stays as it is"
+            "the priority is not lowered: this user could not raise it again (needs CAP_SYS_NICE or `ulimit -e`)"
         )
     if seconds is not None:
         end = threading.Timer(seconds, restore)
@@ -58,11 +58,11 @@ def lower(nice: int, *, seconds: float | None = None) -> None:
 def restore() -> None:
     """Give every thread of this process and of its children the priority that it had before."""
     restore_session()
-    for before in [*_usual]:
+    for before in [*_normal]:
         for _ in range(MOST_PASSES):  # a thread that is born meanwhile has that of its parent
             if not _raise_all(before):
                 break
-    _usual.clear()
+    _normal.clear()
 
 
 def may_be_raised() -> bool:
@@ -85,7 +85,7 @@ def _lower_and_raise() -> bool:
 
 
 def _raise_all(nice: int) -> bool:
-    """Raise every thread that is lower; whether there was any."""
+    """Raise every thread that is lower; returns whether there was any."""
     this, raised = psutil.Process(), False
     for process in [this, *this.children(recursive=True)]:
         with suppress(psutil.NoSuchProcess, ProcessLookupError, PermissionError):
@@ -98,7 +98,7 @@ def _raise_all(nice: int) -> bool:
 
 
 def session_nice(pid: int | None = None) -> int | None:
-    """The nice value of a session, by its leader; `None` if the kernel knows no such thing."""
+    """The nice value of a session, by its leader; `None` if the kernel has no autogroup."""
     try:
         return int(_group(pid).read_text().rpartition(" ")[2])
     except (OSError, ValueError):
@@ -106,21 +106,21 @@ def session_nice(pid: int | None = None) -> int | None:
 
 
 def lower_session(nice: int) -> None:
-    """Lower the session that this process leads, unless it is as low already; another's is left alone."""
+    """Lower the session that this process leads, unless it is as low already; the session of another leader is not changed."""
     before = session_nice()
     if before is not None and before < nice and os.getsid(0) == os.getpid():
-        _usual_session[:] = [before]
+        _normal_session[:] = [before]
         set_session_nice(nice)
 
 
 def restore_session() -> None:
-    """Give the session the share that it had before."""
-    if all(set_session_nice(before) for before in _usual_session):
-        _usual_session.clear()
+    """Give the session the nice value that it had before."""
+    if all(set_session_nice(before) for before in _normal_session):
+        _normal_session.clear()
 
 
 def set_session_nice(nice: int, pid: int | None = None) -> bool:
-    """Give a session this nice value, by its leader; whether it has it now, if there is such a thing."""
+    """Give a session this nice value, by its leader; false if that failed. True without autogroup."""
     if session_nice(pid) is None:
         return True
     for _ in range(SESSION_ATTEMPTS):
@@ -129,11 +129,15 @@ def set_session_nice(nice: int, pid: int | None = None) -> bool:
         except BlockingIOError:
             SYSTEM_CLOCK.sleep(SESSION_PAUSE_SECONDS)
         except OSError as error:
-            log.warning("the priority of a session cannot be changed: %s", error)
+            log.warning("the priority of a session was not changed: %s", error)
             return False
         else:
             return True
-    log.warning("the priority of a session stays at %s, not %s", session_nice(pid), nice)
+    log.warning(
+        "the priority of a session was not changed: it is %s, not %s, after several attempts",
+        session_nice(pid),
+        nice,
+    )
     return False
 
 

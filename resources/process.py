@@ -1,4 +1,4 @@
-"""Processes that outlive their parent, found again by id and birth time; those of replicas, too."""
+"""Processes that outlive their parent, such as replicas: identified by process id and start time."""
 
 import os
 import signal
@@ -24,10 +24,9 @@ _children: list["subprocess.Popen[bytes]"] = []
 
 @dataclass(frozen=True, slots=True)
 class ProcessHandle:
-    """A process: its id alone may be reused, together with its birth time it is not.
+    """A process, identified by its id and start time, since the system reuses ids.
 
-    The birth time is in seconds since the machine started, so a process stays the same when the clock of
-    the machine is set.
+    The start time is in seconds since boot, so that setting the machine's clock does not change it.
     """
 
     pid: int
@@ -41,14 +40,14 @@ class ProcessHandle:
     @classmethod
     def of(cls, pid: int) -> "ProcessHandle":
         """The process that has this id now."""
-        return cls(pid, _birth(pid))
+        return cls(pid, _read_start_time(pid))
 
     def is_alive(self) -> bool:
         """Whether the process still runs; a stopped process does, a zombie does not."""
         return self._process() is not None
 
     def terminate(self, *, wait_seconds: float, kill: bool = True) -> bool:
-        """Ask the process to end and wait; then end it and its children by force, if `kill`."""
+        """Send SIGTERM and wait; then kill the process and its children, if `kill`. False if it still runs."""
         process = self._process()
         if process is None:
             return True
@@ -64,7 +63,7 @@ class ProcessHandle:
         return True
 
     def kill(self) -> None:
-        """End it and its children at once."""
+        """Send SIGKILL to the process and its children."""
         psutil.wait_procs(self.send(signal.SIGKILL), timeout=5)
 
     def send(self, number: signal.Signals) -> list[psutil.Process]:
@@ -79,14 +78,14 @@ class ProcessHandle:
     def _process(self) -> psutil.Process | None:
         try:
             process = psutil.Process(self.pid)
-            same = _birth(self.pid) == self.started_at
+            same = _read_start_time(self.pid) == self.started_at
             return process if same and process.status() != psutil.STATUS_ZOMBIE else None
         except (psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError, ValueError):
             return None
 
 
-def _birth(pid: int) -> float:
-    """When a process was started, in seconds since the machine was."""
+def _read_start_time(pid: int) -> float:
+    """The start time of a process, in seconds since boot."""
     stat = Path(f"/proc/{pid}/stat").read_text()
     return float(stat.rpartition(")")[2].split()[19]) / CLOCK_TICKS
 
@@ -99,7 +98,7 @@ def launch(
     environment: Mapping[str, str],
     nice: int = 0,
 ) -> ProcessHandle:
-    """Start a command in a session of its own, with its output in a file; `nice` lets it give way to others."""
+    """Start a command in a session of its own, with its output in a file; `nice` lowers its priority."""
     output.parent.mkdir(parents=True, exist_ok=True)
     with output.open("ab") as sink:
         process = subprocess.Popen(  # noqa: S603 - commands are our own
@@ -118,7 +117,7 @@ def launch(
 
 
 def _lower(leader: int, nice: int) -> None:
-    """Lower the processes of a session among themselves, and the session against others."""
+    """Lower the priority of a session's processes, and of the session as a whole."""
     if nice > os.getpriority(os.PRIO_PROCESS, 0):
         with suppress(ProcessLookupError):
             os.setpriority(os.PRIO_PGRP, leader, nice)
@@ -126,28 +125,28 @@ def _lower(leader: int, nice: int) -> None:
 
 
 def log_tail(output: Path) -> str:
-    """The last line that a process wrote to its file."""
+    """The last line of a log file."""
     lines = output.read_text(errors="replace").strip().splitlines() if output.exists() else []
-    return lines[-1].strip() if lines else "it says nothing"
+    return lines[-1].strip() if lines else "its log is empty"
 
 
-def process_of(row: ReplicaRow) -> ProcessHandle | None:
-    """The process of a replica, if it is known and on this host."""
+def find_process(row: ReplicaRow) -> ProcessHandle | None:
+    """The process of a replica; `None` if it was not started yet or is on another host."""
     if row.host != HOST or row.pid is None or row.pid_started_at is None:
         return None
     return ProcessHandle(row.pid, row.pid_started_at)
 
 
-def process_state(row: ReplicaRow | None) -> Process:
-    """What the operating system says of a replica's process."""
-    process = None if row is None else process_of(row)
+def find_process_state(row: ReplicaRow | None) -> Process:
+    """Whether a replica's process runs, as far as this host can see."""
+    process = None if row is None else find_process(row)
     if process is None:
         return Process.UNKNOWN
     return Process.RUNNING if process.is_alive() else Process.GONE
 
 
 def is_over(row: ReplicaRow) -> bool:
-    """Whether a replica of this host has ended, by its row and by what the operating system says."""
-    process = process_of(row)
+    """Whether a replica of this host has ended, by its row and by its process."""
+    process = find_process(row)
     alive = process is not None and process.is_alive()
     return row.state.ended and row.host == HOST and not alive

@@ -29,7 +29,7 @@ class Project:
     store: ControlStore
 
     def object_store(self) -> ObjectStore:
-        """What holds the snapshots of all streams."""
+        """The object store with the snapshots of all streams."""
         connect = connector(self.config.deployment.object_store, self.config.home)
         return S3ObjectStore(connect)
 
@@ -43,24 +43,24 @@ class Project:
         return self._vault(S3ObjectStore(connector_elsewhere(url, connect)), stream)
 
     def _vault(self, objects: ObjectStore, stream: str) -> SnapshotVault:
-        rolled_back = partial(self.store.rollouts.rolled_back, stream)
+        rolled_back = partial(self.store.migrations.rolled_back, stream)
         return SnapshotVault(objects, stream, rolled_back=rolled_back)
 
     def timings(self, stream: str) -> Timings:
-        """How long replicas, sensors and playbooks of a stream wait for each other."""
+        """The timings of a stream, derived from its `supervision`."""
         return self.config.stream(stream).supervision.timings()
 
     def prices(self, stream: StreamDeclaration) -> "Prices":
-        """What the stream is priced by."""
+        """The price list that the stream declares."""
         return self.config.prices[stream.prices].prices()
 
     def embedded_s3(self) -> EmbeddedS3 | None:
-        """The object store that Holdfast itself runs, if the project uses it."""
+        """The object store that Holdfast runs itself; `None` if the project declares another."""
         embedded = isinstance(self.config.deployment.object_store, EmbeddedObjectStore)
         return EmbeddedS3(self.config.home) if embedded else None
 
     def ensure_object_store(self) -> None:
-        """Start the embedded object store if it should run and does not."""
+        """Start the embedded object store if the project uses it and it does not run."""
         embedded = self.embedded_s3()
         if embedded is not None:
             embedded.ensure()

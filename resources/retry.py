@@ -1,4 +1,4 @@
-"""Waiting out what heals by itself."""
+"""Retries of calls that failed with a transient error."""
 
 import logging
 from collections.abc import Callable
@@ -18,9 +18,9 @@ log = logging.getLogger(__name__)
 def retry_transient(
     act: Callable[[], T], *, what: str, give_up: Callable[[], bool] = lambda: False
 ) -> T:
-    """Repeat `act` until it works; a transient error is waited out, with growing pauses.
+    """Call `act` until it succeeds; after a transient error it is called again, with growing pauses.
 
-    `give_up` is asked before each pause: if it says so, the error is let through.
+    `give_up` is called before each pause: if it returns true, the error is raised.
     """
     pause = FIRST_PAUSE_SECONDS
     while True:
@@ -29,6 +29,6 @@ def retry_transient(
         except TransientError as error:
             if give_up():
                 raise
-            log.warning("%s must wait: %s", what, error)
+            log.warning("%s failed and is retried: %s", what, error)
         SYSTEM_CLOCK.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)

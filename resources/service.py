@@ -2,7 +2,7 @@
 
 A service has a record: a file with the process id and birth time of its leader, by which any later
 command finds it again, adopts it or stops it. A lock beside the record lets one command at a time start
-or stop the service. The record of a service that has ended is kept for what it says, such as the port.
+or stop the service. The record of a service that has ended is kept: it holds the port, for example.
 """
 
 import errno
@@ -106,7 +106,7 @@ def await_healthy(
     seconds: float,
     poll_seconds: float,
 ) -> Startup:
-    """Ask again and again until the service is healthy, its leader has ended or the time is over."""
+    """Poll until the service is healthy, its leader has ended or the time is over."""
     deadline = SYSTEM_CLOCK.monotonic() + seconds
     while process.is_alive():
         if is_healthy():
@@ -134,7 +134,7 @@ class ServiceSession:
         return [process for process in psutil.process_iter() if self._has(process)]
 
     def stop(self, *, leader_seconds: float) -> bool:
-        """Ask the leader to end, then end the remaining members by force; whether none is left."""
+        """Send SIGTERM to the leader, then terminate and kill the remaining members; false if one still runs."""
         self.leader.terminate(wait_seconds=leader_seconds, kill=False)
         members = self.members()
         for number in (signal.SIGTERM, signal.SIGKILL):
@@ -163,7 +163,7 @@ def _send_signal(process: psutil.Process, number: int) -> None:
         return
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """A port of the loopback that no process listens on now."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
@@ -171,15 +171,15 @@ def free_port() -> int:
         return port
 
 
-def is_free(port: int) -> bool:
+def is_port_free(port: int) -> bool:
     """Whether a service could listen on this port of the loopback."""
-    error = bind_error(LOOPBACK, port)
+    error = find_bind_error(LOOPBACK, port)
     if error is not None and error.errno not in _TAKEN:
         raise error
     return error is None
 
 
-def bind_error(host: str, port: int) -> OSError | None:
+def find_bind_error(host: str, port: int) -> OSError | None:
     """Why a service could not listen there; `None` if it could."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

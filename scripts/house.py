@@ -60,7 +60,7 @@ WORDS = re.compile(
     r"(?<![a-z])(" + "|".join(re.escape(word) for word in FORBIDDEN) + r")(?![a-z])",
     re.IGNORECASE,
 )
-BARE_IMPORT = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(FLOORS)})\b")
+BARE_IMPORT = re.compile(rf"(?:^\s*(?:from|import) |\"-m\", \"|import sys, )(?:{'|'.join(FLOORS)})\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def find_bare_imports(paths: list[Path]) -> Iterator[str]:
     """Find imports by a folder's bare name: a module must not exist twice."""
     for path in paths:
         for number, line in enumerate((ROOT / path).read_text().splitlines(), 1):
-            if BARE_IMPORT.match(line):
+            if BARE_IMPORT.search(line):
                 yield f"{path}:{number}: {line.strip()!r}: import it as holdfast.…"
 
 

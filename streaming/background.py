@@ -1,7 +1,7 @@
-"""Work in the background: a thread whose work may fail at any time, and that must not end for it.
+"""Background work: a thread that survives every failure of its work.
 
-A stream runs on without what the thread brings, so a failure is logged and tried again, ever more
-rarely while it lasts. Only `stop` ends it.
+A stream runs on without the result, so a failure is logged and the work retried, with longer pauses
+while it keeps failing. Only `stop` ends the thread.
 """
 
 import logging
@@ -12,11 +12,11 @@ from holdfast.ft_policies.errors import HoldfastError
 
 
 class StoppedError(Exception):
-    """The thread was stopped: the rest of its work is not needed."""
+    """The thread was stopped in the middle of its work, the rest of which is not needed."""
 
 
 class RetryingThread(threading.Thread):
-    """Does `work` every `look_seconds`; `failure` is how the log calls a failure of it."""
+    """Runs `work` every `look_seconds`; `failure` is what the log says before the cause of a failure."""
 
     def __init__(
         self,
@@ -37,20 +37,19 @@ class RetryingThread(threading.Thread):
         self._ended = threading.Event()
 
     def stop(self) -> None:
-        """Ask it to end, in the middle of the work if need be; `join` waits until it has."""
+        """Request the end, even in the middle of the work; `join` waits for it."""
         self._ended.set()
 
     def run(self) -> None:
-        """Work and look again; a failure is logged and tried again."""
         delay = 0.0
         while not self._ended.wait(delay):
-            if self._tried():
+            if self._attempt():
                 delay = self._look_seconds
             else:
                 delay = min(2 * delay + 0.1, self._longest_pause_seconds)
 
-    def _tried(self) -> bool:
-        """Whether it went well."""
+    def _attempt(self) -> bool:
+        """Run the work once; `False` if it failed, which is logged."""
         try:
             self._work()
         except StoppedError:
@@ -64,6 +63,6 @@ class RetryingThread(threading.Thread):
         return True
 
     def _check_stopped(self) -> None:
-        """Leave the work where it is if it was stopped meanwhile."""
+        """Raise `StoppedError` if the thread was stopped meanwhile."""
         if self._ended.is_set():
             raise StoppedError

@@ -24,7 +24,7 @@ class Inbox:
     def write(
         self, epoch: int, index: int, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
     ) -> int:
-        """Store a split, to be seen whole or not at all; returns its bytes on the disk."""
+        """Store a split atomically, and return its size on the disk in bytes."""
         target = self._path(epoch, index)
         target.parent.mkdir(parents=True, exist_ok=True)
         beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
@@ -51,13 +51,13 @@ class Inbox:
         return all(self._path(epoch, index).is_file() for index in range(splits))
 
     def prune(self, through_epoch: int) -> None:
-        """Remove everything up to this epoch; who reads it at the moment is not disturbed."""
+        """Remove everything up to this epoch; a task that has mapped a file can still read it."""
         for epoch in self.epochs():
             if epoch <= through_epoch:
                 shutil.rmtree(self._folder(epoch), ignore_errors=True)
 
     def epochs(self) -> list[int]:
-        """The epochs of which there is something, the oldest first."""
+        """The epochs with at least one split here, oldest first."""
         if not self._root.is_dir():
             return []
         return sorted(int(folder.name) for folder in self._root.iterdir() if folder.name.isdigit())

@@ -1,7 +1,7 @@
-"""The lease of a stream, as one replica knows it: who holds it, its token, and when it was last renewed.
+"""The lease of a stream, as one replica knows it: its holder, its token, and when it was last renewed.
 
 The heartbeat takes, renews and releases it. The failover of a secondary observes the primary's, and takes it over.
-They share one object, so that all that a replica writes carries the same token.
+They share one object, so that every write of a replica carries the same token.
 """
 
 import threading
@@ -13,11 +13,11 @@ from holdfast.resources.control_store.store import ControlStore
 
 
 class WriteToken(Protocol):
-    """What a write says of the lease that it was made under."""
+    """The token that a write carries: that of the lease it was made under."""
 
     @property
     def token(self) -> int:
-        """The token, as of now."""
+        """The current token."""
 
 
 class StreamLease:
@@ -37,15 +37,15 @@ class StreamLease:
 
     @property
     def token(self) -> int:
-        """That of the lease which this replica has or had, because what it still writes is its own.
+        """The token of the lease that this replica holds or held: its late writes are still its own.
 
-        Before its first lease it is the one of the lease as last observed.
+        Before its first lease, the token of the lease as last observed.
         """
         observed = self.observed
         return self._own_token or (0 if observed is None else observed.token)
 
     def take(self) -> bool:
-        """Try to become the holder; `False` while another replica is."""
+        """Try to become the holder; `False` while another replica holds the lease."""
         lease = self._store.leases.take(self.stream, self.replica, self._ttl_seconds)
         if lease is not None:
             self._hold(lease)
@@ -54,7 +54,7 @@ class StreamLease:
     def take_over(
         self, *, primary: str | None, observed: Lease | None, reason: str
     ) -> Lease | None:
-        """Take lease and slot of a failed primary; `None` if it is not as observed any more."""
+        """Take lease and slot of a failed primary; `None` if they have changed since they were observed."""
         try:
             lease = self._store.takeovers.take(
                 self.stream,
@@ -72,7 +72,7 @@ class StreamLease:
         return lease
 
     def renew(self) -> bool:
-        """Renew it if this replica holds it; `False` if another replica has taken it."""
+        """Renew the lease if this replica holds it; `False` if another replica has taken it."""
         with self._lock:
             if self.held is None:
                 return True
@@ -80,14 +80,14 @@ class StreamLease:
             return self.held is not None
 
     def release(self) -> None:
-        """Give it back, so that a successor need not wait for its end."""
+        """Release the lease, so that a successor need not wait for its expiry."""
         with self._lock:
             lease, self.held = self.held, None
         if lease is not None:
             self._store.leases.release(lease)
 
     def observe(self) -> Lease | None:
-        """Read it from the control store; an error leaves what was observed before."""
+        """Read the lease from the control store; on an error the last observation stays."""
         self.observed = self._store.leases.get(self.stream)
         return self.observed
 
@@ -96,7 +96,7 @@ class StreamLease:
             self.held, self._own_token = lease, lease.token
 
     def _read_own(self) -> Lease | None:
-        """The lease, if it was taken and only the answer got lost."""
+        """Read the lease again: it may have been taken, and only the answer lost."""
         try:
             lease = self._store.leases.get(self.stream)
         except TransientError:

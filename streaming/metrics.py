@@ -64,11 +64,11 @@ class Sampler:
         self._machine_at = clock.monotonic()
         self._last_epoch = -1
 
-    def once(self, name: SampleName, value: float, epoch: int | None = None) -> None:
+    def record(self, name: SampleName, value: float, epoch: int | None = None) -> None:
         self._write([self._sample(name, value, epoch)])
 
-    def tend(self, *, secondary: bool) -> None:
-        """Write the replica's use of its machine every few seconds, whatever the replica does.
+    def sample_machine(self, *, secondary: bool) -> None:
+        """Write the replica's use of its machine, if the last time was some seconds ago.
 
         The use of a secondary has names of its own: it is the price of a tier, not the stream's load.
         """
@@ -80,7 +80,7 @@ class Sampler:
         try:
             usage = list(self._measure_machine(elapsed_seconds))
         except Exception:
-            log.exception("the use of the machine cannot be measured")
+            log.exception("machine usage not sampled: unexpected error")
             return
         names = SECONDARY_NAMES if secondary else {name: name for name in SECONDARY_NAMES}
         self._write([self._sample(names[name], value, None) for name, value in usage])
@@ -93,7 +93,7 @@ class Sampler:
         try:
             self._sample_progress(query, elapsed_seconds)
         except Exception:
-            log.exception("the query's progress cannot be measured")
+            log.exception("query progress not sampled: unexpected error")
 
     def _sample_progress(self, query: StreamingQuery, elapsed_seconds: float) -> None:
         values: dict[SampleName, float] = {}
@@ -142,7 +142,7 @@ class Sampler:
         try:
             self._store.samples.write(samples)
         except TransientError as error:
-            log.warning("%s samples are lost: %s", len(samples), error)
+            log.warning("%s samples lost: %s", len(samples), error)
 
 
 def spark_values(progress: Any) -> dict[SampleName, float]:

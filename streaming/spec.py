@@ -1,8 +1,8 @@
 """What the processes of one replica share: a file in the replica's folder.
 
-Spark starts processes of its own for the source and the tasks. They get one thing, the
-replica's folder, and find here what they need. Secrets are not in it: they are read where they
-are kept.
+Spark starts processes of its own for the source and the tasks. They get only the path of the
+replica's folder, and read the rest from this file. It has no secrets: each process reads those
+where they are kept.
 """
 
 import secrets
@@ -22,7 +22,7 @@ FILE = "replica.json"
 
 
 class ReplicaSpec(BaseModel):
-    """One replica of one stream, and where its world is."""
+    """One replica of one stream, and where its stores, folders and tables are."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -30,11 +30,11 @@ class ReplicaSpec(BaseModel):
     slot: Slot = Slot.PRIMARY  # as it is launched: a secondary may take over
     stream: StreamDeclaration
     nice: int = 0
-    """The priority until it is primary: it gives way to the primary."""
+    """The niceness until the replica is primary: a secondary gives way to the primary."""
     nice_seconds: float | None = None
-    """For how long at the most, if there is a limit."""
+    """How long the niceness lasts at most, if there is a limit."""
     history: int = 0
-    """That of the stream when it was launched: each restore in place begins another."""
+    """The stream's history when the replica was launched: each restore in place begins another."""
     control_url: str
     home: Path
     folder: Path
@@ -44,16 +44,16 @@ class ReplicaSpec(BaseModel):
 
     @property
     def checkpoints(self) -> Path:
-        """The folder of all its checkpoints."""
+        """The folder of all checkpoints of the replica."""
         return self.folder / "checkpoints"
 
     def new_checkpoint(self) -> Path:
-        """Where a checkpoint may be made: every query of every incarnation has one of its own."""
+        """A new path for a checkpoint: no two queries share one, not even after a restart."""
         return self.checkpoints / secrets.token_hex(4)
 
     @property
     def connect(self) -> Callable[[], S3Connection]:
-        """How to reach the object store."""
+        """A function that connects to the object store."""
         return connector(self.object_store, self.home)
 
     def save(self) -> None:
@@ -64,5 +64,5 @@ class ReplicaSpec(BaseModel):
 
     @classmethod
     def load(cls, folder: Path) -> "ReplicaSpec":
-        """Read it back."""
+        """Read the file of a replica's folder."""
         return cls.model_validate_json((folder / FILE).read_text())

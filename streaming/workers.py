@@ -1,6 +1,6 @@
 """The Python that Spark starts its workers with.
 
-Spark puts its own Python code first on their path, as zip files, and Python compiles anew whatever it
+Spark puts its own Python code first on their path, as zip files, and Python compiles again whatever it
 imports from a zip: a second for each of the processes that the start of a query waits for, one after
 the other. The same code is installed beside it, compiled.
 
@@ -32,12 +32,12 @@ PYTHONPATH=$kept exec {python} "$@"
 
 
 def start_workers_with(python: str) -> None:
-    """What a Spark that this process starts takes for its workers, in tasks and on the driver."""
+    """Set the Python that Spark, started by this process, uses for its workers in tasks and on the driver."""
     os.environ.update(PYSPARK_PYTHON=python, PYSPARK_DRIVER_PYTHON=python)
 
 
 def worker_python(folder: Path) -> str:
-    """A command in a folder that is this Python and imports PySpark fast; where none can be run, this Python."""
+    """Write a command that runs this Python without Spark's zip files; this Python if the folder forbids execution."""
     script = folder / "python"
     script.write_text(SCRIPT.format(python=shlex.quote(sys.executable)))
     script.chmod(0o755)
@@ -46,6 +46,6 @@ def worker_python(folder: Path) -> str:
 
 @cache
 def freeze_imports() -> None:
-    """Keep what this process has by now out of all later collections; once in a process."""
+    """Exclude all objects of this process from later garbage collections; only the first call does it."""
     gc.collect()
     gc.freeze()

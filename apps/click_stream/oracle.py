@@ -3,7 +3,7 @@
 After epoch k every second before the newest request of epochs 0 to k, less `delay`, is settled. A
 request of a second that was settled before its epoch is ignored. All others are put in the order of
 their times, so that the patterns of a visitor do not depend on when the requests came. At every
-slide the patterns of the window before it are counted anew; the first epoch that settles all of
+slide the patterns of the window before it are counted again; the first epoch that settles all of
 them puts the slide's ranking out.
 """
 

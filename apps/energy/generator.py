@@ -1,7 +1,7 @@
 """Smart plugs as in the challenge: a few houses, a daily rhythm, a counter each, and readings that are missing.
 
 Each plug reports load and work once a minute, at its own second. Some single loads are missing, some for a
-while, and now and then a house is silent for an hour. One counter starts anew.
+while, and now and then a house is silent for an hour. One counter restarts.
 """
 
 from typing import Any
@@ -31,10 +31,10 @@ def records(events: int, seed: int) -> pd.DataFrame:
     loads = _loads(at, random)
     silent = _stretches(minutes, plugs["house_id"].nunique(), 0.0003, 60, random)
     heard = ~silent[:, plugs["house_id"]]
-    told = heard & (random.random(at.shape) >= 0.02)
-    told &= ~_stretches(minutes, len(plugs), 0.0005, 30, random)
+    reported = heard & (random.random(at.shape) >= 0.02)
+    reported &= ~_stretches(minutes, len(plugs), 0.0005, 30, random)
     both = pd.concat(
-        [_kind(LOAD, at, loads, told, plugs), _kind(WORK, at, _works(loads, random), heard, plugs)]
+        [_kind(LOAD, at, loads, reported, plugs), _kind(WORK, at, _works(loads, random), heard, plugs)]
     )
     found = both.sort_values(["timestamp", "plug", "property"], ignore_index=True).head(events)
     return found.assign(id=found.index)[[column.split()[0] for column in COLUMNS.split(", ")]]
@@ -65,10 +65,10 @@ def _loads(at: Any, random: np.random.Generator) -> Any:
 
 
 def _works(loads: Any, random: np.random.Generator) -> Any:
-    """In kWh: counters as they stand at each reading; the first one starts anew after a while."""
+    """In kWh: counters as they stand at each reading; the first one restarts after a while."""
     done = np.cumsum(loads * PERIOD / 3.6e6, axis=0) + random.uniform(1, 900, loads.shape[1])
-    anew = len(loads) // 2
-    done[anew:, 0] -= done[anew, 0]
+    reset_at = len(loads) // 2
+    done[reset_at:, 0] -= done[reset_at, 0]
     return np.floor(done * 1000) / 1000
 
 

@@ -60,7 +60,7 @@ def build_fold(params: Mapping[str, Any]) -> Fold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutlierDetection:
-    """The windows and their steps in seconds, and how finely loads are told apart."""
+    """The windows and their steps in seconds, and how finely loads are distinguished."""
 
     windows: tuple[int, ...]
     every: int

@@ -7,5 +7,5 @@ IDS = 1 << 20
 LARGEST_VALUE = 1_000_000
 """… no load or work is above this, in W or kWh …"""
 LAST_SECOND = (1 << 32) - 1
-"""… and no timestamp after this, which is in 2106: milliseconds are told from seconds."""
+"""… and no timestamp after this, which is in 2106: milliseconds are distinguished from seconds."""
 MILLIWATT_SECONDS_PER_WATT_HOUR = 3_600_000

@@ -75,9 +75,9 @@ class _Agreement:
                 "started_at": requests[_at(0)],
                 "ended_at": requests[_at(len(self.stages) - 1)].where(verdict != MISSING),
             }
-        )[(verdict != OPEN) & ~requests["told"]]
-        told = requests["told"] | (verdict != OPEN)
-        return output, requests.assign(told=told)[now <= requests["newest"] + self.give_up]
+        )[(verdict != OPEN) & ~requests["reported"]]
+        reported = requests["reported"] | (verdict != OPEN)
+        return output, requests.assign(reported=reported)[now <= requests["newest"] + self.give_up]
 
     def _requests(self, rows: pd.DataFrame, kept: pd.DataFrame | None) -> pd.DataFrame:
         """When each request first came to each stage, its newest event, and whether it was reported."""
@@ -85,10 +85,10 @@ class _Agreement:
         seen = rows[["service", "request_id"]].assign(
             **{_at(n): rows["event_time"].where(rows["stage"] == self.stages[n]) for n in numbered},
             newest=rows["event_time"],
-            told=False,
+            reported=False,
         )
         known = seen if kept is None else pd.concat([kept, self._in_time(seen, kept)])
-        how = {**{_at(n): "min" for n in numbered}, "newest": "max", "told": "max"}
+        how = {**{_at(n): "min" for n in numbered}, "newest": "max", "reported": "max"}
         return known.groupby(["service", "request_id"], as_index=False, sort=False).agg(how)
 
     def _in_time(self, seen: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:

@@ -33,7 +33,7 @@ def conformance(
     lateness = _microseconds(params.get("lateness", "5 seconds"))
     at = pd.to_datetime(rows["event_time"], utc=True).astype("datetime64[us, UTC]").astype("int64")
     events = rows.assign(at=at)[rows["stage"].isin(stages)]
-    told: list[tuple[Any, ...]] = []
+    reported: list[tuple[Any, ...]] = []
     for service, of_service in events.groupby("service"):
         clock = _clock(of_service, last_epoch)
         before = np.concatenate([[-np.inf], clock])[of_service["epoch"].to_numpy()]
@@ -41,8 +41,8 @@ def conformance(
         for request, seen in _by_request(counting):
             if verdict := _verdict(seen, clock - lateness, stages, params):
                 epoch, *what = verdict
-                told.append((epoch, service, request, *what))
-    return _by_epoch(told, last_epoch)
+                reported.append((epoch, service, request, *what))
+    return _by_epoch(reported, last_epoch)
 
 
 def accepted(rows: pd.DataFrame) -> "pd.Series[bool]":
@@ -64,7 +64,7 @@ def _by_request(events: pd.DataFrame) -> Any:
 def _verdict(
     seen: Sequence[tuple[int, str, int]], now: Any, stages: Sequence[str], params: Mapping[str, Any]
 ) -> tuple[int, str, float, float | None] | None:
-    """In which epoch it is told, what, when it was started and ended; `None` if it is still open."""
+    """In which epoch it is reported, what, when it was started and ended; `None` if it is still open."""
     within, give_up = (
         _microseconds(params.get(name, otherwise))
         for name, otherwise in (("within", "5 seconds"), ("give_up", "20 seconds"))
@@ -84,8 +84,8 @@ def _verdict(
     return None
 
 
-def _by_epoch(told: Sequence[tuple[Any, ...]], last_epoch: int) -> dict[int, pd.DataFrame]:
-    frame = pd.DataFrame(told, columns=["epoch", *COLUMNS])
+def _by_epoch(reported: Sequence[tuple[Any, ...]], last_epoch: int) -> dict[int, pd.DataFrame]:
+    frame = pd.DataFrame(reported, columns=["epoch", *COLUMNS])
     for moment in ("started_at", "ended_at"):
         frame[moment] = pd.to_datetime(frame[moment].astype("Int64"), unit="us", utc=True)
     frame = frame.astype(COLUMNS)

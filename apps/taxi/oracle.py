@@ -1,4 +1,4 @@
-"""What the two queries must have told, computed in one batch with pandas and no Spark.
+"""What the two queries must have reported, computed in one batch with pandas and no Spark.
 
 Trips are numbered in the order in which they are taken: epoch by epoch, in an epoch by the time that they
 ended. At trip n it is as late as the latest of trips 0 to n ended, and a trip is in a window if it ended at
@@ -45,7 +45,7 @@ def accepted(rows: pd.DataFrame) -> "pd.Series[bool]":
 def frequent_routes(
     rows: pd.DataFrame, params: Mapping[str, Any], *, last_epoch: int
 ) -> dict[int, pd.DataFrame]:
-    """The lists of routes that each epoch must have told."""
+    """The lists of routes that each epoch must have reported."""
     window = _microseconds(params.get("window", "30 minutes"))
     trips = _trips(rows, across=300, window=window)
     key = trips["start"] * SHIFT**2 + trips["end"]
@@ -56,35 +56,35 @@ def frequent_routes(
     moves["score"] = of_route["by"].cumsum()
     moves["newest"] = of_route["newest"].cummax()  # the newest is the last to leave the window
     changes = moves.drop_duplicates(["key", "at"], keep="last")
-    told = _told(trips, changes.assign(score=changes["score"].replace(0, nan)), shown=["key"])
+    reported = _report_changes(trips, changes.assign(score=changes["score"].replace(0, nan)), shown=["key"])
     for place in range(1, TEN + 1):
-        route = told.pop(f"key_{place}")
-        told[f"start_cell_id_{place}"] = _written(route // SHIFT**2)
-        told[f"end_cell_id_{place}"] = _written(route % SHIFT**2)
-    return _by_epoch(told, last_epoch)
+        route = reported.pop(f"key_{place}")
+        reported[f"start_cell_id_{place}"] = _written(route // SHIFT**2)
+        reported[f"end_cell_id_{place}"] = _written(route % SHIFT**2)
+    return _by_epoch(reported, last_epoch)
 
 
 def profitable_areas(
     rows: pd.DataFrame, params: Mapping[str, Any], *, last_epoch: int
 ) -> dict[int, pd.DataFrame]:
-    """The lists of areas that each epoch must have told."""
+    """The lists of areas that each epoch must have reported."""
     taxis = _microseconds(params.get("taxis_window", "30 minutes"))
     fares = _microseconds(params.get("fares_window", "15 minutes"))
     ends = ["start"] if params.get("fares_of", "started") == "started" else ["start", "end"]
     trips = _trips(rows, across=600, window=taxis)
     stretches = pd.concat([_standing(trips, taxis), _paid(trips, fares, ends)])
-    told = _told(trips, _worth(stretches), shown=["key", "empty", "twice_median"])
+    reported = _report_changes(trips, _worth(stretches), shown=["key", "empty", "twice_median"])
     for place in range(1, TEN + 1):
-        empty, twice = told.pop(f"empty_{place}"), told.pop(f"twice_median_{place}")
-        told[f"profitable_cell_id_{place}"] = _written(told.pop(f"key_{place}"))
-        told[f"empty_taxis_in_cell_id_{place}"] = empty
-        told[f"median_profit_in_cell_id_{place}"] = (twice / 200).astype("float64")
-        told[f"profitability_of_cell_{place}"] = (twice / (empty * 200)).astype("float64")
-    return _by_epoch(told, last_epoch)
+        empty, twice = reported.pop(f"empty_{place}"), reported.pop(f"twice_median_{place}")
+        reported[f"profitable_cell_id_{place}"] = _written(reported.pop(f"key_{place}"))
+        reported[f"empty_taxis_in_cell_id_{place}"] = empty
+        reported[f"median_profit_in_cell_id_{place}"] = (twice / 200).astype("float64")
+        reported[f"profitability_of_cell_{place}"] = (twice / (empty * 200)).astype("float64")
+    return _by_epoch(reported, last_epoch)
 
 
 def _trips(rows: pd.DataFrame, *, across: int, window: int) -> pd.DataFrame:
-    """The trips that count, numbered: on the grid, not told before, not too old when they came."""
+    """The trips that count, numbered: on the grid, not reported before, not too old when they came."""
     trips = rows.sort_values(["epoch", *NEEDED], kind="stable")
     for time in (BEGUN, ENDED):
         trips[time] = trips[time].astype("datetime64[us]")
@@ -113,7 +113,7 @@ def _first_too_old(trips: pd.DataFrame, window: int) -> Ints:
 
 
 def _standing(trips: pd.DataFrame, window: int) -> pd.DataFrame:
-    """From which trip to which a taxi stands in an area: until a later trip of it is told."""
+    """From which trip to which a taxi stands in an area: until a later trip of it is reported."""
     until = _first_too_old(trips, window).tolist()
     times = list(zip(trips[ENDED], trips[BEGUN], strict=True))
     last: dict[str, int] = {}
@@ -180,7 +180,7 @@ def _worth(stretches: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, columns=columns)
 
 
-def _told(trips: pd.DataFrame, changes: pd.DataFrame, shown: list[str]) -> pd.DataFrame:
+def _report_changes(trips: pd.DataFrame, changes: pd.DataFrame, shown: list[str]) -> pd.DataFrame:
     """The trips that change the list, and what is shown of each place in it from then on."""
     ranked = changes[changes["at"] < len(trips)].sort_values(
         ["score", "newest", "key"], ascending=[False, False, True], ignore_index=True
@@ -193,12 +193,12 @@ def _told(trips: pd.DataFrame, changes: pd.DataFrame, shown: list[str]) -> pd.Da
         if listed != lists[-1]:
             numbers.append(number)
             lists.append(listed)
-    told = trips.loc[numbers, [BEGUN, ENDED, "epoch"]].reset_index(drop=True)
+    reported = trips.loc[numbers, [BEGUN, ENDED, "epoch"]].reset_index(drop=True)
     for place in range(TEN):
         for at, name in enumerate(shown):
             values = [listed[place][at] if place < len(listed) else None for listed in lists[1:]]
-            told[f"{name}_{place + 1}"] = pd.array(values, dtype="Int64")
-    return told
+            reported[f"{name}_{place + 1}"] = pd.array(values, dtype="Int64")
+    return reported
 
 
 def _tens(ranked: pd.DataFrame) -> Iterator[tuple[int, list[int]]]:
@@ -223,9 +223,9 @@ def _written(cells: "pd.Series[Any]") -> list[str | None]:
     return [None if pd.isna(cell) else f"{cell // SHIFT}.{cell % SHIFT}" for cell in cells]
 
 
-def _by_epoch(told: pd.DataFrame, last_epoch: int) -> dict[int, pd.DataFrame]:
+def _by_epoch(reported: pd.DataFrame, last_epoch: int) -> dict[int, pd.DataFrame]:
     return {
-        epoch: told[told["epoch"] == epoch].drop(columns="epoch").reset_index(drop=True)
+        epoch: reported[reported["epoch"] == epoch].drop(columns="epoch").reset_index(drop=True)
         for epoch in range(last_epoch + 1)
     }
 

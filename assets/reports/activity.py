@@ -1,4 +1,4 @@
-"""The reports on what happened to streams: drills, incidents, and the journal of playbooks."""
+"""The reports on drills, incidents, and the journal of playbooks."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import dagster as dg
 
 from holdfast.assets.keys import stream_key
 from holdfast.assets.reports.table_report import table_report
-from holdfast.observation.playbook_runs import about
+from holdfast.observation.playbook_runs import step_subject
 from holdfast.observation.reports.drills import drill_rows
 from holdfast.observation.reports.files import Rows
 from holdfast.observation.reports.incidents import incident_rows
@@ -23,24 +23,24 @@ def definitions(streams: Sequence[str]) -> list[dg.AssetsDefinition]:
     return [
         table_report(
             DRILLS,
-            lambda world: drill_rows(world, streams),
+            lambda project: drill_rows(project, streams),
             deps=deps,
-            description="What drills have shown, newest first: the fault, the tier, predicted and "
+            description="The results of drills, newest first: the fault, the tier, predicted and "
             "observed seconds, and whether the objective was held; and the last snapshot of each "
             "stream that was proven by restoring it.",
             count=lambda rows: {"not_held": sum(not row["held"] for row in rows)},
         ),
         table_report(
             INCIDENTS,
-            lambda world: incident_rows(world, streams),
+            lambda project: incident_rows(project, streams),
             deps=deps,
-            description="Incidents, newest first, each with its timeline: when it was seen, the steps "
-            "that were taken with their seconds, and the outcome.",
+            description="Incidents, newest first, each with its timeline: when it was opened, its steps with "
+            "their seconds, and the outcome.",
             count=lambda rows: {"open": sum(row["state"] != "closed" for row in rows)},
         ),
         table_report(
             JOURNAL,
-            lambda world: journal_rows(world, streams),
+            lambda project: journal_rows(project, streams),
             deps=deps,
             description="The newest lines of the playbook journal: each step with its intent, its "
             "outcome, and its seconds.",
@@ -49,12 +49,12 @@ def definitions(streams: Sequence[str]) -> list[dg.AssetsDefinition]:
     ]
 
 
-def journal_rows(world: Project, streams: Sequence[str]) -> Rows:
+def journal_rows(project: Project, streams: Sequence[str]) -> Rows:
     """The newest journal lines of these streams, newest first."""
     lines = [
         line
         for name in streams
-        for line in world.store.journal.of(name, limit=JOURNAL_LINES_PER_STREAM)
+        for line in project.store.journal.of(name, limit=JOURNAL_LINES_PER_STREAM)
     ]
     return [
         {
@@ -62,7 +62,7 @@ def journal_rows(world: Project, streams: Sequence[str]) -> Rows:
             "stream": line.stream,
             "playbook": line.playbook,
             "step": line.step,
-            "about": about(line.detail),
+            "about": step_subject(line.detail),
             "phase": line.phase.value,
             "seconds": line.seconds,
             "error": line.detail.get("error"),

@@ -1,4 +1,4 @@
-"""The report on what fault tolerance cost: one partition a day, a row for each stream that ran."""
+"""The report on the cost of fault tolerance: one partition a day, a row for each stream that ran."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -6,7 +6,7 @@ from datetime import date
 import dagster as dg
 
 from holdfast.assets.keys import report_key, tiers_key
-from holdfast.assets.project_resource import Worlds, explained
+from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.assets.reports.plots import draw_costs
 from holdfast.assets.reports.table_report import Materialized, picture, table
 from holdfast.ft_policies.costs.report import CostRow
@@ -21,7 +21,7 @@ from holdfast.observation.reports.costs import (
 from holdfast.observation.reports.files import report_file, write_report
 from holdfast.resources.project import Project
 
-# Days that are over: what is counted of a day does not change any more.
+# Only days that are over: their costs do not change any more.
 DAYS = dg.DailyPartitionsDefinition(start_date="2026-01-01", timezone="UTC")
 
 
@@ -34,35 +34,35 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
         partitions_def=DAYS,
         group_name="reports",
         kinds={"table"},
-        description="What each stream's fault tolerance cost in a day, in money and in the thesis' "
-        "normalised units, against active and passive replication all day; its time by tier, and "
-        "the recoveries that missed the objective.",
+        description="The cost of each stream's fault tolerance in a day, in money and in the thesis' "
+        "normalised units, compared with active and passive replication all day; the time in each "
+        "tier, and the recoveries that missed the objective.",
     )
     def cost_report(
-        context: dg.AssetExecutionContext, worlds: dg.ResourceParam[Worlds]
+        context: dg.AssetExecutionContext, worlds: dg.ResourceParam[ProjectResource]
     ) -> Materialized:
         day = date.fromisoformat(context.partition_key)
-        with explained(), worlds.open() as world:
-            return report_day(world, streams, day)
+        with dagster_errors(), worlds.open() as project:
+            return report_day(project, streams, day)
 
     return cost_report
 
 
-def report_day(world: Project, streams: Sequence[str], day: date) -> Materialized:
-    """Count a day and keep it; once its measurements are gone, the kept rows stand."""
+def report_day(project: Project, streams: Sequence[str], day: date) -> Materialized:
+    """Count the costs of a day and store them; once its measurements are deleted, read the stored rows."""
     since, until = day_bounds(day)
-    kept = read_reported_costs(world, day, streams) if since < measured_since(world) else None
-    rows = count_costs(world, streams, since, until) if kept is None else kept
+    kept = read_reported_costs(project, day, streams) if since < measured_since(project) else None
+    rows = count_costs(project, streams, since, until) if kept is None else kept
     title = f"Fault tolerance on {day} (UTC)"
     png = draw_costs(rows, title)
     cells = [row.cells() for row in rows]
-    home, part = world.config.home, str(day)
+    home, part = project.config.home, str(day)
     file = (
         write_report(home, REPORT, cells, png, part=part)
         if kept is None
         else report_file(home, REPORT, part=part)
     )
-    measured = streams_measured_between(world, streams, since, until)
+    measured = streams_measured_between(project, streams, since, until)
     missing = sorted(set(measured) - {row.stream for row in rows})
     return dg.MaterializeResult(
         metadata={
@@ -77,7 +77,7 @@ def report_day(world: Project, streams: Sequence[str], day: date) -> Materialize
 
 
 def _totals(rows: Sequence[CostRow]) -> dict[str, float]:
-    """Figures that Dagster plots from day to day; a project has one currency, as a rule."""
+    """The sums that Dagster plots from day to day, by currency; most projects have one."""
     totals: dict[str, float] = {"misses": sum(row.misses for row in rows)}
     for row in rows:
         for name, amount in (

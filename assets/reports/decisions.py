@@ -1,4 +1,4 @@
-"""The report on what the controller decided: one line for each new decision, with its reason."""
+"""The report on the decisions of the controller: one line for each new decision, with its reason."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,7 +10,7 @@ from holdfast.assets.reports.table_report import table_report
 from holdfast.ft_policies.costs.report import Cell
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.tiering.decision import Decision
-from holdfast.observation.reports.files import Rows, finite
+from holdfast.observation.reports.files import Rows, finite_or_none
 from holdfast.resources.control_store.records import DecisionRow
 from holdfast.resources.project import Project
 
@@ -22,23 +22,23 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
     """The report over these streams."""
     return table_report(
         REPORT,
-        lambda world: decision_rows(world, streams),
+        lambda project: decision_rows(project, streams),
         deps=[tiers_key(name) for name in streams],
-        description="What the controller decided about each stream and why, newest first: the tier "
-        "that it had and the tier that it should have, predicted recovery, money, and one sentence.",
+        description="The decisions of the controller about each stream, newest first: the tier before and "
+        "the chosen tier, the predicted recovery time, the cost, and the reason.",
     )
 
 
-def decision_rows(world: Project, streams: Sequence[str]) -> Rows:
-    """The decisions about these streams, newest first, without those that cannot be read."""
+def decision_rows(project: Project, streams: Sequence[str]) -> Rows:
+    """The decisions about these streams, newest first, without those that another version wrote."""
     lines = [
         line
         for name in streams
-        for line in world.store.decisions.history(name, limit=LINES_A_STREAM)
+        for line in project.store.decisions.history(name, limit=LINES_A_STREAM)
     ]
     rows = []
     for line in sorted(lines, key=lambda line: line.at, reverse=True):
-        with suppress(PermanentError):  # another version wrote it
+        with suppress(PermanentError):
             rows.append(cells(line))
     return rows
 
@@ -54,11 +54,11 @@ def cells(line: DecisionRow) -> dict[str, Cell]:
         "objective_seconds": decided.objective_seconds,
         "tier_before": decided.current.value,
         "tier": decided.chosen.value,
-        "predicted_seconds": finite(chosen.seconds),
-        "money_per_hour": finite(chosen.money_per_hour),
+        "predicted_seconds": finite_or_none(chosen.seconds),
+        "money_per_hour": finite_or_none(chosen.money_per_hour),
         "currency": decided.currency,
-        "snapshot_every_seconds": finite(decided.snapshot_every),
-        "sync_every_seconds": finite(decided.sync_every),
+        "snapshot_every_seconds": finite_or_none(decided.snapshot_every),
+        "sync_every_seconds": finite_or_none(decided.sync_every),
         "acts": decided.acts,
         "reason": decided.reason,
         "run": line.run,

@@ -1,7 +1,7 @@
 """The reports' plots as PNG.
 
-Drawn through Matplotlib's objects, not its global state, and imported when one is drawn: a
-plot may be drawn in a thread of Dagster's, and a process that draws none does not wait for the import.
+They use Matplotlib's objects, not its global state, since Dagster may draw in any of its threads.
+Matplotlib is imported when a plot is drawn: a process that draws none does not wait for the import.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.ft_policies.costs.report import CostRow
 from holdfast.ft_policies.tiering.decision import WhatIf
 from holdfast.ft_policies.tiers import Tier
-from holdfast.observation.reports.recoveries import Compared
+from holdfast.observation.reports.recoveries import RecoveryComparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ DPI = 90
 
 
 def draw_costs(rows: Sequence[CostRow], title: str) -> bytes:
-    """How long each stream was in which tier, and what it cost beside the two extremes."""
+    """Draw each stream's time by tier, and its cost beside always active and always passive."""
     shown = sorted(rows, key=lambda row: row.money_if_active, reverse=True)[:SHOWN_STREAMS]
     figure = _figure(11.0, 1.6 + 0.45 * max(len(shown), 1), _shortened(title, shown, rows))
     times, money = figure.subplots(1, 2, sharey=True)
@@ -38,7 +38,7 @@ def draw_costs(rows: Sequence[CostRow], title: str) -> bytes:
         times.barh(places, widths, left=left, color=TIER_COLOURS[tier], label=tier_label(tier))
         left = [before + width for before, width in zip(left, widths, strict=True)]
     times.set_yticks(places, [row.stream for row in shown])
-    times.set_xlabel("% of its time")
+    times.set_xlabel("% of the time")
     money.barh(
         places, [row.money_if_active for row in shown], color="#dddddd", label="always active"
     )
@@ -47,7 +47,7 @@ def draw_costs(rows: Sequence[CostRow], title: str) -> bytes:
     money.plot(passive, places, "|", color="black", markersize=14, label="always passive")
     money.set_xlabel(", ".join(sorted({row.currency for row in shown})) or "money")
     for panel in (times, money):
-        plain(panel)
+        hide_frame(panel)
         panel.legend(
             loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8, frameon=False
         )
@@ -56,7 +56,7 @@ def draw_costs(rows: Sequence[CostRow], title: str) -> bytes:
 
 
 def draw_what_if(streams: Mapping[str, Sequence[WhatIf]], currency: str, title: str) -> bytes:
-    """What each objective costs a stream; the colour is the tier, a cross is an objective not held."""
+    """Draw the cost of each objective; the colour is the tier, a cross is an objective that is not held."""
     shown = dict(list(streams.items())[:SHOWN_PANELS])
     across = min(max(len(shown), 1), PANELS_ACROSS)
     down = -(-max(len(shown), 1) // across)
@@ -73,8 +73,8 @@ def draw_what_if(streams: Mapping[str, Sequence[WhatIf]], currency: str, title: 
     return _png(figure)
 
 
-def draw_recoveries(recoveries: Sequence[Compared], title: str) -> bytes:
-    """Predicted against observed; a point below the line took longer than was said."""
+def draw_recoveries(recoveries: Sequence[RecoveryComparison], title: str) -> bytes:
+    """Draw predicted against observed times; a point below the line took longer than predicted."""
     figure = _figure(6.4, 5.0, title)
     panel = figure.subplots()
     for tier in Tier:
@@ -93,7 +93,7 @@ def draw_recoveries(recoveries: Sequence[Compared], title: str) -> bytes:
     panel.set_ylim(0.0, top)
     panel.set_xlabel("observed seconds")
     panel.set_ylabel("predicted seconds")
-    plain(panel)
+    hide_frame(panel)
     _tier_legend(figure, {recovery.tier for recovery in recoveries})
     return _png(figure)
 
@@ -111,7 +111,7 @@ def _curve(panel: "Axes", points: Sequence[WhatIf]) -> None:
             markersize=5,
         )
     panel.set_ylim(0.0, max(costs, default=0.0) * 1.15 or 1.0)
-    plain(panel)
+    hide_frame(panel)
 
 
 def _tier_legend(figure: "Figure", tiers: set[Tier]) -> None:
@@ -139,13 +139,12 @@ def _png(figure: "Figure") -> bytes:
     return drawn.getvalue()
 
 
-def plain(panel: "Axes") -> None:
-    """Leave out the lines that frame nothing."""
+def hide_frame(panel: "Axes") -> None:
+    """Remove the top and right border."""
     panel.spines[["top", "right"]].set_visible(False)
 
 
 def tier_label(tier: Tier) -> str:
-    """The tier in words."""
     return tier.value.replace("_", " ")
 
 

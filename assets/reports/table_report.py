@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import dagster as dg
 
 from holdfast.assets.keys import report_key
-from holdfast.assets.project_resource import Worlds, explained
+from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.ft_policies.costs.report import Cell
 from holdfast.observation.reports.files import Rows, write_report
 from holdfast.resources.project import Project
@@ -25,7 +25,7 @@ def table_report(
     description: str,
     count: Callable[[Rows], Mapping[str, int]] = lambda _: {},
 ) -> dg.AssetsDefinition:
-    """A report whose rows are read anew with each run; `count` adds figures that Dagster plots over time."""
+    """Define a report that is one table; `count` adds figures that Dagster plots over time."""
 
     @dg.asset(
         key=report_key(report),
@@ -34,10 +34,10 @@ def table_report(
         kinds={"table"},
         description=description,
     )
-    def materialize_table(worlds: dg.ResourceParam[Worlds]) -> Materialized:
-        with explained(), worlds.open() as world:
-            rows = read_rows(world)
-            file = write_report(world.config.home, report, rows)
+    def materialize_table(worlds: dg.ResourceParam[ProjectResource]) -> Materialized:
+        with dagster_errors(), worlds.open() as project:
+            rows = read_rows(project)
+            file = write_report(project.config.home, report, rows)
         return dg.MaterializeResult(
             metadata={
                 **count(rows),
@@ -61,7 +61,7 @@ def table(rows: Sequence[Mapping[str, Cell]]) -> dg.TableMetadataValue:
 
 
 def picture(png: bytes, title: str) -> dg.MarkdownMetadataValue:
-    """A plot that is seen on the asset's page."""
+    """A plot that Dagster shows on the asset's page."""
     return dg.MetadataValue.md(f"![{title}](data:image/png;base64,{b64encode(png).decode()})")
 
 

@@ -3,7 +3,7 @@
 import dagster as dg
 
 from holdfast.assets.keys import report_key, stream_key
-from holdfast.assets.project_resource import Worlds, explained
+from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.assets.reports.plots import draw_what_if
 from holdfast.assets.reports.table_report import Materialized, picture, table
 from holdfast.observation.reports.files import write_report
@@ -23,16 +23,16 @@ def definition(streams: list[str], ask: AskWhatIf) -> dg.AssetsDefinition:
         deps=[stream_key(name) for name in streams],
         group_name="reports",
         kinds={"table"},
-        description="For each stream that should run: which tier an objective from 0 to 60 s would "
-        "need at the load of now, what that would cost, and whether it would be held at all.",
+        description="For each stream that should run: the tier that an objective from 0 to 60 s would need "
+        "at the present load, its cost, and whether it would hold the objective.",
     )
-    def what_if(worlds: dg.ResourceParam[Worlds]) -> Materialized:
-        with explained(), worlds.open() as world:
-            curves = {name: ask(world, name, OBJECTIVES) for name in _running(world, streams)}
-            rows = what_if_rows(curves, world)
-            currencies = sorted({currency_of(world, name) for name in curves})
+    def what_if(worlds: dg.ResourceParam[ProjectResource]) -> Materialized:
+        with dagster_errors(), worlds.open() as project:
+            curves = {name: ask(project, name, OBJECTIVES) for name in _running(project, streams)}
+            rows = what_if_rows(curves, project)
+            currencies = sorted({currency_of(project, name) for name in curves})
             png = draw_what_if(curves, ", ".join(currencies) or "money", TITLE)
-            file = write_report(world.config.home, REPORT, rows, png)
+            file = write_report(project.config.home, REPORT, rows, png)
         return dg.MaterializeResult(
             metadata={
                 "objectives": table(rows),
@@ -45,6 +45,8 @@ def definition(streams: list[str], ask: AskWhatIf) -> dg.AssetsDefinition:
     return what_if
 
 
-def _running(world: Project, streams: list[str]) -> list[str]:
-    wanted = {row.name for row in world.store.streams.all() if row.desired is DesiredState.RUNNING}
+def _running(project: Project, streams: list[str]) -> list[str]:
+    wanted = {
+        row.name for row in project.store.streams.all() if row.desired is DesiredState.RUNNING
+    }
     return [name for name in streams if name in wanted]

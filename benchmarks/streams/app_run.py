@@ -22,8 +22,8 @@ from holdfast.apps.generate import generate
 from holdfast.apps.input_flaws import InputFlaws
 from holdfast.apps.reference_reader import ReferenceFile
 from holdfast.observation.proof import Proof, prove
-from holdfast.observation.tables import table_at
-from holdfast.orchestration.playbooks.launch import spec_of
+from holdfast.observation.tables import open_table_at
+from holdfast.orchestration.playbooks.launch import build_spec
 from holdfast.resources.control_store.records import Slot
 from holdfast.resources.project import Project, open_project
 from holdfast.streaming.gate import Gate, GateState
@@ -73,7 +73,7 @@ class AppRun:
         project, stream = self.world.config, self.query.stream
         folder = project.home / "replicas" / name
         folder.mkdir(parents=True)
-        spec = spec_of(project, project.stream(stream), Slot.PRIMARY, name, folder)
+        spec = build_spec(project, project.stream(stream), Slot.PRIMARY, name, folder)
         spec.save()
         return spec
 
@@ -117,7 +117,7 @@ class AppRun:
     def dead_letters(self) -> set[tuple[str, int]]:
         """File and line of all that was set aside."""
         path = self.world.config.dead_letters_path(self.query.stream)
-        table = None if path is None else table_at(self.world, path)
+        table = None if path is None else open_table_at(self.world, path)
         if table is None:
             return set()
         found = table.to_pandas(columns=["file", "position"])

@@ -14,7 +14,7 @@ from holdfast.ft_policies.prediction.steps import TIERS, Load, RecoveryStep
 from holdfast.ft_policies.prediction.thesis import ThesisModel
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.measurements import measure
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.resources.project import Project
 
 Steps: TypeAlias = Mapping[RecoveryStep, Sequence[Observation]]
@@ -38,7 +38,7 @@ class PredictionInputs:
     def of(cls, world: Project, stream: str) -> "PredictionInputs":
         """Measure them now; ages are those of the epochs that would have to be replayed."""
         measured = measure(world.store, [world.config.stream(stream)])[stream]
-        load, seen = measured.load, observe(world, stream)
+        load, seen = measured.load, observe_stream(world, stream)
         newest, secondary = world.store.snapshots.newest(stream), seen.secondary
         decided = -1 if seen.epoch is None else seen.epoch.epoch
 

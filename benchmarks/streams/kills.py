@@ -10,7 +10,7 @@ from benchmarks.streams.measurements import Condition, wait
 from benchmarks.streams.project import describe_stream
 from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.tiers import Tier
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.project import Project
 
@@ -30,7 +30,7 @@ class KilledPrimary:
 
 def kill_primary(world: Project, stream: str, tier: Tier) -> KilledPrimary:
     """Kill the primary's driver, and wait until its successor has caught up."""
-    store, killed = world.store, observe(world, stream).primary
+    store, killed = world.store, observe_stream(world, stream).primary
     assert killed is not None
     assert killed.pid is not None
     inputs = PredictionInputs.of(world, stream)
@@ -47,7 +47,7 @@ def kill_primary(world: Project, stream: str, tier: Tier) -> KilledPrimary:
     assert entry is not None
 
     def find_successor() -> ReplicaRow | None:
-        seen = observe(world, stream)
+        seen = observe_stream(world, stream)
         is_new = seen.primary is not None and seen.primary.id != killed.id
         return seen.primary if is_new and seen.verdict.health is Health.HEALTHY else None
 

@@ -10,7 +10,7 @@ import psutil
 
 from holdfast.ft_policies.costs.tier_spans import TierSpan
 from holdfast.ft_policies.tiers import Tier
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.resources.control_store.records import Slot
 from holdfast.resources.project import Project
 
@@ -74,7 +74,7 @@ class StreamMonitor:
 
     def look(self) -> None:
         """Write one moment down."""
-        store, seen = self._world.store, observe(self._world, self._stream)
+        store, seen = self._world.store, observe_stream(self._world, self._stream)
         self._update_tally()
         newest = store.snapshots.newest(self._stream)
         at = self.now()

@@ -69,7 +69,7 @@ class PlainSpark:
     def restart(self) -> float:
         """Stop it with SIGTERM, start it again, and return the time without a batch."""
         batch, stopped_at = self._batch(), SYSTEM_CLOCK.now()
-        before = _time_of(self._committed(batch))  # a batch that is repeated is written anew
+        before = _time_of(self._committed(batch))  # a batch that is repeated is written again
         driver = psutil.Process(self._driver())
         for process in [*driver.children(recursive=True), driver]:  # Java first: it must not go on
             with suppress(psutil.NoSuchProcess):

@@ -8,12 +8,12 @@ from typing import Any
 
 import yaml
 
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks.lifecycle import Stop
 from holdfast.orchestration.services.dagster import DagsterServer
-from holdfast.resources.process import process_of
+from holdfast.resources.process import find_process
 from holdfast.resources.project import Project, open_project
-from holdfast.resources.service import free_port
+from holdfast.resources.service import find_free_port
 
 REPO = Path(__file__).parent.parent.parent
 RUN = "benchmark"
@@ -25,7 +25,7 @@ def live_project(folder: Path, declaration: Mapping[str, Any]) -> Iterator[Proje
     streams = folder / "configs" / "streams"
     streams.mkdir(parents=True)
     shutil.copytree(REPO / "configs" / "price_lists", folder / "configs" / "prices")
-    (folder / "configs" / "holdfast.yaml").write_text(f"dagster:\n  port: {free_port()}\n")
+    (folder / "configs" / "holdfast.yaml").write_text(f"dagster:\n  port: {find_free_port()}\n")
     (streams / f"{declaration['name']}.yaml").write_text(yaml.safe_dump(dict(declaration)))
     with open_project(folder) as world:
         try:
@@ -40,7 +40,7 @@ def stop_everything(world: Project, stream: str) -> None:
     for _ in Stop(world, stream, RUN).steps():
         pass
     for row in world.store.replicas.of(stream, live=False):
-        process = process_of(row)
+        process = find_process(row)
         if process is not None:
             process.kill()
     embedded = world.embedded_s3()
@@ -54,4 +54,4 @@ def describe_stream(world: Project, stream: str) -> str:
         world.config.home.glob("replicas/*/replica.log"), key=lambda log: log.stat().st_mtime
     )
     tails = [f"{log.parent.name}:\n{log.read_text()[-3000:]}" for log in logs[-2:]]
-    return "\n".join([str(observe(world, stream)), *tails])
+    return "\n".join([str(observe_stream(world, stream)), *tails])

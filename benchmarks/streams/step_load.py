@@ -15,7 +15,7 @@ from benchmarks.streams.project import RUN, live_project, stop_everything
 from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.tiers import SECONDARY, Tier
 from holdfast.observation.review import Reviewer
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.observation.tables import open_table
 from holdfast.orchestration.incidents import open_recovery
 from holdfast.orchestration.playbooks.recover import Start
@@ -151,7 +151,7 @@ def run_pass(contender: str, folder: Path, step: Callable[[str], None]) -> PassR
 
 
 def _kill(world: Project, monitor: StreamMonitor) -> Kill:
-    at, tier = monitor.now(), observe(world, NAME).tier
+    at, tier = monitor.now(), observe_stream(world, NAME).tier
     killed = kill_primary(world, NAME, tier)
     return Kill(
         at=at,
@@ -164,7 +164,7 @@ def _kill(world: Project, monitor: StreamMonitor) -> Kill:
 
 def _is_settled(world: Project) -> bool:
     """Healthy, covered by its tier, caught up, and no switch or recovery is due."""
-    seen = observe(world, NAME)
+    seen = observe_stream(world, NAME)
     healthy = seen.verdict.health is Health.HEALTHY and seen.is_settled
     if not healthy or seen.covered is not seen.tier or open_recovery(world, NAME) is not None:
         return False

@@ -16,7 +16,7 @@ from benchmarks.streams.project import RUN, live_project, stop_everything
 from benchmarks.streams.workload import State
 from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.tiers import SECONDARY, Tier
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.orchestration.incidents import open_recovery
 from holdfast.orchestration.playbooks.lifecycle import SwitchTier
 from holdfast.orchestration.playbooks.recover import Recover, Start
@@ -119,7 +119,7 @@ class SupervisedStream:
 
     def measure_steady(self) -> Steady:
         """What the tier costs while nothing happens."""
-        store, secondary = self._world.store, observe(self._world, NAME).secondary
+        store, secondary = self._world.store, observe_stream(self._world, NAME).secondary
         meters = [Meter(row.pid) for row in (self._primary(), secondary) if row and row.pid]
         began_at = store.now()
         time.sleep(workload.QUIET_SECONDS)
@@ -189,7 +189,7 @@ class SupervisedStream:
             self._world.store.incidents.close(incident.id, "the benchmark restored the tier")
 
     def _is_held(self) -> bool:
-        seen = observe(self._world, NAME)
+        seen = observe_stream(self._world, NAME)
         settled = seen.verdict.health is Health.HEALTHY and seen.is_settled
         if not settled or seen.covered is not self._tier:
             return False
@@ -201,7 +201,7 @@ class SupervisedStream:
         return behind <= 2
 
     def _primary(self) -> ReplicaRow:
-        row = observe(self._world, NAME).primary
+        row = observe_stream(self._world, NAME).primary
         assert row is not None
         return row
 

@@ -1,6 +1,6 @@
-"""Instances that are billed by the started hour: one that is paid for is kept and used (F49).
+"""Instances that are billed by the started hour: a paid instance is kept and used (F49).
 
-Times are seconds on one clock; floats or arrays, a place per stream.
+Times are seconds on one clock: floats, or arrays with one element per stream.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ RELEASE_SECONDS = 60.0  # how long a release may take, including the wait for th
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From when until when an instance ran."""
+    """The period in which an instance ran."""
 
     started_at: float
     ended_at: float
@@ -38,7 +38,7 @@ def paid_until(started_at: FloatLike, now: FloatLike) -> FloatArray:
     )
 
 
-def kept(
+def keep_paid(
     wanted: IntArray,
     *,
     started_at: FloatArray,
@@ -46,9 +46,9 @@ def kept(
     allowed: BoolArray,
     release_seconds: float = RELEASE_SECONDS,
 ) -> IntArray:
-    """The tiers that streams should be in, given those that are wanted: indices into `TIERS`.
+    """Keep paid instances: the tiers for streams that want these tiers, as indices into `TIERS`.
 
-    Where the wanted tier has no secondary but an instance is paid for still, the fastest allowed tier
+    Where the wanted tier has no secondary but an instance is still paid for, the fastest allowed tier
     uses it, until `release_seconds` before its hour ends. `started_at` (n,) is NaN where there is no
     secondary; `allowed` is (n, 6).
     """

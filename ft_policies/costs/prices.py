@@ -3,8 +3,8 @@
 The last axis of every array is the tier, in the order of `TIERS`; the leading axes are the caller's:
 none, intervals, streams, or streams and intervals. The fields of a `Usage` have the tier's axis (a
 length of 1 will do); what belongs to a stream or an interval (`state_bytes`, `sync_every`, …) has the
-leading axes only. An axis on which a cost does not depend has a length of 1 in it, or is missing, if a
-leading one: the simulator asks at every tick, and nothing is made larger than it is.
+leading axes only. An axis on which a cost does not depend has length 1, or is left out if it is a leading one:
+the simulator evaluates costs at every tick, so arrays stay small.
 """
 
 from collections.abc import Mapping
@@ -151,14 +151,16 @@ class TierShares:
     memory: FloatArray
     network: FloatArray
 
-    def measured(self, tier: Tier, *, cpu: float, memory: float, network: float) -> "TierShares":
-        """The same shares, with the measured ones of one tier."""
-        there = np.array([other is tier for other in TIERS])
+    def with_measured(
+        self, tier: Tier, *, cpu: float, memory: float, network: float
+    ) -> "TierShares":
+        """The same shares, with measured values for one tier."""
+        is_tier = np.array([other is tier for other in TIERS])
         return replace(
             self,
-            cpu=np.where(there, cpu, self.cpu),
-            memory=np.where(there, memory, self.memory),
-            network=np.where(there, network, self.network),
+            cpu=np.where(is_tier, cpu, self.cpu),
+            memory=np.where(is_tier, memory, self.memory),
+            network=np.where(is_tier, network, self.network),
         )
 
 
@@ -184,9 +186,9 @@ def measured_overhead(
 ) -> Usage:
     """What Holdfast's tiers add: a secondary, snapshots in every tier, and syncs.
 
-    A sync has the primary ship a snapshot, which the secondary fetches: so the shorter of the two
-    intervals sets the pace, and what is new of the state travels once, or twice where it is synced.
-    Shipping runs in the primary, and its CPU is among what was measured of that.
+    For a sync the primary ships a snapshot, which the secondary fetches: so the shorter of the two
+    intervals sets the pace, and new state is transferred once, or twice where it is synced. Shipping runs
+    in the primary, so its CPU is part of what was measured there.
     """
     shipped, synced = _with_tiers(snapshot_every), _with_tiers(sync_every)
     per_second = 1.0 / np.where(_SYNCS > 0, np.minimum(shipped, synced), shipped)

@@ -1,7 +1,7 @@
-"""What the fault tolerance of a stream cost in a day, and what one tier all day would have cost.
+"""The cost of the fault tolerance of a stream in a day, and what one tier all day would have cost.
 
-Costs are what fault tolerance adds to one primary. A day is any stretch of time: rows of the same
-stream can be added up.
+Costs are what fault tolerance adds to one primary. A day is any period of time: rows of the same stream can
+be added up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ import numpy as np
 
 from holdfast.ft_policies.costs.billing import Span, billed_instance_hours
 from holdfast.ft_policies.costs.prices import GB, SECONDS_OF_AN_HOUR, Prices, Usage
-from holdfast.ft_policies.costs.tier_spans import TierSpan, merged
+from holdfast.ft_policies.costs.tier_spans import TierSpan, merge_periods
 from holdfast.ft_policies.prediction.steps import TIERS, FloatArray, FloatLike
 from holdfast.ft_policies.tiers import SECONDARY, Tier
 
@@ -44,7 +44,7 @@ class StreamDay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostRow:
-    """One line of the report; `*_if_active` is what `active_replication` all the time would have cost."""
+    """A row of the report; `*_if_active` is what `active_replication` all the time would have cost."""
 
     stream: str
     currency: str
@@ -99,7 +99,7 @@ class CostRow:
 
 
 _FLAT = tuple(column.name for column in fields(CostRow) if column.name != "tier_seconds")
-_ADDED_UP = (
+_SUMMED = (
     "switches", "money", "money_if_active", "money_if_passive",
     "unit_hours", "unit_hours_if_active", "unit_hours_if_passive",
     "cpu_core_hours", "memory_gb_hours", "network_gb", "instance_hours", "requests",
@@ -109,7 +109,7 @@ _ADDED_UP = (
 
 def cost_row(day: StreamDay) -> CostRow:
     """The costs and recoveries of a stream's day."""
-    inside = [_clipped(span, day) for span in day.spans]
+    inside = [_clip(span, day) for span in day.spans]
     inside = [span for span in inside if span.from_at < span.to_at]
     tier_seconds = {
         tier: sum(span.seconds for span in inside if span.tier is tier) for tier in TIERS
@@ -146,10 +146,10 @@ def cost_row(day: StreamDay) -> CostRow:
     )
 
 
-def added_up(rows: Sequence[CostRow]) -> CostRow:
-    """Several days of one stream, in one currency; the objective that is shown is the last one."""
+def add_up_rows(rows: Sequence[CostRow]) -> CostRow:
+    """Add up several days of one stream, in one currency; the objective is that of the last day."""
     slowest = [row.slowest_seconds for row in rows if row.slowest_seconds is not None]
-    sums: dict[str, Any] = {name: sum(getattr(row, name) for row in rows) for name in _ADDED_UP}
+    sums: dict[str, Any] = {name: sum(getattr(row, name) for row in rows) for name in _SUMMED}
     return replace(
         rows[-1],
         tier_seconds={tier: sum(row.tier_seconds[tier] for row in rows) for tier in TIERS},
@@ -158,7 +158,7 @@ def added_up(rows: Sequence[CostRow]) -> CostRow:
     )
 
 
-def _clipped(span: TierSpan, day: StreamDay) -> TierSpan:
+def _clip(span: TierSpan, day: StreamDay) -> TierSpan:
     return replace(span, from_at=max(span.from_at, day.since), to_at=min(span.to_at, day.until))
 
 
@@ -172,7 +172,7 @@ def _switches(spans: Sequence[TierSpan]) -> int:
 
 def _billed_hours(day: StreamDay, spans: Sequence[TierSpan]) -> float:
     """The hours that fall due that day for a secondary that runs in these spans."""
-    periods = merged((span.from_at, span.to_at) for span in spans)
+    periods = merge_periods((span.from_at, span.to_at) for span in spans)
     hours = billed_instance_hours(
         [Span(start, end) for start, end in periods],
         started_hours=day.costs.prices.started_hours,

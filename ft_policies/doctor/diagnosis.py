@@ -1,17 +1,17 @@
-"""From what was read of a stream to what is wrong with it."""
+"""Diagnoses a stream: from what was read of it to its findings."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 from holdfast.ft_policies.doctor.checkpoint import checkpoint_findings
-from holdfast.ft_policies.doctor.facts import Examined
+from holdfast.ft_policies.doctor.facts import ExaminedStream
 from holdfast.ft_policies.doctor.findings import (
     Finding,
     FindingKind,
     Repair,
     RepairKind,
     Severity,
-    ranked,
+    rank_repairs,
 )
 from holdfast.ft_policies.doctor.records import (
     half_restored,
@@ -24,20 +24,20 @@ from holdfast.ft_policies.doctor.snapshots import UNDO, snapshot_findings
 SHOWN_FOLDERS = 3
 
 
-def leftover_findings(seen: Examined) -> Iterator[Finding]:
-    """Staged files as one finding, each other folder as one of its own."""
-    staged = [one for one in seen.leftovers if one.staging]
+def leftover_findings(examined: ExaminedStream) -> Iterator[Finding]:
+    """One finding for all staged files, and one for each other folder."""
+    staged = [folder for folder in examined.leftovers if folder.staging]
     if staged:
-        shown = ", ".join(one.path.rsplit("/", 1)[1] for one in staged[:SHOWN_FOLDERS])
+        shown = ", ".join(folder.path.rsplit("/", 1)[1] for folder in staged[:SHOWN_FOLDERS])
         rest = f" and {len(staged) - SHOWN_FOLDERS} more" if len(staged) > SHOWN_FOLDERS else ""
         yield _finding(
             FindingKind.LEFTOVER_STAGING,
             staged[0].path.rsplit("/", 1)[0],
             f"no commit names {shown}{rest}, and their replicas have ended",
         )
-    for one in seen.leftovers:
-        if not one.staging:
-            yield _finding(FindingKind.LEFTOVER_FOLDER, one.path, f"left over from {one.of}")
+    for folder in examined.leftovers:
+        if not folder.staging:
+            yield _finding(FindingKind.LEFTOVER_FOLDER, folder.path, f"left over from {folder.of}")
 
 
 def _finding(kind: FindingKind, where: str, evidence: str) -> Finding:
@@ -56,17 +56,17 @@ def _finding(kind: FindingKind, where: str, evidence: str) -> Finding:
     )
 
 
-def diagnose(seen: Examined) -> list[Finding]:
-    """All that is wrong, the worst first, each with its repairs, the best first."""
-    if seen.restoring_to is not None:
-        return [half_restored(seen)]
-    found = [
-        *record_findings(seen),
-        *source_findings(seen),
-        *skip_findings(seen),
-        *checkpoint_findings(seen),
-        *snapshot_findings(seen),
-        *leftover_findings(seen),
+def diagnose(examined: ExaminedStream) -> list[Finding]:
+    """All findings, worst first, each with its repairs, best first."""
+    if examined.restoring_to is not None:
+        return [half_restored(examined)]
+    findings = [
+        *record_findings(examined),
+        *source_findings(examined),
+        *skip_findings(examined),
+        *checkpoint_findings(examined),
+        *snapshot_findings(examined),
+        *leftover_findings(examined),
     ]
-    mendable = [replace(one, repairs=ranked(one.repairs)) for one in found]
-    return sorted(mendable, key=lambda one: -one.severity.rank)
+    ranked = [replace(finding, repairs=rank_repairs(finding.repairs)) for finding in findings]
+    return sorted(ranked, key=lambda finding: -finding.severity.rank)

@@ -1,4 +1,4 @@
-"""What was read of a stream: the facts that a diagnosis rests on, and nothing that they mean."""
+"""What was read of a stream: the facts of a diagnosis, without what they mean."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ NOTHING = -1  # before epoch 0
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A file or pack that is not as it must be, and why."""
+    """A damaged or missing file or pack, and the reason."""
 
     path: str
     reason: str
@@ -40,18 +40,18 @@ class SnapshotFacts:
     lost_packs: tuple[str, ...] = ()
     pack_faults: tuple[Fault, ...] = ()
     state_faults: tuple[Fault, ...] = ()
-    """State files that are in it as they are damaged on the disk: no digest tells that."""
+    """State files that were damaged before they were shipped: their digests match the damage."""
     catalogued: bool = True
 
     @property
     def good(self) -> bool:
-        """Whether it can be restored, as far as one has looked."""
+        """Whether it can be restored, as far as it was examined."""
         return not (self.unreadable or self.lost_packs or self.pack_faults or self.state_faults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCommit:
-    """An epoch in the output table, as its commit tells; `rows` is `None` if its files are merged."""
+    """An epoch in the output table, as its commit records it; `rows` is `None` if its files were merged."""
 
     epoch: int
     replica: str
@@ -62,7 +62,7 @@ class TableCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFacts:
-    """Epoch log, ledger and output table, and where they do not agree.
+    """Epoch log, ledger and output table, and where they disagree.
 
     `newest_written` is the newest epoch in the table, -1 if there is none.
     """
@@ -73,18 +73,18 @@ class RecordFacts:
     undecided: tuple[int, ...] = ()
     """Epochs that are missing in the epoch log."""
     unknown: tuple[int, ...] = ()
-    """Epochs in the ledger that nobody decided."""
+    """Epochs in the ledger that are not in the epoch log."""
     missing: tuple[int, ...] = ()
-    """Epochs that were decided, and are neither in the ledger nor in the table."""
+    """Epochs that were decided but are neither in the ledger nor in the table."""
     unentered: tuple[TableCommit, ...] = ()
-    """Epochs that were decided and are in the table, and not in the ledger."""
+    """Epochs that were decided and are in the table but not in the ledger."""
     unwritten: tuple[int, ...] = ()
     """Epochs with rows in the ledger that are not in the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostInput:
-    """An input file that an epoch was decided with and that cannot be read again."""
+    """An input file of a decided epoch that cannot be read again."""
 
     epoch: int
     rows: int
@@ -94,7 +94,7 @@ class LostInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """Input that a run has given up: files of these epochs, after `last_entered` were in the ledger."""
+    """Input that a run has given up, when the ledger ended at `last_entered`."""
 
     gap: int
     run: str
@@ -106,7 +106,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """A folder that nobody needs any more; `of` says what it is from."""
+    """A folder that is no longer needed; `of` names its origin."""
 
     path: str
     of: str
@@ -114,44 +114,44 @@ class Leftover:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examined:
-    """Everything that was read of a stream in one look; snapshots come newest first."""
+class ExaminedStream:
+    """Everything that was read of a stream in one examination; snapshots are newest first."""
 
     stream: str
     guarantee: Guarantee = Guarantee.PRECISE
     wanted: bool = False
     primary: str | None = None
     primary_epoch: int = NOTHING
-    """The last epoch that the live primary has computed itself; the ledger may be further."""
+    """The last epoch that the live primary has computed itself; the ledger may be ahead of it."""
     ended_by_doctor: bool = False
-    """Whether no primary is live because a repair has ended the last one."""
+    """Whether a repair has ended the last primary, and no new one is live."""
     checkpoint: CheckpointFacts | None = None
     snapshots: tuple[SnapshotFacts, ...] = ()
     without_manifest: tuple[str, ...] = ()
-    """Snapshots that the catalogue has as available and the object store has not."""
+    """Snapshots that are available in the catalogue and missing in the object store."""
     records: RecordFacts = RecordFacts()
     rows_in_all: int = 0
     rows_per_second: float | None = None
-    """What the stream has been seen to process, if that is known."""
+    """The measured throughput of the stream; `None` if it is unknown."""
     lost_input: tuple[LostInput, ...] = ()
     source_away: str = ""
-    """Why nobody can say what input is lost, if nobody can."""
+    """Why the source cannot be read, so that it is unknown what input is lost; empty if it can."""
     skipped: tuple[Skipped, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
     restoring_to: int | None = None
-    """The epoch that a restore takes it back to, if one is half done."""
+    """The epoch of an unfinished restore."""
 
     @property
     def runs(self) -> bool:
-        """Whether it has a primary, or should."""
+        """Whether it has a primary, or should have one."""
         return self.wanted or self.primary is not None
 
     @property
     def may_replay(self) -> bool:
-        """Whether the source is seen to have all that the next replica would read."""
+        """Whether the source still has all the input that the next replica would read."""
         return not (self.lost_input or self.source_away)
 
     @property
     def newest_good(self) -> SnapshotFacts | None:
         """The snapshot that the next replica starts from; `None` means epoch 0."""
-        return next((one for one in self.snapshots if one.good), None)
+        return next((snapshot for snapshot in self.snapshots if snapshot.good), None)

@@ -1,18 +1,18 @@
-"""What can be wrong with a stream, and what can be done about it at which cost."""
+"""What can be wrong with a stream, how it can be repaired, and at what cost."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf
 
-from holdfast.ft_policies.doctor.facts import NOTHING, Examined, SnapshotFacts
+from holdfast.ft_policies.doctor.facts import NOTHING, ExaminedStream, SnapshotFacts
 
 
 class Severity(StrEnum):
-    """How soon somebody should act."""
+    """How urgent a finding is."""
 
     NOTE = "note"
-    """Nothing depends on it."""
+    """Neither the stream nor a recovery depends on it."""
     WARNING = "warning"
     """The stream is exact, but its next recovery takes longer."""
     CRITICAL = "critical"
@@ -25,7 +25,7 @@ class Severity(StrEnum):
 
 
 class FindingKind(StrEnum):
-    """What is wrong; `told` says it in a sentence."""
+    """What is wrong; `sentence` is the text for users."""
 
     HALF_RESTORED = "half_restored"
     HOLE_IN_OFFSETS = "hole_in_offsets"
@@ -52,40 +52,39 @@ class FindingKind(StrEnum):
     LEFTOVER_FOLDER = "leftover_folder"
 
     @property
-    def told(self) -> str:
-        """The kind in a sentence."""
-        return _TOLD[self]
+    def sentence(self) -> str:
+        return _SENTENCES[self]
 
 
-_TOLD = {
-    FindingKind.HALF_RESTORED: "A restore is half done: ledger, snapshots and output do not agree yet.",
-    FindingKind.HOLE_IN_OFFSETS: "The checkpoint's log of offsets lacks entries.",
-    FindingKind.HOLE_IN_COMMITS: "The checkpoint's log of commits lacks entries.",
+_SENTENCES = {
+    FindingKind.HALF_RESTORED: "A restore is unfinished: ledger, snapshots and output do not agree yet.",
+    FindingKind.HOLE_IN_OFFSETS: "Entries are missing in the checkpoint's log of offsets.",
+    FindingKind.HOLE_IN_COMMITS: "Entries are missing in the checkpoint's log of commits.",
     FindingKind.COMMIT_AHEAD_OF_OFFSET: "The checkpoint has committed epochs that it never planned.",
-    FindingKind.MISSING_METADATA: "The checkpoint lacks the file that names its query.",
+    FindingKind.MISSING_METADATA: "The metadata file of the checkpoint, which identifies its query, is missing.",
     FindingKind.STATE_FILE: "A file of the checkpoint's state is missing or damaged.",
     FindingKind.MANIFEST_UNREADABLE: "A snapshot's manifest cannot be read.",
-    FindingKind.PACK_GONE: "A snapshot's pack is gone from the object store.",
-    FindingKind.PACK_DAMAGED: "A snapshot's pack has another length or digest than when it was shipped.",
-    FindingKind.SHIPPED_DAMAGED: "A snapshot has state that was damaged before it was shipped.",
-    FindingKind.MANIFEST_WITHOUT_ROW: "A snapshot is in the object store and not in the catalogue.",
-    FindingKind.ROW_WITHOUT_MANIFEST: "A snapshot is in the catalogue and not in the object store.",
+    FindingKind.PACK_GONE: "A pack of a snapshot is missing in the object store.",
+    FindingKind.PACK_DAMAGED: "A pack of a snapshot is damaged: its length or digest has changed since it was shipped.",
+    FindingKind.SHIPPED_DAMAGED: "A snapshot contains state that was damaged before it was shipped.",
+    FindingKind.MANIFEST_WITHOUT_ROW: "A snapshot is in the object store but not in the catalogue.",
+    FindingKind.ROW_WITHOUT_MANIFEST: "A snapshot is in the catalogue but not in the object store.",
     FindingKind.NO_SNAPSHOT: "No snapshot can be restored: a new replica replays every epoch.",
-    FindingKind.SOURCE_AWAY: "The source cannot be read, so nobody can say what input is lost.",
-    FindingKind.SOURCE_EXPIRED: "An input file is gone or changed that a recovery has to read again.",
-    FindingKind.INPUT_SKIPPED: "Input that was lost is skipped: later output was made without it.",
-    FindingKind.HOLE_IN_EPOCH_LOG: "The epoch log lacks epochs.",
-    FindingKind.ENTRY_WITHOUT_EPOCH: "The ledger has epochs that nobody decided.",
-    FindingKind.HOLE_IN_LEDGER: "Epochs are neither in the ledger nor in the table, but later ones are.",
-    FindingKind.WRITTEN_NOT_ENTERED: "Epochs are in the output table and not in the ledger.",
-    FindingKind.ENTERED_NOT_WRITTEN: "Epochs are in the ledger with rows and not in the output table.",
-    FindingKind.LEFTOVER_STAGING: "Files were staged for the table, and nobody will commit them.",
+    FindingKind.SOURCE_AWAY: "The source cannot be read, so it is unknown what input is lost.",
+    FindingKind.SOURCE_EXPIRED: "An input file that a recovery has to read again is missing or changed.",
+    FindingKind.INPUT_SKIPPED: "Lost input was skipped: later output was computed without it.",
+    FindingKind.HOLE_IN_EPOCH_LOG: "Epochs are missing in the epoch log.",
+    FindingKind.ENTRY_WITHOUT_EPOCH: "The ledger has epochs that are not in the epoch log.",
+    FindingKind.HOLE_IN_LEDGER: "Epochs are missing in both the ledger and the output table, but later ones are there.",
+    FindingKind.WRITTEN_NOT_ENTERED: "Epochs are in the output table but not in the ledger.",
+    FindingKind.ENTERED_NOT_WRITTEN: "Epochs are in the ledger with rows but not in the output table.",
+    FindingKind.LEFTOVER_STAGING: "Files were staged for the output table and will never be committed.",
     FindingKind.LEFTOVER_FOLDER: "A folder is left over from a replica or a drill that has ended.",
 }
 
 
 class RepairKind(StrEnum):
-    """What can be done."""
+    """The repairs that the doctor can carry out."""
 
     ENTER_EPOCHS = "enter_epochs"
     RESTART_PRIMARY = "restart_primary"
@@ -101,7 +100,7 @@ class RepairKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a repair costs: what is replayed, for how long if that is known, and what is lost."""
+    """The cost of a repair: what is replayed and lost; `seconds` is `None` if it is unknown."""
 
     epochs_replayed: int = 0
     rows_replayed: int = 0
@@ -111,16 +110,16 @@ class Cost:
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """Nothing lost first, then the cheapest."""
+        """The sort key: repairs without loss first, then the cheapest."""
         seconds = inf if self.seconds is None else self.seconds
         return (self.rows_lost, self.epochs_skipped, seconds, self.rows_replayed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """One way to mend a finding; `undo` says how to take it back.
+    """One way to repair a finding; `undo` says how to undo it.
 
-    One that is `by_name` only is never done unless it is asked for by its name.
+    A repair with `by_name` is only carried out when the operator chooses it by its name.
     """
 
     kind: RepairKind
@@ -132,7 +131,7 @@ class Repair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What another command mends, which people have to run themselves."""
+    """Another command that repairs a finding, which the operator has to run."""
 
     command: str
     does: str
@@ -141,7 +140,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that is wrong, where, how one sees it, and what can be done, the best first."""
+    """Something that is wrong: where, the evidence, and what can be done, best first."""
 
     kind: FindingKind
     severity: Severity
@@ -153,76 +152,81 @@ class Finding:
 
     @property
     def place(self) -> str:
-        """Where it is, with the epochs that it is about."""
-        return f"{self.where}, {epochs_told(self.epochs)}" if self.epochs else self.where
+        """The location, with the epochs if there are any."""
+        return f"{self.where}, {format_epochs(self.epochs)}" if self.epochs else self.where
 
 
-def ranked(repairs: Iterable[Repair]) -> tuple[Repair, ...]:
-    """Nothing lost first, then the cheapest."""
-    return tuple(sorted(repairs, key=lambda one: one.cost.rank))
+def rank_repairs(repairs: Iterable[Repair]) -> tuple[Repair, ...]:
+    """Sort repairs: those without loss first, then the cheapest."""
+    return tuple(sorted(repairs, key=lambda repair: repair.cost.rank))
 
 
-def worst(findings: Iterable[Finding]) -> Severity | None:
-    """The severity that counts for the stream; `None` if all is well."""
-    return max((one.severity for one in findings), key=lambda one: one.rank, default=None)
+def worst_severity(findings: Iterable[Finding]) -> Severity | None:
+    """The severity of the stream as a whole; `None` without findings."""
+    severities = (finding.severity for finding in findings)
+    return max(severities, key=lambda severity: severity.rank, default=None)
 
 
-def confirmed(first: Sequence[Finding], again: Sequence[Finding]) -> list[Finding]:
-    """What two looks at a live stream agree on: what only one of them shows was in flight."""
-    before = {(one.kind, one.where): one for one in first}
-    kept: list[Finding] = []
-    for one in again:
-        earlier = before.get((one.kind, one.where))
+def confirm_findings(first: Sequence[Finding], second: Sequence[Finding]) -> list[Finding]:
+    """What two examinations of a live stream agree on; anything else was work in progress."""
+    earlier_by_place = {(finding.kind, finding.where): finding for finding in first}
+    confirmed: list[Finding] = []
+    for finding in second:
+        earlier = earlier_by_place.get((finding.kind, finding.where))
         if earlier is None:
             continue
-        common = tuple(epoch for epoch in one.epochs if epoch in earlier.epochs)
-        if common or not one.epochs:
-            kept.append(replace(one, epochs=common))
-    return kept
+        common = tuple(epoch for epoch in finding.epochs if epoch in earlier.epochs)
+        if common or not finding.epochs:
+            confirmed.append(replace(finding, epochs=common))
+    return confirmed
 
 
-def epochs_told(epochs: Sequence[int]) -> str:
-    """`epoch 7`, `epochs 4 to 9, 12`."""
+def format_epochs(epochs: Sequence[int]) -> str:
+    """Format epochs as `epoch 7` or `epochs 4 to 9, 12`."""
     runs: list[list[int]] = []
     for epoch in sorted(epochs):
         if runs and runs[-1][-1] == epoch - 1:
             runs[-1][1:] = [epoch]
         else:
             runs.append([epoch])
-    told = ", ".join(" to ".join(map(str, run)) for run in runs)
-    return f"{'epoch' if len(epochs) == 1 else 'epochs'} {told}"
+    numbers = ", ".join(" to ".join(map(str, run)) for run in runs)
+    return f"{'epoch' if len(epochs) == 1 else 'epochs'} {numbers}"
 
 
-def replay_from(seen: Examined, snapshot: SnapshotFacts | None) -> Cost:
-    """The cost of going on from a snapshot, or from epoch 0 without one; nothing is lost."""
+def replay_from(examined: ExaminedStream, snapshot: SnapshotFacts | None) -> Cost:
+    """The cost of a replay from a snapshot, or from epoch 0 without one; nothing is lost."""
     epoch = NOTHING if snapshot is None else snapshot.epoch
-    rows = seen.rows_in_all if snapshot is None else snapshot.rows_after
+    rows = examined.rows_in_all if snapshot is None else snapshot.rows_after
     return Cost(
-        epochs_replayed=max(seen.records.last_decided - epoch, 0),
+        epochs_replayed=max(examined.records.last_decided - epoch, 0),
         rows_replayed=rows,
-        seconds=_seconds(seen, rows),
+        seconds=_replay_seconds(examined, rows),
     )
 
 
-def newest_before(seen: Examined, epoch: int) -> SnapshotFacts | None:
-    """The snapshot from which an epoch can be computed again; `None` means epoch 0."""
-    return next((one for one in seen.snapshots if one.good and one.epoch < epoch), None)
+def newest_before(examined: ExaminedStream, epoch: int) -> SnapshotFacts | None:
+    """The newest good snapshot from which an epoch can be computed again; `None` means epoch 0."""
+    good = (snapshot for snapshot in examined.snapshots if snapshot.good)
+    return next((snapshot for snapshot in good if snapshot.epoch < epoch), None)
 
 
-def extra_replay(seen: Examined, without: SnapshotFacts) -> Cost:
-    """What a restore costs more because one snapshot cannot be used: the epochs since the one before."""
-    older = next((one for one in seen.snapshots if one.good and one.epoch <= without.epoch), None)
-    newest = seen.newest_good
+def extra_replay(examined: ExaminedStream, without: SnapshotFacts) -> Cost:
+    """The extra cost of a restore without one snapshot: the epochs since the good one before it."""
+    good = (snapshot for snapshot in examined.snapshots if snapshot.good)
+    older = next((snapshot for snapshot in good if snapshot.epoch <= without.epoch), None)
+    newest = examined.newest_good
     if newest is not None and newest.epoch >= without.epoch:
         return Cost()
     epoch = NOTHING if older is None else older.epoch
-    rows = (seen.rows_in_all if older is None else older.rows_after) - without.rows_after
+    rows = (examined.rows_in_all if older is None else older.rows_after) - without.rows_after
     return Cost(
-        epochs_replayed=without.epoch - epoch, rows_replayed=rows, seconds=_seconds(seen, rows)
+        epochs_replayed=without.epoch - epoch,
+        rows_replayed=rows,
+        seconds=_replay_seconds(examined, rows),
     )
 
 
-def _seconds(seen: Examined, rows: int) -> float | None:
+def _replay_seconds(examined: ExaminedStream, rows: int) -> float | None:
     if rows == 0:
         return 0.0
-    return rows / seen.rows_per_second if seen.rows_per_second else None
+    return rows / examined.rows_per_second if examined.rows_per_second else None

@@ -1,7 +1,7 @@
 """What the steps of all playbooks have in common, and the plan that follows from them.
 
-A playbook has no program counter: it decides the next step from facts alone. So a plan is the same
-decision again and again, each time on the facts that the step before would leave.
+A playbook has no program counter: it decides the next step from facts alone. So a plan repeats this
+decision, each time with the facts that the step before would leave.
 """
 
 from collections.abc import Callable
@@ -43,6 +43,6 @@ def plan_steps(facts: FactsT, decide: Callable[[FactsT], StepT | None]) -> list[
 
 
 def step_fields(step: Step[Any]) -> dict[str, Any]:
-    """What a step is about, by the names of its fields."""
+    """The fields of a step by name, as the journal stores them."""
     value: Any = step  # a dataclass, which a protocol cannot say
     return asdict(value)

@@ -1,8 +1,8 @@
-"""The drill: a fault on purpose, to see that the stream comes back as it should.
+"""The drill: a fault is injected on purpose, to prove that the stream recovers as it should.
 
-A fault is injected only into a healthy stream, and not more often than it may be disturbed. The target
-is recorded first, so that a drill that was cut short can be brought to its end by the next run: the
-stream comes back by itself or is brought back, and the outcome is reported beside the prediction.
+A fault is injected only into a healthy stream, and only within its disturbance budget. The target is
+recorded first, so that the next run can finish an interrupted drill: the stream recovers by itself or is
+recovered, and the outcome is reported beside the prediction.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeAlias
 
-from holdfast.ft_policies.health import Health, Verdict
+from holdfast.ft_policies.health import Health, HealthVerdict
 from holdfast.ft_policies.tiers import Tier
 
 PLAYBOOK = "drill"
@@ -20,12 +20,12 @@ HOUR = 3600.0
 
 
 class Fault(StrEnum):
-    """What is done to the primary."""
+    """The faults that a drill can inject into the primary."""
 
     KILL = "kill"
     """Its driver is killed."""
     PAUSE = "pause"
-    """Its processes are stopped: it keeps what it holds, and says nothing."""
+    """Its processes are stopped: it keeps what it holds, and reports nothing."""
     CUT_OFF = "cut_off"
     """The object store does not answer it for a while."""
 
@@ -34,7 +34,7 @@ _EFFECTS: Mapping[Fault, str] = MappingProxyType(
     {
         Fault.KILL: "kills the driver of {}, with its JVM",
         Fault.PAUSE: "stops the processes of {} where they are (SIGSTOP)",
-        Fault.CUT_OFF: "lets the object store not answer {} for a while",
+        Fault.CUT_OFF: "blocks the object store for {} for a while",
     }
 )
 
@@ -49,17 +49,17 @@ class DisturbanceBudget:
     def objection(self, ages: Iterable[float]) -> str | None:
         """Why it may not be disturbed again; the ages of earlier disturbances are in seconds."""
         if self.most == 0:
-            return "its declaration allows no drill"
+            return "its declaration allows no drills"
         recent = sum(age < self.period_seconds for age in ages)
         if recent < self.most:
             return None
         period = f"{self.period_seconds / HOUR:g} h"
-        return f"it was disturbed {recent} times in the last {period}, and may be {self.most} times"
+        return f"it was disturbed {recent} times in the last {period}, and the limit is {self.most}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
-    """What a recovery in the tier that is covered should take; `None` is not known."""
+    """The predicted recovery time in the covered tier; `None` if it is unknown."""
 
     seconds: float | None = None
     steps: Mapping[str, float] = field(default_factory=dict)
@@ -67,38 +67,38 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InjectedFault:
-    """A drill that was begun: its target, and how far it has come."""
+    """A drill that has begun: its target and its progress."""
 
     primary: str
     fault: Fault
     landed: bool = False
     waited: bool = False
-    """Whether a run has watched for the stream to come back by itself."""
+    """Whether a run has waited for the stream to recover by itself."""
     lingers: bool = False
     """Whether the processes of the target are still paused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillFacts:
-    """A stream that is to be drilled, or is being drilled."""
+    """A stream before or during a drill."""
 
     fault: Fault
     wanted: bool
-    verdict: Verdict
+    verdict: HealthVerdict
     primary: str | None
     host: str | None
-    """Where the primary runs, if that is not here."""
+    """The host of the primary, if it is another one."""
     tier: Tier
     covered: Tier
     is_settled: bool
     incident: str | None = None
-    """The recovery that is not closed yet."""
+    """A recovery that is not closed yet."""
     overdrawn: str | None = None
-    """Why it may not be disturbed again so soon."""
+    """Why the disturbance budget does not allow another drill now."""
     predicted: Predicted = Predicted()
     injected: InjectedFault | None = None
     back: bool = False
-    """Whether the stream has caught up without the target; after a cut, whether it ships again."""
+    """Whether the stream has caught up without the target; after `cut_off`, whether it ships again."""
     reported: bool = False
 
 
@@ -129,7 +129,7 @@ class InjectFault:
 
     def describe(self) -> str:
         seconds = self.predicted_seconds
-        predicted = "nothing is predicted yet" if seconds is None else f"predicted: {seconds:.1f} s"
+        predicted = "no prediction yet" if seconds is None else f"predicted: {seconds:.1f} s"
         return f"{_EFFECTS[self.fault].format(self.primary)}; in {self.tier}, {predicted}"
 
     def after(self, facts: DrillFacts) -> DrillFacts:
@@ -142,16 +142,16 @@ class InjectFault:
 
 @dataclass(frozen=True, slots=True)
 class AwaitBack:
-    """Watch the stream come back by itself, as it would have to without a drill."""
+    """Wait for the stream to recover by itself, as it would have to without a drill."""
 
     name: ClassVar = "AwaitBack"
     primary: str
 
     def describe(self) -> str:
-        return "watches the stream come back by itself, and times it"
+        return "waits until the stream has recovered by itself, and measures the time"
 
     def after(self, facts: DrillFacts) -> DrillFacts:
-        return replace(facts, injected=_changed(facts.injected, waited=True), back=True)
+        return replace(facts, injected=_with(facts.injected, waited=True), back=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Recover:
     name: ClassVar = "Recover"
 
     def describe(self) -> str:
-        return "brings back what is still missing, the secondary at least"
+        return "recovers what is still missing, at least the secondary"
 
     def after(self, facts: DrillFacts) -> DrillFacts:
         return replace(facts, back=True, is_settled=True)
@@ -169,27 +169,27 @@ class Recover:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Let the paused processes go on: they find that they lost the lease, and leave."""
+    """Resume the paused processes: they find that they have lost the lease, and leave."""
 
     name: ClassVar = "Release"
     primary: str
 
     def describe(self) -> str:
-        return f"lets {self.primary} go on: it finds that it has lost, and leaves"
+        return f"resumes {self.primary}: it finds that it has lost the lease, and leaves"
 
     def after(self, facts: DrillFacts) -> DrillFacts:
-        return replace(facts, injected=_changed(facts.injected, lingers=False))
+        return replace(facts, injected=_with(facts.injected, lingers=False))
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Report what the recovery took, beside the prediction and the objective."""
+    """Report the recovery time beside the prediction and the objective."""
 
     name: ClassVar = "Report"
     primary: str
 
     def describe(self) -> str:
-        return "tells what it took, beside the prediction and the objective"
+        return "reports the recovery time beside the prediction and the objective"
 
     def after(self, facts: DrillFacts) -> DrillFacts:
         return replace(facts, reported=True)
@@ -242,5 +242,5 @@ def _inject(facts: DrillFacts, primary: str | None, fault: Fault) -> InjectFault
     )
 
 
-def _changed(injected: InjectedFault | None, **changes: Any) -> InjectedFault | None:
+def _with(injected: InjectedFault | None, **changes: Any) -> InjectedFault | None:
     return None if injected is None else replace(injected, **changes)

@@ -1,7 +1,7 @@
-"""Forking a stream: a new one that has the same past up to an epoch, and its own future and output.
+"""The fork playbook: a new stream with the same past up to an epoch, and its own future and output.
 
-The declaration comes last: until it is there the fork cannot be started, so one that was cut short is
-no stream yet, and the next fork under the same name goes on where it was left.
+The declaration comes last: until it exists the fork cannot be started. So an interrupted fork is not a
+stream yet, and the next fork with the same name continues it.
 """
 
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from typing import ClassVar, TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkFacts:
-    """A requested fork, and what exists of it; without a snapshot it computes all epochs anew."""
+    """A requested fork and its progress; without a snapshot the fork computes all epochs again."""
 
     epoch: int
     snapshot: str | None
@@ -65,13 +65,13 @@ class CopyEpochs:
 
 @dataclass(frozen=True, slots=True)
 class WriteDeclaration:
-    """Declare the fork: from now on it can be started."""
+    """Declare the fork, so that it can be started."""
 
     name: ClassVar = "WriteDeclaration"
     file: str
 
     def describe(self) -> str:
-        return f"writes {self.file}: from then on the fork can be started"
+        return f"writes {self.file}; after that the fork can be started"
 
     def after(self, facts: ForkFacts) -> ForkFacts:
         return replace(facts, declared=True)
@@ -81,7 +81,7 @@ ForkStep: TypeAlias = CopySnapshot | CopyOutput | CopyEpochs | WriteDeclaration
 
 
 def next_step(facts: ForkFacts) -> ForkStep | None:
-    """What comes next; `None` when the fork is a stream like others."""
+    """The next step; `None` when the fork is complete."""
     match facts:
         case ForkFacts(declared=True):
             return None

@@ -1,7 +1,7 @@
-"""The prove playbook: a snapshot is proven by going on from it, and getting what the stream got.
+"""The prove playbook: a snapshot is proven if its next epoch gives the result that the stream committed.
 
-The snapshot is restored into a scratch folder, the stream's own query goes on from there for one epoch
-without sending, and the result is compared with the ledger. The stream itself is not touched.
+The snapshot is restored into a scratch folder, the stream's own query computes one epoch from there without
+sending, and the result is compared with the ledger. The stream itself is not touched.
 """
 
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from typing import ClassVar, TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProveFacts:
-    """A snapshot that covers all epochs up to `epoch`, and how far its proof has come."""
+    """A snapshot that covers all epochs up to `epoch`, and the progress of its proof."""
 
     snapshot: str
     epoch: int
@@ -22,7 +22,7 @@ class ProveFacts:
 
 @dataclass(frozen=True, slots=True)
 class RestoreScratch:
-    """Bring the snapshot into a folder of its own, every digest verified."""
+    """Restore the snapshot into a scratch folder, every digest verified."""
 
     name: ClassVar = "RestoreScratch"
     snapshot: str
@@ -36,7 +36,7 @@ class RestoreScratch:
 
 @dataclass(frozen=True, slots=True)
 class Recompute:
-    """Start Spark, and go on from the snapshot for one epoch that was committed before."""
+    """Start Spark, and compute the next epoch, which the stream has committed, from the snapshot."""
 
     name: ClassVar = "Recompute"
     epoch: int
@@ -44,7 +44,7 @@ class Recompute:
     def describe(self) -> str:
         return (
             f"starts Spark, computes epoch {self.epoch} from there without sending, and compares "
-            "it with what was committed"
+            "the result with what was committed"
         )
 
     def after(self, facts: ProveFacts) -> ProveFacts:
@@ -53,14 +53,14 @@ class Recompute:
 
 @dataclass(frozen=True, slots=True)
 class RecordProof:
-    """Write into the catalogue that the snapshot is good, and how long the proof took."""
+    """Record in the catalogue that the snapshot is proven, and how long the proof took."""
 
     name: ClassVar = "RecordProof"
     snapshot: str
     seconds: float
 
     def describe(self) -> str:
-        return f"notes when {self.snapshot} was proven, and in how many seconds"
+        return f"records when {self.snapshot} was proven, and how long it took"
 
     def after(self, facts: ProveFacts) -> ProveFacts:
         return replace(facts, recorded=True)
@@ -70,7 +70,7 @@ ProveStep: TypeAlias = RestoreScratch | Recompute | RecordProof
 
 
 def next_step(facts: ProveFacts) -> ProveStep | None:
-    """What comes next; `None` when the snapshot is proven."""
+    """The next step; `None` when the snapshot is proven."""
     match facts:
         case ProveFacts(restored=False):
             return RestoreScratch(facts.snapshot)

@@ -1,24 +1,24 @@
 """The repair playbook: from the findings and the chosen repair to the one step that is safe now.
 
-There is no program counter: what is mended is no longer found, so the next look goes on from there.
-The ledger comes first, because a replica refuses to go on past what is missing in it, and the stream
-last, because it then starts from what is left.
+There is no program counter: the next examination no longer finds what was repaired, and continues from
+there. The ledger comes first, because a replica does not continue past an epoch that is missing in it; the
+stream comes last, because it then starts from what is left.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
-from holdfast.ft_policies.doctor.facts import Examined, LostInput, TableCommit
-from holdfast.ft_policies.doctor.findings import Finding, FindingKind, RepairKind, epochs_told
+from holdfast.ft_policies.doctor.facts import ExaminedStream, LostInput, TableCommit
+from holdfast.ft_policies.doctor.findings import Finding, FindingKind, RepairKind, format_epochs
 from holdfast.ft_policies.doctor.snapshots import place_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairFacts:
-    """What was examined and found; without a chosen repair each finding gets its best."""
+    """The examined stream and its findings; without a chosen repair each finding gets its best one."""
 
-    examined: Examined
+    examined: ExaminedStream
     findings: Sequence[Finding]
     chosen: RepairKind | None = None
 
@@ -27,27 +27,27 @@ class RepairFacts:
         """The findings that each repair is for."""
         return due_repairs(self.findings, self.chosen)
 
-    def mended(self, *kinds: RepairKind, **examined: Any) -> "RepairFacts":
-        """The facts once these repairs are done: their findings are gone, and other things are examined."""
+    def after_repair(self, *kinds: RepairKind, **changes: Any) -> "RepairFacts":
+        """The facts after these repairs: without their findings, and with these changes of the stream."""
         gone = [finding for kind in kinds for finding in self.due.get(kind, ())]
         left = tuple(finding for finding in self.findings if finding not in gone)
-        return replace(self, examined=replace(self.examined, **examined), findings=left)
+        return replace(self, examined=replace(self.examined, **changes), findings=left)
 
 
 @dataclass(frozen=True, slots=True)
 class EnterEpochs:
-    """Enter epochs into the ledger, as the table's own commits tell."""
+    """Enter epochs into the ledger, from the commits of the output table."""
 
     name: ClassVar = "EnterEpochs"
     commits: tuple[TableCommit, ...]
 
     def describe(self) -> str:
-        return f"enters {epochs_told([commit.epoch for commit in self.commits])} into the ledger"
+        return f"enters {format_epochs([commit.epoch for commit in self.commits])} into the ledger"
 
     def after(self, facts: RepairFacts) -> RepairFacts:
         records = facts.examined.records
         left = tuple(commit for commit in records.unentered if commit not in self.commits)
-        return facts.mended(RepairKind.ENTER_EPOCHS, records=replace(records, unentered=left))
+        return facts.after_repair(RepairKind.ENTER_EPOCHS, records=replace(records, unentered=left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,30 +60,32 @@ class SkipInput:
     def describe(self) -> str:
         epochs = sorted({file.epoch for file in self.lost})
         rows = sum(file.rows for file in self.lost)
-        return f"gives up {rows} rows: skips {len(self.lost)} files of {epochs_told(epochs)}"
+        return f"gives up {rows} rows: skips {len(self.lost)} files of {format_epochs(epochs)}"
 
     def after(self, facts: RepairFacts) -> RepairFacts:
         left = tuple(file for file in facts.examined.lost_input if file not in self.lost)
-        return facts.mended(RepairKind.SKIP_INPUT, lost_input=left)
+        return facts.after_repair(RepairKind.SKIP_INPUT, lost_input=left)
 
 
 @dataclass(frozen=True, slots=True)
 class EndPrimary:
-    """Take lease and slot from a primary whose checkpoint is damaged; it leaves when it reads so."""
+    """Take lease and slot from a primary with a damaged checkpoint; it leaves when it reads this."""
 
     name: ClassVar = "EndPrimary"
     primary: str
 
     def describe(self) -> str:
-        return f"keeps the checkpoint of {self.primary} aside, and takes lease and slot from it"
+        return (
+            f"sets aside the checkpoint of {self.primary}, and takes the lease and the slot from it"
+        )
 
     def after(self, facts: RepairFacts) -> RepairFacts:
-        return facts.mended(RepairKind.RESTART_PRIMARY, primary=None, ended_by_doctor=True)
+        return facts.after_repair(RepairKind.RESTART_PRIMARY, primary=None, ended_by_doctor=True)
 
 
 @dataclass(frozen=True, slots=True)
 class SetAsideSnapshots:
-    """Move manifests, and the packs that no other manifest names, to where no restore finds them."""
+    """Move manifests, and packs that no other manifest names, to where no restore looks."""
 
     name: ClassVar = "SetAsideSnapshots"
     snapshots: tuple[str, ...]
@@ -93,7 +95,7 @@ class SetAsideSnapshots:
 
     def after(self, facts: RepairFacts) -> RepairFacts:
         left = tuple(row for row in facts.examined.snapshots if row.id not in self.snapshots)
-        return facts.mended(RepairKind.SET_ASIDE_SNAPSHOTS, snapshots=left)
+        return facts.after_repair(RepairKind.SET_ASIDE_SNAPSHOTS, snapshots=left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class EnterSnapshots:
         return f"enters snapshot {', '.join(self.snapshots)} into the catalogue"
 
     def after(self, facts: RepairFacts) -> RepairFacts:
-        return facts.mended(RepairKind.ENTER_SNAPSHOTS)
+        return facts.after_repair(RepairKind.ENTER_SNAPSHOTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ class MarkSnapshots:
         return f"marks snapshot {', '.join(self.snapshots)} as damaged in the catalogue"
 
     def after(self, facts: RepairFacts) -> RepairFacts:
-        return facts.mended(RepairKind.MARK_SNAPSHOTS)
+        return facts.after_repair(RepairKind.MARK_SNAPSHOTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class SetAsideLeftovers:
         return f"sets aside {', '.join(self.paths)}"
 
     def after(self, facts: RepairFacts) -> RepairFacts:
-        return facts.mended(RepairKind.SET_ASIDE_LEFTOVERS)
+        return facts.after_repair(RepairKind.SET_ASIDE_LEFTOVERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ class BringBack:
         return "brings the stream back from the newest good snapshot, as `holdfast recover` does"
 
     def after(self, facts: RepairFacts) -> RepairFacts:
-        return facts.mended(ended_by_doctor=False)
+        return facts.after_repair(ended_by_doctor=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ class ShipSnapshot:
         return "has the primary ship a snapshot, and waits for it"
 
     def after(self, facts: RepairFacts) -> RepairFacts:
-        return facts.mended(RepairKind.SHIP_SNAPSHOT)
+        return facts.after_repair(RepairKind.SHIP_SNAPSHOT)
 
 
 RepairStep: TypeAlias = (
@@ -179,7 +181,7 @@ Due: TypeAlias = dict[RepairKind, list[Finding]]
 
 
 def next_step(facts: RepairFacts) -> RepairStep | None:
-    """What comes next; `None` when what was chosen, or the best repair of each finding, is done."""
+    """The next step; `None` when the chosen repair, or the best repair of each finding, is done."""
     due = facts.due
     for decide in _IN_ORDER:
         step = decide(facts.examined, due)
@@ -189,94 +191,104 @@ def next_step(facts: RepairFacts) -> RepairStep | None:
 
 
 def due_repairs(findings: Sequence[Finding], chosen: RepairKind | None) -> Due:
-    """The findings that each repair is for; without a choice each finding gets its best."""
+    """The findings of each repair that is due; without a choice each finding gets its best one."""
     due: Due = {}
     for finding in findings:
-        offered = [one.kind for one in finding.repairs if chosen or not one.by_name]
-        for kind in offered[:1] if chosen is None else [k for k in offered if k is chosen]:
+        offered = [repair.kind for repair in finding.repairs if chosen or not repair.by_name]
+        for kind in offered[:1] if chosen is None else [kind for kind in offered if kind is chosen]:
             due.setdefault(kind, []).append(finding)
     return due
 
 
-def _enter_epochs(seen: Examined, due: Due) -> RepairStep | None:
-    epochs = {epoch for one in due.get(RepairKind.ENTER_EPOCHS, ()) for epoch in one.epochs}
-    if (
-        RepairKind.SKIP_INPUT in due
-    ):  # what is out must be known before it can be computed otherwise
-        epochs |= {one.epoch for one in seen.records.unentered if one.rows is not None}
-    commits = tuple(one for one in seen.records.unentered if one.epoch in epochs)
+def _enter_epochs(examined: ExaminedStream, due: Due) -> RepairStep | None:
+    """Before input is skipped all output must be known, because epochs are then computed without it."""
+    epochs = _due_epochs(due, RepairKind.ENTER_EPOCHS)
+    unentered = examined.records.unentered
+    if RepairKind.SKIP_INPUT in due:
+        epochs |= {commit.epoch for commit in unentered if commit.rows is not None}
+    commits = tuple(commit for commit in unentered if commit.epoch in epochs)
     return EnterEpochs(commits) if commits else None
 
 
-def _skip_input(seen: Examined, due: Due) -> RepairStep | None:
-    epochs = {epoch for one in due.get(RepairKind.SKIP_INPUT, ()) for epoch in one.epochs}
-    lost = tuple(one for one in seen.lost_input if one.epoch in epochs)
+def _skip_input(examined: ExaminedStream, due: Due) -> RepairStep | None:
+    epochs = _due_epochs(due, RepairKind.SKIP_INPUT)
+    lost = tuple(file for file in examined.lost_input if file.epoch in epochs)
     return SkipInput(lost) if lost else None
 
 
-def _end_primary(seen: Examined, due: Due) -> RepairStep | None:
-    """Not while no other replica could have its state: input may be lost that a new one would need."""
-    if seen.primary is None or not seen.may_replay or RepairKind.RESTART_PRIMARY not in due:
+def _due_epochs(due: Due, kind: RepairKind) -> set[int]:
+    return {epoch for finding in due.get(kind, ()) for epoch in finding.epochs}
+
+
+def _end_primary(examined: ExaminedStream, due: Due) -> RepairStep | None:
+    """Only while the source has all input: otherwise no other replica could rebuild its state."""
+    if examined.primary is None or not examined.may_replay or RepairKind.RESTART_PRIMARY not in due:
         return None
-    return EndPrimary(seen.primary)
+    return EndPrimary(examined.primary)
 
 
-def _set_aside_snapshots(seen: Examined, due: Due) -> RepairStep | None:
-    """The unusable ones; those that hide what has to be written again; a shipper's own foundations.
+def _set_aside_snapshots(examined: ExaminedStream, due: Due) -> RepairStep | None:
+    """Which snapshots go: unusable ones, and those that the due repairs must not start from.
 
-    And before a primary is ended, those that have its damage: the next one would restore it.
+    Before the primary is ended, those with its damage go, or the next one would restore it. Before it ships,
+    its unusable ones go, because a new snapshot is based on them. Before output is replayed, those after the
+    end of the table go, because they hide the missing epochs.
     """
-    unusable = {one.id: one for one in seen.snapshots if not one.good}
-    going = set(_of(due, RepairKind.SET_ASIDE_SNAPSHOTS, unusable))
+    unusable = {snapshot.id: snapshot for snapshot in examined.snapshots if not snapshot.good}
+    going = set(_due_snapshots(due, RepairKind.SET_ASIDE_SNAPSHOTS, unusable))
     if RepairKind.REBUILD_STATE in due:
         going |= set(unusable)
     if RepairKind.RESTART_PRIMARY in due:
-        going |= {one.id for one in unusable.values() if one.state_faults}
+        going |= {snapshot.id for snapshot in unusable.values() if snapshot.state_faults}
     if RepairKind.SHIP_SNAPSHOT in due:
-        going |= {one.id for one in unusable.values() if one.replica == seen.primary}
+        primary = examined.primary
+        going |= {snapshot.id for snapshot in unusable.values() if snapshot.replica == primary}
     if RepairKind.REPLAY_OUTPUT in due:
-        first = min(seen.records.unwritten, default=seen.records.last_decided + 1)
-        going |= {one.id for one in seen.snapshots if one.epoch >= first}
-    ordered = tuple(one.id for one in seen.snapshots if one.id in going)
+        first = min(examined.records.unwritten, default=examined.records.last_decided + 1)
+        going |= {snapshot.id for snapshot in examined.snapshots if snapshot.epoch >= first}
+    ordered = tuple(snapshot.id for snapshot in examined.snapshots if snapshot.id in going)
     return SetAsideSnapshots(ordered) if ordered else None
 
 
-def _enter_snapshots(seen: Examined, due: Due) -> RepairStep | None:
-    ids = _of(due, RepairKind.ENTER_SNAPSHOTS, (one.id for one in seen.snapshots))
+def _enter_snapshots(examined: ExaminedStream, due: Due) -> RepairStep | None:
+    snapshots = (snapshot.id for snapshot in examined.snapshots)
+    ids = _due_snapshots(due, RepairKind.ENTER_SNAPSHOTS, snapshots)
     return EnterSnapshots(ids) if ids else None
 
 
-def _mark_snapshots(seen: Examined, due: Due) -> RepairStep | None:
-    ids = _of(due, RepairKind.MARK_SNAPSHOTS, seen.without_manifest)
+def _mark_snapshots(examined: ExaminedStream, due: Due) -> RepairStep | None:
+    ids = _due_snapshots(due, RepairKind.MARK_SNAPSHOTS, examined.without_manifest)
     return MarkSnapshots(ids) if ids else None
 
 
-def _of(due: Due, kind: RepairKind, snapshots: Iterable[str]) -> tuple[str, ...]:
+def _due_snapshots(due: Due, kind: RepairKind, ids: Iterable[str]) -> tuple[str, ...]:
     """Those of the snapshots that a repair is due for."""
-    places = {one.where for one in due.get(kind, ())}
-    return tuple(one for one in snapshots if place_of(one) in places)
+    places = {finding.where for finding in due.get(kind, ())}
+    return tuple(snapshot_id for snapshot_id in ids if place_of(snapshot_id) in places)
 
 
-def _set_aside_leftovers(seen: Examined, due: Due) -> RepairStep | None:
-    found = due.get(RepairKind.SET_ASIDE_LEFTOVERS, ())
-    staged = any(one.kind is FindingKind.LEFTOVER_STAGING for one in found)
-    folders = {one.where for one in found}
+def _set_aside_leftovers(examined: ExaminedStream, due: Due) -> RepairStep | None:
+    findings = due.get(RepairKind.SET_ASIDE_LEFTOVERS, ())
+    staged = any(finding.kind is FindingKind.LEFTOVER_STAGING for finding in findings)
+    places = {finding.where for finding in findings}
     paths = tuple(
-        one.path for one in seen.leftovers if (staged if one.staging else one.path in folders)
+        folder.path
+        for folder in examined.leftovers
+        if (staged if folder.staging else folder.path in places)
     )
     return SetAsideLeftovers(paths) if paths else None
 
 
-def _bring_back(seen: Examined, due: Due) -> RepairStep | None:
-    """Only what a repair has ended: a stream that failed by itself is the recovery sensor's."""
-    return BringBack() if seen.wanted and seen.ended_by_doctor else None
+def _bring_back(examined: ExaminedStream, due: Due) -> RepairStep | None:
+    """Only after a repair has ended the primary: other failures are the recovery sensor's."""
+    return BringBack() if examined.wanted and examined.ended_by_doctor else None
 
 
-def _ship_snapshot(seen: Examined, due: Due) -> RepairStep | None:
+def _ship_snapshot(examined: ExaminedStream, due: Due) -> RepairStep | None:
     return ShipSnapshot() if RepairKind.SHIP_SNAPSHOT in due else None
 
 
-_IN_ORDER: tuple[Callable[[Examined, Due], RepairStep | None], ...] = (
+_IN_ORDER: tuple[Callable[[ExaminedStream, Due], RepairStep | None], ...] = (
     _enter_epochs,
     _skip_input,
     _set_aside_snapshots,

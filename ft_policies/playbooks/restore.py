@@ -1,8 +1,8 @@
-"""Restoring a stream in place: state and output back at an epoch, and then on from there.
+"""The restore playbook: rolls the state and output of a stream back to an epoch, and continues from there.
 
-The epoch log stays as it is: an epoch's input is decided once. Only what was made of the epochs after
-the point is undone, and the stream computes them again. From `BeginHistory` on nothing that a replica
-of the older history still does counts; so every later step may be repeated, by any run, at any time.
+The epoch log does not change: the input of an epoch is decided once. Only the results of later epochs are
+undone, and the stream computes them again. From `BeginHistory` on nothing that a replica of an older history
+still does has an effect; so every later step may be repeated, by any run, at any time.
 """
 
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreFacts:
-    """A requested restore, and how far it has come.
+    """A requested restore and its progress.
 
     `fetch` is a snapshot that is yet to be copied from elsewhere.
     """
@@ -27,7 +27,7 @@ class RestoreFacts:
     rolled: bool = False
     finished: bool = False
     caught_up: bool = False
-    """Whether a stream that should run has what its tier needs."""
+    """Whether a stream that should run has caught up and covers its tier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class StopStream:
     name: ClassVar = "StopStream"
 
     def describe(self) -> str:
-        return "stops the replicas; one that does not leave in time is ended"
+        return "stops the replicas; a replica that does not leave in time is ended by force"
 
     def after(self, facts: RestoreFacts) -> RestoreFacts:
         return replace(facts, wanted=False, lives=False)
@@ -59,7 +59,7 @@ class StopStream:
 
 @dataclass(frozen=True, slots=True)
 class BeginHistory:
-    """End the history that the stream had: its entries in the ledger beyond the epoch are set aside."""
+    """Begin a new history: the ledger entries after the epoch are set aside."""
 
     name: ClassVar = "BeginHistory"
     history: int
@@ -67,8 +67,8 @@ class BeginHistory:
 
     def describe(self) -> str:
         return (
-            f"begins history {self.history}: the ledger's entries after epoch {self.epoch} are set "
-            "aside, and nothing that an older replica still does counts"
+            f"begins history {self.history}: ledger entries after epoch {self.epoch} are set aside, "
+            "and older replicas have no effect any more"
         )
 
     def after(self, facts: RestoreFacts) -> RestoreFacts:
@@ -92,14 +92,14 @@ class MarkSnapshots:
 
 @dataclass(frozen=True, slots=True)
 class RollOutput:
-    """Take the output back to the epoch, and shut it for replicas of the older history."""
+    """Roll the output back to the epoch, and close it to replicas of the older history."""
 
     name: ClassVar = "RollOutput"
     history: int
     epoch: int
 
     def describe(self) -> str:
-        return f"takes the output back to epoch {self.epoch}, and shuts it for older replicas"
+        return f"rolls the output back to epoch {self.epoch}, and closes it to older replicas"
 
     def after(self, facts: RestoreFacts) -> RestoreFacts:
         return replace(facts, rolled=True)
@@ -107,15 +107,15 @@ class RollOutput:
 
 @dataclass(frozen=True, slots=True)
 class EndRestore:
-    """Record that state and output are back, and apply the current declaration; a stream that ran runs again."""
+    """Record the end of the restore and apply the current declaration; a stream that ran runs again."""
 
     name: ClassVar = "EndRestore"
     history: int
 
     def describe(self) -> str:
         return (
-            "records that state and output are back; the stream goes by what is declared now, and "
-            "is wanted again if it ran"
+            "records the end of the restore and applies the current declaration; a stream that ran "
+            "before is to run again"
         )
 
     def after(self, facts: RestoreFacts) -> RestoreFacts:
@@ -124,12 +124,12 @@ class EndRestore:
 
 @dataclass(frozen=True, slots=True)
 class StartStream:
-    """Start the stream, and wait until it has computed again what was undone."""
+    """Start the stream, and wait until it has computed the undone epochs again."""
 
     name: ClassVar = "StartStream"
 
     def describe(self) -> str:
-        return "starts the stream, and waits until it has computed again what was undone"
+        return "starts the stream, and waits until it has computed the undone epochs again"
 
     def after(self, facts: RestoreFacts) -> RestoreFacts:
         return replace(facts, lives=True, caught_up=True)
@@ -147,7 +147,7 @@ RestoreStep: TypeAlias = (
 
 
 def next_step(facts: RestoreFacts) -> RestoreStep | None:
-    """The one step that is safe now; `None` when the stream is back at the epoch and on its way."""
+    """The next step that is safe; `None` when the stream has been restored and has caught up."""
     match facts:
         case RestoreFacts(finished=True):
             return StartStream() if facts.wanted and not facts.caught_up else None

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveReplica:
-    """A replica that has not left, and whether it was asked to."""
+    """A replica that has not left, and whether it was asked to leave."""
 
     id: str
     primary: bool
@@ -41,7 +41,7 @@ class RequestExit:
 
 @dataclass(frozen=True, slots=True)
 class AwaitExit:
-    """Wait for a replica to leave; one that does not in time is ended by force."""
+    """Wait for a replica to leave; one that does not leave in time is ended by force."""
 
     name: ClassVar = "AwaitExit"
     replica: str
@@ -57,7 +57,7 @@ StopStep: TypeAlias = RequestExit | AwaitExit
 
 
 def next_step(facts: StopFacts) -> StopStep | None:
-    """The secondary first, which is there to take over; `None` when all have left or should stay."""
+    """The next step: the secondary leaves first, so that it does not take over; `None` at the end."""
     if facts.wanted or not facts.live:
         return None
     first = min(facts.live, key=lambda replica: replica.primary)

@@ -1,12 +1,11 @@
 """How long a step of a recovery will take, estimated from how long it took before.
 
-An estimator fits a line over the size of the work: it is fitted once, and evaluated for any number of
-sizes.
+An estimator fits a line over the size of the work once; the line is evaluated for any number of sizes.
 
-The default, `UpperQuantile`, compares times by their ratio to what is typical of their size. Typical is a
-robust line through the history; the ratios are taken to be lognormal, with a spread that few observations
-leave open (Student's t, with some observations lent). Where the history itself has been worse than that,
-the history counts. Newer observations count more: a change is followed, an outlier forgotten.
+The default, `UpperQuantile`, compares times by their ratio to the typical time for their size. The typical
+time is a robust line through the history; the ratios are assumed to be lognormal, with a spread that is
+uncertain with few observations (Student's t, with some observations lent). If the history itself was worse,
+the history counts. Newer observations count more: changes are followed, outliers are forgotten.
 """
 
 from collections.abc import Sequence
@@ -20,11 +19,11 @@ import numpy as np
 
 from holdfast.ft_policies.prediction.steps import FloatArray, FloatLike
 
-JITTER_SECONDS = 0.1  # of any time, however short: it does not shrink with the time
+JITTER_SECONDS = 0.1  # of any time: short times do not have less of it
 LENT_OBSERVATIONS = 4.0
 LENT_SPREAD = 0.18  # of the logarithm: one observation is then trusted to a factor of about 1.7
 FEWEST_FOR_A_LINE = 3
-LEAST_SIZE_RATIO = 1.5  # sizes that are more alike than this say nothing about a slope
+LEAST_SIZE_RATIO = 1.5  # sizes that differ less than this do not show a slope
 OUTLIER_SPREADS = 3.0
 HALF_LIVES_KEPT = 5.0
 
@@ -126,8 +125,8 @@ class UpperQuantile(Estimator):
         """The bound for any size; beyond the largest it grows by the fitted slope, or in proportion."""
         if not history:
             return UNKNOWN
-        kept = int(HALF_LIVES_KEPT * self.half_life)
-        newest = sorted(history, key=lambda observation: observation.at)[-kept:]
+        count = int(HALF_LIVES_KEPT * self.half_life)
+        newest = sorted(history, key=lambda observation: observation.at)[-count:]
         seconds = np.array([observation.seconds for observation in newest])
         sizes = np.array([observation.size for observation in newest])
         weights = 0.5 ** (np.arange(len(newest))[::-1] / self.half_life)
@@ -146,7 +145,7 @@ class UpperQuantile(Estimator):
         )
 
     def _upper(self, ratios: FloatArray, weights: FloatArray, *, fitted: int) -> float:
-        """The upper quantile of a new ratio's logarithm; what was fitted has used up observations."""
+        """The upper quantile of a new ratio's logarithm; `fitted` parameters reduce the freedom."""
         recent = _quantile(ratios, weights**3, 0.5)  # a rise is followed
         centre = max(_quantile(ratios, weights, 0.5), recent)
         deviations = ratios - centre

@@ -51,20 +51,20 @@ class StepTimings:
     def of(self, step: RecoveryStep, wanted: Readiness) -> Sequence[Observation]:
         """The observations by which a step is predicted; empty if there are none.
 
-        A less ready driver may stand for a readier one, which is faster; not the other way round. It also
-        shows how a step grows with its size, as long as the few takeovers do not. Until a snapshot was
-        read, the writing of one stands for the reading, as in the thesis.
+        A less ready driver may represent a readier one, which is faster; not the other way round. It also
+        shows how a step grows with its size, while the few takeovers do not. Until a snapshot was read,
+        the writing of one represents the reading, as in the thesis.
         """
         history = self.steps.get(step, ())
-        known = max(
+        best = max(
             (observation.readiness for observation in history if observation.readiness <= wanted),
             default=None,
         )
-        if known is not None:
-            sized = step in SIZED and known is Readiness.WARM
-            least = Readiness.BESIDE if sized and not shows_a_slope(_of(history, known)) else known
+        if best is not None:
+            sized = step in SIZED and best is Readiness.WARM
+            least = Readiness.BESIDE if sized and not shows_a_slope(_of(history, best)) else best
             return [
-                observation for observation in history if least <= observation.readiness <= known
+                observation for observation in history if least <= observation.readiness <= best
             ]
         written = step is RecoveryStep.READ_SNAPSHOT
         return [write for write in self.writes if write.size > 0] if written else []
@@ -102,7 +102,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The lines of every tier and step as arrays (..., tiers, steps): fitted seldom, evaluated often.
+    """The lines of every tier and step as arrays (..., tiers, steps): fitted rarely, evaluated often.
 
     They change only with new measurements, so a caller with many streams keeps the bounds of each and
     stacks them.
@@ -119,19 +119,19 @@ class Bounds:
         """The bounds of one stream, from lines by tier, then by step."""
         return cls(
             **{
-                one.name: np.array([[getattr(line, one.name) for line in row] for row in lines])
-                for one in fields(cls)
+                bound.name: np.array([[getattr(line, bound.name) for line in row] for row in lines])
+                for bound in fields(cls)
             }
         )
 
     @classmethod
-    def stacked(cls, many: Iterable["Bounds"]) -> "Bounds":
-        """The bounds of n streams, (n, 1, tiers, steps): with room for an axis of intervals."""
-        rows = list(many)
+    def stack(cls, bounds: Iterable["Bounds"]) -> "Bounds":
+        """Stack the bounds of n streams, (n, 1, tiers, steps), with an axis for intervals."""
+        rows = list(bounds)
         return cls(
             **{
-                one.name: np.stack([getattr(row, one.name) for row in rows])[:, np.newaxis]
-                for one in fields(cls)
+                bound.name: np.stack([getattr(row, bound.name) for row in rows])[:, np.newaxis]
+                for bound in fields(cls)
             }
         )
 
@@ -155,14 +155,14 @@ class Bounds:
         """Base, slope up to the largest measured size, and the growth beyond it."""
         at = STEPS.index(step)
         largest, sure = self.largest[..., at], 1.0 - self.unsure[..., at]
-        seen, more = np.minimum(size, largest), np.maximum(size - largest, 0.0)
+        within, excess = np.minimum(size, largest), np.maximum(size - largest, 0.0)
         beyond = np.minimum(self.beyond[..., at], each_seconds / sure)
-        return np.asarray(self.base[..., at] + self.slope[..., at] * seen + beyond * more)
+        return np.asarray(self.base[..., at] + self.slope[..., at] * within + beyond * excess)
 
-    def together(self, steps: StepSeconds, paid: FloatArray, correlation: float) -> StepSeconds:
-        """The same steps, each with its share of the delay that all of them have together.
+    def share_delay(self, steps: StepSeconds, paid: FloatArray, correlation: float) -> StepSeconds:
+        """The same steps, each with its share of their combined delay.
 
-        Not all steps are at their worst at once: delays d that correlate by c add up to
+        Not all steps are at their worst at once: delays d with a correlation of c add up to
         sqrt((1 - c) · sum(d²) + c · sum(d)²). `paid` has the steps that each tier goes through.
         """
         late = self.unsure * np.where(np.isfinite(paid), paid, 0.0)
@@ -215,7 +215,7 @@ class StateAges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryModel:
-    """Holdfast's model: the upper bound of each step, less what they do not exceed all at once.
+    """Holdfast's model: the sum of the upper bounds of the steps, reduced because not all are reached at once.
 
     `correlation` is how much a slow step implies another slow one, as on a busy host.
     """
@@ -254,7 +254,7 @@ class RecoveryModel:
         return Prediction.of(seconds, steps, fit.missing)
 
     def fit(self, timings: StepTimings) -> Fit:
-        """Fit the bounds: the slow part, which changes only with the timings."""
+        """Fit the bounds: the slow part, needed only after new timings."""
         bounds = Bounds.of(self.lines(timings))
         lacks = GOES_THROUGH & ~np.isfinite(bounds.base)
         return Fit(
@@ -265,11 +265,11 @@ class RecoveryModel:
 
     def lines(self, timings: StepTimings) -> list[list[Line]]:
         """The lines by tier, then by step."""
-        of = {
-            one: [self.estimator.line(timings.of(step, one)) for step in STEPS]
-            for one in set(READINESS.values())
+        lines = {
+            readiness: [self.estimator.line(timings.of(step, readiness)) for step in STEPS]
+            for readiness in set(READINESS.values())
         }
-        return [of[READINESS[tier]] for tier in TIERS]
+        return [lines[READINESS[tier]] for tier in TIERS]
 
     def seconds(
         self, bounds: Bounds, load: Load, ages: StateAges, *, precise: BoolLike = True
@@ -297,6 +297,6 @@ class RecoveryModel:
         row_seconds = 1.0 / np.maximum(capacity, LEAST_CAPACITY)
         steps = bounds.steps(bytes_to_read=bytes_to_read, rows=rows, row_seconds=row_seconds)
         paid = steps.of_tiers(precise=precise, count_detection=self.count_detection)
-        steps = bounds.together(steps, paid, self.correlation)
+        steps = bounds.share_delay(steps, paid, self.correlation)
         total = recovery_seconds(steps, precise=precise, count_detection=self.count_detection)
         return steps, total

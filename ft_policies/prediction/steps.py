@@ -2,7 +2,7 @@
 
 Everything works on NumPy arrays whose last axis is the tier, in the order of `TIERS`; the leading axes
 are the caller's: none, intervals, streams, or both. So the live review and the simulator share one formula.
-A recovery is over when the stream has caught up with everything that was decided before the takeover.
+A recovery ends when the stream has caught up with all epochs that were decided before the takeover.
 """
 
 from dataclasses import dataclass
@@ -84,7 +84,7 @@ def recovery_seconds(
 def _charged(
     steps: StepSeconds, precise: BoolLike, *, count_detection: bool
 ) -> tuple[FloatArray, ...]:
-    """The seconds of each step in the order of `STEPS`; of two wires at once only the longer counts."""
+    """The seconds of each step in the order of `STEPS`; of two parallel wires only the longer counts."""
     detect = steps.detect if count_detection else 0.0
     receive = _where(RecoveryStep.WIRE_RECEIVE, steps.wire_receive)
     send = _where(RecoveryStep.WIRE_SEND, steps.wire_send)
@@ -120,9 +120,9 @@ class Load:
 def rows_since_state(
     load: Load, *, snapshot_age_seconds: FloatLike, sync_age_seconds: FloatLike
 ) -> FloatArray:
-    """The rows between the state that a tier goes on from and the failure, (..., tiers).
+    """The rows between the state that a tier continues from and the failure, (..., tiers).
 
-    A secondary that processes is at most the epoch behind that it has at hand.
+    A secondary that processes is at most one epoch behind.
     """
     sync, snapshot = np.asarray(sync_age_seconds), np.asarray(snapshot_age_seconds)
     ages = (0.0, load.epoch_seconds, sync, sync, snapshot, snapshot)

@@ -20,7 +20,7 @@ from holdfast.ft_policies.prediction.steps import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThesisModel:
-    """The thesis' model, exactly: maxima of history, and a failure that comes now.
+    """The thesis' model, exactly: maxima of the history, and a failure at the present time.
 
     Reading is predicted by the throughput of writing; the replay is the same for all tiers, at the
     present pace. `active_standby` pays for its wire, as the text of the thesis says; its table omits it.
@@ -45,12 +45,14 @@ class ThesisModel:
             read_snapshot=_by_tier(longest[RecoveryStep.READ_SNAPSHOT].at(load.state_bytes)),
             wire_receive=longest[RecoveryStep.WIRE_RECEIVE].base,
             wire_send=longest[RecoveryStep.WIRE_SEND].base,
-            replay=_by_tier(_over(rows_since_snapshot, load.rows_per_second)),
+            replay=_by_tier(_replay_seconds(rows_since_snapshot, load.rows_per_second)),
         )
         unneeded = {RecoveryStep.REPLAY} | (
             set() if self.count_detection else {RecoveryStep.DETECT}
         )
-        missing = tuple(s for s in STEPS if s not in unneeded and not longest[s].samples)
+        missing = tuple(
+            step for step in STEPS if step not in unneeded and not longest[step].samples
+        )
         seconds = recovery_seconds(steps, precise=precise, count_detection=self.count_detection)
         return Prediction.of(seconds, steps, missing)
 
@@ -59,8 +61,8 @@ def _by_tier(values: FloatArray) -> FloatArray:
     return values[..., np.newaxis]
 
 
-def _over(rows: FloatLike, rows_per_second: FloatLike) -> FloatArray:
-    """Seconds; no rows take none, at whatever pace."""
+def _replay_seconds(rows: FloatLike, rows_per_second: FloatLike) -> FloatArray:
+    """Seconds; 0 for no rows, whatever the pace."""
     count, pace = np.broadcast_arrays(
         np.asarray(rows, dtype=np.float64), np.asarray(rows_per_second, dtype=np.float64)
     )

@@ -1,6 +1,6 @@
 """Runs the controller over a trace: load, predictions, costs, choice, failures, tick by tick.
 
-All streams at once, and all objectives beside each other on the same load and the same failures.
+All streams run at once, and all objectives in parallel on the same load and the same failures.
 """
 
 from collections.abc import Callable
@@ -39,8 +39,8 @@ class Failures:
         self._next = np.zeros(streams)
         self._draw(np.arange(streams))
 
-    def strike(self, fleet: Fleet, rate: FloatArray, state: FloatArray, now: float) -> None:
-        """Let everything fail that is due."""
+    def inject(self, fleet: Fleet, rate: FloatArray, state: FloatArray, now: float) -> None:
+        """Fail all streams whose failure is due."""
         while self._soonest <= now:
             due = np.flatnonzero(self._next <= now)
             rows = (self._copies[:, np.newaxis] + due).ravel()
@@ -51,7 +51,7 @@ class Failures:
     def _seconds(
         self, rate: FloatArray, state: FloatArray, interval: NDArray[np.intp]
     ) -> FloatArray:
-        """What each tier would take: the state is of any age, and nothing goes quite as foreseen."""
+        """The recovery time in each tier, with a random age of the state and a random deviation."""
         system, objectives = self._system, len(self._copies)
         failed = len(rate) // objectives
         phase = np.tile(self._chance.random(failed), objectives)
@@ -61,7 +61,7 @@ class Failures:
         return system.real(bound, luck[:, np.newaxis])
 
     def _draw(self, streams: NDArray[np.intp]) -> None:
-        """When these fail next."""
+        """Draw the next failure of these streams."""
         if self._per_day:
             waits = self._chance.exponential(DAY_SECONDS / self._per_day, len(streams))
             self._next[streams] += waits
@@ -72,9 +72,9 @@ class Failures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What is simulated: a system under a load, with objectives to hold.
+    """What is simulated: a system under a load, with its objectives.
 
-    Tiers are ranked by weights or by prices; ranked by weights, `prices` still tell what it cost.
+    Tiers are ranked by weights or by prices; with weights, `prices` are still used for the bill.
     """
 
     system: System
@@ -95,7 +95,7 @@ class Scenario:
 
     @property
     def billed_by(self) -> Prices | None:
-        """The prices that the bill is made by, if there are any."""
+        """The prices of the bill, if there are any."""
         return self.rank_by if isinstance(self.rank_by, Prices) else self.prices
 
     @property
@@ -105,24 +105,24 @@ class Scenario:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passed:
-    """Some ticks that have passed: their load, and the tiers held, (ticks, objectives, streams)."""
+class SimulationProgress:
+    """The latest ticks: their load, and the tiers of the streams, (ticks, objectives, streams)."""
 
     done: float
-    """Which share of the simulation is over."""
+    """The share of the simulation that is done."""
     load: Block
     tiers: NDArray[np.intp]
 
 
 def simulate(
-    scenario: Scenario, watch: Callable[[Passed], None] = lambda passed: None
+    scenario: Scenario, watch: Callable[[SimulationProgress], None] = lambda progress: None
 ) -> tuple[Outcome, ...]:
-    """What comes of each objective; who watches is told what happens."""
+    """Simulate each objective; `watch` is called after each block of ticks."""
     run = _Run(scenario)
     for block in scenario.trace.blocks(scenario.ticks, scenario.system.tick_seconds):
-        tiers = run.through(block)
+        tiers = run.run_block(block)
         by_objective = tiers.reshape(len(tiers), len(scenario.objectives), -1)
-        watch(Passed(done=run.ticks / scenario.ticks, load=block, tiers=by_objective))
+        watch(SimulationProgress(done=run.ticks / scenario.ticks, load=block, tiers=by_objective))
     return outcomes(
         scenario.system, scenario.objectives, run.account, run.fleet, scenario.billed_by
     )
@@ -157,14 +157,14 @@ class _Run:
         )
         self.account = Account(self._objectives, streams, intervals)
 
-    def through(self, block: Block) -> NDArray[np.intp]:
-        """All ticks of a block; who was where is added up at its end, and told."""
+    def run_block(self, block: Block) -> NDArray[np.intp]:
+        """Run all ticks of a block, and return the tier of each stream at each tick."""
         load = np.stack((block.rows_per_second, block.state_bytes), 1)
         if self._objectives > 1:
             load = np.tile(load, self._objectives)
         tiers, intervals = (np.empty(load[:, 0].shape, dtype=np.intp) for _ in range(2))
-        for at, one in enumerate(load):
-            self._tick(one)
+        for at, tick_load in enumerate(load):
+            self._tick(tick_load)
             tiers[at], intervals[at] = self.fleet.tier, self.fleet.interval
         self.account.add(tiers, intervals, load[:, 0], load[:, 1])
         passed = len(load) * self._system.tick_seconds
@@ -184,4 +184,4 @@ class _Run:
         fleet.move(choice, now=now, change_seconds=system.change_seconds)
         self.account.charge(cost, fleet.tier, fleet.interval)
         fleet.since_change += system.tick_seconds
-        self._failures.strike(fleet, load[0], load[1], now + system.tick_seconds)
+        self._failures.inject(fleet, load[0], load[1], now + system.tick_seconds)

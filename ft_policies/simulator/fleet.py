@@ -1,4 +1,4 @@
-"""The streams of a simulation as they are at a tick: who is in which tier, and what that covers."""
+"""The streams of a simulation at a tick: their tiers, and what their replicas cover."""
 
 from collections.abc import Collection
 
@@ -21,7 +21,7 @@ _FORGOTTEN = 0.05
 
 
 class Fleet:
-    """n streams; all of them begin in their fastest tier at the longest interval, and may change at once."""
+    """n streams; all begin in their fastest tier at the longest interval, and may change at once."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Fleet:
     def candidates(
         self, predicted: FloatArray, cost: FloatArray, *, enough: BoolArray
     ) -> Candidates:
-        """What the controller has to know; the load ahead is in the predictions already."""
+        """The candidates for the controller; the predictions already include the load ahead."""
         return Candidates(
             predicted=predicted,
             predicted_ahead=predicted,
@@ -68,14 +68,14 @@ class Fleet:
         )
 
     def choose(self, candidates: Candidates, policy: ControllerPolicy, *, now: float) -> Choice:
-        """What the policy chooses; where hours are paid once they start, a paid secondary is used."""
+        """Choose by the policy; where started hours are billed, a paid secondary is used."""
         choice = policy.choose(candidates)
         if not self._started_hours:
             return choice
         return keep_paid_secondaries(choice, candidates, started_at=self._started_at, now=now)
 
     def move(self, choice: Choice, *, now: float, change_seconds: float) -> None:
-        """Do what was chosen; a tier that is faster covers only once the change is done."""
+        """Apply the choice; a faster tier is covered only once the change is done."""
         wanted = np.asarray(choice.tier, dtype=np.intp)
         moves = np.flatnonzero((wanted != self.tier) | (choice.interval != self.interval))
         if moves.size:
@@ -97,10 +97,10 @@ class Fleet:
         now: float,
         change_seconds: float,
     ) -> None:
-        """Let the primaries of these streams fail, when a recovery takes so long in each tier.
+        """Fail the primaries of these streams; `took` is the recovery time in each tier.
 
-        Until there is a new secondary, only the weakest tier is covered. What a second failure misses
-        meanwhile is no fault of the choice, and does not make it warier.
+        Until there is a new secondary, only the weakest tier is covered. A miss of a second failure in that
+        time is not due to the choice, and does not count as a recent miss.
         """
         covered = self._covered(rows, now)
         missed = took[np.arange(len(rows)), covered] > self.objective[rows]
@@ -113,7 +113,7 @@ class Fleet:
         self._ready_at[rows] = self._alone_until[rows] = now + change_seconds
 
     def forget(self, kept_share: float) -> None:
-        """Let misses be forgotten a little, and at last for good."""
+        """Let recent misses fade; small remainders become 0."""
         self.recent_misses *= kept_share
         self.recent_misses[self.recent_misses < _FORGOTTEN] = 0.0
 

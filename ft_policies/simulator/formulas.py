@@ -1,8 +1,8 @@
 """Predictions and costs of a system over rate and state: (n, intervals, tiers) for n loads.
 
 The simulator evaluates them at every tick. Recovery times and costs mostly grow linearly with rate and
-state: such a formula is evaluated at a few loads, and from then on is a plane, one small matrix product a
-tick with the streams as the long axis. A formula that is no plane is evaluated each time.
+state: such a formula is evaluated at a few loads and then replaced by a plane, one small matrix product per
+tick with the streams as the long axis. A formula that is not a plane is evaluated each time.
 """
 
 from collections.abc import Callable
@@ -19,18 +19,18 @@ Formula: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
 
 
 class Plane:
-    """What a formula gives at any load, from what it gives at none, at a rate and at a state."""
+    """A formula as a plane, from its values at no load, at a rate and at a state."""
 
     def __init__(self, corners: FloatArray, rate: float, state: float) -> None:
         none, of_rate, of_state = corners
         self._shape = none.shape
         slopes = (none, (of_rate - none) / rate, (of_state - none) / state)
-        self._slopes = np.stack([one.ravel() for one in slopes], axis=1)
+        self._slopes = np.stack([slope.ravel() for slope in slopes], axis=1)
         self._loads = np.ones((3, 0))
         self._values = np.ones((0, 0))
 
     def __call__(self, rates: FloatArray, states: FloatArray) -> FloatArray:
-        """The values at these loads; the array is used again by the next call."""
+        """The values at these loads; the next call reuses the array."""
         if self._loads.shape[1] != len(rates):
             self._loads = np.ones((3, len(rates)))
             self._values = np.empty((len(self._slopes), len(rates)))
@@ -39,16 +39,16 @@ class Plane:
         return self._values.T.reshape(len(rates), *self._shape)
 
 
-def quick(formula: Formula, *, rate: float, state: float) -> Formula:
-    """The formula as a plane, if it is one from nothing to a hundred times these loads."""
+def simplify(formula: Formula, *, rate: float, state: float) -> Formula:
+    """Replace the formula by a plane if it is one from no load to a hundred times these loads."""
     rates = np.array([0.0, 1.0, 0.0, 1.0, 100.0, 1.0, 0.01]) * rate
     states = np.array([0.0, 0.0, 1.0, 1.0, 1.0, 100.0, 0.01]) * state
-    asked = formula(rates, states)
-    if not np.isfinite(asked).all():
+    values = formula(rates, states)
+    if not np.isfinite(values).all():
         return formula
-    plane = Plane(asked[:3], rate, state)
-    rounding = 1e-12 * float(np.abs(asked).max())
-    same = np.allclose(plane(rates, states), asked, rtol=1e-9, atol=rounding)
+    plane = Plane(values[:3], rate, state)
+    rounding = 1e-12 * float(np.abs(values).max())
+    same = np.allclose(plane(rates, states), values, rtol=1e-9, atol=rounding)
     return plane if same else formula
 
 
@@ -65,13 +65,13 @@ def predictions(system: System, *, precise: bool) -> Formula:
         seconds = system.recoveries.seconds(load, ages, precise=precise)
         return _whole(system, rates, seconds)
 
-    return _quick(system, predicted)
+    return _simplify(system, predicted)
 
 
 def costs(system: System, rank_by: Ranking) -> Formula:
     """What fault tolerance costs: money is a plane; weights are not, but the resources are."""
     if isinstance(rank_by, Prices):
-        return _quick(
+        return _simplify(
             system,
             lambda rates, states: _whole(
                 system, rates, rank_by.per_hour(_added(system, rates, states))
@@ -90,7 +90,7 @@ def costs(system: System, rank_by: Ranking) -> Formula:
 
 
 def _resource(system: System, use: str) -> Formula:
-    return _quick(
+    return _simplify(
         system,
         lambda rates, states: _whole(system, rates, getattr(_added(system, rates, states), use)),
     )
@@ -104,6 +104,6 @@ def _whole(system: System, rates: FloatArray, values: FloatArray) -> FloatArray:
     return np.broadcast_to(values, (len(rates), len(system.snapshot_every), len(TIERS)))
 
 
-def _quick(system: System, formula: Formula) -> Formula:
+def _simplify(system: System, formula: Formula) -> Formula:
     rate = system.usual_rows_per_second
-    return quick(formula, rate=rate, state=rate * system.state.bytes_per_rate)
+    return simplify(formula, rate=rate, state=rate * system.state.bytes_per_rate)

@@ -1,4 +1,4 @@
-"""The systems that are known: StreamMine3G as in the thesis, and Holdfast as it was measured."""
+"""Two systems to simulate: StreamMine3G as in the thesis, and Holdfast as measured."""
 
 from dataclasses import fields, replace
 
@@ -123,66 +123,68 @@ MEASURED = System(
     spread=0.25,
     looks_ahead=True,
 )
-"""Holdfast on a machine of two cores: round figures near what its failover benchmark finds there, and the
-fallback for what the live store of a project does not know."""
+"""Holdfast on a machine with two cores: round figures near the results of its failover benchmark, and the
+fallback for what was never measured in a project."""
 
 
-def measured(seen: StreamInputs, *, count_detection: bool = True) -> System:
-    """Holdfast as measured on one stream; what is 0, not measured, is taken from `MEASURED`."""
-    rows = float(seen.load.rows_per_second) or MEASURED.usual_rows_per_second
+def measured_system(inputs: StreamInputs, *, count_detection: bool = True) -> System:
+    """Holdfast as measured on one stream; values of 0 (not measured) are taken from `MEASURED`."""
+    rows = float(inputs.load.rows_per_second) or MEASURED.usual_rows_per_second
     window = MEASURED.state.window_seconds
-    state_bytes = float(seen.load.state_bytes) or rows * MEASURED.state.bytes_per_rate
+    state_bytes = float(inputs.load.state_bytes) or rows * MEASURED.state.bytes_per_rate
     state = SlidingWindow(window_seconds=window, bytes_per_row=state_bytes / rows / window)
     return replace(
         MEASURED,
         recoveries=MeasuredRecoveries(
-            bounds=_over_usual(seen.fit.bounds),
+            bounds=_complete_bounds(inputs.fit.bounds),
             model=RecoveryModel(count_detection=count_detection),
         ),
         overheads=MeasuredOverheads(
-            shares=seen.shares,
-            new_share_per_second=seen.new_state_bytes_per_second / state_bytes or 1 / window,
-            requests_per_snapshot=seen.requests_per_snapshot or _REQUESTS_PER_SNAPSHOT,
-            requests_per_sync=seen.requests_per_sync or _REQUESTS_PER_SYNC,
+            shares=inputs.shares,
+            new_share_per_second=inputs.new_state_bytes_per_second / state_bytes or 1 / window,
+            requests_per_snapshot=inputs.requests_per_snapshot or _REQUESTS_PER_SNAPSHOT,
+            requests_per_sync=inputs.requests_per_sync or _REQUESTS_PER_SYNC,
         ),
-        work=MEASURED.work.scaled_to(
-            seen.primary,
+        work=MEASURED.work.scale_to(
+            inputs.primary,
             rows_per_second=rows,
             state_bytes=state_bytes,
-            capacity_rows_per_second=float(seen.load.capacity_rows_per_second),
+            capacity_rows_per_second=float(inputs.load.capacity_rows_per_second),
         ),
         usual_rows_per_second=rows,
         state=state,
-        snapshot_every=tuple(seen.snapshot_every),
-        sync_every=tuple(seen.sync_every),
-        ship_seconds=seen.ship_seconds or MEASURED.ship_seconds,
-        sync_seconds=seen.sync_seconds or MEASURED.sync_seconds,
-        epoch_seconds=float(seen.load.epoch_seconds),
+        snapshot_every=tuple(inputs.snapshot_every),
+        sync_every=tuple(inputs.sync_every),
+        ship_seconds=inputs.ship_seconds or MEASURED.ship_seconds,
+        sync_seconds=inputs.sync_seconds or MEASURED.sync_seconds,
+        epoch_seconds=float(inputs.load.epoch_seconds),
     )
 
 
-def as_the_thesis_reckons(step_timings: StepTimings, *, count_detection: bool) -> ThesisRecoveries:
-    """Recoveries of one stream by the thesis' model; a step that was never seen takes what is usual."""
+def thesis_recoveries(step_timings: StepTimings, *, count_detection: bool) -> ThesisRecoveries:
+    """Recoveries of one stream by the thesis' model; a step that was never measured takes its usual time."""
     usual, at = _usual_bounds(), STEPS.index(RecoveryStep.READ_SNAPSHOT)
-    unseen = {
+    unmeasured = {
         step: (Observation(seconds=seconds),)
         for step, seconds in zip(STEPS, usual.base.max(axis=0).tolist(), strict=True)
     }
     read = Observation(seconds=1.0, size=1.0 / float(usual.slope[-1, at]))
     return ThesisRecoveries(
         step_timings=StepTimings(
-            steps={step: step_timings.steps.get(step) or unseen[step] for step in STEPS},
+            steps={step: step_timings.steps.get(step) or unmeasured[step] for step in STEPS},
             writes=step_timings.writes or (read,),
         ),
         model=ThesisModel(count_detection=count_detection),
     )
 
 
-def _over_usual(seen: Bounds) -> Bounds:
-    usual, known = _usual_bounds(), np.isfinite(seen.base)
+def _complete_bounds(measured: Bounds) -> Bounds:
+    usual, is_measured = _usual_bounds(), np.isfinite(measured.base)
     return Bounds(
         **{
-            one.name: np.where(known, getattr(seen, one.name), getattr(usual, one.name))
-            for one in fields(Bounds)
+            bound.name: np.where(
+                is_measured, getattr(measured, bound.name), getattr(usual, bound.name)
+            )
+            for bound in fields(Bounds)
         }
     )

@@ -1,7 +1,7 @@
-"""What a simulation found, objective by objective.
+"""The results of a simulation, by objective.
 
-What the tiers add grows by line with rate and state. So what streams took while they were in a tier is what
-their mean load takes there, times how long that was: it is enough to add up time, rates and states.
+The overhead of the tiers grows linearly with rate and state. So the use of resources in a tier is that of the
+mean load there, times the time in the tier: it is enough to add up time, rates and states.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _FASTEST, _CHEAPEST = 0, len(TIERS) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Money:
-    """What fault tolerance cost per hour and stream, and what it would have cost in one tier for ever."""
+    """What fault tolerance cost per hour and stream, and what it would have cost in one tier all the time."""
 
     currency: str
     per_hour: float
@@ -32,29 +32,29 @@ class Money:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of one objective, over all streams."""
+    """The result for one objective, over all streams."""
 
     objective_seconds: float
     time_share: Mapping[Tier, float]
     overhead: Mapping[str, float]
-    """Of each resource, as a share of what `active_replication` adds all the time."""
+    """By resource, as a share of what `active_replication` all the time adds."""
     cost: float
-    """The mean of what tiers were ranked by."""
+    """The mean cost, in the unit by which tiers were ranked."""
     cost_share: float
-    """The same as a share of what `active_replication` costs all the time."""
+    """The same as a share of the cost of `active_replication` all the time."""
     money: Money | None
     failures: int
     misses: int
     double_misses: int
-    """Those of failures that came before there was a new secondary; no tier would have helped."""
+    """Misses of failures before there was a new secondary; no tier would have helped."""
     switches_per_hour: float
-    """Of a stream."""
+    """Per stream."""
 
 
 class Account:
-    """Adds up, for each objective, tier and interval: ticks, rates and states; and for each row what it cost.
+    """Adds up ticks, rates and states by objective, tier and interval, and the cost of each row.
 
-    A row is a stream with an objective. Costs are added up tick by tick: by weights they are no plane.
+    A row is a stream with an objective. Costs are added up tick by tick: with weights they are not linear.
     """
 
     def __init__(self, objectives: int, streams: int, intervals: int) -> None:
@@ -67,7 +67,7 @@ class Account:
     def charge(
         self, cost: FloatArray, tiers: NDArray[np.intp], intervals: NDArray[np.intp]
     ) -> None:
-        """One tick: what is held, and what `active_replication` would be at the longest interval."""
+        """Add one tick: the actual cost, and that of `active_replication` at the longest interval."""
         self.cost_held += cost[self._rows, intervals, tiers]
         self.cost_if_active += cost[:, -1, _FASTEST]
 
@@ -78,13 +78,13 @@ class Account:
         rates: FloatArray,
         states: FloatArray,
     ) -> None:
-        """Some ticks of all streams, each (ticks, objectives x streams)."""
+        """Add some ticks of all streams, each (ticks, objectives x streams)."""
         cell = (self._first + tiers * self._cells[2] + intervals).ravel()
-        self.ticks += self._counted(cell, None)
-        self.rates += self._counted(cell, rates.ravel())
-        self.states += self._counted(cell, states.ravel())
+        self.ticks += self._count(cell, None)
+        self.rates += self._count(cell, rates.ravel())
+        self.states += self._count(cell, states.ravel())
 
-    def _counted(self, cell: NDArray[np.intp], amounts: FloatArray | None) -> FloatArray:
+    def _count(self, cell: NDArray[np.intp], amounts: FloatArray | None) -> FloatArray:
         size = int(np.prod(self._cells))
         counted = np.bincount(cell, weights=amounts, minlength=size)
         return counted.astype(np.float64).reshape(self._cells)
@@ -97,7 +97,7 @@ def outcomes(
     fleet: Fleet,
     prices: Prices | None,
 ) -> tuple[Outcome, ...]:
-    """One for each objective."""
+    """One outcome for each objective."""
     count = len(objectives)
     used, always = _used(system, account)
     held, if_active = (
@@ -132,9 +132,9 @@ def outcomes(
 
 
 def _used(system: System, account: Account) -> tuple[Usage, Usage]:
-    """What was added on the mean: by the tiers as they were held (objectives,), and by each for ever.
+    """The mean overhead: of the tiers as they were chosen (objectives,), and of each tier all the time.
 
-    The one that is for ever has the longest interval, which costs the least.
+    One tier all the time has the longest interval, which costs the least.
     """
     ticks = account.ticks.sum(axis=(1, 2), keepdims=True)
     rates, states = (
@@ -168,12 +168,12 @@ def _money(
     mine = Usage(**{use: getattr(used, use)[objective] for use in _USES})
     if prices.started_hours:
         mine = replace(mine, instances=billed)
-    for_ever = prices.per_hour(Usage(**{use: getattr(always, use)[objective] for use in _USES}))
+    all_the_time = prices.per_hour(Usage(**{use: getattr(always, use)[objective] for use in _USES}))
     return Money(
         currency=prices.currency,
         per_hour=float(prices.per_hour(mine)),
-        always_active_replication=float(for_ever[_FASTEST]),
-        always_passive_replication=float(for_ever[_CHEAPEST]),
+        always_active_replication=float(all_the_time[_FASTEST]),
+        always_passive_replication=float(all_the_time[_CHEAPEST]),
     )
 
 

@@ -1,4 +1,4 @@
-"""How much state a stream has, given its load: that of a sliding window follows the rate with the window's lag."""
+"""The state size of a stream, given its load: a sliding window follows the rate with a lag."""
 
 from dataclasses import dataclass
 
@@ -9,24 +9,24 @@ from holdfast.ft_policies.prediction.steps import FloatArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlidingWindow:
-    """State is what arrived within the window: so many bytes for each row."""
+    """The state is what arrived within the window, at a fixed number of bytes per row."""
 
     window_seconds: float
     bytes_per_row: float
 
     @property
     def bytes_per_rate(self) -> float:
-        """The state of a steady load, for each row a second."""
+        """The state of a steady load, per row per second."""
         return self.window_seconds * self.bytes_per_row
 
-    def filled(self, tick_seconds: float) -> "WindowState":
-        """The state of streams that look at their load once a tick."""
+    def fill(self, tick_seconds: float) -> "WindowState":
+        """The state of streams under a load that changes once a tick."""
         ticks = max(1, round(self.window_seconds / tick_seconds))
         return WindowState(ticks, self.bytes_per_rate / ticks)
 
 
 class WindowState:
-    """The state of all streams over time; before the first tick the load was that of the first tick."""
+    """The state of all streams over time; the load before the first tick counts as that of the first."""
 
     def __init__(self, window_ticks: int, bytes_per_rate: float) -> None:
         self._ticks = window_ticks
@@ -50,9 +50,9 @@ class WindowState:
 
 
 class Trend:
-    """Where the load will be when a change is done, if it goes on as it went over the last such time.
+    """The load when a change will be done, if it continues as in the last period of that length.
 
-    A load that falls is taken to stay: what is foreseen is never less than what there is.
+    A falling load is expected to stay: the predicted load is never below the present one.
     """
 
     def __init__(self, ahead_seconds: float, tick_seconds: float) -> None:
@@ -60,7 +60,7 @@ class Trend:
         self._usual: FloatArray | None = None
 
     def ahead(self, load: FloatArray) -> FloatArray:
-        """As far above the load as that is above its usual one."""
+        """The predicted load: as far above the present load as that is above its usual one."""
         if self._usual is None:
             self._usual = load.copy()
         risen = load - self._usual

@@ -1,4 +1,4 @@
-"""What a system is that can be simulated: what its recoveries take, what its tiers cost, how it is controlled."""
+"""A system to simulate: its recovery times, the cost of its tiers, and its controller."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -21,11 +21,11 @@ RESOURCES: Mapping[str, str] = {
     "network": "network_bytes_per_second",
     "instances": "instances",
 }
-"""The four that the thesis weighs, and how `Usage` calls them."""
+"""The four resources that the thesis weighs, and their names in `Usage`."""
 
 
 class Recoveries(Protocol):
-    """What recoveries take, given how old the state is that they go on from."""
+    """Recovery times, given the age of the state."""
 
     def seconds(self, load: Load, ages: StateAges, *, precise: bool) -> FloatArray: ...
 
@@ -45,7 +45,7 @@ class Overheads(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a primary takes for its load; everything grows by line with rows and state."""
+    """The resources that a primary uses for its load; all grow linearly with rows and state."""
 
     cpu_seconds_per_row: float
     cpu_cores: float = 0.0
@@ -55,7 +55,7 @@ class Work:
     capacity_rows_per_second: float
 
     def usage(self, rows_per_second: FloatArray, state_bytes: FloatArray) -> Usage:
-        """Of primaries with these loads; with an axis for the tiers."""
+        """The usage of primaries with these loads, with an axis for the tiers."""
         rows, state = rows_per_second[..., np.newaxis], state_bytes[..., np.newaxis]
         return Usage(
             cpu_cores=self.cpu_cores + rows * self.cpu_seconds_per_row,
@@ -64,7 +64,7 @@ class Work:
             instances=1.0,
         )
 
-    def scaled_to(
+    def scale_to(
         self,
         primary: Usage,
         *,
@@ -72,11 +72,11 @@ class Work:
         state_bytes: float,
         capacity_rows_per_second: float,
     ) -> "Work":
-        """The same in proportion, so that a primary with this load takes what one was seen to take."""
-        mine = self.usage(np.array(rows_per_second), np.array(state_bytes))
+        """Scale in proportion, so that a primary with this load uses what was measured."""
+        usage = self.usage(np.array(rows_per_second), np.array(state_bytes))
 
         def factor(use: str) -> float:
-            return float(getattr(primary, use) / getattr(mine, use).item()) or 1.0
+            return float(getattr(primary, use) / getattr(usage, use).item()) or 1.0
 
         cpu, memory, network = map(
             factor, ("cpu_cores", "memory_bytes", "network_bytes_per_second")
@@ -93,12 +93,12 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """A system, and how it is controlled.
+    """A system and its controller.
 
-    Predicted is what a recovery hardly exceeds on the oldest state that a failure can find; a real one
-    finds one of any age, and is lognormal with the sigma `spread` and 95 of 100 below the bound. A change
-    takes `change_seconds`, over which `looks_ahead` follows the trend of the load. Of a miss half is
-    forgotten after `forgets_seconds`. Intervals are candidates, the shortest first.
+    A prediction is an upper bound for the oldest possible state; a real recovery starts from a state of any
+    age, and its time is lognormal with the sigma `spread`, 95 of 100 below the bound. A change takes
+    `change_seconds`; with `looks_ahead` the load is extrapolated over that time. Half of a miss is forgotten
+    after `forgets_seconds`. Intervals are candidates, the shortest first.
     """
 
     tick_seconds: float
@@ -120,7 +120,7 @@ class System:
     looks_ahead: bool = False
 
     def load(self, rows_per_second: FloatArray, state_bytes: FloatArray) -> Load:
-        """As the recovery model wants it."""
+        """The load as the recovery model takes it."""
         capacity = self.work.capacity_rows_per_second
         return Load(
             rows_per_second=rows_per_second,
@@ -130,9 +130,9 @@ class System:
         )
 
     def ages(self, intervals: NDArray[np.intp], phase: FloatLike = 1.0) -> StateAges:
-        """How old the state is at a phase of these intervals: at 1, the next snapshot is nearly there.
+        """The age of the state at a phase of these intervals: at 1, just before the next snapshot.
 
-        A snapshot comes at the end of the epoch in which it is due, so the epoch is part of what passes.
+        A snapshot comes at the end of the epoch in which it is due, so the epoch adds to the age.
         """
         return StateAges.oldest(
             snapshot_every=phase * np.array(self.snapshot_every)[intervals],
@@ -152,19 +152,19 @@ class System:
         )
 
     def real(self, bound: FloatArray, luck: FloatArray) -> FloatArray:
-        """What something takes of which only a bound is known; `luck` is drawn from a normal distribution."""
+        """The real time for a known bound; `luck` is drawn from a normal distribution."""
         return bound * np.exp(self.spread * (luck - _OF_95_PERCENT))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThesisRecoveries:
-    """As the thesis reckons: one replay for all tiers, and the detection is not counted."""
+    """Recovery times of the thesis: one replay for all tiers, without detection."""
 
     step_timings: StepTimings
     model: ThesisModel = field(default_factory=ThesisModel)
 
     def seconds(self, load: Load, ages: StateAges, *, precise: bool) -> FloatArray:
-        """Of every tier, (..., tiers); an idle stream has a row a second, so that its replay has a pace."""
+        """Seconds of every tier, (..., tiers); an idle stream counts with one row per second."""
         paced = replace(load, rows_per_second=np.maximum(load.rows_per_second, 1.0))
         rows = paced.rows_per_second * ages.snapshot
         return self.model.predict(
@@ -174,13 +174,13 @@ class ThesisRecoveries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRecoveries:
-    """As Holdfast reckons: a line over its size for each step of each tier."""
+    """Recovery times of Holdfast: a line over its size for each step of each tier."""
 
     bounds: Bounds
     model: RecoveryModel = field(default_factory=RecoveryModel)
 
     def seconds(self, load: Load, ages: StateAges, *, precise: bool) -> FloatArray:
-        """Of every tier, (..., tiers)."""
+        """Seconds of every tier, (..., tiers)."""
         _, seconds = self.model.seconds(self.bounds, load, ages, precise=precise)
         return seconds
 

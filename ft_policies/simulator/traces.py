@@ -1,7 +1,7 @@
-"""Loads over time: recorded ones, and generated ones that a shape and a seed give.
+"""Loads over time: recorded, or generated from a shape and a seed.
 
 A week of a thousand streams does not fit in memory, so a trace is read in blocks of ticks. Each kind of
-chance has a generator of its own, so that the size of a block does not change what is drawn.
+randomness has its own generator, so that the size of a block does not change what is drawn.
 """
 
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
-    """A load of a shape, around a usual rate; in a fleet each stream has a usual rate of its own."""
+    """A load of a shape, around a usual rate; in a fleet each stream has its own usual rate."""
 
     shape: Shape
     rows_per_second: float
@@ -63,7 +63,7 @@ class Generated:
         if self.streams > 1:
             usual *= chance[0].lognormal(-0.5 * _FLEET_SPREAD**2, _FLEET_SPREAD, self.streams)
         factors = _SHAPES[self.shape](self.streams, tick_seconds, ticks * tick_seconds, chance[1:])
-        state = self.state.filled(tick_seconds)
+        state = self.state.fill(tick_seconds)
         for times in _times(ticks, tick_seconds):
             rates = factors(times) * usual
             yield Block(rows_per_second=rates, state_bytes=state.after(rates))
@@ -71,7 +71,7 @@ class Generated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """A load that was measured; all streams have it, and its last value holds after its end."""
+    """A measured load; all streams have it, and its last value continues after its end."""
 
     seconds: FloatArray
     rows_per_second: FloatArray
@@ -79,25 +79,25 @@ class Recorded:
     streams: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what is not a load over time."""
+        """Fail with a `PermanentError` if it is not a load over time."""
         sizes = {len(self.seconds), len(self.rows_per_second), len(self.state_bytes)}
         if len(sizes) != 1 or not len(self.seconds):
             raise PermanentError(
                 "a trace needs as many seconds as rates and states, and at least one",
-                hint="its columns are seconds,rows_per_second,state_bytes",
+                hint="write the columns seconds,rows_per_second,state_bytes",
             )
         if not all(
             np.isfinite(column).all() for column in (self.rows_per_second, self.state_bytes)
         ):
             raise PermanentError("rates and states of a trace must be numbers")
         if not np.all(np.diff(self.seconds) > 0):
-            raise PermanentError("the seconds of a trace must grow from line to line")
+            raise PermanentError("the seconds of a trace must increase from line to line")
         if min(np.min(self.rows_per_second), np.min(self.state_bytes)) < 0:
             raise PermanentError("rates and states of a trace must not be negative")
 
     @property
     def span_seconds(self) -> float:
-        """From its first line to its last."""
+        """From the first line to the last."""
         return float(self.seconds[-1] - self.seconds[0])
 
     def blocks(self, ticks: int, tick_seconds: float) -> Iterator[Block]:
@@ -139,14 +139,14 @@ def _spikes(
 ) -> Factors:
     """Sudden rises at random times that fade away."""
     extra = np.zeros(streams)
-    kept = np.exp(-tick_seconds / _SPIKE_FADES_SECONDS)
+    fade = np.exp(-tick_seconds / _SPIKE_FADES_SECONDS)
     share = tick_seconds / _SPIKE_EVERY_SECONDS
 
     def factors(times: FloatArray) -> FloatArray:
         size = (len(times), streams)
         begun = (chance[0].random(size) < share) * chance[1].uniform(0, _SPIKE_HEIGHT, size)
         for row in begun:
-            np.multiply(extra, kept, out=extra)
+            np.multiply(extra, fade, out=extra)
             np.maximum(extra, row, out=extra)
             np.add(extra, 1.0, out=row)
         return begun

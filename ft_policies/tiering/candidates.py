@@ -45,7 +45,7 @@ class StreamInputs:
     """Seconds since the tier or the intervals changed last."""
     recent_misses: int
     secondary_since: float = nan
-    """Since when there is a secondary, where instances are billed by the started hour."""
+    """When the secondary started, where instances are billed by the started hour."""
     fit: Fit
     thesis: Prediction | None = None
     """Replaces the predictions of the fit where the stream declares the estimator `thesis`."""
@@ -65,7 +65,7 @@ class StreamInputs:
 
     @property
     def basis(self) -> Fit | Prediction:
-        """What the declared estimator had to go by."""
+        """What the predictions of the declared estimator are based on."""
         return self.fit if self.thesis is None else self.thesis
 
 
@@ -134,12 +134,12 @@ def evaluate(
     prices: Prices,
     weights: Weights | None,
 ) -> Candidates:
-    """Predict and price; the cost is money unless weights are given.
+    """Predict and price all candidates; the cost is money unless weights are given.
 
     The streams were measured at the same time, and either all or none have a prediction by the thesis.
     """
-    snapshot = _padded([stream.snapshot_every for stream in streams])
-    sync = _padded([stream.sync_every for stream in streams])
+    snapshot = _pad([stream.snapshot_every for stream in streams])
+    sync = _pad([stream.sync_every for stream in streams])
     shape = (*snapshot.shape, len(TIERS))
     predicted, ahead, steps = _predictions(streams, model, snapshot, sync)
     primary = _primary(streams)
@@ -185,7 +185,7 @@ def intervals(
 def _predictions(
     streams: Sequence[StreamInputs], model: RecoveryModel, snapshot: FloatArray, sync: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Seconds now and ahead, and the steps of now; the thesis knows no load ahead and no intervals."""
+    """Seconds now and ahead, and the steps now; the thesis has no load ahead and no intervals."""
     by_thesis = [stream.thesis for stream in streams if stream.thesis is not None]
     if by_thesis:
         seconds = np.stack([prediction.seconds for prediction in by_thesis])[:, np.newaxis]
@@ -194,7 +194,7 @@ def _predictions(
             [prediction.steps.of_tiers(count_detection=counts) for prediction in by_thesis]
         )
         return seconds, seconds, steps[:, np.newaxis]
-    bounds = Bounds.stacked(stream.fit.bounds for stream in streams)
+    bounds = Bounds.stack(stream.fit.bounds for stream in streams)
 
     def predict(load: Load) -> tuple[FloatArray, FloatArray]:
         ages = StateAges.oldest(
@@ -207,8 +207,8 @@ def _predictions(
         steps, seconds = model.seconds(bounds, load, ages)
         return seconds, steps.of_tiers(count_detection=model.count_detection)
 
-    predicted, steps = predict(_stacked([stream.load for stream in streams]))
-    ahead, _ = predict(_stacked([stream.load_ahead for stream in streams]))
+    predicted, steps = predict(_stack([stream.load for stream in streams]))
+    ahead, _ = predict(_stack([stream.load_ahead for stream in streams]))
     return predicted, ahead, steps
 
 
@@ -251,12 +251,12 @@ def _column(streams: Sequence[StreamInputs], value: Callable[[StreamInputs], obj
     return np.array([value(stream) for stream in streams], dtype=np.float64)[:, np.newaxis]
 
 
-def _padded(rows: Sequence[Sequence[float]]) -> FloatArray:
+def _pad(rows: Sequence[Sequence[float]]) -> FloatArray:
     longest = max(len(row) for row in rows)
     return np.array([[*row, *[row[-1]] * (longest - len(row))] for row in rows])
 
 
-def _stacked(loads: Sequence[Load]) -> Load:
+def _stack(loads: Sequence[Load]) -> Load:
     def column(name: str) -> FloatArray:
         return np.array([float(getattr(load, name)) for load in loads])[:, np.newaxis]
 

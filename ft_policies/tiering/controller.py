@@ -11,7 +11,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from holdfast.ft_policies.costs.billing import RELEASE_SECONDS, kept
+from holdfast.ft_policies.costs.billing import RELEASE_SECONDS, keep_paid
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.prediction.steps import HAS_SECONDARY, BoolArray, FloatArray, IntArray
 from holdfast.ft_policies.tiering.candidates import Candidates
@@ -84,26 +84,27 @@ class ControllerPolicy:
     def __post_init__(self) -> None:
         if self.cool_down_seconds < 0 or self.dwell_seconds < 0:
             raise PermanentError(
-                f"cool-down and dwell must not be negative: {self}", hint="0 switches them off"
+                f"cool-down and dwell must not be negative: {self}",
+                hint="set them to 0 to switch them off",
             )
         margins = (self.least_margin, self.margin_per_miss, self.largest_margin)
         shares = (self.min_relative_saving, *margins)
         if not all(0 <= share < 1 for share in shares):
             raise PermanentError(
                 f"the saving and the margins of a controller are shares below 1: {self}",
-                hint="for example 0.1 for a tenth",
+                hint="write a tenth as 0.1",
             )
 
     def choose(self, candidates: Candidates) -> Choice:
         """Choose the tier and the intervals of each stream."""
         ranked = _Ranked.of(candidates)
-        best, found = ranked.cheapest()
+        best, exists = ranked.cheapest()
         wanted = self._with_margin(candidates, ranked, best)
-        known = candidates.enough & found
-        lost = np.flatnonzero(~known)
-        if lost.size:
-            best[lost] = wanted[lost] = _fastest(candidates, lost)
-        why = self._why(candidates, ranked, wanted, known=known)
+        predictable = candidates.enough & exists
+        unpredictable = np.flatnonzero(~predictable)
+        if unpredictable.size:
+            best[unpredictable] = wanted[unpredictable] = _fastest(candidates, unpredictable)
+        why = self._why(candidates, ranked, wanted, predictable=predictable)
         chosen = np.where(_STAYS_PUT.take(why), ranked.current, wanted)
         tier, interval = _tier_and_interval(chosen, ranked.intervals)
         best_tier = best // ranked.intervals
@@ -125,12 +126,12 @@ class ControllerPolicy:
         return wanted
 
     def _why(
-        self, candidates: Candidates, ranked: "_Ranked", wanted: IntArray, *, known: BoolArray
+        self, candidates: Candidates, ranked: "_Ranked", wanted: IntArray, *, predictable: BoolArray
     ) -> IntArray:
         """The rule for each stream; streams that meet their objective change to save cost, or stay."""
-        moves, free = wanted != ranked.current, ranked.holds_now & known
+        moves, free = wanted != ranked.current, ranked.holds_now & predictable
         why = np.where(free, moves * Why.SAVES.value, Why.NEEDED.value)  # else CHEAPEST, as 0
-        np.putmask(why, ~known, Why.CANNOT_HOLD.value)
+        np.putmask(why, ~predictable, Why.CANNOT_HOLD.value)
         np.putmask(why, ~candidates.enough, Why.TOO_LITTLE_DATA.value)
         of_choice = moves & free
         since = candidates.since_change
@@ -151,7 +152,7 @@ def keep_paid_secondaries(
     """
     policy = choice.policy
     stays_for = max(policy.cool_down_seconds, policy.dwell_seconds)
-    tier = kept(
+    tier = keep_paid(
         choice.tier,
         started_at=started_at,
         now=now,

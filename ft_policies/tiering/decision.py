@@ -1,6 +1,6 @@
 """Decisions as records: the inputs, what each tier would take and cost, the choice, and why.
 
-`what_if` asks the same candidates for other objectives.
+`what_if` chooses from the same candidates for other objectives.
 """
 
 from collections.abc import Mapping, Sequence
@@ -162,7 +162,7 @@ class Decision:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise PermanentError(
                 f"not a decision record: {error!r} in {record}",
-                hint="another version wrote it, or it was edited; the next review writes a new one",
+                hint="wait for the next review, which writes a new record: this one was edited, or written by another version",
             ) from error
 
 
@@ -219,8 +219,8 @@ def what_if(
     )
     points = []
     for objective in objectives:
-        asked = replace(fastest, objective=np.array([objective]))
-        row = StreamChoice(asked, eager.choose(asked), 0)
+        varied = replace(fastest, objective=np.array([objective]))
+        row = StreamChoice(varied, eager.choose(varied), 0)
         chosen = row.chosen
         seconds = row.seconds(chosen)
         points.append(

@@ -1,10 +1,10 @@
-"""Reading the local checkpoint of a stream's primary, or of its last one."""
+"""The local checkpoint of a stream's primary, or of its last primary, as the doctor reads it."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.ft_policies.doctor.facts import CheckpointFacts, Fault
-from holdfast.observation.status import StreamSeen
+from holdfast.observation.status import StreamStatus
 from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.process import HOST
 from holdfast.resources.vault.checkpoint_files import list_numbers
@@ -13,10 +13,10 @@ from holdfast.resources.vault.manifest import Manifest
 
 
 def examine_checkpoint(
-    seen: StreamSeen, shipped: Manifest | None, *, deep: bool
+    status: StreamStatus, shipped: Manifest | None, *, deep: bool
 ) -> CheckpointFacts | None:
-    """What is in it; `None` if there is none on this host. `shipped` is its own last snapshot."""
-    row = seen.primary or seen.last_primary
+    """Read the checkpoint; `None` if there is none on this host. `shipped` is its newest snapshot."""
+    row = status.primary or status.last_primary
     if row is None or row.host != HOST:
         return None
     try:
@@ -27,14 +27,14 @@ def examine_checkpoint(
         commits, offsets = _log(folder / "commits"), _log(folder / "offsets")
         has_metadata = (folder / "metadata").is_file()
         faults = _faults(folder, commits, shipped, deep=deep)
-    except FileNotFoundError:  # it was removed while one looked
+    except FileNotFoundError:  # it was removed meanwhile
         return None
     if not (commits or offsets or has_metadata):
         return None
     return CheckpointFacts(
         where=str(folder),
         replica=row.id,
-        live=seen.primary is not None,
+        live=status.primary is not None,
         has_metadata=has_metadata,
         offsets=offsets,
         commits=commits,
@@ -45,21 +45,20 @@ def examine_checkpoint(
 def _faults(
     folder: Path, commits: Sequence[int], shipped: Manifest | None, *, deep: bool
 ) -> tuple[Fault, ...]:
-    found = list(find_state_faults(folder, commits[-1])) if commits else []
+    faults = list(find_state_faults(folder, commits[-1])) if commits else []
     if shipped is not None:
-        known = {fault.path for fault in found}
-        found += [
-            one for one in find_changed_files(folder, shipped, deep=deep) if one.path not in known
-        ]
-    return tuple(found)
+        paths = {fault.path for fault in faults}
+        changed = find_changed_files(folder, shipped, deep=deep)
+        faults += [fault for fault in changed if fault.path not in paths]
+    return tuple(faults)
 
 
 def current_checkpoint(row: ReplicaRow) -> Path | None:
-    """The checkpoint that a replica wrote to last: a secondary that took over has older ones, too."""
+    """The checkpoint that a replica wrote to last; a secondary that took over also has older ones."""
     root = Path(row.folder) / "checkpoints"
-    found = [one for one in root.iterdir() if one.is_dir()] if root.is_dir() else []
-    shown = [one for one in found if not one.name.startswith(".")]
-    return max(shown, key=_written_at, default=None)
+    folders = [path for path in root.iterdir() if path.is_dir()] if root.is_dir() else []
+    checkpoints = [folder for folder in folders if not folder.name.startswith(".")]
+    return max(checkpoints, key=_written_at, default=None)
 
 
 def _written_at(checkpoint: Path) -> float:
@@ -75,7 +74,7 @@ def _log(folder: Path) -> tuple[int, ...]:
 
 
 def _is_entry(file: Path) -> bool:
-    """Whether it begins with a version, as all that Spark writes there does."""
+    """Whether the file begins with a version, as every log entry of Spark does."""
     try:
         with file.open("rb") as opened:
             return opened.read(1) == b"v"

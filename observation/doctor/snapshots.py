@@ -1,7 +1,7 @@
-"""Reading a stream's snapshots: manifests, packs and what the catalogue has of them.
+"""The snapshots of a stream, as the doctor reads them: manifests, packs and the catalogue.
 
-Packs are listed after the manifests that name them, and what is gone from a second listing was
-dropped while one looked.
+Packs are listed after the manifests that name them. A snapshot that is missing from a second listing
+was deleted meanwhile, and is left out.
 """
 
 from collections import defaultdict
@@ -24,8 +24,8 @@ from holdfast.resources.vault.restore import find_wrong_digests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vaulted:
-    """The snapshots of a stream, newest first, and the manifests of those that have one."""
+class StoredSnapshots:
+    """The snapshots of a stream, newest first, and the manifests that can be read."""
 
     snapshots: tuple[SnapshotFacts, ...]
     without_manifest: tuple[str, ...]
@@ -33,41 +33,45 @@ class Vaulted:
 
     def newest_of(self, replica: str | None) -> Manifest | None:
         """The newest snapshot that a replica has shipped."""
-        found = (self.manifests.get(one.id) for one in self.snapshots if one.replica == replica)
-        return next((one for one in found if one is not None), None)
+        own = (snapshot for snapshot in self.snapshots if snapshot.replica == replica)
+        manifests = (self.manifests.get(snapshot.id) for snapshot in own)
+        return next((manifest for manifest in manifests if manifest is not None), None)
 
 
-def with_their_damage(
-    vaulted: Vaulted, checkpoint: CheckpointFacts | None
+def match_damage(
+    stored: StoredSnapshots, checkpoint: CheckpointFacts | None
 ) -> tuple[SnapshotFacts, ...]:
-    """The snapshots; one that has a state file just as it is damaged on the disk was shipped so."""
+    """Add to each snapshot the damage of the checkpoint that it contains: files with the same bytes."""
     if checkpoint is None:
-        return vaulted.snapshots
-    found: dict[tuple[str, bytes], Fault] = {}
+        return stored.snapshots
+    damage: dict[tuple[str, bytes], Fault] = {}
     for fault in checkpoint.state_faults:
-        with suppress(OSError):  # it is missing, or what is wrong is a folder
-            found[fault.path, hash_file(Path(checkpoint.where) / fault.path)] = fault
+        with suppress(OSError):  # the file is missing, or the fault is about a folder
+            damage[fault.path, hash_file(Path(checkpoint.where) / fault.path)] = fault
     return tuple(
-        _with_damage(one, vaulted.manifests.get(one.id), found) for one in vaulted.snapshots
+        _add_damage(snapshot, stored.manifests.get(snapshot.id), damage)
+        for snapshot in stored.snapshots
     )
 
 
-def _with_damage(
-    one: SnapshotFacts, manifest: Manifest | None, found: Mapping[tuple[str, bytes], Fault]
+def _add_damage(
+    snapshot: SnapshotFacts, manifest: Manifest | None, damage: Mapping[tuple[str, bytes], Fault]
 ) -> SnapshotFacts:
     files = () if manifest is None else manifest.files
-    damaged = tuple(found[f.path, f.sha256] for f in files if (f.path, f.sha256) in found)
-    return replace(one, state_faults=damaged)
+    damaged = tuple(damage[f.path, f.sha256] for f in files if (f.path, f.sha256) in damage)
+    return replace(snapshot, state_faults=damaged)
 
 
-def packs_of(stream: str) -> str:
+def packs_prefix(stream: str) -> str:
     """The prefix of a stream's packs in the object store."""
     return f"{stream}/packs/"
 
 
-def examine_snapshots(world: Project, stream: str, *, last_decided: int, deep: bool) -> Vaulted:
-    """Read every manifest and list every pack; `deep` reads the packs, too."""
-    objects, packs, vault = world.object_store(), packs_of(stream), world.vault(stream)
+def examine_snapshots(
+    project: Project, stream: str, *, last_decided: int, deep: bool
+) -> StoredSnapshots:
+    """Read every manifest and list every pack; `deep` also reads the packs."""
+    objects, packs, vault = project.object_store(), packs_prefix(stream), project.vault(stream)
     manifests: dict[str, Manifest] = {}
     unreadable: dict[str, str] = {}
     for record in vault.list():
@@ -75,14 +79,14 @@ def examine_snapshots(world: Project, stream: str, *, last_decided: int, deep: b
             manifests[record.id] = vault.manifest(record.id)
         except UnusableSnapshotError as error:
             unreadable[record.id] = str(error)
-    sizes = {one.key.removeprefix(packs): one.size_bytes for one in objects.list(packs)}
+    sizes = {pack.key.removeprefix(packs): pack.size_bytes for pack in objects.list(packs)}
     wrong = _wrong_files(objects, packs, manifests.values(), sizes) if deep else {}
-    rows = {row.id for row in world.store.snapshots.of(stream, available_only=False)}
-    there = [record.name for record in vault.list()]
+    rows = {row.id for row in project.store.snapshots.of(stream, available_only=False)}
+    names = [record.name for record in vault.list()]
 
     def facts(name: SnapshotName) -> SnapshotFacts:
         manifest = manifests.get(name.id)
-        rows_after = world.store.epochs.rows_between(stream, name.epoch + 1, last_decided)
+        rows_after = project.store.epochs.rows_between(stream, name.epoch + 1, last_decided)
         return SnapshotFacts(
             id=name.id,
             epoch=name.epoch,
@@ -94,11 +98,11 @@ def examine_snapshots(world: Project, stream: str, *, last_decided: int, deep: b
             catalogued=name.id in rows,
         )
 
-    known = {name.id for name in there}
-    return Vaulted(
-        snapshots=tuple(facts(n) for n in there if n.id in manifests or n.id in unreadable),
+    ids = {name.id for name in names}
+    return StoredSnapshots(
+        snapshots=tuple(facts(n) for n in names if n.id in manifests or n.id in unreadable),
         without_manifest=tuple(
-            row.id for row in world.store.snapshots.of(stream) if row.id not in known
+            row.id for row in project.store.snapshots.of(stream) if row.id not in ids
         ),
         manifests=manifests,
     )
@@ -123,7 +127,7 @@ def _faults(
 def _wrong_files(
     objects: ObjectStore, packs: str, manifests: Iterable[Manifest], sizes: Mapping[str, int]
 ) -> dict[PackedFile, str]:
-    """The packed files that are not as they were; many manifests name one pack, it is read once."""
+    """The packed files whose digest is wrong; a pack that many manifests name is read once."""
     by_pack: dict[str, set[PackedFile]] = defaultdict(set)
     for manifest in manifests:
         for file in manifest.files:
@@ -132,6 +136,6 @@ def _wrong_files(
     wrong: dict[PackedFile, str] = {}
     for files in by_pack.values():
         if find_wrong_digests(objects, packs, files):
-            told = {file: find_wrong_digests(objects, packs, [file]) for file in files}
-            wrong |= {file: problems[0] for file, problems in told.items() if problems}
+            checked = {file: find_wrong_digests(objects, packs, [file]) for file in files}
+            wrong |= {file: problems[0] for file, problems in checked.items() if problems}
     return wrong

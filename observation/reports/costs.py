@@ -1,8 +1,7 @@
-"""The days of the cost report: what the control store knows of a stream's day, counted.
+"""The rows of the cost report: the costs of a stream's day, counted from the control store.
 
-A day that was counted is kept as a file, since measurements are not kept for ever. What the primary
-used is the mean of its own day; what a secondary adds to that in each tier is the share that was
-measured last.
+A counted day is stored as a file, since measurements expire. The usage of the primary is the mean of
+that day; the usage of a secondary in each tier is the share of it that was measured last.
 """
 
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from holdfast.ft_policies.costs.prices import (
     weighted,
 )
 from holdfast.ft_policies.costs.report import CostRow, StreamDay, TierCosts, cost_row
-from holdfast.ft_policies.costs.tier_spans import Asked, TierSpan, tier_spans
+from holdfast.ft_policies.costs.tier_spans import TierRequest, TierSpan, tier_spans
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.observation.measurements import NETWORK_SAMPLES, StreamMeasurements, measure
 from holdfast.observation.reports.files import read_report
@@ -34,98 +33,102 @@ USE_SAMPLES = (SampleName.CPU_CORES, SampleName.RSS_BYTES, *NETWORK_SAMPLES)
 
 
 def day_bounds(day: date) -> tuple[float, float]:
-    """The first moment of a day (UTC), and that of the next."""
+    """The start of a day (UTC), and of the next day."""
     midnight = datetime.combine(day, time(), UTC)
     return midnight.timestamp(), (midnight + timedelta(days=1)).timestamp()
 
 
-def read_costs(world: Project, day: date, streams: Sequence[str]) -> list[CostRow]:
-    """A day as it was reported, or else counted now; of today, what there is so far."""
+def read_costs(project: Project, day: date, streams: Sequence[str]) -> list[CostRow]:
+    """Read the stored costs of a day, or count them now; for today, the costs so far."""
     since, until = day_bounds(day)
-    if since > world.store.now():
-        raise PermanentError(f"{day} has not begun", hint="days are UTC; ask for one until today")
-    rows = read_reported_costs(world, day, streams)
-    return count_costs(world, streams, since, until) if rows is None else rows
+    if since > project.store.now():
+        raise PermanentError(
+            f"{day} has not begun", hint="choose today or an earlier day; days are UTC"
+        )
+    rows = read_reported_costs(project, day, streams)
+    return count_costs(project, streams, since, until) if rows is None else rows
 
 
-def read_reported_costs(world: Project, day: date, streams: Sequence[str]) -> list[CostRow] | None:
-    """What was stored of a day; `None` if nothing was."""
-    rows = read_report(world.config.home, REPORT, part=str(day))
+def read_reported_costs(
+    project: Project, day: date, streams: Sequence[str]
+) -> list[CostRow] | None:
+    """Read the stored costs of a day; `None` if there is no report of it."""
+    rows = read_report(project.config.home, REPORT, part=str(day))
     if rows is None:
         return None
     return [CostRow.of_cells(row) for row in rows if row["stream"] in streams]
 
 
-def measured_since(world: Project) -> float:
-    """From when on all measurements are still there."""
-    return world.store.now() - world.config.deployment.samples.keep
+def measured_since(project: Project) -> float:
+    """The time since which all measurements are kept."""
+    return project.store.now() - project.config.deployment.samples.keep
 
 
 def count_costs(
-    world: Project, streams: Sequence[str], since: float, until: float
+    project: Project, streams: Sequence[str], since: float, until: float
 ) -> list[CostRow]:
-    """A row for each of these streams that ran."""
-    until = min(until, world.store.now())
-    spans = {name: read_tier_spans(world.store, name, until=until) for name in streams}
+    """Count the costs between two times: a row for each of these streams that ran."""
+    until = min(until, project.store.now())
+    spans = {name: read_tier_spans(project.store, name, until=until) for name in streams}
     ran = [name for name in streams if _seconds(spans[name], since, until) > 0]
     if not ran:
         return []
-    kept_since = measured_since(world)
+    kept_since = measured_since(project)
     if until < kept_since:
-        raise _forgotten(since, kept_since)
-    measured = measure(world.store, [world.config.stream(name) for name in ran])
-    days = _Days(world, since, until)
+        raise _expired(since, kept_since)
+    measured = measure(project.store, [project.config.stream(name) for name in ran])
+    days = _Days(project, since, until)
     return [cost_row(days.of(measured[name], spans[name])) for name in ran]
 
 
 def streams_measured_between(
-    world: Project, streams: Sequence[str], since: float, until: float
+    project: Project, streams: Sequence[str], since: float, until: float
 ) -> list[str]:
-    """The streams whose primary measured anything then: each that ran has."""
-    levels = world.store.recent.levels(
+    """The streams with samples of their primary in this time: every stream that ran has some."""
+    levels = project.store.recent.levels(
         (SampleName.CPU_CORES,), None, since_at=since, until_at=until
     )
     return [name for name in streams if name in levels]
 
 
 def read_tier_spans(store: ControlStore, stream: str, *, until: float) -> list[TierSpan]:
-    """The tiers of a stream from its beginning on."""
-    asked = [
-        Asked(tier=change.tier_to, at=change.at, reached_at=change.reached_at)
+    """The tiers of a stream over time, since its first start."""
+    requests = [
+        TierRequest(tier=change.tier_to, at=change.at, reached_at=change.reached_at)
         for change in store.tiers.history(stream, limit=CHANGES)
     ]
     replicas = store.replicas.of(stream, live=False)
     lives = [(row.registered_at, inf if row.ended_at is None else row.ended_at) for row in replicas]
-    return tier_spans(asked, lives, from_at=0.0, to_at=until)
+    return tier_spans(requests, lives, from_at=0.0, to_at=until)
 
 
 def _seconds(spans: Sequence[TierSpan], since: float, until: float) -> float:
-    """How much of the time between two moments they are."""
+    """The seconds that the spans cover between two times."""
     return sum(max(min(span.to_at, until) - max(span.from_at, since), 0.0) for span in spans)
 
 
-def _forgotten(since: float, kept_since: float) -> PermanentError:
+def _expired(since: float, kept_since: float) -> PermanentError:
     day, oldest = (datetime.fromtimestamp(at, UTC).date() for at in (since, kept_since))
     return PermanentError(
-        f"what {day} cost cannot be counted any more: its measurements are gone",
-        hint=f"only those since {oldest} are kept (`samples.keep`), and days of which the schedule "
-        "daily_costs has made a report",
+        f"the costs of {day} cannot be counted: its measurements have expired",
+        hint=f"choose a day since {oldest} (`samples.keep`), or turn the schedule `daily_costs` on, which "
+        "stores a report of each day",
     )
 
 
 class _Days:
-    """A stretch of time of many streams; what can be read at once is."""
+    """The measurements of all streams between two times, read in a few queries."""
 
-    def __init__(self, world: Project, since: float, until: float) -> None:
-        self._world = world
+    def __init__(self, project: Project, since: float, until: float) -> None:
+        self._project = project
         self._since, self._until = since, until
-        lately = world.store.recent
-        self._levels = lately.levels(USE_SAMPLES, None, since_at=since, until_at=until)
-        self._primaries = lately.primaries(None, since_at=since)
-        self._live_per_host = lately.live_per_host()
+        recent = project.store.recent
+        self._levels = recent.levels(USE_SAMPLES, None, since_at=since, until_at=until)
+        self._primaries = recent.primaries(None, since_at=since)
+        self._live_per_host = recent.live_per_host()
 
     def of(self, measured: StreamMeasurements, spans: Sequence[TierSpan]) -> StreamDay:
-        declared = self._world.config.stream(measured.stream)
+        declared = self._project.config.stream(measured.stream)
         return StreamDay(
             stream=declared.name,
             since=self._since,
@@ -143,8 +146,8 @@ class _Days:
     def _costs(
         self, declared: StreamDeclaration, measured: StreamMeasurements, ran: float
     ) -> TierCosts:
-        store, primary = self._world.store, self._primary(declared.name)
-        wanted = store.streams.intervals(declared.name)
+        store, primary = self._project.store, self._primary(declared.name)
+        intervals = store.streams.intervals(declared.name)
         shipped = [
             row
             for row in store.snapshots.of(declared.name, available_only=False)
@@ -154,8 +157,8 @@ class _Days:
             primary,
             measured.shares_over(ASSUMED_SHARES),
             new_state_bytes_per_second=sum(row.new_bytes for row in shipped) / ran,
-            sync_every=wanted.sync_every or declared.secondary.sync,
-            snapshot_every=wanted.snapshot_every
+            sync_every=intervals.sync_every or declared.secondary.sync,
+            snapshot_every=intervals.snapshot_every
             or declared.checkpoint.every
             or (ran / len(shipped) if shipped else inf),
             requests_per_snapshot=measured.requests_per_snapshot,
@@ -166,11 +169,11 @@ class _Days:
         return TierCosts(
             overhead=overhead,
             units=weighted(overhead, primary, weights),
-            prices=self._world.prices(declared),
+            prices=self._project.prices(declared),
         )
 
     def _primary(self, stream: str) -> Usage:
-        """What the primary used; a host's traffic is shared evenly among its live replicas."""
+        """The usage of the primary; the traffic of its host is split evenly among the live replicas."""
         levels = self._levels.get(stream, {})
         hosts = [row.host for row in self._primaries.get(stream, [])]
         sharing = self._live_per_host.get(hosts[-1], 1) if hosts else 1

@@ -1,4 +1,4 @@
-"""The rows of the report on drills: what each took beside its prediction and objective, and which snapshots are proven."""
+"""The rows of the report on drills: the time of each beside its prediction and objective, and proven snapshots."""
 
 from collections.abc import Sequence
 
@@ -11,18 +11,18 @@ from holdfast.resources.project import Project
 RESTORE = "restore"
 
 
-def drill_rows(world: Project, streams: Sequence[str]) -> Rows:
+def drill_rows(project: Project, streams: Sequence[str]) -> Rows:
     """The drills of these streams and their last proven snapshots, newest first."""
     rows = [
-        *(_drill(line) for name in streams for line in drill_reports(world, name)),
-        *(_proof(row) for name in streams if (row := world.store.snapshots.last_proven(name))),
+        *(_drill(line) for name in streams for line in drill_reports(project, name)),
+        *(_proof(row) for name in streams if (row := project.store.snapshots.last_proven(name))),
     ]
     return sorted(rows, key=lambda row: float(row["at"] or 0.0), reverse=True)
 
 
-def drill_reports(world: Project, stream: str) -> list[JournalLine]:
+def drill_reports(project: Project, stream: str) -> list[JournalLine]:
     """The reports of a stream's drills, oldest first."""
-    lines = world.store.journal.since(stream, PLAYBOOK, at=0.0)
+    lines = project.store.journal.since(stream, PLAYBOOK, at=0.0)
     return [line for line in lines if line.step == Report.name and line.phase is Phase.DONE]
 
 
@@ -43,7 +43,7 @@ def _drill(line: JournalLine) -> dict[str, Cell]:
 
 
 def _proof(row: SnapshotRow) -> dict[str, Cell]:
-    """A proven snapshot holds by being proven: what it took is the drill's time, and no recovery's."""
+    """The row of a proven snapshot: its time is that of the proof, and not that of a recovery."""
     return _row(
         at=row.proven_at,
         stream=row.stream,

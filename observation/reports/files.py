@@ -1,6 +1,6 @@
 """Reports as files: `<home>/reports/<report>/<part>.csv`, `.parquet` and `.png`.
 
-Each file is written beside and renamed, so that no reader finds half a report.
+Each file is written under another name and renamed, so that no reader finds half a report.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,16 +11,16 @@ from typing import Any, TypeAlias
 from holdfast.ft_policies.costs.report import Cell
 
 Rows: TypeAlias = list[dict[str, Cell]]
-NEWEST = "newest"  # the part of reports that are about now, and not about a day
+NEWEST = "newest"  # the part of reports that are not about a day
 
 
 def report_folder(home: Path, report: str) -> Path:
-    """Where the files of a report are."""
+    """The folder with the files of a report."""
     return home / "reports" / report
 
 
 def report_file(home: Path, report: str, *, part: str) -> Path:
-    """The table as CSV."""
+    """The path of a report's table as CSV."""
     return report_folder(home, report) / f"{part}.csv"
 
 
@@ -32,7 +32,7 @@ def write_report(
     *,
     part: str = NEWEST,
 ) -> Path:
-    """Write a report's table, and its plot if there is a plot; returns the path of the CSV."""
+    """Write a report's table, and its plot if it has one; returns the path of the CSV."""
     import pyarrow as pa
     from pyarrow import csv, parquet
 
@@ -48,7 +48,7 @@ def write_report(
 
 
 def read_report(home: Path, report: str, *, part: str = NEWEST) -> list[dict[str, Any]] | None:
-    """The rows of a report as they were stored; `None` if it was not."""
+    """Read the stored rows of a report; `None` if it was not stored."""
     from pyarrow import parquet
 
     path = report_folder(home, report) / f"{part}.parquet"
@@ -56,11 +56,11 @@ def read_report(home: Path, report: str, *, part: str = NEWEST) -> list[dict[str
 
 
 def _write(path: Path, write: Callable[[Path], object]) -> None:
-    beside = path.with_name(f".{path.name}")
-    write(beside)
-    beside.rename(path)
+    partial = path.with_name(f".{path.name}")
+    write(partial)
+    partial.rename(path)
 
 
-def finite(value: float) -> float | None:
-    """The value, or `None` where it is infinite: not known, and no JSON value either."""
+def finite_or_none(value: float) -> float | None:
+    """The value, or `None` if it is infinite: unknown, and not a JSON value."""
     return value if isfinite(value) else None

@@ -1,9 +1,9 @@
-"""The report on incidents: what went wrong, what was done about it step by step, and how it ended."""
+"""The rows of the report on incidents: the reason, the steps of the playbooks, and the outcome."""
 
 from collections.abc import Iterable, Sequence
 
 from holdfast.ft_policies.costs.report import Cell
-from holdfast.observation.playbook_runs import about
+from holdfast.observation.playbook_runs import step_subject
 from holdfast.observation.reports.files import Rows
 from holdfast.resources.control_store.records import Incident, IncidentState, JournalLine, Phase
 from holdfast.resources.project import Project
@@ -11,12 +11,12 @@ from holdfast.resources.project import Project
 MOST_LINES = 5000
 
 
-def incident_rows(world: Project, streams: Sequence[str]) -> Rows:
+def incident_rows(project: Project, streams: Sequence[str]) -> Rows:
     """The incidents of these streams with their timelines, newest first."""
-    now, timelines = world.store.now(), []
+    now, timelines = project.store.now(), []
     for name in streams:
-        lines = world.store.journal.of(name, limit=MOST_LINES)
-        incidents = world.store.incidents.of(name, open_only=False)
+        lines = project.store.journal.of(name, limit=MOST_LINES)
+        incidents = project.store.incidents.of(name, open_only=False)
         timelines += [(incident, timeline(incident, lines)) for incident in incidents]
     newest_first = sorted(timelines, key=lambda pair: pair[0].opened_at, reverse=True)
     return [_row(incident, steps, now) for incident, steps in newest_first]
@@ -39,19 +39,19 @@ def _row(incident: Incident, steps: str, now: float) -> dict[str, Cell]:
 
 
 def timeline(incident: Incident, lines: Iterable[JournalLine]) -> str:
-    """`+2.1 s Fence 0.01 s; +2.2 s Launch 0.30 s`: what was done, counted from when the incident was opened."""
-    done = [
+    """`+2.1 s Fence 0.01 s; +2.2 s Launch 0.30 s`: the steps, timed from the opening of the incident."""
+    steps = [
         f"+{line.at - (line.seconds or 0.0) - incident.opened_at:.1f} s {describe_step(line)}"
         for line in lines
         if line.incident == incident.id and line.phase is not Phase.INTENT
     ]
     if incident.state is IncidentState.CLOSED and incident.closed_at is not None:
-        done.append(f"+{incident.closed_at - incident.opened_at:.1f} s closed")
-    return "; ".join(done)
+        steps.append(f"+{incident.closed_at - incident.opened_at:.1f} s closed")
+    return "; ".join(steps)
 
 
 def describe_step(line: JournalLine) -> str:
-    """A step that was done or failed, with what it was about and its seconds."""
-    name = " ".join(word for word in (line.step, about(line.detail)) if word)
+    """Describe a step that was done or failed: its name, its subject and its seconds."""
+    name = " ".join(word for word in (line.step, step_subject(line.detail)) if word)
     failed = f" failed: {line.detail.get('error', '')}" if line.phase is Phase.FAILED else ""
     return f"{name} {line.seconds or 0.0:.2f} s{failed}"

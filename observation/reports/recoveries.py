@@ -1,7 +1,7 @@
-"""The recoveries of a stream as they went, beside what the recovery model says of them.
+"""The recoveries of a stream, compared with the predictions of the recovery model.
 
-Each is predicted from what had been measured before the failure, for as much as there then was to read
-and to replay: it is the model that is judged, and not how old the last decision was.
+Each is predicted from the measurements before the failure, for the bytes and rows that there were to
+read and to replay: so the model is judged, and not the age of the last decision.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,12 +18,12 @@ from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.recovery_history import SLACK_SECONDS, Recovery
 
 Promised: TypeAlias = Callable[[Sequence[Observation]], Sequence[Observation]]
-"""Adds what the lease promises to what was detected."""
+"""Adds the bounds that the lease promises to the detection times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recovered:
-    """One recovery; `at` is when the stream had caught up, `lost_at` the last sign of life before."""
+class MatchedRecovery:
+    """One recovery; `at` is when the stream had caught up, `lost_at` the last heartbeat before the failure."""
 
     stream: str
     at: float
@@ -34,21 +34,21 @@ class Recovered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class RecoveryComparison:
     """A recovery beside its prediction."""
 
-    recovered: Recovered
+    recovered: MatchedRecovery
     predicted_seconds: float
     predicted_steps: Mapping[RecoveryStep, float] = field(default_factory=dict)
 
     @property
     def tier(self) -> Tier:
-        """The tier that it was recovered from."""
+        """The tier that the stream had at the failure."""
         return self.recovered.tier
 
     @property
     def observed_seconds(self) -> float:
-        """What it took."""
+        """The measured time."""
         return self.recovered.seconds
 
     def cells(self) -> list[dict[str, Cell]]:
@@ -82,10 +82,10 @@ def match_recoveries(
     spans: Sequence[TierSpan],
     *,
     count_detection: bool,
-) -> list[Recovered]:
-    """Whole recoveries with the tier that the stream had and the steps of that time."""
+) -> list[MatchedRecovery]:
+    """Match whole recoveries with the tier that the stream had, and with the steps of that time."""
     return [
-        Recovered(
+        MatchedRecovery(
             stream=stream,
             at=recovery.at,
             lost_at=recovery.at - recovery.seconds,
@@ -100,14 +100,14 @@ def match_recoveries(
 
 
 def compare_recoveries(
-    recovered: Sequence[Recovered],
+    recovered: Sequence[MatchedRecovery],
     step_timings: StepTimings,
     model: RecoveryModel,
     promised: Promised,
     *,
     capacity: float,
-) -> list[Compared]:
-    """Each recovery that could be predicted; in `active_replication` there is nothing to recover."""
+) -> list[RecoveryComparison]:
+    """Compare each recovery that can be predicted; `active_replication` has nothing to recover."""
     predicted = [
         _compare(
             recovery, _measured_before(recovery.lost_at, step_timings, promised), model, capacity
@@ -118,8 +118,8 @@ def compare_recoveries(
     return [recovery for recovery in predicted if isfinite(recovery.predicted_seconds)]
 
 
-def _is_sized(recovered: Recovered) -> bool:
-    """Whether it is known how much there was to do, where that matters."""
+def _is_sized(recovered: MatchedRecovery) -> bool:
+    """Whether the sizes of all steps that depend on one are known."""
     at = TIERS.index(recovered.tier)
     return all(
         step in recovered.steps or not GOES_THROUGH[at, STEPS.index(step)]
@@ -127,11 +127,11 @@ def _is_sized(recovered: Recovered) -> bool:
     )
 
 
-def _measured_before(moment: float, step_timings: StepTimings, promised: Promised) -> StepTimings:
-    """What had been measured by then."""
+def _measured_before(at: float, step_timings: StepTimings, promised: Promised) -> StepTimings:
+    """The timings that had been measured before a time."""
 
     def earlier(history: Sequence[Observation]) -> list[Observation]:
-        return [observation for observation in history if observation.at < moment]
+        return [observation for observation in history if observation.at < at]
 
     steps = {step: earlier(history) for step, history in step_timings.steps.items()}
     detected = promised(steps.get(RecoveryStep.DETECT, []))
@@ -141,8 +141,8 @@ def _measured_before(moment: float, step_timings: StepTimings, promised: Promise
 
 
 def _compare(
-    recovered: Recovered, measured: StepTimings, model: RecoveryModel, capacity: float
-) -> Compared:
+    recovered: MatchedRecovery, measured: StepTimings, model: RecoveryModel, capacity: float
+) -> RecoveryComparison:
     def size(step: RecoveryStep) -> float:
         return recovered.steps[step].size if step in recovered.steps else 0.0
 
@@ -154,7 +154,7 @@ def _compare(
     )
     tier = TIERS.index(recovered.tier)
     parts = steps.of_tiers(count_detection=model.count_detection)[tier]
-    return Compared(
+    return RecoveryComparison(
         recovered=recovered,
         predicted_seconds=float(seconds[tier]),
         predicted_steps={
@@ -164,7 +164,7 @@ def _compare(
 
 
 def _steps(recovery: Recovery, step_timings: StepTimings) -> dict[RecoveryStep, Observation]:
-    """What each step took meanwhile, in the replica that took over or was launched."""
+    """The steps during a recovery, in the replica that took over or was launched."""
     begun, ended = recovery.at - recovery.seconds - SLACK_SECONDS, recovery.at + SLACK_SECONDS
     return {
         step: observation
@@ -174,7 +174,7 @@ def _steps(recovery: Recovery, step_timings: StepTimings) -> dict[RecoveryStep, 
     }
 
 
-def _tier_at(spans: Sequence[TierSpan], moment: float) -> Tier:
-    """The tier that began last before a moment."""
-    before = [span for span in spans if span.from_at <= moment]
+def _tier_at(spans: Sequence[TierSpan], at: float) -> Tier:
+    """The tier of the last span that began before a time."""
+    before = [span for span in spans if span.from_at <= at]
     return before[-1].tier if before else Tier.PASSIVE_REPLICATION

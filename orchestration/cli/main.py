@@ -1,6 +1,6 @@
 """The command `holdfast`.
 
-Only what the help needs is imported here: a command imports its world when it runs.
+Only what the help needs is imported here; a command imports the rest when it runs.
 """
 
 from importlib.metadata import version
@@ -34,10 +34,10 @@ from holdfast.orchestration.cli.terminal import INTERRUPTED, Terminal, terminal
 
 
 class Commands(TyperGroup):
-    """Our own errors are told in two lines; a traceback is for bugs, or for `--debug`."""
+    """Prints an expected error as message and hint; a traceback is for bugs, or for `--debug`."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
+        """Run the command; exit code 1 after an expected error, 130 after Ctrl-C."""
         try:
             return super().invoke(ctx)
         except HoldfastError as error:
@@ -56,13 +56,13 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Holds Spark streams to a recovery objective at the least cost.",
+    help="Hold Spark streams to a recovery objective at the least cost.",
     epilog="Examples:  holdfast demo  ·  holdfast check  ·  holdfast up  ·  holdfast status --watch",
 )
 
 
-def _version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
-    if asked:
+def _print_version(requested: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if requested:
         typer.echo(f"holdfast {version('holdfast')}")
         raise typer.Exit
 
@@ -79,36 +79,39 @@ def _root(
             envvar="HOLDFAST_PROJECT",
             file_okay=False,
             exists=True,
-            help="The project's folder. Default: the nearest one upwards with configs/streams.",
+            help="The project's folder. Default: the nearest parent folder with configs/streams.",
         ),
     ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
     show_version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     ctx.obj = Terminal(project_folder=project, debug=debug)
 
 
-check.add_to(app)
-services.add_to(app)
-streams.add_to(app)
-switch.add_to(app)
-migrate.add_to(app)
-restore.add_to(app)
-status.add_to(app)
-logs.add_to(app)
-incidents.add_to(app)
-drill.add_to(app)
-doctor.add_to(app)
-explain.add_to(app)
-what_if.add_to(app)
-costs.add_to(app)
-simulate.add_to(app)
+check.register(app)
+services.register(app)
+streams.register(app)
+switch.register(app)
+migrate.register(app)
+restore.register(app)
+status.register(app)
+logs.register(app)
+incidents.register(app)
+drill.register(app)
+doctor.register(app)
+explain.register(app)
+what_if.register(app)
+costs.register(app)
+simulate.register(app)
 app.add_typer(snapshots.app, name="snapshots")
-demo.add_to(app)
+demo.register(app)
 
 
 def main() -> None:
-    """Run the command line; leaves with 0 (done), 1 (failed) or 2 (wrong usage), `doctor` also with 3 or 4."""
+    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage; `doctor` also 3 or 4."""
     app()

@@ -1,4 +1,4 @@
-"""What every command needs to talk: the project, two consoles, and JSON for programs."""
+"""What every command shares: the project, the two consoles, JSON output, common options."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -20,73 +20,96 @@ if TYPE_CHECKING:
 DONE, FAILED, NOTE = "[green]✔[/green]", "[red]✘[/red]", "[yellow]•[/yellow]"
 INTERRUPTED = 130  # the exit code after Ctrl-C
 
-JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print facts as JSON.")]
+JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DryRunOption: TypeAlias = Annotated[
-    bool, typer.Option("--dry-run", help="Show the plan with what each step does, and leave.")
+    bool, typer.Option("--dry-run", help="Print the planned steps and change nothing.")
 ]
-Stream: TypeAlias = Annotated[str, typer.Argument(metavar="STREAM", help="A stream's name.")]
+Stream: TypeAlias = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
 OnlyStream: TypeAlias = Annotated[
-    str | None, typer.Argument(metavar="STREAM", show_default=False, help="Only this one.")
+    str | None, typer.Argument(metavar="STREAM", show_default=False, help="Only this stream.")
 ]
 
 
 @dataclass(slots=True)
 class Terminal:
-    """Where a command reads and writes; facts go to `out`, errors to `err`."""
+    """Where a command reads and writes: results go to `out`, errors and progress to `err`."""
 
     project_folder: Path | None = None
     debug: bool = False
 
     @property
     def out(self) -> Console:
-        """The console for facts."""
+        """The console for results."""
         return Console(highlight=False, soft_wrap=False)
 
     @property
     def err(self) -> Console:
-        """The console for errors."""
+        """The console for errors and progress."""
         return Console(highlight=False, stderr=True)
 
     def root(self) -> Path:
-        """The project's folder: the one that was named, or the nearest."""
+        """The project's folder: the one given by `--project`, or the nearest."""
         from holdfast.configs.project import ProjectConfig
 
         return self.project_folder.resolve() if self.project_folder else ProjectConfig.find_root()
 
-    def project(self) -> "ProjectConfig":
-        """The project as declared."""
+    def load_config(self) -> "ProjectConfig":
+        """Load the declarations; fails with all mistakes in them."""
         from holdfast.configs.project import ProjectConfig
 
         return ProjectConfig.load(self.root())
 
     @contextmanager
-    def world(self) -> "Iterator[Project]":
-        """The project as something to act on."""
+    def open_project(self) -> "Iterator[Project]":
+        """Open the project with its control store."""
         from holdfast.resources.project import open_project
 
-        with open_project(self.root()) as world:
-            yield world
-
-    def json(self, facts: Any) -> None:
-        """Print facts for a program."""
-        typer.echo(json.dumps(facts, default=_plain, indent=2, ensure_ascii=False))
+        with open_project(self.root()) as project:
+            yield project
 
     @contextmanager
-    def working(self, text: str) -> Iterator[Callable[[str], None]]:
-        """Show that something goes on, where somebody looks; the value changes the words."""
-        with spinning(self.err, text) as change:
+    def open_storage(self, stream: str) -> "Iterator[Project]":
+        """Open the project of a declared stream with its object store reachable.
+
+        An embedded object store that is down runs only as long as the command, unless a stream was
+        started meanwhile.
+        """
+        from holdfast.resources.control_store.records import DesiredState
+
+        with self.open_project() as project:
+            project.config.stream(stream)
+            embedded = project.embedded_s3()
+            if embedded is None or embedded.alive():
+                yield project
+                return
+            embedded.ensure()
+            try:
+                yield project
+            finally:
+                rows = project.store.streams.all()
+                if not any(row.desired is DesiredState.RUNNING for row in rows):
+                    embedded.stop()
+
+    def json(self, value: Any) -> None:
+        """Print a value as JSON."""
+        typer.echo(json.dumps(value, default=_plain, indent=2, ensure_ascii=False))
+
+    @contextmanager
+    def spinner(self, text: str) -> Iterator[Callable[[str], None]]:
+        """Show progress on a terminal; the yielded function changes the text."""
+        with show_spinner(self.err, text) as change:
             yield change
 
     def error(self, error: HoldfastError) -> None:
-        """Say what went wrong and what can be done about it."""
+        """Print an error and its hint."""
         self.err.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         if error.hint:
             self.err.print(f"[dim] hint:[/dim] {escape(error.hint)}", soft_wrap=True)
 
 
 @contextmanager
-def spinning(console: Console, text: str) -> Iterator[Callable[[str], None]]:
-    """A spinner with words that may change, on a terminal only."""
+def show_spinner(console: Console, text: str) -> Iterator[Callable[[str], None]]:
+    """Show a spinner whose text may change; nothing where the console is no terminal."""
     if not console.is_terminal:
         yield lambda _: None
         return
@@ -95,15 +118,15 @@ def spinning(console: Console, text: str) -> Iterator[Callable[[str], None]]:
 
 
 def terminal(ctx: typer.Context) -> Terminal:
-    """The terminal of the command that runs."""
+    """The terminal of the running command."""
     return ctx.ensure_object(Terminal)
 
 
-def chosen(project: "ProjectConfig", names: list[str]) -> list[str]:
-    """The streams that were named, each of them declared; all if none was."""
+def select_streams(config: "ProjectConfig", names: list[str]) -> list[str]:
+    """The named streams, each once; all declared streams without a name. Fails for an undeclared one."""
     for name in names:
-        project.stream(name)
-    return list(dict.fromkeys(names)) or sorted(project.streams)
+        config.stream(name)
+    return list(dict.fromkeys(names)) or sorted(config.streams)
 
 
 def _plain(value: Any) -> Any:

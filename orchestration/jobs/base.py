@@ -1,4 +1,4 @@
-"""One Dagster op and job for any playbook: its steps on the page of the run, as they happen."""
+"""Builds the Dagster op and job of any playbook, and reports its steps on the page of the run as they happen."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -7,13 +7,13 @@ import dagster as dg
 from pydantic import Field
 
 from holdfast.assets.keys import stream_key
-from holdfast.assets.project_resource import Worlds, explained
+from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.ft_policies.playbooks.base import Step, step_fields
 from holdfast.ft_policies.playbooks.recover.steps import switch_change
 from holdfast.orchestration.playbooks.base import StepDone, StreamPlaybook
 from holdfast.resources.project import Project
 
-if TYPE_CHECKING:  # what `define_asset_job` gives; Dagster does not export its name
+if TYPE_CHECKING:  # what `define_asset_job` returns; Dagster does not export the type
     from dagster._core.definitions.unresolved_asset_job_definition import (
         UnresolvedAssetJobDefinition,
     )
@@ -28,16 +28,17 @@ CHECKING_SECONDS = 3600
 
 
 class StreamConfig(dg.Config):
-    """Which stream to act on."""
+    """The stream to act on."""
 
-    stream: str = Field(description="A declared stream, for example word_count.")
+    stream: str = Field(description="The name of a declared stream, for example word_count.")
 
 
 class PlannedConfig(StreamConfig):
-    """Which stream to act on, or only to plan for."""
+    """The stream to act on, or to plan for."""
 
     dry_run: bool = Field(
-        default=False, description="Show the plan with what each step does, and change nothing."
+        default=False,
+        description="Only show the plan: each step and what it does. Nothing is changed.",
     )
 
 
@@ -49,16 +50,16 @@ PlaybookT = TypeVar("PlaybookT", bound=AnyPlaybook)
 
 
 def show_steps(context: Context, playbook: AnyPlaybook) -> Metadata:
-    """Run a playbook; its steps for the page of the run."""
+    """Run a playbook; return its steps for the page of the run."""
     return {"steps": timeline_table(report(context, playbook))}
 
 
 def show_plan(context: Context, playbook: AnyPlaybook) -> Metadata:
-    """What a playbook would do, for the page of the run."""
+    """Plan a playbook; return the planned steps for the page of the run."""
     return {"plan": plan_table(context, playbook.plan())}
 
 
-def playbook_op(
+def build_op(
     name: str,
     config: type[ConfigT],
     build: Callable[[Project, ConfigT, str], PlaybookT],
@@ -67,24 +68,24 @@ def playbook_op(
     run: Callable[[Context, PlaybookT], Metadata] = show_steps,
     plan: Callable[[Context, PlaybookT], Metadata] = show_plan,
 ) -> dg.OpDefinition:
-    """An op that runs a playbook, or with `dry_run` only plans it.
+    """Build an op that runs a playbook, or with `dry_run` only plans it.
 
-    `build` makes the playbook from the run's config and id; `run` and `plan` are for a playbook whose
-    run page shows more than its steps.
+    `build` makes the playbook from the config and the id of the run; `run` and `plan` are for a playbook
+    whose run page shows more than its steps.
     """
 
-    def compute(context: Context, config: Any, worlds: dg.ResourceParam[Worlds]) -> None:
-        name_stream(context, config.stream)
-        with explained(), worlds.open() as world:
+    def compute(context: Context, config: Any, worlds: dg.ResourceParam[ProjectResource]) -> None:
+        tag_stream(context, config.stream)
+        with dagster_errors(), worlds.open() as world:
             playbook = build(world, config, context.run_id)
-            shown = plan(context, playbook) if config.dry_run else run(context, playbook)
-        context.add_output_metadata({key: each for key, each in shown.items() if each is not None})
+            metadata = plan(context, playbook) if config.dry_run else run(context, playbook)
+        context.add_output_metadata({k: v for k, v in metadata.items() if v is not None})
 
     compute.__annotations__["config"] = config  # Dagster makes the config schema from it
     return dg.op(name=name, description=description)(compute)
 
 
-def single_op_job(
+def build_job(
     name: str,
     op: dg.OpDefinition,
     *,
@@ -93,7 +94,7 @@ def single_op_job(
     max_runtime_seconds: int,
     priority: int = 0,
 ) -> dg.JobDefinition:
-    """A job that does nothing but this op, in the process of its run."""
+    """Build a job with this op alone, which runs in the process of its run."""
 
     @dg.job(
         name=name,
@@ -108,7 +109,7 @@ def single_op_job(
 
 
 def playbook_tags(playbook: str, *, max_runtime_seconds: int, priority: int = 0) -> dict[str, str]:
-    """The tags of a job: its playbook, how long a run may take, and its place in the queue."""
+    """The tags of a job: its playbook, the longest time of a run, and its priority in the queue."""
     return {
         PLAYBOOK_TAG: playbook,
         MAX_RUNTIME_TAG: str(max_runtime_seconds),
@@ -116,18 +117,18 @@ def playbook_tags(playbook: str, *, max_runtime_seconds: int, priority: int = 0)
     }
 
 
-def name_stream(context: Context, stream: str) -> None:
-    """Tag the run with its stream, so that it can be found."""
+def tag_stream(context: Context, stream: str) -> None:
+    """Tag the run with its stream, so that the UI can filter by it."""
     context.instance.add_run_tags(context.run_id, {STREAM_TAG: stream})
 
 
 def report(context: Context, playbook: AnyPlaybook) -> list[StepDone[Any]]:
-    """Run a playbook; log each step when it is done, and record it on the stream's asset."""
+    """Run a playbook; log each step when it is done, and record it on the asset of the stream."""
     finished: list[StepDone[Any]] = []
     for done in playbook.steps():
         finished.append(done)
         name = title(done.step)
-        result = {key: _plain(value) for key, value in done.result.as_dict().items()}
+        result = {key: _to_metadata(value) for key, value in done.result.as_dict().items()}
         context.log.info("%s: %.2f s %s", name, done.seconds, result or "")
         context.log_event(
             dg.AssetObservation(
@@ -140,17 +141,17 @@ def report(context: Context, playbook: AnyPlaybook) -> list[StepDone[Any]]:
 
 
 def title(step: Step[Any]) -> str:
-    """`TurnSwitch sync on`; a step that turns no switch by its name alone."""
+    """The title of a step: `TurnSwitch sync on`, or its name if it turns no switch."""
     return journal_title(step.name, step_fields(step))
 
 
 def journal_title(step: str, detail: Mapping[str, Any]) -> str:
-    """The same for a line of the journal."""
+    """The title of a step in the journal."""
     return f"{step} {switch_change(detail) or ''}".rstrip()
 
 
 def timeline_table(steps: Iterable[StepDone[Any]]) -> dg.TableMetadataValue:
-    """The steps as a table for the run's page."""
+    """The finished steps as a table for the page of the run."""
     rows = [
         dg.TableRecord(
             {
@@ -167,12 +168,12 @@ def timeline_table(steps: Iterable[StepDone[Any]]) -> dg.TableMetadataValue:
 
 
 def plan_table(context: Context, steps: Iterable[Step[Any]]) -> dg.TableMetadataValue:
-    """Log each step that would be taken, and give all of them as a table for the run's page."""
+    """Log each planned step, and return all of them as a table for the page of the run."""
     rows = []
     for number, step in enumerate(steps, 1):
-        name, does = title(step), step.describe()
-        context.log.info("%s. %s: %s", number, name, does)
-        rows.append(dg.TableRecord({"step": name, "does": does}))
+        name, description = title(step), step.describe()
+        context.log.info("%s. %s: %s", number, name, description)
+        rows.append(dg.TableRecord({"step": name, "does": description}))
     return _table(rows, step="string", does="string")
 
 
@@ -181,15 +182,15 @@ def _table(rows: list[dg.TableRecord], **columns: str) -> dg.TableMetadataValue:
     return dg.MetadataValue.table(rows, schema)
 
 
-def _plain(value: object) -> str | int | float | bool:
-    """Numbers stay numbers, for plots; the rest becomes plain text, since Dagster keeps no enums."""
+def _to_metadata(value: object) -> str | int | float | bool:
+    """Keep numbers, for plots; make text of the rest, since Dagster stores no enums."""
     return value if isinstance(value, int | float | bool) else str(value)
 
 
-def checking_job(
+def build_check_job(
     name: str, selection: dg.AssetSelection, *, playbook: str, description: str
 ) -> "UnresolvedAssetJobDefinition":
-    """A job that makes and checks these assets, one after the other."""
+    """Build a job that materializes and checks these assets, one after the other."""
     return dg.define_asset_job(
         name,
         selection=selection,
@@ -199,10 +200,10 @@ def checking_job(
     )
 
 
-def scheduled_run(
+def request_scheduled_run(
     context: dg.ScheduleEvaluationContext, stream: str, op: str, config: dg.Config
 ) -> dg.RunRequest:
-    """A run for one stream; asking twice for the same time gives one run."""
+    """Request a run for one stream; two requests for the same time give one run."""
     at = context.scheduled_execution_time.isoformat()
     return dg.RunRequest(
         run_key=f"{stream}-{at}",
@@ -211,10 +212,10 @@ def scheduled_run(
     )
 
 
-def by_the_clock(
+def build_schedule(
     name: str, cron: str, job: "UnresolvedAssetJobDefinition | dg.JobDefinition", description: str
 ) -> dg.ScheduleDefinition:
-    """Runs a job at these times (UTC), from the first start on."""
+    """Build a schedule (UTC) that is on by default."""
     return dg.ScheduleDefinition(
         name=name,
         cron_schedule=cron,

@@ -1,4 +1,4 @@
-"""Drills: rehearsing on purpose what a failure would ask for."""
+"""The jobs for drills: proving a snapshot, and injecting a fault into a live stream."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.playbooks.drill import CUT_OFF_SECONDS, Fault
 from holdfast.orchestration.jobs.base import (
     PlannedConfig,
-    playbook_op,
+    build_job,
+    build_op,
     report,
-    single_op_job,
     timeline_table,
 )
 from holdfast.orchestration.parsing import parse_enum
@@ -23,20 +23,23 @@ from holdfast.resources.project import Project
 
 
 class ProveConfig(PlannedConfig):
-    """Which snapshot to prove."""
+    """The snapshot to prove."""
 
-    snapshot: str = Field(default="", description="Its id; the newest that can be, if left out.")
+    snapshot: str = Field(
+        default="", description="The id of a snapshot; without one, the newest that can be proven."
+    )
 
 
 class DrillConfig(PlannedConfig):
-    """Which stream to drill, and how."""
+    """The stream to drill, and the fault."""
 
     fault: str = Field(default=Fault.KILL.value, description=f"One of {', '.join(Fault)}.")
     cut_off_seconds: float = Field(
         default=CUT_OFF_SECONDS, ge=1.0, description="How long the fault cut_off lasts."
     )
     beyond_budget: bool = Field(
-        default=False, description="Even if the stream was disturbed often enough lately."
+        default=False,
+        description="Drill even if the budget of disturbances of the stream is used up.",
     )
 
 
@@ -69,36 +72,36 @@ def _drill(world: Project, config: DrillConfig, run: str) -> Drill:
 
 
 def _run_drill(context: dg.OpExecutionContext, drill: Drill) -> dict[str, Any]:
-    """A recovery that misses the objective is a failure of the run."""
+    """Run a drill; a recovery that misses the objective fails the run."""
     done = report(context, drill)
     outcome = done[-1].result
     assert isinstance(outcome, DrillOutcome), "a drill ends with its report"  # noqa: S101
     context.add_output_metadata({"steps": timeline_table(done), "outcome": outcome.sentence})
     if not outcome.held:
         raise PermanentError(
-            f"{drill.stream} was not back in time: {outcome.sentence}",
-            hint="choose a stronger tier, or mode auto; the samples of this drill count already",
+            f"{drill.stream} missed its objective: {outcome.sentence}",
+            hint="choose a stronger tier or mode `auto`, which counts the samples of this drill already",
         )
     return {}
 
 
-prove_snapshot = single_op_job(
+prove_snapshot = build_job(
     "prove_snapshot",
-    playbook_op(
+    build_op(
         "prove",
         ProveConfig,
         _prove,
         run=_run_prove,
-        description="Go on from a snapshot for one epoch, and compare with what was committed.",
+        description="Compute the epoch after a snapshot again, and compare it with the ledger.",
     ),
     playbook="restore_drill",
-    description="The restore drill: restores a snapshot into a scratch folder, lets the stream's own query go "
-    "on from it for one epoch without sending, and compares the output with the ledger.",
+    description="The restore drill: restores a snapshot into a scratch folder, computes the next epoch with the "
+    "query of the stream without sending it, and compares the output with the ledger.",
     max_runtime_seconds=1800,
 )
-drill_stream = single_op_job(
+drill_stream = build_job(
     "drill_stream",
-    playbook_op(
+    build_op(
         "drill",
         DrillConfig,
         _drill,
@@ -106,7 +109,7 @@ drill_stream = single_op_job(
         description="Inject a fault into the primary of a live stream, and time its recovery.",
     ),
     playbook="drill",
-    description="The drill: injects a fault into the primary of a healthy stream, watches it come back, restores "
-    "its redundancy, and compares what it took with the prediction and the objective.",
+    description="The drill: injects a fault into the primary of a healthy stream, waits for its recovery, restores "
+    "its redundancy, and compares the recovery time with the prediction and the objective.",
     max_runtime_seconds=3600,
 )

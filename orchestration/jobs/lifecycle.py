@@ -5,21 +5,21 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from holdfast.assets.project_resource import Worlds, explained
+from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.assets.tiers import coverage_metadata
 from holdfast.ft_policies.playbooks.recover.migration import Protocol
 from holdfast.ft_policies.tiers import Tier
 from holdfast.ft_policies.timings import LEAVE_WITHIN_SECONDS
 from holdfast.observation.coverage import coverage_of
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.orchestration.jobs.base import (
     PlannedConfig,
     StreamConfig,
-    name_stream,
-    playbook_op,
+    build_job,
+    build_op,
     show_plan,
     show_steps,
-    single_op_job,
+    tag_stream,
 )
 from holdfast.orchestration.parsing import parse_enum
 from holdfast.orchestration.playbooks.lifecycle import Stop, SwitchTier, snapshot_now
@@ -29,41 +29,47 @@ from holdfast.resources.project import Project
 
 
 class StopConfig(PlannedConfig):
-    """Which stream to stop, and how patiently."""
+    """The stream to stop, and how long its replicas may take."""
 
     patience_seconds: float = Field(
         default=LEAVE_WITHIN_SECONDS,
         ge=0.0,
-        description="How long a replica may take to finish its epoch and ship, before it is ended.",
+        description="How long a replica may take to finish its epoch and ship a snapshot before it is killed.",
     )
 
 
 class SwitchConfig(PlannedConfig):
-    """Which stream to give which tier, and why."""
+    """The stream to switch, its new tier, and why."""
 
     tier: str = Field(description=f"One of {', '.join(Tier)}.")
-    why: str = Field(default="asked in Dagster", description="For the history of the tier.")
+    why: str = Field(
+        default="requested in Dagster", description="The reason, for the history of tiers."
+    )
 
 
 class MigrateConfig(PlannedConfig):
-    """Which stream to bring what is declared now, and how."""
+    """The stream to migrate to its current declaration, and how."""
 
     protocol: str = Field(
         default=Protocol.INTERRUPTION_FREE.value, description=f"One of {', '.join(Protocol)}."
     )
     within_seconds: float = Field(
-        default=WITHIN_SECONDS, ge=1.0, description="Until it is rolled back if not caught up."
+        default=WITHIN_SECONDS,
+        ge=1.0,
+        description="The migration is rolled back if the target has not caught up by then.",
     )
     may_differ: bool = Field(
-        default=False, description="The new code may put out something else for an epoch."
+        default=False, description="Accept that the new code computes another output for an epoch."
     )
     again: bool = Field(
-        default=False, description="Though the declaration is the same: the code is not."
+        default=False,
+        description="Migrate even if the declaration is the same: the code has changed.",
     )
-    why: str = Field(default="asked in Dagster", description="For the history.")
+    why: str = Field(
+        default="requested in Dagster", description="The reason, for the history of migrations."
+    )
 
     def request(self) -> MigrationRequest:
-        """The migration that is asked for."""
         return MigrationRequest(
             protocol=parse_enum(Protocol, self.protocol),
             within_seconds=self.within_seconds,
@@ -74,7 +80,7 @@ class MigrateConfig(PlannedConfig):
 
 
 class SnapshotConfig(StreamConfig):
-    """Which stream to snapshot, and how patiently."""
+    """The stream to snapshot, and how long that may take."""
 
     patience_seconds: float = Field(
         default=120.0, ge=0.0, description="How long the snapshot may take."
@@ -107,22 +113,25 @@ def _plan_switch(context: dg.OpExecutionContext, switch: SwitchTier) -> dict[str
 
 
 def _coverage(context: dg.OpExecutionContext, switch: SwitchTier) -> dict[str, Any]:
-    """What the replicas cover by now."""
-    coverage = coverage_of(observe(switch.world, switch.stream))
+    """Log and return which tier the replicas cover now."""
+    coverage = coverage_of(observe_stream(switch.world, switch.stream))
     context.log.info("%s: %s", switch.stream, coverage.reason)
     return dict(coverage_metadata(coverage))
 
 
-@dg.op(description="Ask the primary for a snapshot and wait until it is in the object store.")
+@dg.op(description="Request a snapshot from the primary and wait until it is in the object store.")
 def snapshot(
-    context: dg.OpExecutionContext, config: SnapshotConfig, worlds: dg.ResourceParam[Worlds]
+    context: dg.OpExecutionContext,
+    config: SnapshotConfig,
+    worlds: dg.ResourceParam[ProjectResource],
 ) -> None:
-    """Snapshot a stream now."""
-    name_stream(context, config.stream)
-    with explained(), worlds.open() as world:
+    tag_stream(context, config.stream)
+    with dagster_errors(), worlds.open() as world:
         row = snapshot_now(world, config.stream, patience_seconds=config.patience_seconds)
     if row is None:
-        context.log.warning("%s has committed nothing yet, so there is no snapshot", config.stream)
+        context.log.warning(
+            "there is no snapshot of %s: it has committed no epoch yet", config.stream
+        )
         return
     context.log.info("%s: %s new bytes, %.2f s", row.id, row.new_bytes, row.seconds)
     context.add_output_metadata(
@@ -130,82 +139,81 @@ def snapshot(
     )
 
 
-@dg.op(description="Start the embedded object store, unless it serves already.")
-def ensure(context: dg.OpExecutionContext, worlds: dg.ResourceParam[Worlds]) -> None:
-    """Bring the object store back."""
-    with explained(), worlds.open() as world:
+@dg.op(description="Start the embedded object store, unless it answers already.")
+def ensure(context: dg.OpExecutionContext, worlds: dg.ResourceParam[ProjectResource]) -> None:
+    with dagster_errors(), worlds.open() as world:
         world.ensure_object_store()
     context.log.info("the object store answers")
 
 
-start_stream = single_op_job(
+start_stream = build_job(
     "start_stream",
-    playbook_op(
+    build_op(
         "start",
         PlannedConfig,
         _start,
         description="Declare the stream, record that it should run, and wait until it has caught up.",
     ),
     playbook="start",
-    description="Starts a declared stream and waits until it has caught up. One that runs is left alone.",
+    description="Starts a declared stream and waits until it has caught up. A running stream is not changed.",
     max_runtime_seconds=3600,
     priority=50,
 )
-stop_stream = single_op_job(
+stop_stream = build_job(
     "stop_stream",
-    playbook_op(
+    build_op(
         "stop",
         StopConfig,
         _stop,
-        description="Ask the replicas to finish their epoch, ship a last snapshot and leave.",
+        description="Request each replica to finish its epoch, ship a last snapshot and exit.",
     ),
     playbook="stop",
-    description="Stops a stream: its replicas finish their epoch, ship a last snapshot and leave.",
+    description="Stops a stream: its replicas finish their epoch, ship a last snapshot and exit.",
     max_runtime_seconds=900,
     priority=50,
 )
-switch_tier = single_op_job(
+switch_tier = build_job(
     "switch_tier",
-    playbook_op(
+    build_op(
         "switch",
         SwitchConfig,
         _switch,
         run=_run_switch,
         plan=_plan_switch,
-        description="Record another tier, and turn the secondary's switches, make before break.",
+        description="Record the new tier, and turn the switches of the secondary, make before break.",
     ),
     playbook="switch",
-    description="Gives a stream another tier and brings its replicas there one switch at a time, never "
-    "weaker on the way than the weaker of the two. A run that is cut short is finished by the next.",
+    description="Switches a stream to another tier, one switch of its secondary at a time, never weaker on the "
+    "way than the weaker of the two tiers. The next run finishes one that was interrupted.",
     max_runtime_seconds=3600,
     priority=50,
 )
-migrate_stream = single_op_job(
+migrate_stream = build_job(
     "migrate_stream",
-    playbook_op(
+    build_op(
         "migrate",
         MigrateConfig,
         _migrate,
-        description="Bring what is declared now to a running stream, by a target that takes over.",
+        description="Migrate a running stream to its current declaration, by a target that takes over.",
     ),
     playbook="migrate",
-    description="Brings what is declared now (resources, Spark conf, code) to a running stream: a target comes up "
-    "beside the primary, and is handed the lease when it is ready; otherwise it is let go.",
+    description="Migrates a running stream to its current declaration (resources, Spark conf, code): a target starts "
+    "beside the primary and gets the lease when it has caught up; otherwise the migration is rolled back.",
     max_runtime_seconds=3600,
     priority=50,
 )
-snapshot_stream = single_op_job(
+snapshot_stream = build_job(
     "snapshot_stream",
     snapshot,
     playbook="snapshot",
-    description="Ships a snapshot of a running stream now, whatever its checkpoint policy says.",
+    description="Ships a snapshot of a running stream now, independent of its checkpoint policy.",
     max_runtime_seconds=900,
 )
-ensure_object_store = single_op_job(
+ensure_object_store = build_job(
     "ensure_object_store",
     ensure,
     playbook="ensure_object_store",
-    description="Starts the embedded object store if it should run and does not.",
+    description="Starts the embedded object store if it should run and does not answer.",
     max_runtime_seconds=300,
     priority=90,
 )

@@ -1,4 +1,4 @@
-"""The jobs that keep a stream in order: pruning what is no longer kept, repairing, hashing its table again."""
+"""The maintenance jobs: pruning snapshots, repairing a stream, hashing its table again."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,20 +8,20 @@ from pydantic import Field
 
 from holdfast.assets.doctor import judge
 from holdfast.assets.keys import output_key, snapshots_key
-from holdfast.assets.project_resource import Worlds, explained
+from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.configs.sinks import DeltaSink
 from holdfast.ft_policies.doctor.findings import RepairKind
-from holdfast.ft_policies.snapshots import Verdict
-from holdfast.observation.doctor.examine import diagnosed
-from holdfast.observation.tables import drop_orphans, table_at
+from holdfast.ft_policies.snapshots import RetentionVerdict
+from holdfast.observation.doctor.examine import diagnose_stream
+from holdfast.observation.tables import drop_orphans, open_table_at
 from holdfast.orchestration.jobs.base import (
     PlannedConfig,
     StreamConfig,
-    name_stream,
-    playbook_op,
+    build_job,
+    build_op,
     show_plan,
     show_steps,
-    single_op_job,
+    tag_stream,
 )
 from holdfast.orchestration.parsing import ALL, parse_repair
 from holdfast.orchestration.playbooks.repair.repair import Repair
@@ -32,26 +32,25 @@ from holdfast.resources.vault.records import Pruned
 
 
 class PruneConfig(dg.Config):
-    """Whose snapshots to prune."""
+    """The streams whose snapshots to prune."""
 
     streams: list[str] = Field(
-        default_factory=list, description="Declared streams; none means all."
+        default_factory=list, description="Declared streams; empty means all."
     )
-    dry_run: bool = Field(default=False, description="Only say what would go.")
+    dry_run: bool = Field(default=False, description="Only report what would be dropped.")
 
 
 @dg.op(
-    description="Drop the snapshots that retention does not keep, and say why it keeps the others."
+    description="Drop the snapshots that retention does not keep, and report why it keeps the others."
 )
 def prune(
-    context: dg.OpExecutionContext, config: PruneConfig, worlds: dg.ResourceParam[Worlds]
+    context: dg.OpExecutionContext, config: PruneConfig, worlds: dg.ResourceParam[ProjectResource]
 ) -> None:
-    """Apply the retention of each stream."""
-    with explained(), worlds.open() as world:
+    with dagster_errors(), worlds.open() as world:
         names = [world.config.stream(name).name for name in config.streams]
         for name in names or sorted(world.config.streams):
             pruned = catalogue.prune(world, name, dry_run=config.dry_run)
-            orphans = prune_orphans_of(world, name, dry_run=config.dry_run)
+            orphans = prune_orphans(world, name, dry_run=config.dry_run)
             _report(context, name, pruned, orphans)
         keep = world.config.deployment.samples.keep
         now = world.store.now()
@@ -61,12 +60,12 @@ def prune(
     context.add_output_metadata({"samples_pruned": samples, "dry_run": config.dry_run})
 
 
-def prune_orphans_of(world: Project, stream: str, *, dry_run: bool) -> list[str]:
-    """Drop what was staged for the stream's tables and never committed."""
+def prune_orphans(world: Project, stream: str, *, dry_run: bool) -> list[str]:
+    """Drop the files that were staged for the tables of the stream and never committed."""
     project, dead_letters = world.config, world.config.dead_letters_path(stream)
     is_table = isinstance(project.stream(stream).sink, DeltaSink)
     paths = [project.table_path(stream)] if is_table else []
-    tables = [table_at(world, path) for path in (*paths, dead_letters) if path is not None]
+    tables = [open_table_at(world, path) for path in (*paths, dead_letters) if path is not None]
     return [
         file
         for table in tables
@@ -100,16 +99,16 @@ def _report(
     )
 
 
-def _verdict_table(verdicts: Sequence[Verdict]) -> dg.TableMetadataValue:
+def _verdict_table(verdicts: Sequence[RetentionVerdict]) -> dg.TableMetadataValue:
     rows = [
         dg.TableRecord(
             {
-                "snapshot": one.snapshot.id,
-                "verdict": "keep" if one.keep else "drop",
-                "reasons": "; ".join(one.reasons),
+                "snapshot": verdict.snapshot.id,
+                "verdict": "keep" if verdict.keep else "drop",
+                "reasons": "; ".join(verdict.reasons),
             }
         )
-        for one in verdicts
+        for verdict in verdicts
     ]
     names = ("snapshot", "verdict", "reasons")
     schema = dg.TableSchema(columns=[dg.TableColumn(name, "string") for name in names])
@@ -117,11 +116,11 @@ def _verdict_table(verdicts: Sequence[Verdict]) -> dg.TableMetadataValue:
 
 
 class RepairConfig(PlannedConfig):
-    """Which stream to repair, and how."""
+    """The stream to repair, and how."""
 
     repair: str = Field(default=ALL, description=f"One of {ALL}, {', '.join(RepairKind)}.")
-    deep: bool = Field(default=False, description="Read all bytes of all snapshots, too.")
-    dry_run: bool = Field(default=True, description="Only say what would be done.")
+    deep: bool = Field(default=False, description="Also read all bytes of all snapshots.")
+    dry_run: bool = Field(default=True, description="Only show the plan. Nothing is changed.")
 
 
 def _repair(world: Project, config: RepairConfig, run: str) -> Repair:
@@ -129,7 +128,7 @@ def _repair(world: Project, config: RepairConfig, run: str) -> Repair:
 
 
 def _run_repair(context: dg.OpExecutionContext, repair: Repair) -> dict[str, Any]:
-    show_plan(context, repair)  # in the log; a choice that mends nothing is refused here
+    show_plan(context, repair)  # logs it; a repair that fixes no finding is refused here
     return {**show_steps(context, repair), **_findings(repair)}
 
 
@@ -138,69 +137,73 @@ def _plan_repair(context: dg.OpExecutionContext, repair: Repair) -> dict[str, An
 
 
 def _findings(repair: Repair) -> dict[str, Any]:
-    """What is found now."""
-    diagnosis = diagnosed(repair.world, repair.stream, deep=repair.deep)
+    """Examine the stream again; the findings for the page of the run."""
+    diagnosis = diagnose_stream(repair.world, repair.stream, deep=repair.deep)
     return dict(judge(diagnosis.findings).metadata or {})
 
 
 class RehashConfig(StreamConfig):
-    """Whose table to hash, and how much of it."""
+    """The stream whose table to hash, and how many epochs of it."""
 
-    newest_epochs: int = Field(default=200, ge=1, description="How far to look back.")
+    newest_epochs: int = Field(
+        default=200, ge=1, description="How many of the newest epochs to hash."
+    )
 
 
-@dg.op(description="Hash the rows of the newest epochs again, and hold them against the ledger.")
+@dg.op(description="Hash the rows of the newest epochs again, and compare them with the ledger.")
 def rehash(
-    context: dg.OpExecutionContext, config: RehashConfig, worlds: dg.ResourceParam[Worlds]
+    context: dg.OpExecutionContext, config: RehashConfig, worlds: dg.ResourceParam[ProjectResource]
 ) -> None:
-    """Fail if an epoch's rows are not what the ledger says they were."""
+    """Fail if the rows of an epoch differ from what the ledger has."""
     from holdfast.assets.rehash import (
         bounded_spark,  # Spark is slow to import
         rehash as rehash_table,  # Spark is slow to import
     )
 
-    name_stream(context, config.stream)
-    with explained(), worlds.open() as world, bounded_spark() as spark:
+    tag_stream(context, config.stream)
+    with dagster_errors(), worlds.open() as world, bounded_spark() as spark:
         outcome = rehash_table(world, config.stream, spark, newest=config.newest_epochs)
     metadata = {"epochs_hashed": len(outcome.epochs), "epochs_differing": len(outcome.differing)}
     context.log_event(dg.AssetObservation(output_key(config.stream), metadata=metadata))
     context.add_output_metadata(metadata)
     if outcome.differing:
         raise dg.Failure(
-            f"rows of epochs {outcome.differing[:20]} are not those that were committed",
-            metadata={"hint": "the table was changed, or its disk did it; the ledger is right"},
+            f"the rows of epochs {outcome.differing[:20]} differ from those that were committed",
+            metadata={
+                "hint": "look for a writer that changed the table, or a faulty disk: the ledger is right"
+            },
             allow_retries=False,
         )
 
 
-prune_snapshots = single_op_job(
+prune_snapshots = build_job(
     "prune_snapshots",
     prune,
     playbook="prune",
-    description="Drops snapshots by each stream's retention, samples that are older than the project "
-    "keeps them, and files that were staged for a Delta table and never committed.",
+    description="Drops snapshots that the retention of their stream does not keep, samples that are older than "
+    "`samples.keep`, and files that were staged for a Delta table and never committed.",
     max_runtime_seconds=3600,
 )
-repair_stream = single_op_job(
+repair_stream = build_job(
     "repair_stream",
-    playbook_op(
+    build_op(
         "repair",
         RepairConfig,
         _repair,
         run=_run_repair,
         plan=_plan_repair,
-        description="Look for what is wrong with the stream, and mend it step by step.",
+        description="Examine the stream, and repair the findings step by step.",
     ),
     playbook="repair",
     description="Applies the doctor's repairs to a stream; what it removes is kept until the run is confirmed or "
-    "undone with `holdfast doctor`. A dry run, unless told otherwise.",
+    "undone with `holdfast doctor`. A dry run, unless `dry_run` is false.",
     max_runtime_seconds=3600,
 )
-rehash_output = single_op_job(
+rehash_output = build_job(
     "rehash_output",
     rehash,
     playbook="rehash",
     description="Hashes the rows of a stream's table again with Spark and compares each epoch with "
-    "the ledger: proves that what was committed is still there, unchanged.",
+    "the ledger: proves that the committed rows are still there, unchanged.",
     max_runtime_seconds=3600,
 )

@@ -1,7 +1,7 @@
-"""The job that brings a failed stream back, and its tier: its claim on the incident, and the outcome.
+"""The job that recovers a failed stream and its tier: its claim on the incident, and the outcome.
 
 Several runs, and the secondary that took over, may each have done a part of a recovery. So the times of an
-outcome come from what all of them wrote, not from what the last run did.
+outcome come from the records of all of them, not from the steps of the last run.
 """
 
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.playbooks.recover.steps import AwaitCatchUp
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.recovery_history import STEPS
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.orchestration.jobs.base import (
     PlannedConfig,
+    build_job,
+    build_op,
     journal_title,
-    playbook_op,
     show_steps,
-    single_op_job,
 )
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
@@ -45,12 +45,12 @@ REPORT_SECONDS = 5.0  # a sensor may open the incident a moment after the replic
 
 
 class ClaimLostError(PermanentError):
-    """Another run deals with the incident now, or it is closed."""
+    """Another run holds the claim on the incident now, or the incident is closed."""
 
 
 @dataclass(slots=True)
 class Claim:
-    """A run's hold on an incident; it ends by itself if the run does."""
+    """The claim of a run on an incident; it expires if the run dies."""
 
     incidents: Incidents
     incident: str
@@ -59,37 +59,37 @@ class Claim:
     _renewed: float = 0.0
 
     def take(self) -> Incident | None:
-        """Become or stay the holder; `None` if another run is, or if it is closed."""
+        """Take or renew the claim; `None` if another run holds it, or if the incident is closed."""
         self._renewed = self.clock.monotonic()
         return self.incidents.claim(self.incident, self.owner, CLAIM_SECONDS)
 
     def keep_alive(self) -> None:
-        """Renew the claim now and then; a run that lost it must stop."""
+        """Renew the claim every few seconds; raises if it is lost, since the run must stop then."""
         if self.clock.monotonic() - self._renewed < RENEW_SECONDS:
             return
         if self.take() is None:
             raise ClaimLostError(
-                f"incident {self.incident} is no longer dealt with by {self.owner}: {self.holder()}",
-                hint="the other run goes on from here",
+                f"run {self.owner} has lost its claim on incident {self.incident}: {self.holder()}",
+                hint="follow the other run: it continues from here",
             )
 
     def holder(self) -> str:
-        """Which run has it, in words."""
+        """The holder of the claim, as a sentence."""
         incident = self.incidents.get(self.incident)
         if incident is None:
             return "there is no such incident"
         if incident.state is IncidentState.CLOSED:
             return f"it is closed: {incident.outcome}"
-        return f"run {incident.claimed_by} has it"
+        return f"run {incident.claimed_by} holds it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryOutcome:
     """How long a recovery took, counted from the last sign of life.
 
-    `recovery_seconds` ends when the stream had caught up; it is `None` if it never stopped.
-    `redundancy_seconds` ends when the tier was held again, or its secondary back and paused.
-    `primary_steps` is what the primary did to catch up, `done` what playbooks did.
+    `recovery_seconds` ends when the stream had caught up; it is `None` if the stream never stopped.
+    `redundancy_seconds` ends when the tier was covered again, or the secondary was back and paused.
+    `primary_steps` are the steps that the primary measured, `done` those of playbooks.
     """
 
     detect_seconds: float | None
@@ -104,39 +104,39 @@ class RecoveryOutcome:
 
     @property
     def timeline(self) -> str:
-        """Who did what and how long it took, in one line."""
-        noticed = (
-            () if self.detect_seconds is None else (f"noticed after {self.detect_seconds:.2f} s",)
+        """The steps with their durations, in one line."""
+        detected = (
+            () if self.detect_seconds is None else (f"detected after {self.detect_seconds:.2f} s",)
         )
-        parts = (noticed, self.primary_steps, self.done)
+        parts = (detected, self.primary_steps, self.done)
         return "; ".join(", ".join(part) for part in parts if part) or "nothing to do"
 
     @property
     def sentence(self) -> str:
-        """The outcome in words."""
-        held = f"{self.tier} held again after {self.redundancy_seconds:.1f} s"
+        """The outcome as a sentence."""
+        covered = f"{self.tier} covered again after {self.redundancy_seconds:.1f} s"
         if not self.wanted:
-            held = f"stopped after {self.redundancy_seconds:.1f} s"
+            covered = f"stopped after {self.redundancy_seconds:.1f} s"
         if self.paused:
-            held = (
-                f"the secondary back after {self.redundancy_seconds:.1f} s, "
+            covered = (
+                f"the secondary is back after {self.redundancy_seconds:.1f} s, "
                 f"paused, covers {self.covered}"
             )
         if self.recovery_seconds is None:
-            return held
+            return covered
         recovered = f"recovered {self.recovery_seconds:.1f} s after the last sign of life"
-        return recovered if self.tier is Tier.PASSIVE_REPLICATION else f"{recovered}, {held}"
+        return recovered if self.tier is Tier.PASSIVE_REPLICATION else f"{recovered}, {covered}"
 
 
 def outcome_of(world: Project, incident: Incident) -> RecoveryOutcome:
-    """The outcome of an incident whose stream has just recovered."""
+    """Compute the outcome of an incident whose stream has just recovered."""
     detect = incident.detail.get("t_detect_seconds")
     lost_at = _lost_at(incident, detect or 0.0)
-    done = _done(world, incident)
+    done = _done_steps(world, incident)
     until_now = world.store.now() - lost_at
-    seen = observe(world, incident.stream)
-    look = seen.secondary_look()
-    recovery = _measured(world, incident, lost_at)
+    seen = observe_stream(world, incident.stream)
+    look = seen.secondary_view()
+    recovery = _measured_seconds(world, incident, lost_at)
     if recovery is None and incident.subject is IncidentSubject.PRIMARY:
         caught_up_at = _caught_up_at(done)
         recovery = until_now if caught_up_at is None else caught_up_at - lost_at
@@ -156,20 +156,20 @@ def outcome_of(world: Project, incident: Incident) -> RecoveryOutcome:
 
 
 def _lost_at(incident: Incident, detect_seconds: float) -> float:
-    """When the last sign of life was; a replica that took over reports once it has caught up.
+    """The time of the last sign of life; a replica that took over reports once it has caught up.
 
-    One that had sent all along reports no time at all.
+    A replica that was sending all the time reports zero.
     """
     reported = float(incident.detail.get(SampleName.RECOVERY_SECONDS) or 0.0)
     return incident.opened_at - max(detect_seconds, reported)
 
 
-def _measured(world: Project, incident: Incident, lost_at: float) -> float | None:
-    """What a replica that took over measured, on account of this incident or in the midst of it.
+def _measured_seconds(world: Project, incident: Incident, lost_at: float) -> float | None:
+    """The recovery time that a replica measured when it took over, because of this incident or during it.
 
-    It counts from the last renewal of the lease. A primary that was stuck renewed it to the end, so
-    if a sensor saw the loss, the time counts from the last sign that the sensor saw; unless the
-    replica had sent all along.
+    It counts from the last renewal of the lease. A stuck primary renews its lease until it is fenced, so
+    if a sensor detected the loss, the time counts from the last sign of life that the sensor found; unless
+    the replica was sending all the time.
     """
     reported, sample = (
         incident.detail.get(SampleName.RECOVERY_SECONDS),
@@ -177,8 +177,8 @@ def _measured(world: Project, incident: Incident, lost_at: float) -> float | Non
     )
     if sample is None:
         return None if reported is None else float(reported)
-    seen_by_sensor = reported is None and incident.subject is IncidentSubject.PRIMARY
-    return sample.at - lost_at if seen_by_sensor and sample.value > 0.0 else sample.value
+    detected_by_sensor = reported is None and incident.subject is IncidentSubject.PRIMARY
+    return sample.at - lost_at if detected_by_sensor and sample.value > 0.0 else sample.value
 
 
 def _last_takeover(world: Project, incident: Incident, lost_at: float) -> Sample | None:
@@ -191,7 +191,7 @@ def _last_takeover(world: Project, incident: Incident, lost_at: float) -> Sample
 
 
 def _since(incident: Incident, lost_at: float) -> float:
-    """From when on measurements are of this loss.
+    """The time from which on measurements belong to this loss.
 
     A secondary may be missing because it has taken over; then it measured a moment before.
     """
@@ -201,7 +201,7 @@ def _since(incident: Incident, lost_at: float) -> float:
 def _primary_steps(
     world: Project, primary: ReplicaRow | None, *, since_at: float
 ) -> tuple[str, ...]:
-    """What the primary measured of its own way here; one that was there before has nothing."""
+    """The steps that a new primary measured; none for a primary from before the loss."""
     if primary is None:
         return ()
     latest = world.store.samples.latest(primary.stream, replica=primary.id)
@@ -212,8 +212,8 @@ def _primary_steps(
     )
 
 
-def _done(world: Project, incident: Incident) -> list[JournalLine]:
-    """The steps that were carried out on account of the incident, by all of its runs."""
+def _done_steps(world: Project, incident: Incident) -> list[JournalLine]:
+    """The steps of all runs for this incident that are done."""
     return [
         line
         for line in world.store.journal.of(incident.stream)
@@ -222,18 +222,18 @@ def _done(world: Project, incident: Incident) -> list[JournalLine]:
 
 
 def _caught_up_at(done: list[JournalLine]) -> float | None:
-    """When the last wait for a new primary to catch up ended."""
+    """The end of the last wait for a new primary to catch up."""
     waits = [line.at for line in done if line.step == AwaitCatchUp.name]
     return waits[-1] if waits else None
 
 
 class RecoverConfig(PlannedConfig):
-    """Which stream to recover, and on account of which incident."""
+    """The stream to recover, and the incident that is the reason."""
 
     incident: str | None = Field(
         default=None,
-        description="The incident that this run deals with; the recovery sensor fills it in. "
-        "Without one the stream is looked at and brought back all the same.",
+        description="The incident that this run works on; the recovery sensor fills it in. "
+        "Without one the stream is observed and recovered as well.",
     )
 
 
@@ -242,7 +242,7 @@ def _recover(world: Project, config: RecoverConfig, run: str) -> Recover:
 
 
 def _run_recover(context: dg.OpExecutionContext, recover: Recover) -> dict[str, Any]:
-    """Bring a stream back, unless another run deals with its incident."""
+    """Recover a stream, unless another run holds the claim on its incident."""
     if recover.incident is None:
         return show_steps(context, recover)
     claim = Claim(recover.world.store.incidents, recover.incident, recover.run)
@@ -252,8 +252,8 @@ def _run_recover(context: dg.OpExecutionContext, recover: Recover) -> dict[str, 
         return {}
     recover.keep_alive = claim.keep_alive
     try:
-        shown = show_steps(context, recover)
-        return {**shown, **_close(recover.world, incident)}
+        steps = show_steps(context, recover)
+        return {**steps, **_close(recover.world, incident)}
     except ClaimLostError as lost:
         context.log.warning("%s", lost)
         return {}
@@ -266,41 +266,41 @@ def _run_recover(context: dg.OpExecutionContext, recover: Recover) -> dict[str, 
 
 
 def _close(world: Project, incident: Incident) -> dict[str, Any]:
-    """Close the incident with its outcome; the figures for the page of the run."""
+    """Close the incident with its outcome; return the figures for the page of the run."""
     outcome = outcome_of(world, incident)
     world.store.incidents.close(incident.id, f"{outcome.sentence} ({outcome.timeline})")
     objective, seconds = (
         world.config.stream(incident.stream).objective.recovery_time,
         outcome.recovery_seconds,
     )
-    shown: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "incident": incident.id,
         "redundancy_seconds": outcome.redundancy_seconds,
         "t_detect_seconds": outcome.detect_seconds,
     }
     if seconds is None:
-        return shown
-    return shown | {
+        return figures
+    return figures | {
         "recovery_seconds": seconds,
         "objective_seconds": objective,
         "objective_held": seconds <= objective,
     }
 
 
-recover_stream = single_op_job(
+recover_stream = build_job(
     "recover_stream",
-    playbook_op(
+    build_op(
         "recover",
         RecoverConfig,
         _recover,
         run=_run_recover,
         description="Replace a failed primary, by the secondary if there is one, wait until it has caught "
-        "up, and restore the secondary that the tier wants.",
+        "up, and restore the secondary that the tier requires.",
     ),
     playbook="recover",
-    description="Brings a stream back: fences a primary that is dead, silent or stuck, lets its "
-    "secondary take over or starts a new one from the newest snapshot, waits until it has caught up, and "
-    "gives it the secondary that its tier wants.",
+    description="Recovers a stream: fences a primary that is dead, silent or stuck, lets its secondary take "
+    "over or starts a new primary from the newest snapshot, waits until it has caught up, and restores the "
+    "secondary that the tier requires.",
     max_runtime_seconds=3600,
     priority=100,
 )

@@ -1,4 +1,4 @@
-"""The jobs that make the reports, and when they do."""
+"""The jobs that make the reports, and their schedules."""
 
 from datetime import timedelta
 
@@ -7,7 +7,7 @@ import dagster as dg
 from holdfast.assets.keys import report_key
 from holdfast.assets.reports import activity, decisions, model, what_if
 from holdfast.observation.reports import costs
-from holdfast.orchestration.jobs.base import CAUSE_TAG, by_the_clock, checking_job
+from holdfast.orchestration.jobs.base import CAUSE_TAG, build_check_job, build_schedule
 
 COST_REPORT = report_key(costs.REPORT)
 REPORTS_OF_NOW = [
@@ -16,18 +16,18 @@ REPORTS_OF_NOW = [
 ]
 REPORT_KEYS = [COST_REPORT, *REPORTS_OF_NOW]
 
-REPORT_COSTS = checking_job(
+REPORT_COSTS = build_check_job(
     "report_costs",
     dg.AssetSelection.assets(COST_REPORT),
     playbook="report",
-    description="Counts what fault tolerance cost in a day that is over.",
+    description="Computes the cost of fault tolerance on a day that is over.",
 )
-REPORT_NOW = checking_job(
+REPORT_NOW = build_check_job(
     "report_now",
     dg.AssetSelection.assets(*REPORTS_OF_NOW),
     playbook="report",
-    description="Reports decisions, predictions beside observations, what other objectives would cost, "
-    "drills, incidents and what playbooks did.",
+    description="Reports decisions, predictions beside observations, the cost of other objectives, drills, "
+    "incidents and the steps of playbooks.",
 )
 
 
@@ -36,16 +36,16 @@ REPORT_NOW = checking_job(
     job=REPORT_COSTS,
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="The cost report of the day that has just ended (UTC).",
+    description="Makes the cost report of the day that has just ended (UTC).",
 )
 def daily_costs(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
-    """Ask for yesterday."""
+    """Request the report of yesterday."""
     yesterday = context.scheduled_execution_time.date() - timedelta(days=1)
     return dg.RunRequest(
         run_key=f"costs-{yesterday}", partition_key=str(yesterday), tags={CAUSE_TAG: "schedule"}
     )
 
 
-hourly_reports = by_the_clock(
-    "hourly_reports", "17 * * * *", REPORT_NOW, "The reports on how things are now, each hour."
+hourly_reports = build_schedule(
+    "hourly_reports", "17 * * * *", REPORT_NOW, "Makes the reports on the current state, each hour."
 )

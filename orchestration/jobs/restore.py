@@ -1,4 +1,4 @@
-"""The job that takes a stream back to a past epoch, in place or as a fork."""
+"""The job that restores a stream to a past epoch, in place or as a fork."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ from pydantic import Field
 
 from holdfast.orchestration.jobs.base import (
     PlannedConfig,
+    build_job,
+    build_op,
     plan_table,
-    playbook_op,
     show_plan,
     show_steps,
-    single_op_job,
 )
 from holdfast.orchestration.playbooks.restore.fork import Fork
 from holdfast.orchestration.playbooks.restore.point import RestoreTarget, parse_time, point_numbers
@@ -20,23 +20,30 @@ from holdfast.resources.project import Project
 
 
 class RestoreConfig(PlannedConfig):
-    """Which stream to take back where to: one of `epoch`, `at` and `snapshot`."""
+    """The stream to restore, and its target: one of `epoch`, `at` and `snapshot`."""
 
-    epoch: int = Field(default=-1, ge=-1, description="Back to what it was after this epoch.")
-    at: str = Field(default="", description="The last epoch by then: ISO 8601, UTC without a zone.")
-    snapshot: str = Field(default="", description="The epoch of this snapshot.")
-    fork: str = Field(default="", description="The name of a fork; the original is only read.")
-    output: str = Field(default="", description="Where the fork's output goes.")
+    epoch: int = Field(default=-1, ge=-1, description="Restore to the state after this epoch.")
+    at: str = Field(
+        default="",
+        description="Restore to the last epoch committed by this time: ISO 8601, UTC without a zone.",
+    )
+    snapshot: str = Field(default="", description="Restore to the epoch of this snapshot.")
+    fork: str = Field(
+        default="", description="Fork under this name instead; the original is only read."
+    )
+    output: str = Field(default="", description="The output path of the fork.")
     snapshots_from: str = Field(
         default="", description="Take the snapshot from s3://bucket/prefix."
     )
     keep_output: bool = Field(
-        default=False, description="For a sink of your own, which cannot be taken back."
+        default=False,
+        description="Leave the output as it is: for a sink of your own, which Holdfast cannot roll back.",
     )
-    why: str = Field(default="asked in Dagster", description="For the stream's history.")
+    why: str = Field(
+        default="requested in Dagster", description="The reason, for the history of the stream."
+    )
 
     def target(self) -> RestoreTarget:
-        """The requested point."""
         return RestoreTarget(
             epoch=None if self.epoch < 0 else self.epoch,
             at=parse_time(self.at) if self.at else None,
@@ -70,32 +77,32 @@ def _run(context: dg.OpExecutionContext, playbook: Restore | Fork) -> dict[str, 
 def _plan(context: dg.OpExecutionContext, playbook: Restore | Fork) -> dict[str, Any]:
     if isinstance(playbook, Fork):
         return {**show_plan(context, playbook), **_fork_numbers(playbook)}
-    ahead = playbook.look_ahead()
-    return {**_numbers(ahead), "plan": plan_table(context, ahead.steps)}
+    preview = playbook.look_ahead()
+    return {**_numbers(preview), "plan": plan_table(context, preview.steps)}
 
 
-def _numbers(ahead: RestorePreview) -> dict[str, Any]:
-    return {} if ahead.point is None else point_numbers(ahead.point)
+def _numbers(preview: RestorePreview) -> dict[str, Any]:
+    return {} if preview.point is None else point_numbers(preview.point)
 
 
 def _fork_numbers(fork: Fork) -> dict[str, Any]:
     return {"epoch": fork.point.epoch, "snapshot": fork.point.snapshot_id}
 
 
-restore_stream = single_op_job(
+restore_stream = build_job(
     "restore_stream",
-    playbook_op(
+    build_op(
         "restore",
         RestoreConfig,
         _restore_or_fork,
         run=_run,
         plan=_plan,
-        description="Take state and output back to a past epoch, and go on from there.",
+        description="Restore state and output to a past epoch, and continue from there.",
     ),
     playbook="restore",
-    description="Takes state and output of a stream back to a past epoch (epoch, time or snapshot) and lets it "
-    "compute the epochs since again; or forks it there under a new name. A run that is cut short is finished "
-    "by the next.",
+    description="Restores state and output of a stream to a past epoch (by epoch, time or snapshot) and lets it "
+    "compute the later epochs again; or forks it there under a new name. The next run finishes one that was "
+    "interrupted.",
     max_runtime_seconds=7200,
     priority=50,
 )

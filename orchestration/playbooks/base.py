@@ -1,4 +1,4 @@
-"""What a playbook is, and the loop that runs one: observe, decide, write the intent, act, write the result."""
+"""The playbook type, and the loop that runs one: observe, decide, write the intent, act, write the result."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
@@ -22,23 +22,23 @@ SUPERSEDED = "another step is due by now"
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a step has done or found; a step with something to tell returns a subclass."""
+    """The result of a step; a step that has something to report returns a subclass."""
 
     def as_dict(self) -> dict[str, Any]:
-        """The result for the journal and for JSON, without what is not known."""
+        """The result for the journal and for JSON, without unknown values."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class StepSkipped(StepResult):
-    """The step was not taken: when its turn came it was no longer the one to take."""
+    """The step was skipped: another one is due now."""
 
     skipped: str = SUPERSEDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDone(Generic[StepT_co]):
-    """A step that has been carried out, and how long it took."""
+    """A step that was carried out, and how long it took."""
 
     step: StepT_co
     seconds: float
@@ -51,7 +51,7 @@ class StepDone(Generic[StepT_co]):
 
 @dataclass(frozen=True, slots=True)
 class InnerSteps(StepResult):
-    """What another playbook did inside a step."""
+    """The steps that another playbook did inside a step."""
 
     done: Sequence[StepDone[Any]]
 
@@ -64,46 +64,46 @@ class InnerSteps(StepResult):
 
 
 class Playbook(Protocol[FactsT, StepT]):
-    """Brings a stream somewhere, one step at a time, each decided from facts alone.
+    """Changes a stream one step at a time; each step is decided from facts alone.
 
-    A run may die at any point; the next one observes anew and goes on from there. So each action must
+    A run may die at any point; the next one observes again and continues from there. So each action must
     be safe to repeat.
     """
 
     name: ClassVar[str]
 
     def observe(self) -> FactsT:
-        """The facts as they are now."""
+        """Read the current facts."""
         ...
 
     def decide(self, facts: FactsT) -> StepT | None:
-        """The one step that is due; `None` when nothing is left to do."""
+        """Choose the next step; `None` when nothing is left to do."""
         ...
 
     def act(self, step: StepT) -> StepResult:
-        """Carry a step out."""
+        """Carry out a step."""
         ...
 
     def begin(self) -> None:
-        """Check and record what is requested, before the first look; raises if it is refused."""
+        """Check and record the request, before the first observation; raises if it is refused."""
         return
 
     def preview(self) -> FactsT:
-        """The facts as they would be after `begin`, which is not done; raises if it would be refused."""
+        """The facts that `begin` would lead to, without doing it; raises if it would be refused."""
         return self.observe()
 
     def conclude(self) -> None:
-        """Called when nothing is left to do; raises if that is not what was requested."""
+        """Called when nothing is left to do; raises if the request was not fulfilled."""
         return
 
     def close(self) -> None:
-        """Called in the end, whatever happened."""
+        """Called at the end, also after an error."""
         return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalWriter:
-    """Which run of which playbook writes the journal."""
+    """Writes the steps of one run to the journal."""
 
     store: ControlStore
     stream: str
@@ -112,9 +112,8 @@ class JournalWriter:
     incident: str | None = None
 
     def write(
-        self, step: Step[Any], phase: Phase, seconds: float | None = None, **found: Any
+        self, step: Step[Any], phase: Phase, seconds: float | None = None, **result: Any
     ) -> None:
-        """Write one line."""
         self.store.journal.write(
             stream=self.stream,
             playbook=self.playbook,
@@ -123,11 +122,11 @@ class JournalWriter:
             step=step.name,
             phase=phase,
             seconds=seconds,
-            detail={**step_fields(step), **found},
+            detail={**step_fields(step), **result},
         )
 
     def perform(self, step: StepT, act: Callable[[StepT], StepResult]) -> StepDone[StepT]:
-        """Carry a step out between its intent and its result."""
+        """Write the intent, carry out the step, and write the result or the error."""
         self.write(step, Phase.INTENT, performer={"host": HOST, **asdict(ProcessHandle.this())})
         began = SYSTEM_CLOCK.monotonic()
         try:
@@ -144,7 +143,7 @@ class JournalWriter:
 
 
 def was_abandoned(line: JournalLine) -> bool:
-    """Whether a step was begun by a process of this host that is gone; of other hosts it is unknown."""
+    """Whether the process that began a step is gone; false for processes of other hosts, which are not visible."""
     performer = line.detail.get("performer") if line.phase is Phase.INTENT else None
     if performer is None or performer["host"] != HOST:
         return False
@@ -154,13 +153,13 @@ def was_abandoned(line: JournalLine) -> bool:
 def run_playbook(
     playbook: Playbook[FactsT, StepT], journal: JournalWriter
 ) -> Iterator[StepDone[StepT]]:
-    """Record the request at once; then yield each step once it has been carried out."""
+    """Record the request at once; then yield each step when it is done."""
     playbook.begin()
     return _run(playbook, journal)
 
 
 def plan_playbook(playbook: Playbook[FactsT, StepT]) -> list[StepT]:
-    """What a playbook would do, as far as one look can tell; nothing is changed."""
+    """Plan the steps of a playbook from one observation; nothing is changed."""
     return plan_steps(playbook.preview(), playbook.decide)
 
 
@@ -175,8 +174,8 @@ def _run(playbook: Playbook[FactsT, StepT], journal: JournalWriter) -> Iterator[
     finally:
         playbook.close()
     raise PermanentError(
-        f"the {journal.playbook} playbook of {journal.stream} did not end in {MAX_STEPS} steps",
-        hint="compare its last steps in the journal with the replica's log",
+        f"the {journal.playbook} playbook of {journal.stream} did not end within {MAX_STEPS} steps",
+        hint="compare its last steps in the journal with the log of the replica",
     )
 
 
@@ -195,14 +194,14 @@ class StreamPlaybook(Playbook[FactsT, StepT]):
     keep_alive: Callable[[], None] = do_nothing
 
     def steps(self) -> Iterator[StepDone[StepT]]:
-        """Run it; each step is yielded once it has been carried out."""
+        """Run the playbook; yield each step when it is done."""
         return run_playbook(self, self.journal())
 
     def plan(self) -> list[StepT]:
-        """What it would do, as far as one look can tell."""
+        """Plan its steps from one observation; nothing is changed."""
         return plan_playbook(self)
 
     def journal(self) -> JournalWriter:
-        """Where its steps are written down."""
+        """The writer of its steps."""
         store = self.world.store
         return JournalWriter(store=store, stream=self.stream, playbook=self.name, run=self.run)

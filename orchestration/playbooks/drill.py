@@ -1,4 +1,4 @@
-"""The drill playbook: a fault is injected into a live stream, and its recovery is timed."""
+"""The drill playbook: injects a fault into a live stream and measures its recovery."""
 
 import signal
 from dataclasses import dataclass
@@ -26,20 +26,19 @@ from holdfast.ft_policies.playbooks.drill import (
 )
 from holdfast.observation.reports.drills import drill_reports
 from holdfast.observation.review import Reviewer
-from holdfast.observation.status import StreamSeen
+from holdfast.observation.status import StreamStatus
 from holdfast.orchestration.incidents import open_recovery
 from holdfast.orchestration.playbooks.base import InnerSteps, StepResult, StreamPlaybook
 from holdfast.orchestration.playbooks.drill_journal import (
     OpenDrill,
-    disturbed_at,
+    find_disturbances,
     open_drill,
-    waited,
 )
 from holdfast.orchestration.playbooks.drill_outcome import DrillOutcome, close_incident, outcome_of
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.orchestration.playbooks.waiting import StreamWaiter, await_exit
 from holdfast.resources.control_store.records import ReplicaRow
-from holdfast.resources.process import process_of
+from holdfast.resources.process import find_process
 from holdfast.streaming.replica.fault_injection import block_object_store
 
 HEALED_SECONDS = 120.0  # from the end of a cut until a snapshot is in the object store again
@@ -47,7 +46,7 @@ HEALED_SECONDS = 120.0  # from the end of a cut until a snapshot is in the objec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultInjected(StepResult):
-    """The last epoch before the fault, and when a cut ends."""
+    """The last epoch before the fault, and the end of a cut."""
 
     epoch: int
     blocked_until: float | None = None
@@ -62,7 +61,7 @@ class Awaited(StepResult):
 
 @dataclass(kw_only=True)
 class Drill(StreamPlaybook[DrillFacts, DrillStep]):
-    """One drill on one stream; one that another run left half done is finished first."""
+    """One drill of one stream; an unfinished drill of another run is finished first."""
 
     name: ClassVar = PLAYBOOK
     fault: Fault = Fault.KILL
@@ -76,11 +75,11 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
         return next_step(facts)
 
     def observe(self) -> DrillFacts:
-        """The stream, and how far its drill has come."""
+        """Observe the stream and the progress of its drill."""
         status = self._waiter.observe()
         drill = open_drill(self.world, self.stream, at=status.at)
         incident, primary = open_recovery(self.world, self.stream), status.primary
-        elsewhere = primary is not None and process_of(primary) is None
+        elsewhere = primary is not None and find_process(primary) is None
         return DrillFacts(
             fault=self.fault,
             wanted=status.wanted,
@@ -102,9 +101,9 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
         match step:
             case Decline():
                 raise PermanentError(
-                    f"{self.stream} is left alone: {step.reason}",
-                    hint="a drill is for a healthy stream; `holdfast status` tells how it is, "
-                    "and `drills` in its declaration how often it may be disturbed",
+                    f"{self.stream} cannot be drilled: {step.reason}",
+                    hint="drill a healthy stream: `holdfast status` shows its health, and `drills` in its "
+                    "declaration limits how often it may be disturbed",
                 )
             case InjectFault():
                 return self._inject(step)
@@ -120,7 +119,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
 
     def _inject(self, step: InjectFault) -> FaultInjected:
         row, last = self._row(step.primary), self.world.store.ledger.last(self.stream)
-        process = process_of(row)
+        process = find_process(row)
         epoch = -1 if last is None else last.epoch
         match step.fault:
             case Fault.CUT_OFF:
@@ -154,13 +153,13 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
         ):
             return Awaited(by_itself=True)
         raise TransientError(
-            f"no snapshot of {self.stream} is {HEALED_SECONDS:.0f} s younger than the cut",
-            hint=f"does the object store answer? See `holdfast logs {self.stream}`, then run the "
-            "drill again: it goes on from here",
+            f"no snapshot of {self.stream} was shipped within {HEALED_SECONDS:.0f} s after the cut",
+            hint=f"check the object store and `holdfast logs {self.stream}`, then run the drill again: it "
+            "continues from here",
         )
 
     def _release(self, step: Release) -> StepResult:
-        process = process_of(self._row(step.primary))
+        process = find_process(self._row(step.primary))
         if process is not None:
             process.send(signal.SIGCONT)
         return await_exit(self.world, step.primary, keep_alive=self.keep_alive)
@@ -171,8 +170,8 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
         close_incident(self.world, self.stream, outcome, since_at=drill.at)
         return outcome
 
-    def _is_back(self, status: StreamSeen, drill: OpenDrill) -> bool:
-        """Whether another primary has caught up; after a cut, whether snapshots are shipped again."""
+    def _is_back(self, status: StreamStatus, drill: OpenDrill) -> bool:
+        """Whether another primary has caught up, or after a cut whether a snapshot was shipped again."""
         if status.primary is None or status.verdict.health is not Health.HEALTHY:
             return False
         if drill.fault is not Fault.CUT_OFF:
@@ -182,17 +181,17 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
 
     def _injected(self, drill: OpenDrill) -> InjectedFault:
         row = self._row(drill.primary)
-        process = process_of(row)
+        process = find_process(row)
         alive = process is not None and process.is_alive()
         return InjectedFault(
             primary=drill.primary,
             fault=drill.fault,
             landed=drill.detail_of(InjectFault) is not None or row.state.ended,
-            waited=waited(drill),
+            waited=drill.was_awaited,
             lingers=drill.fault is Fault.PAUSE and alive,
         )
 
-    def _predicted(self, status: StreamSeen) -> Predicted:
+    def _predicted(self, status: StreamStatus) -> Predicted:
         decision = Reviewer().decide_now(self.world, self.stream)
         tier = next(row for row in decision.tiers if row.tier is status.covered)
         steps = {step.value: took for step, took in tier.steps.items() if isfinite(took)}
@@ -203,7 +202,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
         since = at - budget.period_seconds
         ages = [
             at - disturbance
-            for disturbance in disturbed_at(self.world, self.stream, since_at=since)
+            for disturbance in find_disturbances(self.world, self.stream, since_at=since)
         ]
         return budget.objection(ages)
 
@@ -215,7 +214,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
         if drill is None:
             raise TransientError(
                 f"another run has finished the drill of {self.stream}",
-                hint="run it again for another one",
+                hint="run it again for a new drill",
             )
         return drill
 

@@ -1,4 +1,4 @@
-"""What the journal tells of drills: one that is not at its end yet, and those that have been reported."""
+"""Reads drills from the journal: the open one, and when the stream was disturbed."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,48 +22,52 @@ from holdfast.resources.project import Project
 
 @dataclass(frozen=True, slots=True)
 class OpenDrill:
-    """A drill that has not been reported: its lines, the injected fault first."""
+    """A drill without a report yet: its lines, the intent to inject the fault first."""
 
     lines: Sequence[JournalLine]
 
     @property
     def at(self) -> float:
-        """When it was begun."""
+        """The time of its beginning."""
         return self.lines[0].at
 
     @property
     def primary(self) -> str:
         """The target of the fault."""
-        return str(self._said["primary"])
+        return str(self._intent["primary"])
 
     @property
     def fault(self) -> Fault:
-        """The fault."""
-        return Fault(self._said["fault"])
+        return Fault(self._intent["fault"])
 
     @property
     def tier(self) -> Tier:
-        """The tier that was covered then."""
-        return Tier(self._said["tier"])
+        """The tier that was covered when it began."""
+        return Tier(self._intent["tier"])
 
     @property
     def predicted_seconds(self) -> float | None:
-        """What the recovery should take."""
-        seconds = self._said["predicted_seconds"]
+        """The predicted recovery time."""
+        seconds = self._intent["predicted_seconds"]
         return None if seconds is None else float(seconds)
 
     def detail_of(self, step: type[DrillStep]) -> dict[str, Any] | None:
-        """What the journal has of the last time that a step was done; `None` if it never was."""
-        done = [one for one in self.lines if _is(one, step, Phase.DONE)]
+        """The journal detail of the last time that a step was done; `None` if it never was."""
+        done = [line for line in self.lines if _is(line, step, Phase.DONE)]
         return done[-1].detail if done else None
 
     @property
-    def _said(self) -> dict[str, Any]:
+    def was_awaited(self) -> bool:
+        """Whether a run has waited for the stream to come back."""
+        return self.detail_of(AwaitBack) is not None
+
+    @property
+    def _intent(self) -> dict[str, Any]:
         return self.lines[0].detail
 
 
-def last_open(lines: Sequence[JournalLine]) -> OpenDrill | None:
-    """The last drill, unless it has been reported or the fault could not be injected."""
+def find_open_drill(lines: Sequence[JournalLine]) -> OpenDrill | None:
+    """Find the last drill, unless it was reported or its fault could not be injected."""
     current: list[JournalLine] = []
     for line in lines:
         if _is(line, InjectFault, Phase.INTENT) and not _continues(current, line):
@@ -76,42 +80,37 @@ def last_open(lines: Sequence[JournalLine]) -> OpenDrill | None:
 
 
 def open_drill(world: Project, stream: str, *, at: float) -> OpenDrill | None:
-    """The drill of a stream that is to be finished."""
+    """Find the drill of a stream that is not finished."""
     since = at - DRILL_WITHIN_SECONDS
-    return last_open(world.store.journal.since(stream, PLAYBOOK, at=since))
+    return find_open_drill(world.store.journal.since(stream, PLAYBOOK, at=since))
 
 
-def waited(drill: OpenDrill) -> bool:
-    """Whether a run has watched for the stream to come back."""
-    return drill.detail_of(AwaitBack) is not None
-
-
-def disturbed_at(world: Project, stream: str, *, since_at: float) -> list[float]:
-    """When a stream was disturbed, by drills and by failures that were none."""
+def find_disturbances(world: Project, stream: str, *, since_at: float) -> list[float]:
+    """The times at which a stream was disturbed, by drills and by real failures."""
     lines = world.store.journal.since(stream, PLAYBOOK, at=since_at)
     drills = list(_injected_at(lines))
-    real = [
-        one.opened_at
-        for one in world.store.incidents.of(stream, open_only=False)
-        if one.kind == RECOVERY
-        and one.subject is IncidentSubject.PRIMARY
-        and one.opened_at >= since_at
+    failures = [
+        incident.opened_at
+        for incident in world.store.incidents.of(stream, open_only=False)
+        if incident.kind == RECOVERY
+        and incident.subject is IncidentSubject.PRIMARY
+        and incident.opened_at >= since_at
     ]
     of_drills = [(at, at + LONGEST_LOSS_SECONDS) for at in drills]
-    return drills + [at for at in real if not any(a <= at <= b for a, b in of_drills)]
+    return drills + [at for at in failures if not any(a <= at <= b for a, b in of_drills)]
 
 
 def _injected_at(lines: Sequence[JournalLine]) -> Iterator[float]:
-    """When the first fault was injected into each target."""
-    seen: set[str] = set()
+    """The time of the first fault for each target."""
+    targets: set[str] = set()
     for line in lines:
-        if _is(line, InjectFault, Phase.INTENT) and line.detail["primary"] not in seen:
-            seen.add(line.detail["primary"])
+        if _is(line, InjectFault, Phase.INTENT) and line.detail["primary"] not in targets:
+            targets.add(line.detail["primary"])
             yield line.at
 
 
 def _continues(current: Sequence[JournalLine], line: JournalLine) -> bool:
-    """Whether it is the same fault again, because the first one may not have landed."""
+    """Whether a line repeats the fault of the current drill, because the first one may not have landed."""
     return bool(current) and current[0].detail["primary"] == line.detail["primary"]
 
 

@@ -1,4 +1,4 @@
-"""What a drill has shown: how long the stream was away, beside what was predicted and what is allowed."""
+"""The outcome of a drill: the observed recovery time beside the prediction and the objective."""
 
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
@@ -21,10 +21,10 @@ MEASURED_SECONDS = 20.0  # until what a replica has measured is in the control s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillOutcome(StepResult):
-    """A drill in figures; without `observed_seconds` the stream was stopped before it was back.
+    """The figures of a drill; `observed_seconds` is `None` if the stream was stopped before it was back.
 
-    After a cut they are the longest time without a committed epoch, and `healed_seconds` went by until
-    a snapshot was shipped again.
+    After a cut it is the longest time without a committed epoch, and `healed_seconds` the time until a
+    snapshot was shipped again.
     """
 
     fault: Fault
@@ -38,29 +38,31 @@ class DrillOutcome(StepResult):
 
     @property
     def held(self) -> bool:
-        """Whether the stream was back in time."""
+        """Whether the stream was back within its objective."""
         observed = self.observed_seconds
         return observed is not None and observed <= self.objective_seconds
 
     @property
     def sentence(self) -> str:
-        """The outcome in words."""
+        """The outcome as a sentence."""
         if self.observed_seconds is None:
             return f"{self.fault} in {self.tier}: the stream was stopped before it was back"
         word = "held" if self.held else "missed"
-        said = "unknown" if self.predicted_seconds is None else f"{self.predicted_seconds:.1f} s"
+        predicted = (
+            "unknown" if self.predicted_seconds is None else f"{self.predicted_seconds:.1f} s"
+        )
         return (
             f"{self.fault} in {self.tier}: back after {self.observed_seconds:.1f} s, "
-            f"predicted {said}, objective {self.objective_seconds:g} s {word}"
+            f"predicted {predicted}, objective {self.objective_seconds:g} s {word}"
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures, those that are not known too: the report lists them."""
+        """The figures, including unknown ones: the report lists them."""
         return {**asdict(self), "held": self.held, "sentence": self.sentence}
 
 
 def outcome_of(waiter: StreamWaiter, drill: OpenDrill, *, blocked_until: float) -> DrillOutcome:
-    """What came of a drill whose stream is back."""
+    """Compute the outcome of a drill whose stream is back."""
     outcome = DrillOutcome(
         fault=drill.fault,
         primary=drill.primary,
@@ -73,13 +75,13 @@ def outcome_of(waiter: StreamWaiter, drill: OpenDrill, *, blocked_until: float) 
         return outcome
     if drill.fault is Fault.CUT_OFF:
         return _after_a_cut(waiter.world, waiter.stream, drill, outcome, blocked_until)
-    recovery = _measured(waiter, since_at=drill.at)
+    recovery = _await_measurement(waiter, since_at=drill.at)
     detect = recovery.detect_seconds
     return replace(outcome, observed_seconds=recovery.seconds, detect_seconds=detect)
 
 
 def close_incident(world: Project, stream: str, outcome: DrillOutcome, *, since_at: float) -> None:
-    """Close what the drill had opened, unless a run deals with it: that closes it in the end."""
+    """Close the incident that the drill caused, unless a run holds its claim: then that run closes it."""
     incident = open_recovery(world, stream)
     if incident is None or incident.opened_at < since_at:
         return
@@ -87,31 +89,31 @@ def close_incident(world: Project, stream: str, outcome: DrillOutcome, *, since_
         world.store.incidents.close(incident.id, f"a drill: {outcome.sentence}")
 
 
-def _measured(waiter: StreamWaiter, *, since_at: float) -> Recovery:
-    """The recovery as the replicas measured it; they report a moment after the stream has caught up."""
-    found: list[Recovery] = []
+def _await_measurement(waiter: StreamWaiter, *, since_at: float) -> Recovery:
+    """Wait for the recovery as the replicas measured it; they report just after the stream has caught up."""
+    recoveries: list[Recovery] = []
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         measured = measure(waiter.world.store, [waiter.world.config.stream(waiter.stream)])
-        found[:] = [one for one in measured[waiter.stream].recoveries if one.at >= since_at]
-        return bool(found)
+        recoveries[:] = [row for row in measured[waiter.stream].recoveries if row.at >= since_at]
+        return bool(recoveries)
 
-    if not waiter.wait_until(lambda _: is_told(), patience_seconds=MEASURED_SECONDS):
+    if not waiter.wait_until(lambda _: is_reported(), patience_seconds=MEASURED_SECONDS):
         raise TransientError(
-            f"{waiter.stream} is back, and no replica has reported how long it took",
-            hint="run the drill again: it goes on from here",
+            f"the recovery time of {waiter.stream} is unknown: no replica has reported it",
+            hint="run the drill again: it continues from here",
         )
-    return found[0]
+    return recoveries[0]
 
 
 def _after_a_cut(
     world: Project, stream: str, drill: OpenDrill, outcome: DrillOutcome, blocked_until: float
 ) -> DrillOutcome:
-    """The stream should not have noticed: what counts is the longest time without a commit."""
+    """A cut should not affect the stream: the outcome is the longest time without a commit."""
     last, newest = world.store.ledger.last(stream), world.store.snapshots.newest(stream)
     first = (drill.detail_of(InjectFault) or {}).get("epoch", 0)
     entries = [] if last is None else world.store.ledger.between(stream, first, last.epoch)
-    gaps = [later.committed_at - one.committed_at for one, later in pairwise(entries)]
+    gaps = [later.committed_at - earlier.committed_at for earlier, later in pairwise(entries)]
     healed = None if newest is None else (newest.created_at or blocked_until) - blocked_until
     return replace(
         outcome,

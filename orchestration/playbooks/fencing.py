@@ -14,10 +14,10 @@ def fence_primary(
     state: ReplicaState = ReplicaState.FENCED,
     by: EndedBy = EndedBy.PLAYBOOK,
 ) -> bool:
-    """Take the lease from a primary if it holds it, then its slot; whether the lease was taken.
+    """Take the lease from a primary if it holds it, then its slot; return whether the lease was taken.
 
-    With `token` only the lease that was observed is taken. The lease goes first: from then on
-    nothing that the primary still writes counts.
+    With `token` only the observed lease is taken. The lease goes first: from then on nothing that the
+    primary still writes counts.
     """
     lease, taken = store.leases.get(stream), False
     if lease is not None and lease.holder == primary:

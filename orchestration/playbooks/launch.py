@@ -18,9 +18,9 @@ from holdfast.resources.control_store.records import (
     DesiredState,
     EndedBy,
     JsonObject,
+    Migration,
     ReplicaRow,
     ReplicaState,
-    Rollout,
     Slot,
 )
 from holdfast.resources.control_store.store import ControlStore
@@ -29,8 +29,11 @@ from holdfast.resources.process import HOST, ProcessHandle, is_over, launch, log
 from holdfast.streaming.spec import ReplicaSpec
 
 
-def sweep(store: ControlStore, stream: str) -> ProcessHandle | None:
-    """Begin to drop what the replicas of a stream have left on this host; `None` if there is nothing."""
+def remove_old_checkpoints(store: ControlStore, stream: str) -> ProcessHandle | None:
+    """Start removing the folders of ended replicas on this host, but not their logs; `None` if there are none.
+
+    The removal runs at the lowest priority, and the launch does not wait for it.
+    """
     folders = [
         str(entry)
         for row in store.replicas.of(stream, live=False)
@@ -54,51 +57,49 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def declare(project: ProjectConfig, store: ControlStore, name: str) -> StreamDeclaration:
-    """Write what is declared of a stream into the control store, for all hosts to read."""
+    """Write the declaration of a stream into the control store, where all hosts read it."""
     stream = project.resolve_paths(project.stream(name))
-    store.streams.declare(name, written(stream), stream.tier)
+    store.streams.declare(name, to_json(stream), stream.tier)
     return stream
 
 
 def launch_primary(project: ProjectConfig, store: ControlStore, name: str) -> ReplicaRow | None:
-    """Start a primary, unless there is one: the row arbitrates, so no second is ever started.
+    """Start a primary, unless there is one: the row in the control store arbitrates, so two never start.
 
-    It runs what was declared when the stream was started, and not what people may be writing just now;
-    the target of a rollout whose protocol stops the primary first runs that.
+    It runs the declaration from the start of the stream, not a file that may be edited just now;
+    the target of a migration whose protocol stops the primary first runs that.
     """
     require_whole(store, name)
-    under_way = store.rollouts.open(name)
+    under_way = store.migrations.open(name)
     legacy = under_way is not None and under_way.protocol is Protocol.LEGACY
-    declared = _declared(store, name, under_way if legacy else None)
-    return None if declared is None else _launched(project, store, Slot.PRIMARY, PRIMARY, *declared)
+    declared = _find_declaration(store, name, under_way if legacy else None)
+    return None if declared is None else _launch(project, store, Slot.PRIMARY, PRIMARY, *declared)
 
 
 def launch_secondary(project: ProjectConfig, store: ControlStore, name: str) -> ReplicaRow | None:
     """Start a secondary with nothing on but `deploy`, unless there is one.
 
-    It runs what the primary does, since two replicas of one stream must compute the same; or it is the
-    target of a rollout.
+    It runs the declaration of the primary, since both replicas must compute the same; or it is the
+    target of a migration.
     """
-    declared = _declared(store, name, store.rollouts.open(name))
+    declared = _find_declaration(store, name, store.migrations.open(name))
     desired = Switches(deploy=True)
-    return (
-        None if declared is None else _launched(project, store, Slot.SECONDARY, desired, *declared)
-    )
+    return None if declared is None else _launch(project, store, Slot.SECONDARY, desired, *declared)
 
 
-def _declared(
-    store: ControlStore, name: str, rollout: Rollout | None
+def _find_declaration(
+    store: ControlStore, name: str, migration: Migration | None
 ) -> tuple[StreamDeclaration, int] | None:
-    """What a new replica runs: a rollout's target, or what the control store says is declared."""
-    known = store.streams.get(name)
-    if known is None:
+    """The declaration of a new replica: a migration's target, or the one in the control store."""
+    row = store.streams.get(name)
+    if row is None:
         return None
-    if rollout is not None:
-        return StreamDeclaration.model_validate(rollout.target), rollout.rollout
-    return StreamDeclaration.model_validate(known.declaration), known.rollout
+    if migration is not None:
+        return StreamDeclaration.model_validate(migration.target), migration.rollout
+    return StreamDeclaration.model_validate(row.declaration), row.rollout
 
 
-def _launched(
+def _launch(
     project: ProjectConfig,
     store: ControlStore,
     slot: Slot,
@@ -106,23 +107,23 @@ def _launched(
     stream: StreamDeclaration,
     rollout: int,
 ) -> ReplicaRow | None:
-    row = _registered(project, store, stream, slot, desired, rollout)
+    row = _register(project, store, stream, slot, desired, rollout)
     if row is not None:
         _start(project, store, stream, row)
     return row
 
 
 def require_whole(store: ControlStore, name: str) -> None:
-    """Refuse a stream that is half restored: its state and its output do not agree yet."""
+    """Refuse a stream with an unfinished restore: its state and its output do not agree yet."""
     restore = store.restores.newest(name)
     if restore is not None and restore.half_done:
         raise PermanentError(
-            f"{name} is being restored to epoch {restore.epoch}, and that is half done",
-            hint=f"`holdfast restore {name} --epoch {restore.epoch}` finishes it",
+            f"{name} cannot be started: its restore to epoch {restore.epoch} is half done",
+            hint=f"run `holdfast restore {name} --epoch {restore.epoch}` to finish it",
         )
 
 
-def _registered(
+def _register(
     project: ProjectConfig,
     store: ControlStore,
     stream: StreamDeclaration,
@@ -130,7 +131,7 @@ def _registered(
     desired: Switches,
     rollout: int,
 ) -> ReplicaRow | None:
-    """The slot, reserved for a new replica; `None` if a live one has it or nobody wants one."""
+    """Reserve the slot for a new replica; `None` if a live one has it or the stream was stopped."""
     name = stream.name
     replica = f"{name}-{secrets.token_hex(4)}"
     row = store.replicas.register(
@@ -144,7 +145,7 @@ def _registered(
     )
     if row is None or _is_wanted(store, name):
         return row
-    # Whoever stops a stream says so first and then looks for replicas; here it is the other way
+    # A stop records its request first and then reads the replicas; a launch does it the other way
     # round, so one of the two sees the other.
     store.replicas.end(replica, ReplicaState.STOPPED, "the stream was stopped", by=EndedBy.LAUNCHER)
     return None
@@ -155,27 +156,29 @@ def _start(
 ) -> None:
     folder = Path(row.folder)
     try:
-        sweep(store, row.stream)
+        remove_old_checkpoints(store, row.stream)
         folder.mkdir(parents=True)
         # The row is there: a restore that begins after it waits for this replica to end.
         history = store.restores.current_history(row.stream)
         nice, seconds = _giving_way(store, stream)
-        spec = spec_of(project, stream, row.slot, row.id, folder, history=history)
+        spec = build_spec(project, stream, row.slot, row.id, folder, history=history)
         spec.model_copy(update={"nice": nice, "nice_seconds": seconds}).save()
-        started = _started(project, stream, folder)
+        process = _start_process(project, stream, folder)
     except OSError as error:
         reason = f"could not be started: {error}"
         store.replicas.end(row.id, ReplicaState.DEAD, reason, by=EndedBy.LAUNCHER)
         raise TransientError(
             f"no replica of {row.stream} can be started: {error}",
-            hint=f"is there room on the disk of {project.home}? It is tried again",
+            hint=f"check the free space on the disk of {project.home}; the launch is tried again",
         ) from error
-    store.replicas.launched(row.id, pid=started.pid, pid_started_at=started.started_at)
+    store.replicas.record_process(row.id, pid=process.pid, pid_started_at=process.started_at)
 
 
-def _started(project: ProjectConfig, stream: StreamDeclaration, folder: Path) -> ProcessHandle:
+def _start_process(
+    project: ProjectConfig, stream: StreamDeclaration, folder: Path
+) -> ProcessHandle:
     return launch(
-        [sys.executable, "-m", "streaming.replica", "--folder", str(folder)],
+        [sys.executable, "-m", "holdfast.streaming.replica", "--folder", str(folder)],
         folder=project.root,
         output=folder / "driver.out",
         environment=driver_environment(project, stream),
@@ -183,18 +186,18 @@ def _started(project: ProjectConfig, stream: StreamDeclaration, folder: Path) ->
 
 
 def driver_environment(project: ProjectConfig, stream: StreamDeclaration) -> dict[str, str]:
-    """What a driver of the stream finds: its own code first, then the project's."""
+    """The environment of a driver: the code of the stream comes first in its path, then the project."""
     own = [] if stream.code is None else [project.resolve_path(stream.code)]
     inherited = filter(None, [os.environ.get("PYTHONPATH")])
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*own, str(project.root), *inherited])}
 
 
-def written(stream: StreamDeclaration) -> JsonObject:
-    """A declaration as the control store keeps it."""
+def to_json(stream: StreamDeclaration) -> JsonObject:
+    """A declaration as the control store stores it."""
     return stream.model_dump(mode="json", by_alias=True)
 
 
-def spec_of(
+def build_spec(
     project: ProjectConfig,
     stream: StreamDeclaration,
     slot: Slot,
@@ -203,7 +206,7 @@ def spec_of(
     *,
     history: int = 0,
 ) -> ReplicaSpec:
-    """What the processes of a replica have to know."""
+    """Build the spec that the processes of a replica read."""
     return ReplicaSpec(
         replica=replica,
         slot=slot,
@@ -219,19 +222,19 @@ def spec_of(
 
 
 def _giving_way(store: ControlStore, stream: StreamDeclaration) -> tuple[int, float | None]:
-    """At which nice value a secondary runs, and for how long at the most.
+    """The nice value of a secondary, and for how long it applies at most.
 
-    One on spare capacity gives way, and so does a target beside a primary that is not to be slowed down, for a
-    share of its time. One that replays does not: its primary may be overloaded, and nothing would be left for it.
-    Nor does one whose predecessor was lost: it may have been too slow.
+    A secondary on spare capacity gives way, and so does a target beside a primary that must not be slowed
+    down, for a share of its time. A target that replays does not: its primary may be overloaded, and would
+    leave no CPU for it. Nor does a target whose predecessor was lost: that may have been too slow.
     """
-    spare, rollout = stream.secondary.spare_capacity, store.rollouts.open(stream.name)
+    spare, migration = stream.secondary.spare_capacity, store.migrations.open(stream.name)
     usual = 0 if spare is None else spare.nice
-    if rollout is None or _had_target(store, rollout):
+    if migration is None or _had_target(store, migration):
         return usual, None
-    match rollout.protocol:
+    match migration.protocol:
         case Protocol.INTERRUPTION_FREE:
-            left_seconds = max(0.0, rollout.deadline_at - store.now())
+            left_seconds = max(0.0, migration.deadline_at - store.now())
             return max(usual, GIVING_WAY), GIVING_WAY_SHARE * left_seconds
         case Protocol.REPLAY:
             return 0, None
@@ -239,19 +242,19 @@ def _giving_way(store: ControlStore, stream: StreamDeclaration) -> tuple[int, fl
             return usual, None
 
 
-def _had_target(store: ControlStore, rollout: Rollout) -> bool:
-    rows = store.replicas.of(rollout.stream, live=False)
-    return any(row.rollout == rollout.rollout and row.state.ended for row in rows)
+def _had_target(store: ControlStore, migration: Migration) -> bool:
+    rows = store.replicas.of(migration.stream, live=False)
+    return any(row.rollout == migration.rollout and row.state.ended for row in rows)
 
 
-def demand_folder(project: ProjectConfig, stream: StreamDeclaration) -> None:
-    """Refuse a folder in which no replica could be made; nothing is made yet."""
+def require_folder(project: ProjectConfig, stream: StreamDeclaration) -> None:
+    """Refuse a folder in which no replica could be created; nothing is created yet."""
     folder = project.replicas_folder(stream)
-    there = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+    existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         raise PermanentError(
-            f"{stream.name} can have no replicas in {folder}: {there} is no folder to write to",
-            hint="mend resources.folder, or who may write there",
+            f"{stream.name} can have no replicas in {folder}: {existing} is not a writable folder",
+            hint="correct resources.folder, or the permissions of that folder",
         )
 
 
@@ -266,7 +269,7 @@ START_SECONDS = 120.0  # Spark's own, before and after
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recomputed:
-    """What came out."""
+    """The output of an epoch."""
 
     rows: int
     digest: str
@@ -280,7 +283,7 @@ def recompute(
     *,
     patience_seconds: float = PATIENCE_SECONDS,
 ) -> Recomputed:
-    """What the stream's own query makes of an epoch; it decides none, and commits none."""
+    """Compute an epoch with the query of the stream; it decides and commits nothing."""
     spec.save()
     output = spec.folder / "driver.out"
     command = [
@@ -307,22 +310,22 @@ def recompute(
             )
         except subprocess.TimeoutExpired as error:
             raise TransientError(
-                f"epoch {epoch} was not computed in time",
-                hint="is the machine busy? Try again later",
+                f"epoch {epoch} was not computed within {patience_seconds + START_SECONDS:.0f} s",
+                hint="check the load of this host, and try again later",
             ) from error
     return _read(spec.folder)
 
 
 def _read(folder: Path) -> Recomputed:
-    """What the driver has written down, or its last words if it came to nothing."""
+    """Read the result of the driver; an error has its cause, or the tail of its log."""
     result = folder / "recomputed.json"
     if not result.exists():
         raise PermanentError(
             f"the driver ended without a result: {log_tail(folder / 'driver.out')}",
-            hint="is there memory for one more driver, as large as the stream's?",
+            hint="check the free memory: one more driver needs as much as that of the stream",
         )
-    told = json.loads(result.read_text())
-    if "digest" in told:
-        return Recomputed(**told)
-    kind = PermanentError if told["lasts"] else TransientError
-    raise kind(told["error"], hint=told["hint"])
+    fields = json.loads(result.read_text())
+    if "digest" in fields:
+        return Recomputed(**fields)
+    kind = PermanentError if fields["lasts"] else TransientError
+    raise kind(fields["error"], hint=fields["hint"])

@@ -1,4 +1,4 @@
-"""Stopping a stream, switching its tier, and asking it for a snapshot."""
+"""Stopping a stream, switching its tier, and requesting a snapshot."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -15,7 +15,7 @@ from holdfast.ft_policies.playbooks.stop import (
 )
 from holdfast.ft_policies.tiers import OFF, Tier
 from holdfast.ft_policies.timings import LEAVE_WITHIN_SECONDS
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks.base import StepResult, StreamPlaybook
 from holdfast.orchestration.playbooks.launch import declare
 from holdfast.orchestration.playbooks.recover import Recover
@@ -31,14 +31,14 @@ SNAPSHOT_POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class ExitRequested(StepResult):
-    """The generation of the replica's desired switches that asks it to leave."""
+    """The generation of the desired switches that requests the exit."""
 
     generation: int | None
 
 
 @dataclass(kw_only=True)
 class StopReplicas(StreamPlaybook[StopFacts, StopStep]):
-    """Let the replicas of a stream leave, for as long as it should not run."""
+    """Stop the replicas of a stream, as long as it should not run."""
 
     name: ClassVar = "stop"
     patience_seconds: float = LEAVE_WITHIN_SECONDS
@@ -94,8 +94,8 @@ class Stop(StopReplicas):
 class SwitchTier(Recover):
     """Give a stream another tier while it runs; a stopped one gets it when it starts.
 
-    The request is recorded first. After the death of this run the recovery sensor's does the same
-    steps towards it.
+    The request is recorded first. If this run dies, a run of the recovery sensor continues with the same
+    steps.
     """
 
     name: ClassVar = "switch"
@@ -123,12 +123,12 @@ class SwitchTier(Recover):
 def snapshot_now(
     world: Project, stream: str, *, patience_seconds: float = 120.0
 ) -> SnapshotRow | None:
-    """Ask a running stream for a snapshot: the newest one once it covers every epoch committed before."""
-    primary, replicas = observe(world, stream).primary, world.store.replicas
+    """Request a snapshot and wait for one that covers every epoch committed before; `None` without an epoch."""
+    primary, replicas = observe_stream(world, stream).primary, world.store.replicas
     if primary is None:
         raise PermanentError(
-            f"{stream} does not run, so there is nothing new to ship",
-            hint=f"`holdfast start {stream}`, or `holdfast snapshots list {stream}`",
+            f"no snapshot of {stream} can be shipped: the stream does not run",
+            hint=f"run `holdfast start {stream}`, or `holdfast snapshots list {stream}` for those it has",
         )
     number = replicas.request_snapshot(primary.id)
 
@@ -136,8 +136,8 @@ def snapshot_now(
         row = replicas.get(primary.id)
         if row is None or row.state.ended:
             raise TransientError(
-                f"{primary.id} ended before it had shipped",
-                hint="the stream is recovered; ask again",
+                f"no snapshot was shipped: {primary.id} ended",
+                hint="try again: the recovery sensor recovers the stream",
             )
         return row.snapshot_served >= number
 
@@ -145,7 +145,7 @@ def snapshot_now(
         is_shipped, patience_seconds=patience_seconds, poll_seconds=SNAPSHOT_POLL_SECONDS
     ):
         raise TransientError(
-            f"no snapshot of {stream} within {patience_seconds:.0f} s",
-            hint="is the object store reachable? See `holdfast logs`",
+            f"no snapshot of {stream} was shipped within {patience_seconds:.0f} s",
+            hint="check that the object store answers; `holdfast logs` shows the cause",
         )
     return world.store.snapshots.newest(stream)

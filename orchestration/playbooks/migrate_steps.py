@@ -24,9 +24,9 @@ from holdfast.orchestration.playbooks.waiting import (
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import (
     LedgerEntry,
+    Migration,
     ReplicaRow,
     ReplicaState,
-    Rollout,
     Slot,
 )
 from holdfast.streaming.sinks.ledger_writer import DIGEST_DIFFERS
@@ -52,22 +52,22 @@ class MigrationFinished(StepResult):
 
 
 def await_target(waiter: StreamWaiter, step: AwaitTarget) -> StepResult:
-    """Wait until another step is due: the target is near enough, or its time is over."""
+    """Wait until another step is due: the target has caught up, or its time is over."""
     waiter.wait_until(
-        lambda status: next_step(status.observed()) != step,
+        lambda status: next_step(status.recover_facts()) != step,
         patience_seconds=waiter.migration_seconds_left,
     )
     return StepResult()
 
 
 def hand_over(waiter: StreamWaiter, step: HandOver) -> StepResult:
-    """Fence the primary just after an epoch was committed; its target sees that, and takes over."""
+    """Fence the primary just after an epoch was committed; the target observes that and takes over."""
     if not waiter.is_still_next(step):
         return StepSkipped()
-    store, rollout = waiter.world.store, waiter.world.store.rollouts.open(waiter.stream)
-    replays = rollout is not None and rollout.protocol is Protocol.REPLAY
+    store, migration = waiter.world.store, waiter.world.store.migrations.open(waiter.stream)
+    replays = migration is not None and migration.protocol is Protocol.REPLAY
     epoch = _await_boundary(waiter, step.secondary, replays=replays)
-    # The target may be gone since. Just after a commit it is further behind: that is no reason.
+    # The target may be gone by now. That it is further behind just after a commit does not matter.
     if not waiter.is_still_next(step, as_caught_up=replays):
         return StepSkipped()
     taken = fence_primary(
@@ -82,7 +82,7 @@ def hand_over(waiter: StreamWaiter, step: HandOver) -> StepResult:
 
 
 def stop_primary(waiter: StreamWaiter, step: StopPrimary) -> StepResult:
-    """Ask the primary to leave with a last snapshot, and wait until it has."""
+    """Request the exit of the primary with a last snapshot, and wait for it."""
     if not waiter.is_still_next(step):
         return StepSkipped()
     waiter.world.store.replicas.desire(step.primary, OFF)
@@ -90,42 +90,44 @@ def stop_primary(waiter: StreamWaiter, step: StopPrimary) -> StepResult:
 
 
 def finish(waiter: StreamWaiter, step: FinishMigration) -> StepResult:
-    """Make the declaration the stream's, and measure the longest time without a committed epoch."""
+    """Make the target the declaration of the stream, and measure the longest time without a commit."""
     store = waiter.world.store
-    rollout = store.rollouts.open(waiter.stream)
-    if rollout is None or rollout.rollout != step.rollout:
+    migration = store.migrations.open(waiter.stream)
+    if migration is None or migration.rollout != step.rollout:
         return StepSkipped()
-    gap = _longest_gap(waiter, rollout)
-    if rollout.may_differ:
-        _close_differences(waiter, rollout)
-    store.rollouts.finish(waiter.stream, step.rollout, f"longest time without a commit {gap:.2f} s")
+    gap = _longest_gap(waiter, migration)
+    if migration.may_differ:
+        _close_differences(waiter, migration)
+    store.migrations.finish(
+        waiter.stream, step.rollout, f"longest time without a commit {gap:.2f} s"
+    )
     return MigrationFinished(gap)
 
 
 def roll_back(waiter: StreamWaiter, step: RollBack) -> StepResult:
-    """Give the rollout up; from then on its target takes nothing over, and is stopped like any other.
+    """Abandon the migration; from then on its target never takes over, and is stopped like any secondary.
 
-    Nor does a replica go on from what a target has shipped: its state may be as wrong as its output.
+    Nor does a replica start from a snapshot of the target: its state may be as wrong as its output.
     """
     store = waiter.world.store
     for row in _targets(waiter, step.rollout):
         store.replicas.desire(row.id, OFF, slot=Slot.SECONDARY)
-    store.rollouts.abandon(waiter.stream, step.rollout, f"rolled back: {step.reason}")
+    store.migrations.abandon(waiter.stream, step.rollout, f"rolled back: {step.reason}")
     return StepResult()
 
 
 def _targets(waiter: StreamWaiter, rollout: int) -> list[ReplicaRow]:
-    """All replicas that have run what a rollout brings, also those that have ended."""
+    """All replicas that have run the target of a migration, including those that have ended."""
     rows = waiter.world.store.replicas.of(waiter.stream, live=False)
     return [row for row in rows if row.rollout == rollout]
 
 
 def _await_boundary(waiter: StreamWaiter, target: str, *, replays: bool) -> int | None:
-    """The epoch that has just been committed; unless it `replays`, the target has at most that one to compute.
+    """Wait for a commit and return its epoch; unless it `replays`, the target has at most that one to compute.
 
-    With the host to itself it has done so before the next one is decided, and nothing that the primary has begun
-    is lost. For the second half of the wait any moment will do. A stream that is silent does not delay it for
-    long, nor one whose epochs are shorter than the reports of its replicas are old.
+    With the host to itself the target has computed it before the next epoch is decided, and nothing that the
+    primary has begun is lost. In the second half of the wait any moment is accepted. A silent stream does not
+    delay the handover for long, nor one whose epochs are shorter than the age of its replicas' reports.
     """
     store, began, most = waiter.world.store, SYSTEM_CLOCK.monotonic(), _most_seconds(waiter)
     before = store.ledger.last(waiter.stream)
@@ -148,39 +150,39 @@ def _await_boundary(waiter: StreamWaiter, target: str, *, replays: bool) -> int 
 
 
 def _most_seconds(waiter: StreamWaiter) -> float:
-    """Until some epochs have been committed; not so long that the migration would be rolled back meanwhile."""
+    """The time for some epochs; short enough that the migration is not rolled back meanwhile."""
     epoch = waiter.world.config.stream(waiter.stream).epoch
     seconds = epoch.silence + BOUNDARY_EPOCHS * (epoch.seconds or 0.0) + SLACK_SECONDS
     return min(seconds, waiter.migration_seconds_left / 2)
 
 
 def _is_near(waiter: StreamWaiter, target: str, last: LedgerEntry) -> bool:
-    """Whether the target is at work on the last epoch, or has done it; one that is gone delays nothing."""
+    """Whether the target computes the last epoch or has done so; one that is gone delays nothing."""
     row = waiter.world.store.replicas.get(target)
     return row is None or row.epoch is None or row.epoch >= last.epoch - 1
 
 
 def _is_fresh(waiter: StreamWaiter, last: LedgerEntry) -> bool:
-    """Whether an epoch was committed a moment ago: no replica has got far with the next."""
+    """Whether an epoch was committed a moment ago: no replica has done much of the next."""
     pace = waiter.world.config.stream(waiter.stream).epoch.seconds or float("inf")
     return waiter.world.store.now() - last.committed_at <= FRESH_SHARE * pace
 
 
-def _longest_gap(waiter: StreamWaiter, rollout: Rollout) -> float:
-    """The longest time without a commit until now: a target that has caught up may not have had input yet."""
+def _longest_gap(waiter: StreamWaiter, migration: Migration) -> float:
+    """The longest time without a commit until now: a target that has caught up may not have committed yet."""
     store = waiter.world.store
-    now = store.now()  # first: what is committed after this look is no gap
-    entries = store.ledger.since(waiter.stream, at=rollout.begun_at)
+    now = store.now()  # read first: a later commit must not end a gap
+    entries = store.ledger.since(waiter.stream, at=migration.begun_at)
     times = [*(entry.committed_at for entry in entries), now]
     return max((after - before for before, after in pairwise(times)), default=0.0)
 
 
-def _close_differences(waiter: StreamWaiter, rollout: Rollout) -> None:
-    """What the target's output differed in was to be expected."""
+def _close_differences(waiter: StreamWaiter, migration: Migration) -> None:
+    """Close the incidents about differing output of the target: it was allowed to differ."""
     store = waiter.world.store
-    targets = {row.id for row in _targets(waiter, rollout.rollout)}
+    targets = {row.id for row in _targets(waiter, migration.rollout)}
     for incident in store.incidents.of(waiter.stream):
         if incident.kind == DIGEST_DIFFERS and incident.replica in targets:
             store.incidents.close(
-                incident.id, "it was migrated to other code, whose output may differ"
+                incident.id, "expected: the stream was migrated to code whose output may differ"
             )

@@ -1,4 +1,4 @@
-"""The prove playbook: the newest snapshot, or a chosen one, proven by going on from it."""
+"""The prove playbook: proves a snapshot by computing the epoch after it again."""
 
 import shutil
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from holdfast.ft_policies.playbooks.prove import (
     next_step,
 )
 from holdfast.orchestration.playbooks.base import StepResult, StreamPlaybook
-from holdfast.orchestration.playbooks.launch import recompute, spec_of
+from holdfast.orchestration.playbooks.launch import build_spec, recompute
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import Slot, SnapshotRow
 from holdfast.resources.project import Project
@@ -25,7 +25,7 @@ from holdfast.resources.project import Project
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScratchRestored(StepResult):
-    """How much was restored."""
+    """The size of the restored checkpoint."""
 
     files: int
     bytes: int
@@ -33,7 +33,7 @@ class ScratchRestored(StepResult):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recomputed(StepResult):
-    """What the epoch came out as: the same as was committed."""
+    """The output of the epoch, which is the same as was committed."""
 
     rows: int
     digest: str
@@ -43,7 +43,7 @@ class Recomputed(StepResult):
 class Prove(StreamPlaybook[ProveFacts, ProveStep]):
     """Prove a snapshot; without an id the newest one after which an epoch was committed.
 
-    After a crash it begins anew, with nothing left of it but a scratch folder.
+    After a crash it begins again; only a scratch folder is left of it.
     """
 
     name: ClassVar = "restore_drill"
@@ -60,12 +60,12 @@ class Prove(StreamPlaybook[ProveFacts, ProveStep]):
         return ProveFacts(snapshot=row.id, epoch=row.epoch)
 
     def row(self) -> SnapshotRow:
-        """The snapshot to prove; an error says why there is none."""
+        """The snapshot to prove; raises if there is none."""
         self.world.config.stream(self.stream)
-        return provable(self.world, self.stream, self.snapshot)
+        return require_provable(self.world, self.stream, self.snapshot)
 
     def observe(self) -> ProveFacts:
-        """What this run has done: no other run could use it."""
+        """The progress of this run: no other run could continue it."""
         assert self._facts is not None, "a playbook is begun first"  # noqa: S101
         return self._facts
 
@@ -85,7 +85,7 @@ class Prove(StreamPlaybook[ProveFacts, ProveStep]):
             case Recompute():
                 return self._recompute(step.epoch)
             case RecordProof():
-                self.world.store.snapshots.proven(self.stream, step.snapshot, step.seconds)
+                self.world.store.snapshots.record_proof(self.stream, step.snapshot, step.seconds)
                 return StepResult()
 
     def close(self) -> None:
@@ -97,19 +97,20 @@ class Prove(StreamPlaybook[ProveFacts, ProveStep]):
         return ScratchRestored(files=restored.files, bytes=restored.bytes)
 
     def _recompute(self, epoch: int) -> Recomputed:
-        declared = self.world.store.streams.get(self.stream)
+        row = self.world.store.streams.get(self.stream)
         entry = self.world.store.ledger.get(self.stream, epoch)
-        assert declared is not None, "a stream with snapshots was declared"  # noqa: S101
+        assert row is not None, "a stream with snapshots was declared"  # noqa: S101
         assert entry is not None, "the snapshot was chosen so"  # noqa: S101
-        stream = StreamDeclaration.model_validate(declared.declaration)
-        spec = spec_of(self.world.config, stream, Slot.SECONDARY, self._folder.name, self._folder)
+        stream = StreamDeclaration.model_validate(row.declaration)
+        spec = build_spec(
+            self.world.config, stream, Slot.SECONDARY, self._folder.name, self._folder
+        )
         computed = recompute(self.world.config, spec, self._checkpoint, epoch)
         if computed.digest != entry.digest:
             raise PermanentError(
-                f"going on from {self.observe().snapshot}, epoch {epoch} came out as "
-                f"{computed.digest} ({computed.rows} rows), but {entry.digest} ({entry.rows} rows) "
-                "was committed",
-                hint="the job is not deterministic, or the application was changed since",
+                f"{self.observe().snapshot} is not proven: epoch {epoch} was computed as {computed.digest} "
+                f"({computed.rows} rows), but {entry.digest} ({entry.rows} rows) was committed",
+                hint="check whether the job is deterministic, and whether its code was changed since",
             )
         return Recomputed(rows=computed.rows, digest=computed.digest)
 
@@ -122,29 +123,29 @@ class Prove(StreamPlaybook[ProveFacts, ProveStep]):
         return self._folder / "checkpoint"
 
 
-def provable(world: Project, stream: str, snapshot: str | None = None) -> SnapshotRow:
-    """The snapshot to prove; an error says why there is none."""
-    known = [row for row in world.store.snapshots.of(stream) if snapshot in (None, row.id)]
-    if not known:
+def require_provable(world: Project, stream: str, snapshot: str | None = None) -> SnapshotRow:
+    """The snapshot to prove; raises if there is none."""
+    rows = [row for row in world.store.snapshots.of(stream) if snapshot in (None, row.id)]
+    if not rows:
         raise PermanentError(
             f"{stream} has no available snapshot {snapshot or ''}".rstrip(),
-            hint=f"`holdfast snapshots list {stream}` shows those it has",
+            hint=f"run `holdfast snapshots list {stream}` for those it has",
         )
-    newest = newest_provable(world, stream, known)
+    newest = find_newest_provable(world, stream, rows)
     if newest is None:
         raise PermanentError(
             f"no epoch of {stream} was committed after {snapshot or 'any of its snapshots'}",
-            hint="a proof computes the epoch after the snapshot: try again when the stream is further",
+            hint="try again after the next epoch: a proof computes the epoch after the snapshot",
         )
     return newest
 
 
-def newest_provable(
-    world: Project, stream: str, known: Sequence[SnapshotRow]
+def find_newest_provable(
+    world: Project, stream: str, rows: Sequence[SnapshotRow]
 ) -> SnapshotRow | None:
-    """The first of these after which an epoch was committed, to compare with, from the input there is."""
+    """The first of these snapshots after which an epoch was committed whose input is complete."""
     last, gaps = world.store.ledger.last(stream), world.store.gaps.of(stream)
     if last is None:
         return None
-    before = (row for row in known if row.epoch < last.epoch)
+    before = (row for row in rows if row.epoch < last.epoch)
     return next((r for r in before if not any(gap.excuses(r.epoch + 1) for gap in gaps)), None)

@@ -1,6 +1,6 @@
-"""The recover playbook: bring a stream back, and the tier that it should have.
+"""The recover playbook: bring back a stream and its tier.
 
-Starting a stream is the same playbook, and so is changing its tier.
+Starting a stream is the same playbook, and so is switching its tier.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from holdfast.ft_policies.playbooks.recover.steps import (
     TurnSwitch,
 )
 from holdfast.ft_policies.tiers import OFF, Tier
-from holdfast.observation.status import StreamSeen, observe
+from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.playbooks import migrate_steps, recover_secondary
 from holdfast.orchestration.playbooks.base import (
     JournalWriter,
@@ -47,7 +47,7 @@ from holdfast.orchestration.playbooks.waiting import StreamWaiter
 from holdfast.resources.control_store.records import DesiredState
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.streams import tier_wanted
+from holdfast.resources.control_store.tables.streams import resolve_tier
 
 STEP_SAMPLES = (
     SampleName.DEPLOY_SECONDS,
@@ -62,14 +62,14 @@ CATCHING_UP = (Health.STARTING, Health.REPLAYING, Health.WAITING)
 
 @dataclass(frozen=True, slots=True)
 class Fenced(StepResult):
-    """Whether the lease was taken from the primary; it may have lost it before."""
+    """Whether the lease was taken from the primary, which may have lost it before."""
 
     lease_taken: bool
 
 
 @dataclass(kw_only=True)
 class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
-    """One recovery of one stream, on account of an incident if there is one."""
+    """One recovery of one stream, because of an incident if there is one."""
 
     name: ClassVar = "recover"
     incident: str | None = None
@@ -79,12 +79,12 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
         self._began_at = self.world.store.now()
 
     def preview(self) -> RecoverFacts:
-        return observe(self.world, self.stream).observed()
+        return observe_stream(self.world, self.stream).recover_facts()
 
     def observe(self) -> RecoverFacts:
         status = self._waiter.observe()
         record_tier_reached(self.world.store, status)
-        return status.observed()
+        return status.recover_facts()
 
     def decide(self, facts: RecoverFacts) -> RecoverStep | None:
         return next_step(facts)
@@ -143,7 +143,7 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
         self.world.store.streams.desire(self.stream, DesiredState.STOPPED)
         raise PermanentError(
             f"{self.stream} is stopped: {step.reason}",
-            hint=f"mend the cause, then `holdfast start {self.stream}`",
+            hint=f"fix the cause, then run `holdfast start {self.stream}`",
         )
 
     def _await_primary_exit(self, waiter: StreamWaiter, step: AwaitPrimaryExit) -> StepResult:
@@ -154,7 +154,7 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
             waiter,
             lambda status: status.verdict.health is not Health.STOPPING,
             what="has not stopped",
-            hint="it may be shipping a last snapshot: look again, or at `holdfast logs`",
+            hint="wait and try again, it may be shipping a last snapshot; `holdfast logs` shows the cause",
         )
         return StepResult()
 
@@ -163,8 +163,8 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
             waiter,
             lambda status: status.verdict.health not in CATCHING_UP,
             progress=_progressed_at,
-            what="has not caught up, and has finished no epoch,",
-            hint="`holdfast logs` shows the cause",
+            what="has not caught up and has finished no epoch",
+            hint="run `holdfast logs` for the cause",
         )
         latest = self.world.store.samples.latest(self.stream, replica=step.primary)
         return Measured({name: latest[name].value for name in STEP_SAMPLES if name in latest})
@@ -172,9 +172,9 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
     def _await(
         self,
         waiter: StreamWaiter,
-        is_over: Callable[[StreamSeen], bool],
+        is_over: Callable[[StreamStatus], bool],
         *,
-        progress: Callable[[StreamSeen], object] = lambda _: None,
+        progress: Callable[[StreamStatus], object] = lambda _: None,
         what: str,
         hint: str,
     ) -> None:
@@ -194,7 +194,7 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
 
 @dataclass(kw_only=True)
 class Start(Recover):
-    """Declare a stream, record that it should run, and bring it up."""
+    """Declare a stream, record that it should run, and start it."""
 
     def begin(self) -> None:
         require_whole(self.world.store, self.stream)
@@ -206,28 +206,28 @@ class Start(Recover):
     def preview(self) -> RecoverFacts:
         world, store = self.world, self.world.store
         require_whole(store, self.stream)
-        facts = observe(world, self.stream, as_wanted=True).observed()
+        facts = observe_stream(world, self.stream, as_wanted=True).recover_facts()
         facts = replace(facts, failures_in_a_row=0, secondary_failures_in_a_row=0)
         if store.replicas.of(self.stream):
             return facts
-        known, declared = store.streams.get(self.stream), world.config.stream(self.stream).tier
-        tier = declared if known is None else Tier(tier_wanted(known, declared))
-        rollout = 0 if known is None else known.rollout
-        # Declared anew: a migration that was under way is over, and the new primary runs what is.
+        row, declared = store.streams.get(self.stream), world.config.stream(self.stream).tier
+        tier = declared if row is None else Tier(resolve_tier(row, declared))
+        rollout = 0 if row is None else row.rollout
+        # A start applies the current declaration: it ends an open migration, and the new primary runs it.
         return replace(facts, tier=tier, migration=None, rollout=rollout, primary_rollout=rollout)
 
 
-def record_tier_reached(store: ControlStore, status: StreamSeen) -> None:
-    """Stamp the change of tier once nothing is left to do and the tier is covered.
+def record_tier_reached(store: ControlStore, status: StreamStatus) -> None:
+    """Record that the requested tier is reached, once nothing is left to do and the tier is covered.
 
-    A secondary that has paused needs nothing and covers less: the next look after it goes on records it.
+    A paused secondary needs no step and covers less: the tier is recorded after it has resumed.
     """
     healthy = status.verdict.health is Health.HEALTHY
     settled = healthy and status.covers_its_tier and status.is_settled
     if settled and any(row.reached_at is None for row in store.tiers.history(status.name, limit=1)):
-        store.tiers.reached(status.name, tier=status.tier)
+        store.tiers.record_reached(status.name, tier=status.tier)
 
 
-def _progressed_at(status: StreamSeen) -> float | None:
-    """A long replay is healthy as long as it moves."""
+def _progressed_at(status: StreamStatus) -> float | None:
+    """The last progress of the primary: a long replay is healthy as long as it advances."""
     return None if status.primary is None else status.primary.progressed_at

@@ -1,8 +1,8 @@
 """The steps of the recover playbook that concern the secondary.
 
-It may become the primary at any moment, by itself. So each write names the slot, and does nothing to
-what is the primary by then. And another tier may be requested at any moment: what asks something of a
-secondary checks first whether that is still the step to take.
+A secondary may become the primary at any moment, by itself. So each write names the slot, and does nothing
+to a replica that is the primary by then. And another tier may be requested at any moment: a step that asks
+something of a secondary checks first whether it is still the next step.
 """
 
 from collections.abc import Mapping
@@ -20,27 +20,27 @@ from holdfast.ft_policies.playbooks.recover.steps import (
     HandOver,
     TurnSwitch,
 )
-from holdfast.ft_policies.tiers import OFF, Switch, Turn
-from holdfast.observation.status import StreamSeen
+from holdfast.ft_policies.tiers import OFF, Switch, SwitchChange
+from holdfast.observation.status import StreamStatus
 from holdfast.orchestration.playbooks.base import StepResult, StepSkipped
 from holdfast.orchestration.playbooks.launch import launch_secondary
 from holdfast.orchestration.playbooks.waiting import StreamWaiter, await_exit
 from holdfast.resources.control_store.records import EndedBy, ReplicaState, Slot
 from holdfast.resources.control_store.store import ControlStore
 
-HAS_MOVED = "it is the primary by now, or gone"
+HAS_MOVED = "the replica is the primary now, or gone"
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLaunched(StepResult):
-    """The replica that was launched; `None` if its slot was taken by then."""
+    """The launched replica; `None` if its slot was taken."""
 
     replica: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Measured(StepResult):
-    """What a replica itself measured of the step, by the names of its samples."""
+    """What the replica measured during the step, by the names of its samples."""
 
     samples: Mapping[str, float]
 
@@ -50,7 +50,7 @@ class Measured(StepResult):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeoverAwaited(StepResult):
-    """The primary after the wait, or why the secondary had to make room for a new one."""
+    """The primary after the wait, or why the secondary was ended for a new one."""
 
     primary: str | None = None
     failed: str | None = None
@@ -64,7 +64,7 @@ def launch(waiter: StreamWaiter) -> ReplicaLaunched:
 
 
 def end(waiter: StreamWaiter, step: EndSecondary) -> StepResult:
-    """Record the end of a secondary that counts as failed; it leaves as soon as it reads so."""
+    """Record the end of a failed secondary; it exits when it reads that."""
     waiter.world.store.replicas.end(
         step.secondary,
         ReplicaState.FENCED,
@@ -76,13 +76,13 @@ def end(waiter: StreamWaiter, step: EndSecondary) -> StepResult:
 
 
 def turn_switch(waiter: StreamWaiter, step: TurnSwitch) -> StepResult:
-    """Ask for one turn and see it happen; a secondary that cannot do it covers what it has on."""
+    """Request one change of a switch and wait until it is observed; raises if it is not in time."""
     store, status = waiter.world.store, waiter.observe()
-    view = status.secondary_look()
-    if view is None or next_step(status.observed()) != step:
+    view = status.secondary_view()
+    if view is None or next_step(status.recover_facts()) != step:
         return StepSkipped()
-    asked = view.asked(Turn(step.switch, step.on), status.observed().wanted)
-    generation = store.replicas.desire(view.id, asked, slot=Slot.SECONDARY)
+    desired = view.desire_for(SwitchChange(step.switch, step.on), status.recover_facts().wanted)
+    generation = store.replicas.desire(view.id, desired, slot=Slot.SECONDARY)
     if generation is None:
         return StepSkipped(HAS_MOVED)
     patience = max(waiter.patience_seconds, waiter.migration_seconds_left)
@@ -91,15 +91,15 @@ def turn_switch(waiter: StreamWaiter, step: TurnSwitch) -> StepResult:
     ):
         way = "on" if step.on else "off"
         raise TransientError(
-            f"{step.switch} of {step.secondary} was not {way} after {patience:.0f} s",
-            hint=f"it goes on trying, and the stream has {waiter.observe().covered} meanwhile; "
-            f"`holdfast logs {waiter.stream} --replica {step.secondary}` shows the cause",
+            f"{step.switch} of {step.secondary} is not {way} after {patience:.0f} s",
+            hint=f"run `holdfast logs {waiter.stream} --replica {step.secondary}` for the cause; the replica "
+            f"keeps trying, and covers {waiter.observe().covered} meanwhile",
         )
     return Measured(_measure(store, waiter.stream, step.secondary, since=status.at))
 
 
 def stop(waiter: StreamWaiter, step: AwaitSecondaryExit) -> StepResult:
-    """Ask a secondary to leave and wait until it has."""
+    """Request the exit of a secondary and wait for it."""
     if not waiter.is_still_next(step):
         return StepSkipped()
     if waiter.world.store.replicas.desire(step.secondary, OFF, slot=Slot.SECONDARY) is None:
@@ -113,15 +113,15 @@ def give_up(waiter: StreamWaiter, step: GiveUpSecondary) -> StepResult:
     """Fail the run: the recovery sensor tries again later."""
     raise PermanentError(
         f"{waiter.stream} runs without its secondary: {step.reason}",
-        hint="it is tried again, ever more rarely; mend the cause, "
-        f"or `holdfast switch {waiter.stream} passive_replication`",
+        hint=f"fix the cause, or run `holdfast switch {waiter.stream} passive_replication`; the launch is "
+        "tried again at growing intervals",
     )
 
 
 def await_takeover(waiter: StreamWaiter, step: AwaitTakeover) -> TakeoverAwaited:
-    """Wait for the secondary to take over; one that does not makes room for a new primary."""
+    """Wait for the secondary to take over; end one that does not in time, so that a new primary can start."""
     timings = waiter.world.timings(waiter.stream)
-    view = waiter.observe().secondary_look()
+    view = waiter.observe().secondary_view()
     starting = view is not None and view.health is Health.STARTING
     patience = timings.takeover_within_seconds
     patience += timings.start_within_seconds if starting else 0.0
@@ -130,7 +130,7 @@ def await_takeover(waiter: StreamWaiter, step: AwaitTakeover) -> TakeoverAwaited
     ):
         primary = waiter.observe().primary
         return TakeoverAwaited(primary=None if primary is None else primary.id)
-    reason = f"did not take over in {patience:.0f} s"
+    reason = f"did not take over within {patience:.0f} s"
     replicas = waiter.world.store.replicas
     replicas.end(
         step.secondary, ReplicaState.FAILED, reason, by=EndedBy.PLAYBOOK, slot=Slot.SECONDARY
@@ -138,24 +138,24 @@ def await_takeover(waiter: StreamWaiter, step: AwaitTakeover) -> TakeoverAwaited
     return TakeoverAwaited(failed=reason)
 
 
-def _is_decided(status: StreamSeen, secondary: str) -> bool:
-    """Whether there is a primary again, or no secondary left to become it."""
-    view = status.secondary_look()
+def _is_decided(status: StreamStatus, secondary: str) -> bool:
+    """Whether there is a primary again, or no secondary left that could take over."""
+    view = status.secondary_view()
     stands_by = view is not None and view.id == secondary and not view.health.failed
     return status.verdict.health is not Health.MISSING or not stands_by
 
 
-def _has_turned(now: StreamSeen, step: TurnSwitch, before: StreamSeen, generation: int) -> bool:
-    """Whether the switch has followed, or something else has to be done first.
+def _has_turned(now: StreamStatus, step: TurnSwitch, before: StreamStatus, generation: int) -> bool:
+    """Whether the switch has changed, or another step is due first.
 
-    What the secondary reported before it had seen the request, which is of this generation, is no answer.
+    Reports of the secondary from before it read the request (this generation) do not count.
     """
-    row, view = now.secondary, now.secondary_look()
+    row, view = now.secondary, now.secondary_view()
     if row is None or view is None or view.id != step.secondary or view.health.failed:
         return True
     moved_on = now.tier is not before.tier or now.verdict.health is not Health.HEALTHY
     faulty = now.migration is not None and now.migration.fault is not None
-    handed_over = isinstance(next_step(now.observed()), HandOver)
+    handed_over = isinstance(next_step(now.recover_facts()), HandOver)
     resting = view.paused and step.switch in (Switch.PROCESS, Switch.SEND)
     followed = (step.switch in view.observed.on()) is step.on
     superseded = moved_on or faulty or handed_over or resting

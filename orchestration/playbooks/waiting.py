@@ -1,4 +1,4 @@
-"""Waiting: for a condition, for a stream to become what a step needs, for a replica to leave."""
+"""Waiting: for a condition, for a status of a stream, for a replica to exit."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from holdfast.ft_policies.playbooks.recover.decide import next_step
 from holdfast.ft_policies.playbooks.recover.steps import RecoverStep
 from holdfast.ft_policies.timings import EXIT_WITHIN_SECONDS, LEAVE_WITHIN_SECONDS
-from holdfast.observation.status import StreamSeen, observe
+from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.playbooks.base import StepResult, do_nothing
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import EndedBy, ReplicaRow, ReplicaState, Slot
-from holdfast.resources.process import ProcessHandle, process_of
+from holdfast.resources.process import ProcessHandle, find_process
 from holdfast.resources.project import Project
 
 POLL_SECONDS = 0.25
@@ -25,9 +25,9 @@ def wait_until(
     progress: Callable[[], object] = do_nothing,
     keep_alive: Callable[[], None] = do_nothing,
 ) -> bool:
-    """Check again and again; false if it is not over when patience ends.
+    """Poll a condition; return false if it does not hold within `patience_seconds`.
 
-    Patience begins anew whenever `progress`, which is read after each check, has changed.
+    The time starts again whenever `progress`, which is read after each check, has changed.
     """
     deadline, last = SYSTEM_CLOCK.monotonic() + patience_seconds, None
     while True:
@@ -44,9 +44,9 @@ def wait_until(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamWaiter:
-    """Observes one stream for one run; `keep_alive` renews the run's claim.
+    """Observes one stream for one run; `keep_alive` renews the claim of the run.
 
-    Failures of secondaries from before the run do not count: the run is there to try again.
+    Failures of secondaries from before the run do not count: the run exists to try again.
     """
 
     world: Project
@@ -54,30 +54,30 @@ class StreamWaiter:
     began_at: float
     keep_alive: Callable[[], None] = do_nothing
 
-    def observe(self) -> StreamSeen:
-        """The stream as it is now."""
+    def observe(self) -> StreamStatus:
+        """Renew the claim and observe the stream."""
         self.keep_alive()
-        return observe(self.world, self.stream, secondaries_since=self.began_at)
+        return observe_stream(self.world, self.stream, secondaries_since=self.began_at)
 
     def is_still_next(self, step: RecoverStep, *, as_caught_up: bool = False) -> bool:
-        """Whether a step is still the one to take: another tier or a stop may be requested by now.
+        """Whether a step is still the next one: another tier or a stop may have been requested.
 
-        With `as_caught_up` the target of a migration counts as caught up, however far it is.
+        With `as_caught_up` the target of a migration counts as caught up, whatever its lag.
         """
-        facts = self.observe().observed()
+        facts = self.observe().recover_facts()
         if as_caught_up and facts.migration is not None:
             facts = replace(facts, migration=replace(facts.migration, caught_up=True))
         return next_step(facts) == step
 
     def wait_until(
         self,
-        is_over: Callable[[StreamSeen], bool],
+        is_over: Callable[[StreamStatus], bool],
         *,
         patience_seconds: float,
-        progress: Callable[[StreamSeen], object] = lambda _: None,
+        progress: Callable[[StreamStatus], object] = lambda _: None,
     ) -> bool:
-        """Observe the stream again and again; false if it is not over when patience ends."""
-        status: list[StreamSeen] = []
+        """Poll the status of the stream; return false if the condition does not hold in time."""
+        status: list[StreamStatus] = []
 
         def is_over_now() -> bool:
             status[:] = [self.observe()]
@@ -89,26 +89,26 @@ class StreamWaiter:
 
     @property
     def migration_seconds_left(self) -> float:
-        """Until a migration that is under way is rolled back, and a moment to see that."""
-        rollout = self.world.store.rollouts.open(self.stream)
-        if rollout is None:
+        """The time until the open migration is rolled back, and some slack to observe that."""
+        migration = self.world.store.migrations.open(self.stream)
+        if migration is None:
             return 0.0
-        return max(rollout.deadline_at - self.observe().at, 0.0) + SLACK_SECONDS
+        return max(migration.deadline_at - self.observe().at, 0.0) + SLACK_SECONDS
 
     @property
     def patience_seconds(self) -> float:
-        """How long a replica may take to get going and to do something new."""
+        """How long a step waits for a replica that makes no progress."""
         return patience_seconds(self.world, self.stream)
 
 
 def patience_seconds(world: Project, stream: str) -> float:
-    """How long a step waits for a replica of the stream that does nothing new."""
+    """How long a step waits for a replica of the stream that makes no progress."""
     return world.timings(stream).progress_within_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaExit(StepResult):
-    """How a replica left; `stayed_as` is the slot of one that got another, and may stay."""
+    """How a replica ended; `stayed_as` is the new slot of one that may stay."""
 
     ended: ReplicaState | None = None
     reason: str | None = None
@@ -124,9 +124,9 @@ def await_exit(
     slot: Slot | None = None,
     keep_alive: Callable[[], None] = do_nothing,
 ) -> ReplicaExit:
-    """Wait for a replica to leave; one that does not in time is ended by force.
+    """Wait for a replica to exit; one that does not in time is killed.
 
-    With `slot`, one that has another by then may stay: its end is recorded before its process is ended.
+    With `slot`, a replica that has another slot by then may stay: its end is recorded before it is killed.
     """
     replicas = world.store.replicas
     left = wait_until(
@@ -135,29 +135,29 @@ def await_exit(
         keep_alive=keep_alive,
     )
     if not left:
-        reason = f"did not leave in {patience_seconds:.0f} s"
+        reason = f"did not exit within {patience_seconds:.0f} s"
         replicas.end(replica, ReplicaState.DEAD, reason, by=EndedBy.PLAYBOOK, slot=slot)
     row = replicas.get(replica)
     if row is None:
         return ReplicaExit()
     if not row.state.ended:
         return ReplicaExit(stayed_as=row.slot)
-    process = process_of(row)
+    process = find_process(row)
     if process is not None:
         _await_process(process, keep_alive) if left else process.kill()
     return ReplicaExit(ended=row.state, reason=row.reason, epoch=row.epoch)
 
 
 def _has_left(world: Project, replica: str, slot: Slot | None) -> bool:
-    """Whether it has ended, or has another slot; one whose process is gone is recorded as dead."""
+    """Whether a replica has ended or has another slot; one whose process is gone is recorded as dead."""
     replicas = world.store.replicas
     row = replicas.get(replica)
     if _is_gone(row, slot):
         return True
-    process = None if row is None else process_of(row)
+    process = None if row is None else find_process(row)
     if process is None or process.is_alive():
         return False
-    replicas.end(replica, ReplicaState.DEAD, "its process was gone", by=EndedBy.PLAYBOOK, slot=slot)
+    replicas.end(replica, ReplicaState.DEAD, "its process is gone", by=EndedBy.PLAYBOOK, slot=slot)
     return _is_gone(replicas.get(replica), slot)
 
 
@@ -166,7 +166,7 @@ def _is_gone(row: ReplicaRow | None, slot: Slot | None) -> bool:
 
 
 def _await_process(process: ProcessHandle, keep_alive: Callable[[], None]) -> None:
-    """Wait for the process of a replica that has ended; one that lingers is killed."""
+    """Wait for the process of a replica that has ended; kill one that does not exit."""
     gone = process.terminate(wait_seconds=0.0, kill=False) or wait_until(
         lambda: not process.is_alive(), patience_seconds=EXIT_WITHIN_SECONDS, keep_alive=keep_alive
     )

@@ -1,4 +1,4 @@
-"""Alerts: whoever the project names is told when a run fails for good."""
+"""Alerts: the notifiers that the project declares are called when a run has failed for good."""
 
 import logging
 import os
@@ -22,61 +22,60 @@ INTERVAL_SECONDS = 10
 
 
 def alerts(notify: Sequence[NotifyTarget]) -> dg.SensorDefinition:
-    """The sensor that tells these of every run that has failed."""
+    """Build the sensor that sends an alert for every failed run."""
 
     @dg.run_failure_sensor(
         name="alerts",
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Tells whom `notify` in configs/holdfast.yaml names of every run that has failed, with "
-        "the hint.",
+        description="Sends an alert with the hint for every failed run, to the targets that `notify` in "
+        "configs/holdfast.yaml lists.",
     )
     def sensor(context: dg.RunFailureSensorContext) -> None:
-        tell(alert_of(context), notify, context.log)
+        send_alert(build_alert(context), notify, context.log)
 
     return sensor
 
 
-def tell(alert: Alert, notify: Iterable[NotifyTarget], log: logging.Logger) -> None:
-    """Tell everybody; one who cannot be reached keeps nobody else from hearing it."""
-    for told in notify:
+def send_alert(alert: Alert, notify: Iterable[NotifyTarget], log: logging.Logger) -> None:
+    """Send an alert to all targets; one that fails is logged, and the others still get it."""
+    for target in notify:
         try:
-            notifier(told).notify(alert)
+            build_notifier(target).notify(alert)
         except HoldfastError as error:
-            log.warning("%s was not told: %s (%s)", told.kind, error, error.hint)
+            log.warning("no alert was sent to %s: %s (%s)", target.kind, error, error.hint)
 
 
-def alert_of(context: dg.RunFailureSensorContext) -> Alert:
-    """What failed, in the words of its first step that did."""
+def build_alert(context: dg.RunFailureSensorContext) -> Alert:
+    """Build the alert of a failed run, with error and hint of its first failed step."""
     run = context.dagster_run
-    error, hint = context.failure_event.message or "it failed", ""
+    error, hint = context.failure_event.message or "the run failed", ""
     for event in context.get_step_failure_events()[:1]:
         failure = event.step_failure_data
-        told = failure.user_failure_data
-        if told is not None:
-            error = told.description or error
-            hint = str(told.metadata["hint"].value) if "hint" in told.metadata else ""
+        details = failure.user_failure_data
+        if details is not None:
+            error = details.description or error
+            hint = str(details.metadata["hint"].value) if "hint" in details.metadata else ""
         elif failure.error is not None:
             error = (failure.error.cause or failure.error).message.strip()
     stream = run.tags.get(STREAM_TAG, "")
     return Alert(job=run.job_name, run=run.run_id, stream=stream, error=error, hint=hint)
 
 
-def notifier(told: NotifyTarget) -> Notifier:
-    """The one that a declaration names."""
-    match told:
+def build_notifier(target: NotifyTarget) -> Notifier:
+    match target:
         case Log():
             return LogNotifier()
         case Webhook():
-            return WebhookNotifier(_url(told.url_env))
+            return WebhookNotifier(_read_url(target.url_env))
         case Function():
-            return FunctionNotifier(told.function, load)
+            return FunctionNotifier(target.function, load)
 
 
-def _url(variable: str) -> str:
+def _read_url(variable: str) -> str:
     if variable not in os.environ:
         raise PermanentError(
             f"the environment variable {variable} is not set",
-            hint="notify in configs/holdfast.yaml names it as the place of a webhook's URL",
+            hint="set it to the URL of the webhook; `notify` in configs/holdfast.yaml names it",
         )
     return os.environ[variable]

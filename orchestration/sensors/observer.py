@@ -1,7 +1,7 @@
-"""The sensor that lets streams show in Dagster: what advanced, what was shipped, who got ill.
+"""The sensor that reports streams to Dagster: committed epochs, new snapshots, changes of health and tier.
 
-A stream commits an epoch a second, and Dagster keeps every event for ever; so progress is reported
-at most every quarter of a minute, a change of health or of tier at once.
+A stream may commit an epoch a second, and Dagster keeps every event forever; so progress is reported
+at most every 15 s, a change of health or of tier at once.
 """
 
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ import dagster as dg
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from holdfast.assets.keys import output_key, snapshots_key, stream_key, tiers_key
-from holdfast.assets.project_resource import Worlds
+from holdfast.assets.project_resource import ProjectResource
 from holdfast.assets.snapshots import snapshot_metadata
 from holdfast.assets.streams import HEALTHY, progress_metadata, verdict_metadata
 from holdfast.assets.tiers import TIER_IS_HELD, coverage_metadata, tier_metadata
 from holdfast.ft_policies.errors import TransientError
 from holdfast.observation.coverage import TierCoverage, coverage_of
-from holdfast.observation.status import StreamSeen, observe
+from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.sensors.recovery import TICK_SECONDS
 from holdfast.resources.control_store.records import RestoreRow, SnapshotRow, TierChange
 from holdfast.resources.project import Project
@@ -30,7 +30,7 @@ Event: TypeAlias = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheck
 
 
 class StreamMark(BaseModel):
-    """How far one stream has been reported."""
+    """What was reported last for one stream."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -41,8 +41,8 @@ class StreamMark(BaseModel):
     snapshot: str = ""
     tier: str = ""
 
-    def in_history_of(self, restore: RestoreRow | None) -> "StreamMark":
-        """The mark of a stream that was restored since: what it had reported beyond that is undone."""
+    def after_restore(self, restore: RestoreRow | None) -> "StreamMark":
+        """The mark, set back if the stream was restored since: later epochs are reported again."""
         if restore is None or not restore.begun or restore.history == self.history:
             return self
         undone = {"epoch": min(self.epoch, restore.epoch), "history": restore.history}
@@ -50,7 +50,7 @@ class StreamMark(BaseModel):
 
 
 class Marks(BaseModel):
-    """The cursor; one of another version, or none, is an empty one: everything is reported anew."""
+    """The cursor; without one, or with one of another version, everything is reported again."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -58,7 +58,6 @@ class Marks(BaseModel):
 
     @classmethod
     def parse(cls, cursor: str | None) -> "Marks":
-        """Read what the last tick left."""
         try:
             return cls.model_validate_json(cursor or "{}")
         except ValidationError:
@@ -66,25 +65,25 @@ class Marks(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """What is new about one stream."""
+class _Observation:
+    """One stream as observed now, beside what was reported last."""
 
     world: Project
-    seen: StreamSeen
+    status: StreamStatus
     newest: SnapshotRow | None
     coverage: TierCoverage
-    asked: TierChange | None
+    requested: TierChange | None
     mark: StreamMark
 
     @property
     def advanced(self) -> bool:
-        committed = self.seen.committed
-        waited = self.seen.at - self.mark.reported_at >= REPORT_SECONDS
+        committed = self.status.committed
+        waited = self.status.at - self.mark.reported_at >= REPORT_SECONDS
         return committed is not None and committed.epoch > self.mark.epoch and waited
 
     @property
     def changed_health(self) -> bool:
-        return self.seen.verdict.health.value != self.mark.health
+        return self.status.verdict.health.value != self.mark.health
 
     @property
     def shipped(self) -> bool:
@@ -92,19 +91,20 @@ class _Look:
 
     @property
     def tier(self) -> str:
-        """All that makes a difference to the stream's tier, in one word."""
+        """A fingerprint of requested tier, covered tier and pending change: a new one is reported."""
         coverage = self.coverage
         held = "held" if coverage.covered else "lacking"
-        asked = "" if self.asked is None else f"{self.asked.id}/{self.asked.reached_at is not None}"
-        return f"{coverage.tier}/{coverage.covered_tier}/{held}/{asked}"
+        change = self.requested
+        requested = "" if change is None else f"{change.id}/{change.reached_at is not None}"
+        return f"{coverage.tier}/{coverage.covered_tier}/{held}/{requested}"
 
     def events(self) -> Iterator[Event]:
-        name = self.seen.name
+        name = self.status.name
         if self.advanced:
             yield from self._progress(name)
         if self.shipped and self.newest is not None:
             yield dg.AssetMaterialization(
-                snapshots_key(name), metadata=snapshot_metadata(self.newest, at=self.seen.at)
+                snapshots_key(name), metadata=snapshot_metadata(self.newest, at=self.status.at)
             )
         if self.changed_health:
             yield from self._health(name)
@@ -112,21 +112,21 @@ class _Look:
             yield from self._tier(name)
 
     def next_mark(self) -> StreamMark:
-        committed = self.seen.committed
+        committed = self.status.committed
         return StreamMark(
             epoch=committed.epoch if self.advanced and committed else self.mark.epoch,
             history=self.mark.history,
-            reported_at=self.seen.at if self.advanced else self.mark.reported_at,
-            health=self.seen.verdict.health.value,
+            reported_at=self.status.at if self.advanced else self.mark.reported_at,
+            health=self.status.verdict.health.value,
             snapshot=self.newest.id if self.newest is not None else self.mark.snapshot,
             tier=self.tier,
         )
 
     def _progress(self, name: str) -> Iterator[Event]:
         store = self.world.store
-        primary = self.seen.primary
+        primary = self.status.primary
         samples = store.samples.latest(name, replica=None if primary is None else primary.id)
-        metadata = progress_metadata(self.seen, samples)
+        metadata = progress_metadata(self.status, samples)
         last = metadata["epoch"]
         first = max(self.mark.epoch, int(last) - SUMMED_EPOCHS) + 1
         entries = store.ledger.between(name, first, int(last))
@@ -141,9 +141,9 @@ class _Look:
         )
 
     def _health(self, name: str) -> Iterator[Event]:
-        verdict = self.seen.verdict
+        verdict = self.status.verdict
         metadata = verdict_metadata(verdict)
-        tier = {"tier": self.seen.tier.value, "covered_tier": self.seen.covered.value}
+        tier = {"tier": self.status.tier.value, "covered_tier": self.status.covered.value}
         yield dg.AssetObservation(
             stream_key(name),
             description=verdict.reason,
@@ -161,7 +161,7 @@ class _Look:
         yield dg.AssetMaterialization(
             tiers_key(name),
             description=self.coverage.reason,
-            metadata=tier_metadata(self.world, self.seen),
+            metadata=tier_metadata(self.world, self.status),
         )
         yield dg.AssetCheckEvaluation(
             asset_key=tiers_key(name),
@@ -176,35 +176,39 @@ class _Look:
 @dg.sensor(
     minimum_interval_seconds=TICK_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Shows committed epochs, new snapshots, changes of health and of tier on the streams' assets.",
+    description="Reports committed epochs, new snapshots and changes of health and tier on the assets of the streams.",
 )
 def stream_observer(
-    context: dg.SensorEvaluationContext, worlds: dg.ResourceParam[Worlds]
+    context: dg.SensorEvaluationContext, worlds: dg.ResourceParam[ProjectResource]
 ) -> dg.SensorResult:
-    """Report what is new since the last tick."""
+    """Report what has changed since the last tick."""
     marks = Marks.parse(context.cursor)
     try:
         with worlds.open() as world:
-            looks = [_look(world, name, marks) for name in sorted(world.config.streams)]
-            events = [event for look in looks for event in look.events()]
+            observations = [_observe(world, name, marks) for name in sorted(world.config.streams)]
+            events = [event for observation in observations for event in observation.events()]
     except TransientError as error:
         return dg.SensorResult(skip_reason=f"{error} ({error.hint})")
     return dg.SensorResult(
         asset_events=events,
-        cursor=Marks(streams={one.seen.name: one.next_mark() for one in looks}).model_dump_json(),
-        skip_reason=f"no run is needed; {len(events)} events" if events else "nothing is new",
+        cursor=Marks(
+            streams={row.status.name: row.next_mark() for row in observations}
+        ).model_dump_json(),
+        skip_reason=f"no run is needed: {len(events)} events reported"
+        if events
+        else "nothing has changed",
     )
 
 
-def _look(world: Project, name: str, marks: Marks) -> _Look:
-    seen = observe(world, name)
+def _observe(world: Project, name: str, marks: Marks) -> _Observation:
+    status = observe_stream(world, name)
     newest = world.store.snapshots.newest(name)
     history = world.store.tiers.history(name, limit=1)
-    return _Look(
+    return _Observation(
         world=world,
-        seen=seen,
+        status=status,
         newest=newest,
-        coverage=coverage_of(seen),
-        asked=history[-1] if history else None,
-        mark=marks.streams.get(name, StreamMark()).in_history_of(world.store.restores.newest(name)),
+        coverage=coverage_of(status),
+        requested=history[-1] if history else None,
+        mark=marks.streams.get(name, StreamMark()).after_restore(world.store.restores.newest(name)),
     )

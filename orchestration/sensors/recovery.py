@@ -1,16 +1,16 @@
-"""The sensors that act: failed streams are recovered, tiers reviewed, a dead object store brought back.
+"""The sensors that request runs: for failed streams, for tiers to switch, for a dead object store.
 
-They look and ask; the work is in runs. What they write (incidents) they may write again, so ticks
-may be lost or repeated and several daemons may look at once. They run side by side
-(`sensors.use_threads` in `dagster.yaml`), so that neither a review nor an object store that answers
-slowly delays a recovery.
+They observe and request; the work is in runs. What they write (incidents) is safe to write again, so ticks
+may be lost or repeated, and several daemons may evaluate them at once. They run side by side
+(`sensors.use_threads` in `dagster.yaml`), so that neither a review nor a slow object store delays a
+recovery.
 """
 
 from collections.abc import Callable
 
 import dagster as dg
 
-from holdfast.assets.project_resource import Worlds
+from holdfast.assets.project_resource import ProjectResource
 from holdfast.ft_policies.errors import TransientError
 from holdfast.observation.review import Reviewer
 from holdfast.orchestration.incidents import DueRecovery, due_recoveries
@@ -21,40 +21,42 @@ from holdfast.orchestration.sensors.tier_review import DueSwitch, due_switches
 from holdfast.resources.control_store.records import DesiredState, JsonObject
 from holdfast.resources.project import Project
 
-# Dagster's daemon looks every 5 s, at the sensors in any order. A sensor that asks for 5 s itself is
-# passed over whenever its turn comes a moment earlier in the round than it did before.
+# Dagster's daemon evaluates the sensors every 5 s, in any order. A sensor with an interval of 5 s is
+# skipped whenever its turn comes a moment earlier in the round than it did before.
 TICK_SECONDS = 3
 OBJECT_STORE_BUCKET_SECONDS = 20.0
 REVIEW_SECONDS = 10
 _REVIEWER = Reviewer()
 
 
-# Jobs are targeted by name: for a job itself Dagster would rebuild the sensor and warn of itself.
+# Jobs are targeted by name: with a job object Dagster rebuilds the sensor and warns about that.
 @dg.sensor(
     job_name=recover_stream.name,
     minimum_interval_seconds=TICK_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Has a stream recovered whose primary is dead, silent, stuck or missing, and its tier "
-    "restored when the secondary is lost: one run per incident, no matter how many ticks or daemons.",
+    description="Requests the recovery of a stream whose primary is dead, silent, stuck or missing, or whose "
+    "secondary is lost: one run per incident, no matter how many ticks or daemons.",
 )
-def recovery_sensor(worlds: dg.ResourceParam[Worlds]) -> dg.SensorResult:
-    """Ask for the recoveries that are due."""
-    return _asked(worlds, _recoveries, otherwise="no recovery is due")
+def recovery_sensor(worlds: dg.ResourceParam[ProjectResource]) -> dg.SensorResult:
+    """Request the recoveries that are due."""
+    return _request_runs(worlds, _recoveries, otherwise="no recovery is due")
 
 
 @dg.sensor(
     job_name=ensure_object_store.name,
     minimum_interval_seconds=TICK_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Has the embedded object store restarted if it died while streams should run.",
+    description="Requests a restart of the embedded object store if it died while streams should run.",
 )
-def object_store_sensor(worlds: dg.ResourceParam[Worlds]) -> dg.SensorResult:
-    """Ask for the object store to be brought back.
+def object_store_sensor(worlds: dg.ResourceParam[ProjectResource]) -> dg.SensorResult:
+    """Request a restart of the object store.
 
-    A run, and not the sensor, starts it: that may take longer than a tick has, and shows. Starting
-    it twice is harmless (one file lock), so the key only keeps ticks from piling up runs.
+    A run, not the sensor, starts it: a start may take longer than a tick may, and a run is visible.
+    Starting it twice is harmless (one file lock); the key only keeps ticks from piling up runs.
     """
-    return _asked(worlds, _object_store, otherwise="it serves, or is not needed")
+    return _request_runs(
+        worlds, _object_store, otherwise="the object store answers, or is not needed"
+    )
 
 
 @dg.sensor(
@@ -64,21 +66,21 @@ def object_store_sensor(worlds: dg.ResourceParam[Worlds]) -> dg.SensorResult:
     description="Reviews the tiers of all streams: predicts recovery times and costs, decides, and "
     "requests the switches of streams in mode `auto`. Each new decision is recorded with its reasons.",
 )
-def tier_review_sensor(worlds: dg.ResourceParam[Worlds]) -> dg.SensorResult:
-    """Ask for the switches that are due."""
-    return _asked(worlds, _switches, otherwise="no switch is due")
+def tier_review_sensor(worlds: dg.ResourceParam[ProjectResource]) -> dg.SensorResult:
+    """Request the switches that are due."""
+    return _request_runs(worlds, _switches, otherwise="no switch is due")
 
 
-def _asked(
-    worlds: Worlds, requests: Callable[[Project], list[dg.RunRequest]], *, otherwise: str
+def _request_runs(
+    worlds: ProjectResource, requests: Callable[[Project], list[dg.RunRequest]], *, otherwise: str
 ) -> dg.SensorResult:
-    """The runs that are due, or why there are none; a control store that is away is a skipped tick."""
+    """Request the runs that are due, or say why there are none; an unreachable control store skips the tick."""
     try:
         with worlds.open() as world:
-            found = requests(world)
+            due = requests(world)
     except TransientError as error:
         return dg.SensorResult(skip_reason=f"{error} ({error.hint})")
-    return dg.SensorResult(run_requests=found, skip_reason=None if found else otherwise)
+    return dg.SensorResult(run_requests=due, skip_reason=None if due else otherwise)
 
 
 def _recoveries(world: Project) -> list[dg.RunRequest]:
@@ -122,10 +124,10 @@ def _switches(world: Project) -> list[dg.RunRequest]:
 
 
 def _switch(due: DueSwitch) -> dg.RunRequest:
-    decided = due.decision
-    wanted = SwitchConfig(stream=decided.stream, tier=decided.chosen.value, why=decided.reason)
+    decision = due.decision
+    config = SwitchConfig(stream=decision.stream, tier=decision.chosen.value, why=decision.reason)
     return dg.RunRequest(
         run_key=due.run_key,
-        run_config=dg.RunConfig(ops={"switch": wanted}),
-        tags={STREAM_TAG: decided.stream, CAUSE_TAG: "tier_review"},
+        run_config=dg.RunConfig(ops={"switch": config}),
+        tags={STREAM_TAG: decision.stream, CAUSE_TAG: "tier_review"},
     )

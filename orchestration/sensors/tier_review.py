@@ -1,4 +1,4 @@
-"""Records new decisions in the control store, applies chosen intervals, and says which switches are due.
+"""Records new decisions in the control store, applies chosen intervals, and finds the switches that are due.
 
 A review comes to the same result every few seconds; only a different result is recorded, with its reasons.
 """
@@ -43,7 +43,7 @@ def due_switches(world: Project, reviewer: Reviewer) -> list[DueSwitch]:
                 recorded = record_decision(world.store, Decision.of(candidates, choice, index))
             if not changes[index] or inputs.mode is not Mode.AUTO:
                 continue
-            if world.store.rollouts.open(inputs.stream) is not None:
+            if world.store.migrations.open(inputs.stream) is not None:
                 continue  # the migration has the secondary that a switch would need
             chosen = _chosen_intervals(candidates, choice, index, section)
             _apply_intervals(world.store, inputs.stream, chosen)
@@ -58,7 +58,6 @@ def _due_switch(decision: DecisionRow, *, at: float) -> DueSwitch:
 
 
 def record_decision(store: ControlStore, decision: Decision) -> DecisionRow:
-    """Store a decision."""
     return store.decisions.write(
         DecisionRow(
             stream=decision.stream,
@@ -108,6 +107,6 @@ def _chosen_intervals(
 
 def _apply_intervals(store: ControlStore, stream: str, chosen: Intervals) -> None:
     if chosen != store.streams.intervals(stream):
-        store.streams.pace(
+        store.streams.set_intervals(
             stream, snapshot_every=chosen.snapshot_every, sync_every=chosen.sync_every
         )

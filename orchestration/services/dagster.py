@@ -19,31 +19,33 @@ from holdfast.resources.service import (
     ServiceSession,
     Startup,
     await_healthy,
-    bind_error,
+    find_bind_error,
 )
 
 START_SECONDS = 180.0
 STOP_SECONDS = 20.0
 LOOK_SECONDS = 0.3
-INTERRUPTED = "Dagster ended while this run was at work. What it was to do is found out anew, and done by another"
+INTERRUPTED = (
+    "the run was interrupted: Dagster ended. A new run observes the stream and finishes the work"
+)
 SETTINGS = """\
-# Written by `holdfast up` because there was none; change it as you like.
+# Written by `holdfast up` because there was none. Edit it as needed: it is not overwritten.
 telemetry:
   enabled: false
-nux:                       # no question for an e-mail address on the first look
+nux:                       # do not ask for an e-mail address in the UI
   enabled: false
-run_monitoring:            # a run whose process died must not look as if it went on
+run_monitoring:            # a run whose process died must not be shown as running
   enabled: true
   start_timeout_seconds: 180
   poll_interval_seconds: 30
 run_queue:
-  dequeue_interval_seconds: 1  # Dagster's own 5 would be time that a recovery waits
+  dequeue_interval_seconds: 1  # a recovery would wait for Dagster's default of 5
 concurrency:
   runs:
     max_concurrent_runs: 4 # recoveries first: see the priorities of the runs
 sensors:
-  use_threads: true        # side by side: a slow one does not delay a recovery
-retention:                 # sensors tick every few seconds: keep what did something
+  use_threads: true        # side by side: a slow sensor does not delay a recovery
+retention:                 # sensors tick every few seconds: drop skipped ticks early
   sensor:
     purge_after_days: {skipped: 1, success: 14, failure: 30, started: 7}
   schedule:
@@ -60,7 +62,7 @@ load_from:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningDagster:
-    """A Dagster that was started: its leader, and the address of its UI."""
+    """A Dagster that was started: its leading process, and the address of its UI."""
 
     pid: int
     started_at: float
@@ -69,12 +71,10 @@ class RunningDagster:
 
     @property
     def url(self) -> str:
-        """The address of the UI."""
         return f"http://{self.host}:{self.port}"
 
     @property
     def process(self) -> ProcessHandle:
-        """The leader."""
         return ProcessHandle(self.pid, self.started_at)
 
 
@@ -88,23 +88,24 @@ class DagsterServer:
             path=project.home / "run" / "dagster.json",
             lock=project.home / "run" / "dagster.lock",
             parse=lambda fields: RunningDagster(**fields),
-            damaged_hint="end `dagster dev` of this project by hand and remove the file",
+            damaged_hint="end `dagster dev` of this project by hand, then remove the file",
         )
         self.log = project.home / "logs" / "dagster.log"
 
     def find(self) -> RunningDagster | None:
-        """The Dagster that runs now."""
+        """Find the Dagster that runs now."""
         return self._record.find_running()
 
     def ensure(
         self,
         *,
         port: int | None = None,
-        tell: Callable[[str], None] = lambda _: None,
+        report: Callable[[str], None] = lambda _: None,
     ) -> RunningDagster:
-        """Start Dagster unless it runs, and wait until all of it is healthy.
+        """Start Dagster unless it runs, and wait until UI, code and daemons are healthy.
 
         A Dagster that was started here and cannot load the project is stopped again; an adopted one is not.
+        `report` gets what it still waits for.
         """
         with self._record.locked():
             running = self.find()
@@ -113,7 +114,7 @@ class DagsterServer:
                 self._clear_last()
                 running = self._launch(port or self._project.deployment.dagster.port)
         try:
-            self._await_ready(running, tell)
+            self._await_ready(running, report)
         except PermanentError:
             if not adopted:
                 self.stop()
@@ -121,7 +122,7 @@ class DagsterServer:
         return running
 
     def stop(self) -> bool:
-        """End Dagster with all its processes; whether any was running."""
+        """End Dagster with all its processes; return whether any was running."""
         if not self._record.path.exists():
             return False
         with self._record.locked():
@@ -130,7 +131,7 @@ class DagsterServer:
         return was_running
 
     def processes(self) -> list[int]:
-        """The process ids of its session now."""
+        """The process ids of its session."""
         last = self._record.read()
         return [] if last is None else [process.pid for process in self._session(last).members()]
 
@@ -155,17 +156,17 @@ class DagsterServer:
         self._record.write(running)
         return running
 
-    def _await_ready(self, running: RunningDagster, tell: Callable[[str], None]) -> None:
+    def _await_ready(self, running: RunningDagster, report: Callable[[str], None]) -> None:
         health = DagsterHealth(answers=False)
 
         def is_ready() -> bool:
             nonlocal health
             health = ask_health(running.url)
-            tell(", ".join(health.waits_for))
+            report(", ".join(health.waits_for))
             if health.broken:
                 raise PermanentError(
                     f"Dagster cannot load the project: {health.broken}",
-                    hint=f"read {self.log}; once it is mended, `holdfast down` and `holdfast up`",
+                    hint=f"read {self.log} and fix the cause, then run `holdfast down` and `holdfast up`",
                 )
             return health.ready
 
@@ -181,22 +182,22 @@ class DagsterServer:
                 )
             case Startup.TIMED_OUT:
                 raise TransientError(
-                    f"Dagster is not ready after {START_SECONDS:.0f} s: it waits for "
+                    f"Dagster is not ready after {START_SECONDS:.0f} s: it still waits for "
                     f"{', '.join(health.waits_for)}",
-                    hint=f"read {self.log}, or run `holdfast up` again to go on waiting",
+                    hint=f"read {self.log}, or run `holdfast up` again to wait longer",
                 )
 
     def _session(self, last: RunningDagster) -> ServiceSession:
         return ServiceSession(last.process, {"DAGSTER_HOME": str(self._home)})
 
     def _clear_last(self) -> None:
-        """End processes of the last Dagster, and fail runs that it left looking alive."""
+        """End the processes of the last Dagster, and fail the runs that it left marked as running."""
         self._stop_session()
         if self._home.exists():
             fail_interrupted_runs(self._home)
 
     def _stop_session(self) -> bool:
-        """End all processes of the last Dagster, also if its leader was killed; whether any was running."""
+        """End all processes of the last Dagster, even if its leader was killed; return whether any was running."""
         last = self._record.read()
         if last is None:
             return False
@@ -205,20 +206,20 @@ class DagsterServer:
             return False
         if not session.stop(leader_seconds=STOP_SECONDS):
             raise TransientError(
-                f"processes of Dagster do not end: {[p.pid for p in session.members()]}",
-                hint="they may wait for a disk; run `holdfast down` again",
+                f"processes of Dagster did not end within {STOP_SECONDS:.0f} s: {[p.pid for p in session.members()]}",
+                hint="run `holdfast down` again: they may wait for a disk",
             )
         return True
 
 
 def prepare_home(folder: Path) -> None:
-    """Make the folder that Dagster works in, with settings that suit a supervisor."""
+    """Create the folder that Dagster works in, with settings for a supervisor; existing ones stay."""
     folder.mkdir(parents=True, exist_ok=True)
     _write_once(folder / "dagster.yaml", SETTINGS)
 
 
 def find_workspace(root: Path, folder: Path) -> Path:
-    """The project's own workspace file, or one that loads Holdfast as installed."""
+    """Find the workspace file of the project; without one, write one that loads the installed Holdfast."""
     own = root / "workspace.yaml"
     if own.exists():
         return own
@@ -228,12 +229,12 @@ def find_workspace(root: Path, folder: Path) -> Path:
 
 
 def fail_interrupted_runs(home: Path) -> int:
-    """Fail all runs that were at work when Dagster was killed; call it while no Dagster runs.
+    """Fail all runs that were at work when Dagster was killed; return how many. Call it while no Dagster runs.
 
-    Dagster goes on counting them, and its queue lets only so many runs work at a time, so a few of them
-    would keep every recovery waiting.
+    Dagster goes on counting them, and its queue limits the runs at work, so a few of them would make every
+    recovery wait.
     """
-    import dagster as dg  # it takes a second to import
+    import dagster as dg  # takes a second to import
 
     status = dg.DagsterRunStatus
     at_work = [status.STARTING, status.STARTED, status.CANCELING]
@@ -250,9 +251,9 @@ def _write_once(path: Path, text: str) -> None:
 
 
 def _require_free(host: str, port: int) -> None:
-    error = bind_error(host, port)
+    error = find_bind_error(host, port)
     if error is not None:
         raise PermanentError(
             f"port {port} of {host} is taken: {error.strerror}",
-            hint="`holdfast up --port N`, or set dagster.port in configs/holdfast.yaml",
+            hint="run `holdfast up --port N`, or set dagster.port in configs/holdfast.yaml",
         ) from error

@@ -25,7 +25,7 @@ _ANSWER_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DagsterHealth:
-    """The health of Dagster: what it waits for, and what stays broken without a change."""
+    """The health of Dagster: what it still waits for, and what stays broken until the project is changed."""
 
     answers: bool
     waits_for: tuple[str, ...] = ()
@@ -33,12 +33,12 @@ class DagsterHealth:
 
     @property
     def ready(self) -> bool:
-        """Whether the UI answers, the code is loaded and every daemon beats."""
+        """Whether the UI answers, the code is loaded and every required daemon is healthy."""
         return self.answers and not self.waits_for and not self.broken
 
 
 def ask_health(url: str) -> DagsterHealth:
-    """Ask once; a server that does not answer yet is not ready, which is no error."""
+    """Query the server once; one that does not answer yet is not ready, which is no error."""
     request = urllib.request.Request(  # noqa: S310 - the address is our own
         f"{url}/graphql",
         data=json.dumps({"query": _QUERY}).encode(),
@@ -52,7 +52,6 @@ def ask_health(url: str) -> DagsterHealth:
 
 
 def parse_health(answer: dict[str, Any]) -> DagsterHealth:
-    """Read the health from an answer of the API."""
     workspace = answer["workspaceOrError"]
     if "message" in workspace:
         return DagsterHealth(answers=True, broken=_first_line(workspace["message"]))
@@ -72,4 +71,4 @@ def parse_health(answer: dict[str, Any]) -> DagsterHealth:
 
 
 def _first_line(message: str) -> str:
-    return message.strip().splitlines()[0] if message.strip() else "it does not say why"
+    return message.strip().splitlines()[0] if message.strip() else "no cause given"

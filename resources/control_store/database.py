@@ -1,14 +1,14 @@
 """One database, SQLite or PostgreSQL: its transactions, its clock, its column types, its errors.
 
-SQLite: the driver is in autocommit mode and we say BEGIN ourselves, so a read takes no lock and a
+SQLite: the driver is in autocommit mode and this module sends BEGIN itself, so a read takes no lock and a
 write takes the write lock at once (BEGIN IMMEDIATE): a transaction that reads and then writes waits
 for its turn and never fails half-way. Commits are synchronous=FULL, because with WAL's usual NORMAL
 a power cut may undo the last ones, and a decided epoch whose output is out must stay decided. Only
 heartbeats and samples (`durable=False`) go without: the next durable commit takes them along.
 PostgreSQL: a single statement is its own transaction, one round trip.
 
-All processes of a stream judge leases by one clock, the database's (`store_now`), so hosts whose own
-clocks are minutes apart still agree on who is late.
+All processes of a stream compare leases by one clock, the database's (`store_now`), so hosts whose own
+clocks are minutes apart still agree on which lease has expired.
 """
 
 import json
@@ -37,7 +37,7 @@ from holdfast.ft_policies.errors import HoldfastError, PermanentError, Transient
 from holdfast.ft_policies.tiers import Switches
 
 BUSY_SECONDS = 5.0
-"""How long to wait for a lock; `?timeout=` in a SQLite URL says otherwise."""
+"""How long to wait for a lock; `?timeout=` in a SQLite URL overrides it."""
 
 _SYNCHRONOUS = "holdfast_synchronous"
 _POSTGRESQL_QUERY = {
@@ -53,10 +53,10 @@ Record = TypeVar("Record")
 
 
 class Database:
-    """An engine whose errors are ours and whose writes are one transaction each."""
+    """An engine that raises errors of Holdfast and makes each write one transaction."""
 
     def __init__(self, url: str) -> None:
-        self.address = _parsed(url)
+        self.address = _parse_url(url)
         self.is_sqlite = self.address.get_backend_name() == "sqlite"
         self._reads: sa.Engine
         self._writes: sa.Engine
@@ -83,27 +83,27 @@ class Database:
     def fetch(
         self, statement: Executable, values: Mapping[str, Any] | None = None
     ) -> Sequence[sa.RowMapping]:
-        """The rows of one reading statement."""
-        with translated(str(self)), self._reads.connect() as connection:
+        """Run one reading statement; returns its rows."""
+        with translate_errors(str(self)), self._reads.connect() as connection:
             return connection.execute(statement, values).mappings().all()
 
     def find(
         self, record: type[Record], statement: Executable, values: Mapping[str, Any] | None = None
     ) -> Record | None:
-        """The first row of one reading statement, as a record."""
+        """Run one reading statement; returns the first row as a record."""
         rows = self.fetch(statement, values)
         return record(**rows[0]) if rows else None
 
     def find_all(
         self, record: type[Record], statement: Executable, values: Mapping[str, Any] | None = None
     ) -> list[Record]:
-        """The rows of one reading statement, as records."""
+        """Run one reading statement; returns the rows as records."""
         return [record(**row) for row in self.fetch(statement, values)]
 
     def change(
         self, record: type[Record], statement: Executable, values: Mapping[str, Any] | None = None
     ) -> Record | None:
-        """The row that one writing statement has changed, as a record; `None` if it changed none."""
+        """Run one writing statement; returns the changed row as a record, `None` if it changed none."""
         rows = self.execute(statement, values)
         return record(**rows[0]) if rows else None
 
@@ -114,17 +114,17 @@ class Database:
         *,
         durable: bool = True,
     ) -> Sequence[sa.RowMapping]:
-        """One writing statement as one transaction; the rows it returns, if it returns any."""
+        """Run one writing statement as one transaction; returns its rows, if it returns any."""
         engine = self._singles if durable else self._quick
-        with translated(str(self)), engine.begin() as connection:
+        with translate_errors(str(self)), engine.begin() as connection:
             result = connection.execute(statement, values)
             return result.mappings().all() if result.returns_rows else ()
 
     @contextmanager
     def write(self, *, durable: bool = True) -> Iterator[sa.Connection]:
-        """Several statements as one transaction."""
+        """Run several statements as one transaction."""
         engine = self._quick if self.is_sqlite and not durable else self._writes
-        with translated(str(self)), engine.begin() as connection:
+        with translate_errors(str(self)), engine.begin() as connection:
             yield connection
 
     def close(self) -> None:
@@ -132,17 +132,18 @@ class Database:
         self.engine.dispose()
 
 
-def _parsed(url: str) -> sa.URL:
+def _parse_url(url: str) -> sa.URL:
     try:
         address = sa.make_url(url)
     except sa.exc.ArgumentError as error:
         raise PermanentError(
-            f"not a database URL: {url!r}", hint="sqlite:////folder/control.db or postgresql://…"
+            f"not a database URL: {url!r}",
+            hint="write sqlite:////folder/control.db or postgresql://…",
         ) from error
     match address.drivername:
         case "sqlite" if address.database in {None, "", ":memory:"}:
             raise PermanentError(
-                "the control store cannot live in memory: replicas are processes of their own",
+                "the control store cannot be in memory: replicas are separate processes",
                 hint="name a file: sqlite:////folder/control.db",
             )
         case "sqlite":
@@ -152,8 +153,8 @@ def _parsed(url: str) -> sa.URL:
             return address.set(drivername="postgresql+psycopg")
         case other:
             raise PermanentError(
-                f"no control store on {other}",
-                hint="sqlite:////folder/control.db or postgresql://…",
+                f"{other} is not supported as a control store",
+                hint="write sqlite:////folder/control.db or postgresql://…",
             )
 
 
@@ -163,8 +164,8 @@ def _sqlite_engine(address: sa.URL) -> sa.Engine:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PermanentError(
-            f"cannot make the folder of the control store: {error}",
-            hint="may this user write there?",
+            f"the folder of the control store cannot be made: {error}",
+            hint="allow this user to write there, or choose another folder",
         ) from error
     arguments: dict[str, Any] = {"isolation_level": None}
     if "timeout" not in address.query:
@@ -197,12 +198,12 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 
 _SQLITE_HINTS = {
-    "SQLITE_BUSY": "another process holds the write lock; a process stopped in a transaction keeps it",
-    "SQLITE_LOCKED": "another process holds the write lock; a process stopped in a transaction keeps it",
-    "SQLITE_PROTOCOL": "many processes opened the file at once",
-    "SQLITE_FULL": "the disk is full: free some space",
-    "SQLITE_IOERR": "the disk or the file system fails: look at the system log",
-    "SQLITE_NOMEM": "the machine is out of memory",
+    "SQLITE_BUSY": "check for a process that was stopped in a transaction: it holds the write lock",
+    "SQLITE_LOCKED": "check for a process that was stopped in a transaction: it holds the write lock",
+    "SQLITE_PROTOCOL": "try again: many processes opened the file at once",
+    "SQLITE_FULL": "free some disk space",
+    "SQLITE_IOERR": "read the system log: the disk or the file system fails",
+    "SQLITE_NOMEM": "free some memory of the machine",
 }
 _REFUSED = ("authentication failed", "does not exist", "no pg_hba.conf entry", "not permitted")
 _CONTENTION = (
@@ -213,59 +214,63 @@ _CONTENTION = (
 
 
 @contextmanager
-def translated(store: str) -> Iterator[None]:
-    """Turn what SQLAlchemy and the drivers raise into errors of ours."""
+def translate_errors(store: str) -> Iterator[None]:
+    """Turn errors of SQLAlchemy and the drivers into transient and permanent errors."""
     try:
         yield
     except sa_exc.TimeoutError as error:
         raise TransientError(
-            f"no free connection to {store}", hint="too many threads use the control store at once"
+            f"no free connection to {store}", hint="use fewer threads at once"
         ) from error
     except sa_exc.DBAPIError as error:
-        raise _of_driver(store, error) from error
+        raise _translate_driver_error(store, error) from error
     except (sa_exc.StatementError, ValueError, TypeError, OverflowError) as error:
         raise PermanentError(  # psycopg writes JSON itself and lets these through
-            f"a value that the control store cannot keep or that this code cannot read: {error}",
-            hint="JSON columns take plain JSON: no NaN, no objects; numbers have 64 bits",
+            f"{store} cannot store or read a value: {error}",
+            hint="write plain JSON to JSON columns: no NaN, no objects; numbers have 64 bits",
         ) from error
 
 
-def _of_driver(store: str, error: sa_exc.DBAPIError) -> HoldfastError:
+def _translate_driver_error(store: str, error: sa_exc.DBAPIError) -> HoldfastError:
     cause = error.orig
     if isinstance(cause, sqlite3.Error):
-        return _of_sqlite(store, cause)
+        return _translate_sqlite_error(store, cause)
     if isinstance(cause, psycopg.OperationalError) or error.connection_invalidated:
-        return _of_postgresql(store, cause)
+        return _translate_postgresql_error(store, cause)
     return PermanentError(
-        f"{store} refused: {cause}",
-        hint="this is a defect of Holdfast or of who else writes to the control store",
+        f"{store} rejected a statement: {cause}",
+        hint="report this as a defect of Holdfast, unless another program writes to the control store",
     )
 
 
-def _of_sqlite(store: str, cause: sqlite3.Error) -> HoldfastError:
+def _translate_sqlite_error(store: str, cause: sqlite3.Error) -> HoldfastError:
     name = getattr(cause, "sqlite_errorname", None) or ""
     for prefix, hint in _SQLITE_HINTS.items():
         if name.startswith(prefix):
             return TransientError(f"{store}: {cause}", hint=hint)
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
         return PermanentError(
-            f"{store}: {cause}", hint="may this user write to the file and to its folder?"
+            f"{store}: {cause}", hint="allow this user to write to the file and to its folder"
         )
     if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
         return PermanentError(f"{store}: {cause}", hint="restore the file from a backup")
-    return PermanentError(f"{store} refused: {cause} ({name})", hint="this is a defect of Holdfast")
+    return PermanentError(
+        f"{store} rejected a statement: {cause} ({name})",
+        hint="report this as a defect of Holdfast",
+    )
 
 
-def _of_postgresql(store: str, cause: BaseException | None) -> HoldfastError:
+def _translate_postgresql_error(store: str, cause: BaseException | None) -> HoldfastError:
     text = " ".join(str(cause).split())
     if any(word in text for word in _REFUSED):
         return PermanentError(
             f"{store}: {text}", hint="check user, password and database name in the store's URL"
         )
     if isinstance(cause, _CONTENTION):
-        return TransientError(f"{store}: {text}", hint="another process holds the row for long")
+        return TransientError(f"{store}: {text}", hint="try again: another process holds a lock")
     return TransientError(
-        f"{store}: {text}", hint="is the PostgreSQL server up and reachable from this host?"
+        f"{store}: {text}",
+        hint="check that the PostgreSQL server is up and reachable from this host",
     )
 
 
@@ -304,11 +309,10 @@ class EnumText(sa.types.TypeDecorator[StrEnum]):
         self.enum = enum
 
     def process_bind_param(self, value: StrEnum | None, dialect: Dialect) -> str | None:
-        """Store the member's text; refuse what is no member."""
+        """Store the member's text; `ValueError` if it is no member."""
         return None if value is None else self.enum(value).value
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:
-        """Read the member back."""
         return None if value is None else self.enum(value)
 
 
@@ -322,7 +326,7 @@ class JsonByEpoch(sa.types.TypeDecorator[dict[int, Any]]):
         self, value: dict[str, Any] | None, dialect: Dialect
     ) -> dict[int, Any]:
         """Read the epochs back as numbers."""
-        return {int(epoch): found for epoch, found in (value or {}).items()}
+        return {int(epoch): item for epoch, item in (value or {}).items()}
 
 
 class SwitchesJson(sa.types.TypeDecorator[Switches]):
@@ -336,5 +340,5 @@ class SwitchesJson(sa.types.TypeDecorator[Switches]):
         return asdict(value or Switches())
 
     def process_result_value(self, value: dict[str, bool] | None, dialect: Dialect) -> Switches:
-        """Read the switches back; one that is not there is off."""
+        """Read the switches back; a missing one is off."""
         return Switches(**(value or {}))

@@ -31,7 +31,7 @@ class Slot(StrEnum):
 
 
 class ReplicaState(StrEnum):
-    """Where a replica is in its life; the ended states are final."""
+    """The state of a replica; the ended states are final."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -45,7 +45,7 @@ class ReplicaState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether the replica will never do anything again."""
+        """Whether the state is final."""
         return self in _ENDED
 
 
@@ -61,7 +61,7 @@ _ENDED = frozenset(
 
 
 class EndedBy(StrEnum):
-    """What noted the end of a replica."""
+    """The component that recorded the end of a replica."""
 
     REPLICA = "replica"
     LAUNCHER = "launcher"
@@ -79,19 +79,19 @@ class SnapshotState(StrEnum):
 
 
 class IncidentState(StrEnum):
-    """Whether an incident still calls for an act."""
+    """Whether an incident still needs a recovery."""
 
     OPEN = "open"
     CLOSED = "closed"
 
 
 class IncidentSubject(StrEnum):
-    """Which replica an incident is about, in the eyes of a recovery."""
+    """The replica that a recovery incident is about."""
 
     PRIMARY = "primary"
     SECONDARY = "secondary"
     ORPHAN = "orphan"
-    """A replica that lives though the stream was stopped, and was not told to leave."""
+    """A replica that lives though the stream was stopped, and has not been asked to stop."""
 
 
 class Phase(StrEnum):
@@ -104,7 +104,10 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRow:
-    """A declared stream and what is asked of it; an interval that is `None` is as declared."""
+    """A declared stream and its desired state; an interval that is `None` is as declared.
+
+    `rollout` is the number of the last migration that was finished, 0 before the first.
+    """
 
     name: str
     declaration: JsonObject
@@ -119,8 +122,11 @@ class StreamRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rollout:
-    """A declaration on its way to a stream's replicas: until when, and how it ended."""
+class Migration:
+    """A migration of a running stream to another declaration, `target`; `rollout` is its number.
+
+    It is under way until `ended_at`; `done` tells a finished migration from an abandoned one.
+    """
 
     stream: str
     rollout: int
@@ -147,7 +153,7 @@ class Intervals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierChange:
-    """A request for another tier, and when the replicas had it."""
+    """A request for another tier, and when the replicas reached it."""
 
     id: int
     stream: str
@@ -161,7 +167,10 @@ class TierChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaRow:
-    """One incarnation of a replica: what it should have on, and what it says it has."""
+    """One incarnation of a replica: its desired and its observed switches.
+
+    `rollout` is the number of the migration whose declaration it runs.
+    """
 
     id: str
     stream: str
@@ -175,7 +184,7 @@ class ReplicaRow:
     snapshot_served: int
     host: str
     pid: int | None
-    pid_started_at: float | None  # seconds since the machine started, not unix time
+    pid_started_at: float | None  # seconds since boot, not unix time
     folder: str
     epoch: int | None
     progressed_at: float | None
@@ -189,7 +198,7 @@ class ReplicaRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Who is primary; the token only grows."""
+    """The lease of the primary; the token only grows."""
 
     stream: str
     holder: str | None
@@ -199,13 +208,13 @@ class Lease:
     expires_at: float
 
     def expired(self, now: float) -> bool:
-        """Whether it is free at this time of the store's clock."""
+        """Whether another replica may take it at this time of the store's clock."""
         return self.holder is None or now >= self.expires_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochProposal:
-    """A slice of the input that a replica would like to be the next epoch."""
+    """A slice of the input that a replica proposes as the next epoch."""
 
     stream: str
     epoch: int
@@ -219,16 +228,16 @@ class EpochProposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch(EpochProposal):
-    """A slice of the input, decided once and for all."""
+    """A slice of the input, decided for good."""
 
     decided_at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Input that is lost and skipped: by epoch the names of `files`, with how many rows each had.
+    """Lost input that is skipped: by epoch the names of `files`, with the rows that each had.
 
-    The ledger went up to `last_entered` then: up to there the output was made with them.
+    `last_entered` is the last epoch of the ledger at that time: output up to there contains the lost input.
     """
 
     stream: str
@@ -241,17 +250,17 @@ class Gap:
 
     @property
     def rows(self) -> int:
-        """How many rows are given up."""
+        """The number of lost rows."""
         return sum(sum(names.values()) for names in self.files.values())
 
     def excuses(self, epoch: int) -> bool:
-        """Whether an epoch was put out with more input than can be read now."""
+        """Whether the output of an epoch contains input that can no longer be read."""
         return self.first_epoch <= epoch <= self.last_entered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """The output of an epoch, as the replica that committed it saw it."""
+    """The output of an epoch, as the replica that committed it computed it."""
 
     stream: str
     epoch: int
@@ -264,7 +273,7 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """What the ledger says of an epoch after a commit: whose output counts, and if ours agrees."""
+    """The result of a commit: the entry that counts for the epoch, and whether this replica's output agrees."""
 
     entry: LedgerEntry
     first: bool
@@ -282,7 +291,7 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerAudit:
-    """Where epoch log and ledger do not match, and where replicas did not."""
+    """The epochs in which epoch log and ledger, or two replicas, do not match."""
 
     holes: list[int]
     uncommitted: list[int]
@@ -293,7 +302,7 @@ class LedgerAudit:
 class RestoreRow:
     """A restore in place: it ends one history of the stream at `epoch` and begins the next.
 
-    It is asked for, then begun (what was made of later epochs counts no more), then finished.
+    It is requested, then begun (the output of later epochs no longer counts), then finished.
     """
 
     stream: str
@@ -309,7 +318,7 @@ class RestoreRow:
 
     @property
     def begun(self) -> bool:
-        """Whether what was made of later epochs counts no more."""
+        """Whether the output of later epochs no longer counts."""
         return self.begun_at is not None
 
     @property
@@ -319,21 +328,18 @@ class RestoreRow:
 
     @property
     def half_done(self) -> bool:
-        """Whether the stream is neither what it was nor what it should be."""
+        """Whether state and output of the stream do not agree yet."""
         return self.begun and not self.finished
 
-    def is_to_the_point_of(self, wish: "RestoreRow") -> bool:
-        """Whether this is that restore still: one that has not begun gives way to another point."""
-        this, that = (
-            (self.history, self.epoch, self.snapshot),
-            (wish.history, wish.epoch, wish.snapshot),
-        )
-        return this == that
+    def has_same_target(self, other: "RestoreRow") -> bool:
+        """Whether both rows are the same restore; a restore that has not begun may be replaced by another."""
+        target = (self.history, self.epoch, self.snapshot)
+        return target == (other.history, other.epoch, other.snapshot)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRow:
-    """A snapshot in the object store, as the catalogue knows it."""
+    """A snapshot in the object store, as the catalogue records it."""
 
     stream: str
     id: str
@@ -353,7 +359,7 @@ class SnapshotRow:
     verified_at: float | None = None
     """When all its digests were checked last."""
     proven_at: float | None = None
-    """When the stream's query went on from it last, and came to what was committed."""
+    """When a restore drill last recomputed committed output from it."""
     proven_seconds: float | None = None
     history: int = 0
 
@@ -372,7 +378,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """One failure, however many observers report it, and which run deals with it."""
+    """One failure, however many observers report it, and the run that recovers it."""
 
     id: str
     stream: str
@@ -408,7 +414,7 @@ class JournalLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRow:
-    """What the controller decided about a stream at some time; `record` is all that it knew."""
+    """A decision of the controller about a stream; `record` holds all its inputs."""
 
     id: int = 0
     stream: str
@@ -423,10 +429,10 @@ class DecisionRow:
 
     @property
     def why(self) -> str:
-        """What settled it, in a word; empty if the record was written by another version."""
+        """The deciding rule in a word; empty if the record was written by another version."""
         return str(self.record.get("why", ""))
 
     @property
     def acted(self) -> bool:
-        """Whether it was carried out, or asked for."""
+        """Whether it led to a switch."""
         return bool(self.record.get("acts"))

@@ -1,6 +1,6 @@
 """The names of all samples: what replicas, sensors and reports write to and read from the control store.
 
-The values are stored, so they never change. The unit is the end of the name, and said where it is not.
+The values are stored, so they never change. The name ends with the unit; otherwise its docstring names it.
 The module is beside `Sample` and imports nothing, because the data source writes samples, too, in a process
 that loads as little as possible, and because reports read them without PySpark.
 """

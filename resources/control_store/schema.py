@@ -20,9 +20,9 @@ from holdfast.resources.control_store.records import (
     JsonObject,
     Lease,
     LedgerEntry,
+    Migration,
     ReplicaRow,
     RestoreRow,
-    Rollout,
     RowsByFile,
     Sample,
     SnapshotRow,
@@ -87,10 +87,10 @@ tier_changes = _table(
     key=("id",),
 )
 
-rollouts = _table(
-    "rollouts",
-    Rollout,
-    _one_without_end("one_open_rollout_per_stream", "stream"),
+migrations = _table(
+    "migrations",
+    Migration,
+    _one_without_end("one_open_migration_per_stream", "stream"),
     key=("stream", "rollout"),
 )
 

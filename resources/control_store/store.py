@@ -1,4 +1,4 @@
-"""The control store: the one place where replicas, playbooks and Dagster meet."""
+"""The control store: the state that replicas, playbooks and Dagster share."""
 
 from types import TracebackType
 from typing import Self
@@ -12,10 +12,10 @@ from holdfast.resources.control_store.tables.incidents import Incidents
 from holdfast.resources.control_store.tables.journal import Journal
 from holdfast.resources.control_store.tables.leases import Leases, Takeovers
 from holdfast.resources.control_store.tables.ledger import Auditing, Ledger
+from holdfast.resources.control_store.tables.migrations import Migrations
 from holdfast.resources.control_store.tables.recent import RecentActivity
 from holdfast.resources.control_store.tables.replicas import Replicas
 from holdfast.resources.control_store.tables.restores import Forks, Restores
-from holdfast.resources.control_store.tables.rollouts import Rollouts
 from holdfast.resources.control_store.tables.samples import Samples
 from holdfast.resources.control_store.tables.snapshots import Snapshots
 from holdfast.resources.control_store.tables.streams import Streams, Tiers
@@ -27,16 +27,16 @@ _NOW = sa.select(store_now().label("now"))
 class ControlStore:
     """Streams, replicas, leases, epoch log, ledger and the rest, in SQLite or PostgreSQL.
 
-    Threads may share one; a process opens its own. After a `TransientError` nothing was changed, or
-    it was and the answer got lost: every call may be repeated, and a compare-and-set that had won
-    then says that it lost, so look at the row.
+    Threads may share one; each process opens its own. After a `TransientError` the change may have been
+    made or not: every call may be repeated, and a compare-and-set that had won then reports that it
+    lost, so read the row.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self.streams = Streams(database)
         self.tiers = Tiers(database)
-        self.rollouts = Rollouts(database)
+        self.migrations = Migrations(database)
         self.decisions = Decisions(database)
         self.replicas = Replicas(database)
         self.leases = Leases(database)
@@ -66,11 +66,11 @@ class ControlStore:
 
     @property
     def url(self) -> str:
-        """The address another process on this host may open, password included."""
+        """The URL by which another process on this host opens the store, password included."""
         return self._database.address.render_as_string(hide_password=False)
 
     def now(self) -> float:
-        """Unix seconds on the store's clock, by which all `*_at` are meant."""
+        """Unix seconds on the store's clock, which all `*_at` use."""
         return float(self._database.fetch(_NOW)[0]["now"])
 
     def close(self) -> None:

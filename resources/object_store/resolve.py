@@ -1,4 +1,4 @@
-"""From what is declared of the object store to a connection that works.
+"""Connections to the object store that a project declares.
 
 Spark starts Python processes that import this module and mostly work on local files, so boto3,
 which takes half a second to import, is imported only where it is needed.
@@ -18,7 +18,7 @@ from holdfast.resources.object_store.connection import S3Connection
 
 
 def connector(declared: ObjectStore, home: Path) -> Callable[[], S3Connection]:
-    """A function that finds the endpoint and the credentials anew each time it is called."""
+    """A function that resolves the endpoint and the credentials at each call."""
     match declared:
         case EmbeddedObjectStore():
             return lambda: _embedded(home)
@@ -40,32 +40,34 @@ def connector_elsewhere(
 
     There the keys are those in the variables that `access_key_id_env` and `secret_access_key_env` name.
     """
-    parsed, asked = urlparse(url), dict(parse_qsl(urlparse(url).query))
-    options = {"endpoint_url", "region", "access_key_id_env", "secret_access_key_env"}
-    if parsed.scheme != "s3" or not parsed.netloc or not asked.keys() <= options:
+    parsed, options = urlparse(url), dict(parse_qsl(urlparse(url).query))
+    known = {"endpoint_url", "region", "access_key_id_env", "secret_access_key_env"}
+    if parsed.scheme != "s3" or not parsed.netloc or not options.keys() <= known:
         raise PermanentError(
-            f"{url!r} is not the address of snapshots",
-            hint=f"s3://bucket/prefix, if need be with ?{'&'.join(f'{n}=…' for n in sorted(options))}",
+            f"{url!r} is not an address of snapshots",
+            hint=f"write s3://bucket/prefix, optionally with ?{'&'.join(f'{n}=…' for n in sorted(known))}",
         )
     folder = parsed.path.strip("/")
 
     def connection() -> S3Connection:
-        here = connect()
-        key, secret = (asked.get(f"{name}_env") for name in ("access_key_id", "secret_access_key"))
+        declared = connect()
+        key, secret = (
+            options.get(f"{name}_env") for name in ("access_key_id", "secret_access_key")
+        )
         return replace(
-            here,
+            declared,
             bucket=parsed.netloc,
             prefix=f"{folder}/" if folder else "",
-            endpoint_url=asked.get("endpoint_url", here.endpoint_url),
-            region=asked.get("region", here.region),
-            access_key_id=here.access_key_id if key is None else _secret(key),
-            secret_access_key=here.secret_access_key if secret is None else _secret(secret),
+            endpoint_url=options.get("endpoint_url", declared.endpoint_url),
+            region=options.get("region", declared.region),
+            access_key_id=declared.access_key_id if key is None else _secret(key),
+            secret_access_key=declared.secret_access_key if secret is None else _secret(secret),
         )
 
     return connection
 
 
-def filesystem(path: str, connect: Callable[[], S3Connection]) -> tuple[fs.FileSystem, str]:
+def open_filesystem(path: str, connect: Callable[[], S3Connection]) -> tuple[fs.FileSystem, str]:
     """The Arrow filesystem that holds `path`, and the path within it."""
     url = urlparse(path)
     if url.scheme != "s3":
@@ -113,6 +115,6 @@ def _secret(variable: str | None) -> str | None:
     if variable not in os.environ:
         raise PermanentError(
             f"the environment variable {variable} is not set",
-            hint="it is named as the place of an object store credential",
+            hint=f"set {variable}: configs/holdfast.yaml names it for a credential of the object store",
         )
     return os.environ[variable]

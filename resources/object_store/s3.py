@@ -1,4 +1,4 @@
-"""The object store: five verbs over S3, with vendor errors translated by whether they heal.
+"""The object store: five verbs over S3, with errors of the vendor translated into transient and permanent ones.
 
 One put is one PUT request and never a multipart upload, so that an object is either there in full
 or not at all, and so that requests can be counted and priced.
@@ -53,39 +53,39 @@ _BUSY = {
     "500",
 }
 _HINTS = {
-    "InvalidAccessKeyId": "the access key is unknown there: check access_key_id and the endpoint",
-    "SignatureDoesNotMatch": "the secret does not fit the access key: check secret_access_key and region",
+    "InvalidAccessKeyId": "check access_key_id and the endpoint: the endpoint does not know the key",
+    "SignatureDoesNotMatch": "check secret_access_key and region: the secret does not match the access key",
     "AccessDenied": "allow s3:GetObject, PutObject, DeleteObject and ListBucket on the bucket",
-    "AllAccessDisabled": "the account has no access: ask its owner",
+    "AllAccessDisabled": "ask the owner of the account for access",
     "403": "allow s3:GetObject, PutObject, DeleteObject and ListBucket on the bucket",
     "ExpiredToken": "renew the session credentials",
     "InvalidToken": "renew the session credentials",
-    "RequestTimeTooSkewed": "the clock of this machine is wrong: synchronise it (NTP)",
+    "RequestTimeTooSkewed": "synchronise the clock of this machine (NTP)",
     "NoSuchBucket": "create the bucket or correct its name",
     "InvalidBucketName": "use 3 to 63 lower-case letters, digits, dots and hyphens",
-    "PermanentRedirect": "the bucket lives in another region: set region",
-    "AuthorizationHeaderMalformed": "the bucket lives in another region: set region",
-    "EntityTooLarge": "the object is larger than one PUT allows: lower the pack limit",
+    "PermanentRedirect": "set region: the bucket is in another one",
+    "AuthorizationHeaderMalformed": "set region: the bucket is in another one",
+    "EntityTooLarge": "lower the pack limit: the object is larger than one PUT allows",
 }
 
 
 class MissingObjectError(PermanentError):
-    """There is no object of that key."""
+    """There is no object with this key."""
 
 
 def is_connection_failure(error: BotoCoreError | ClientError) -> bool:
-    """Whether the store was not reached, or was lost while it answered."""
+    """Whether the connection failed, before or during the answer."""
     return isinstance(error, _LOST)
 
 
 def translate_error(error: BotoCoreError | ClientError, what: str, place: str) -> HoldfastError:
-    """The failure as an error that says whether it heals and what to do; to be raised `from` it."""
+    """The failure as a transient or permanent error with a hint; to be raised `from` it."""
     if isinstance(error, ClientError):
         return _translate_answer(error, what, place)
     if is_connection_failure(error):
         return TransientError(
             f"{what}: the object store does not answer ({place}): {error}",
-            hint="check that the endpoint is up and reachable from here; `holdfast up` starts the "
+            hint="check that the endpoint is up and reachable from this host; run `holdfast up` to start the "
             "embedded one",
         )
     if isinstance(error, NoCredentialsError | PartialCredentialsError | ProfileNotFound):
@@ -101,22 +101,24 @@ def translate_error(error: BotoCoreError | ClientError, what: str, place: str) -
 def _translate_answer(error: ClientError, what: str, place: str) -> HoldfastError:
     code = str(error.response["Error"].get("Code", "unknown"))
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    said = error.response["Error"].get("Message") or code
-    message = f"{what}: {code} from {place}: {said}"
+    text = error.response["Error"].get("Message") or code
+    message = f"{what}: {code} from {place}: {text}"
     if code in {"NoSuchKey", "404"}:
         return MissingObjectError(
             f"{what}: no such object in {place}", hint="it was never written, or was pruned"
         )
     if code in _BUSY or (status >= 500 and code not in _HINTS):
-        return TransientError(message, hint="the store is busy or failing: it is tried again later")
+        return TransientError(
+            message, hint="wait: the store is busy or failing, and the request is retried"
+        )
     return PermanentError(
-        message, hint=_HINTS.get(code, "see the store's documentation of this code")
+        message, hint=_HINTS.get(code, "look up this code in the documentation of the store")
     )
 
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """One line of a listing."""
+    """An object as a listing shows it."""
 
     key: str
     size_bytes: int
@@ -124,7 +126,7 @@ class StoredObject:
 
 
 class ObjectStore(Protocol):
-    """What Holdfast asks of an object store."""
+    """The operations that Holdfast needs of an object store."""
 
     @property
     def requests(self) -> int:
@@ -153,7 +155,7 @@ class ObjectStore(Protocol):
 
 
 class S3ObjectStore:
-    """An S3 bucket through boto3; after a lost connection it asks `connect` where the bucket is now."""
+    """An S3 bucket through boto3; after a lost connection it calls `connect` again, since the bucket may have moved."""
 
     def __init__(
         self, connect: Callable[[], S3Connection], *, answer_seconds: float = ANSWER_SECONDS
@@ -170,7 +172,7 @@ class S3ObjectStore:
         return self._requests
 
     def put(self, key: str, body: bytes | BinaryIO) -> None:
-        """Store an object with one PUT; a file is read from where it stands, and must be seekable."""
+        """Store an object with one PUT; a file is read from its current position, and must be seekable."""
         start = 0 if isinstance(body, bytes) else body.tell()
 
         def send(client: "S3Client", where: S3Connection) -> None:
@@ -245,17 +247,17 @@ class S3ObjectStore:
         self._perform(f"delete {len(keys)} objects", send)
 
     def _body(self, key: str, start: int, end: int | None) -> StreamingBody:
-        """Ask for what is from `start` on, up to `end` or to the end of the object."""
+        """Request the bytes from `start` up to `end`, or to the end of the object."""
         last = "" if end is None else str(end - 1)
-        asked: dict[str, Any] = {"Range": f"bytes={start}-{last}"} if start or last else {}
+        options: dict[str, Any] = {"Range": f"bytes={start}-{last}"} if start or last else {}
 
         def ask(client: "S3Client", where: S3Connection) -> StreamingBody:
             try:
-                answer = client.get_object(Bucket=where.bucket, Key=where.prefix + key, **asked)
+                answer = client.get_object(Bucket=where.bucket, Key=where.prefix + key, **options)
             except ClientError as error:
                 if error.response["Error"].get("Code") != "InvalidRange":
                     raise
-                return StreamingBody(io.BytesIO(), 0)  # it ends before
+                return StreamingBody(io.BytesIO(), 0)  # the object ends before `start`
             return answer["Body"]
 
         return self._perform(f"get {key}", ask)
@@ -292,7 +294,7 @@ class S3ObjectStore:
             return self._opened
 
     def _reconnect(self, lost: S3Connection) -> tuple["S3Client", S3Connection]:
-        """Ask anew where the store is: it may have moved, or be started again by `connect`."""
+        """Connect again: the store may have moved, or be started again by `connect`."""
         with self._lock:
             if self._opened is not None and self._opened[1] == lost:
                 self._opened = None
@@ -337,11 +339,11 @@ def _config(*, path_style: bool, answer_seconds: float) -> Config:
 
 
 def _create_bucket(client: "S3Client", where: S3Connection) -> None:
-    asked: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if where.endpoint_url is None and where.region != "us-east-1":
-        asked["CreateBucketConfiguration"] = {"LocationConstraint": where.region}
+        options["CreateBucketConfiguration"] = {"LocationConstraint": where.region}
     try:
-        client.create_bucket(Bucket=where.bucket, **asked)
+        client.create_bucket(Bucket=where.bucket, **options)
     except ClientError as error:
         code = error.response["Error"].get("Code")
         if code in {"BucketAlreadyOwnedByYou", "BucketAlreadyExists"}:

@@ -5,51 +5,51 @@ from typing import Any
 
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import SnapshotState
-from holdfast.resources.control_store.tables.snapshots import snapshot_row
+from holdfast.resources.control_store.tables.snapshots import build_snapshot_row
 from holdfast.resources.project import Project
 from holdfast.resources.vault.manifest import Manifest
 from holdfast.resources.vault.records import Pruned
 from holdfast.resources.vault.vault import SnapshotVault
 
 
-def verify(world: Project, stream: str, snapshot_id: str) -> list[str]:
+def verify(project: Project, stream: str, snapshot_id: str) -> list[str]:
     """Read a snapshot in full and record whether it is damaged; returns the problems."""
-    problems = world.vault(stream).verify(snapshot_id)
-    catalogue = world.store.snapshots
+    problems = project.vault(stream).verify(snapshot_id)
+    catalogue = project.store.snapshots
     if problems:
         catalogue.mark(stream, snapshot_id, SnapshotState.DAMAGED, problems[0])
     else:
         catalogue.mark(stream, snapshot_id, SnapshotState.AVAILABLE, "")
-        catalogue.verified(stream, snapshot_id)
+        catalogue.record_verification(stream, snapshot_id)
     return problems
 
 
-def prune(world: Project, stream: str, *, dry_run: bool) -> Pruned:
+def prune(project: Project, stream: str, *, dry_run: bool) -> Pruned:
     """Drop what the stream's retention does not keep; a dry run only lists it."""
-    policy = world.config.stream(stream).retention.policy()
-    pruned = world.vault(stream).prune(policy, now=world.store.now(), dry_run=dry_run)
+    policy = project.config.stream(stream).retention.policy()
+    pruned = project.vault(stream).prune(policy, now=project.store.now(), dry_run=dry_run)
     if not dry_run:
         reasons = {verdict.snapshot.id: "; ".join(verdict.reasons) for verdict in pruned.verdicts}
         for dropped in pruned.dropped:
-            world.store.snapshots.mark(stream, dropped, SnapshotState.DROPPED, reasons[dropped])
+            project.store.snapshots.mark(stream, dropped, SnapshotState.DROPPED, reasons[dropped])
     return pruned
 
 
-def forget(world: Project, stream: str, snapshot_id: str) -> None:
-    """Remove a snapshot that nothing is built on; its packs go with the next pruning."""
-    world.store.snapshots.forget(stream, snapshot_id)
-    world.object_store().delete([world.vault(stream).manifest_key(snapshot_id)])
+def forget(project: Project, stream: str, snapshot_id: str) -> None:
+    """Remove a snapshot that no other builds on; the next pruning deletes its packs."""
+    project.store.snapshots.forget(stream, snapshot_id)
+    project.object_store().delete([project.vault(stream).manifest_key(snapshot_id)])
 
 
 def adopt(
-    world: Project, stream: str, manifest: Manifest, source: SnapshotVault
+    project: Project, stream: str, manifest: Manifest, source: SnapshotVault
 ) -> Mapping[str, Any]:
-    """Copy a snapshot from another vault to the stream's own; how much that was."""
-    began, vault = SYSTEM_CLOCK.monotonic(), world.vault(stream)
+    """Copy a snapshot from another vault into the stream's own; returns its packs and bytes."""
+    began, vault = SYSTEM_CLOCK.monotonic(), project.vault(stream)
     copy = vault.adopt(manifest, source)
     pack_bytes = sum(copy.packs.values())
-    world.store.snapshots.record(
-        snapshot_row(
+    project.store.snapshots.record(
+        build_snapshot_row(
             stream,
             copy,
             vault.manifest_key(copy.id),

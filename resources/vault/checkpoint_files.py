@@ -1,9 +1,8 @@
-"""The files of a Spark checkpoint that a query needs to go on after an epoch, and no more.
+"""The files of a Spark checkpoint that a query needs to continue after an epoch, and no more.
 
-Spark looks at the newest entry of `offsets`, at the one before it (as the start of the last batch)
+Spark reads the newest entry of `offsets`, at the one before it (as the start of the last batch)
 and at the newest of `commits`; a few more are taken so that an operator can see where it came from.
-A source's own notes (`sources`) are taken as they are: what they say beyond the cut is only read
-again. Files never change once they carry their final name; hidden files, `.crc` and `.tmp` are not
+The metadata of a source (`sources`) is taken as it is: what it has beyond the cut is only read again. Files never change once they carry their final name; hidden files, `.crc` and `.tmp` are not
 part of a checkpoint.
 
 Spark keeps each state store in a folder of its own and numbers its versions: after batch N it is at N+1.
@@ -51,7 +50,7 @@ class Chain:
 
 
 def find_chain(names: Iterable[str], version: int, *, store: str) -> Chain:
-    """The least set of a store's files that gives its state at `version`."""
+    """The smallest set of a store's files that gives its state at `version`; `PermanentError` if one is missing."""
     wholes: dict[int, str] = {}
     changes: dict[int, str] = {}
     for name in names:
@@ -71,8 +70,8 @@ def find_chain(names: Iterable[str], version: int, *, store: str) -> Chain:
         raise PermanentError(
             f"{store} cannot be rebuilt at version {version}: it starts from {wholes.get(base, 'nothing')} "
             f"and lacks the change of version {missing[0]}",
-            hint="the checkpoint is damaged or was pruned too early: raise "
-            "spark.sql.streaming.minBatchesToRetain, or restore a snapshot",
+            hint="restore a snapshot, or raise spark.sql.streaming.minBatchesToRetain: the checkpoint is damaged "
+            "or was pruned too early",
         )
     return Chain(wholes.get(base), tuple(changes[step] for step in needed))
 
@@ -113,7 +112,7 @@ def read_shared_sizes(archive: Path) -> dict[str, int]:
     except (zipfile.BadZipFile, KeyError, IndexError, ValueError) as error:
         raise PermanentError(
             f"{archive} is not a RocksDB checkpoint that Spark 4 wrote: {error}",
-            hint="the checkpoint is damaged: restore a snapshot",
+            hint="restore a snapshot: the checkpoint is damaged",
         ) from error
     tables, logs = described.get("sstFiles", []), described.get("logFiles") or []
     return {f"SSTs/{file['dfsSstFileName']}": file["sizeBytes"] for file in tables} | {
@@ -130,9 +129,10 @@ class CutFile:
 
 
 def cut(checkpoint: Path, epoch: int, *, stored: Set[str] = frozenset()) -> list[CutFile]:
-    """The files that Spark needs to go on with epoch + 1, ordered by path.
+    """The files that Spark needs to continue with epoch + 1, ordered by path.
 
-    Of several sets of state files that would do, it is the set of which most is `stored` already.
+    Of several possible sets of state files, it is the one of which most is `stored` already.
+    `PermanentError` if the epoch is not committed or the checkpoint is damaged.
     """
     if not (checkpoint / "commits" / str(epoch)).is_file():
         raise PermanentError(
@@ -141,8 +141,8 @@ def cut(checkpoint: Path, epoch: int, *, stored: Set[str] = frozenset()) -> list
         )
     if not (checkpoint / "metadata").is_file():
         raise PermanentError(
-            f"{checkpoint} has no file metadata, which names its query",
-            hint="the checkpoint is damaged: restore a snapshot",
+            f"{checkpoint} is damaged: it has no file metadata, which names its query",
+            hint="restore a snapshot: the checkpoint is damaged",
         )
     paths = ["metadata", *_log_entries(checkpoint, epoch), *_visible(checkpoint, "sources")]
     names_in: dict[str, set[str]] = defaultdict(set)
@@ -160,8 +160,8 @@ def _log_entries(checkpoint: Path, epoch: int) -> Iterator[str]:
         present = [n for n in kept if (checkpoint / log / str(n)).is_file()]
         if log == "offsets" and not {epoch, max(0, epoch - 1)} <= set(present):
             raise PermanentError(
-                f"{checkpoint} lacks the offsets of epoch {epoch} or of the one before",
-                hint="the checkpoint is damaged: restore a snapshot",
+                f"{checkpoint} is damaged: it lacks the offsets of epoch {epoch} or of the epoch before it",
+                hint="restore a snapshot: the checkpoint is damaged",
             )
         yield from (f"{log}/{n}" for n in present)
 
@@ -169,9 +169,9 @@ def _log_entries(checkpoint: Path, epoch: int) -> Iterator[str]:
 def _operator(
     checkpoint: Path, operator: str, epoch: int, stored: Mapping[str, Set[str]]
 ) -> Iterator[str]:
-    """The files of one stateful operator: what describes it, and the chain of each of its stores.
+    """The files of one stateful operator: its metadata, and the chain of each of its stores.
 
-    `stored` are the names of what is stored already, by folder.
+    `stored` are the names of the files that are stored already, by folder.
     """
     described = [
         *_visible(checkpoint, f"{operator}/_metadata"),
@@ -206,13 +206,13 @@ def _shared(checkpoint: Path, store: str, archive: str) -> Iterator[str]:
             damage = "is missing" if present is None else f"has {present} bytes, not {size_bytes}"
             raise PermanentError(
                 f"{store} cannot be rebuilt: {archive} needs {name}, which {damage}",
-                hint="the checkpoint is damaged: restore a snapshot",
+                hint="restore a snapshot: the checkpoint is damaged",
             )
         yield f"{store}/{name}"
 
 
 def list_stores(checkpoint: Path, operator: str, epoch: int) -> list[str]:
-    """Every store that the operator's own description names, in every partition."""
+    """Every store that the operator's metadata names, in every partition."""
     for source in _descriptions(checkpoint / operator / "_metadata", epoch):
         described = json.loads(source.read_text().split("\n", 1)[1])
         return [
@@ -223,13 +223,13 @@ def list_stores(checkpoint: Path, operator: str, epoch: int) -> list[str]:
             for partition in range(partitions)
         ]
     raise PermanentError(
-        f"{checkpoint / operator} does not say which state stores it has",
-        hint="the checkpoint is damaged or was written before Spark 4: restore a snapshot",
+        f"{checkpoint / operator} is damaged: it does not name its state stores",
+        hint="restore a snapshot: the checkpoint is damaged or was written before Spark 4",
     )
 
 
 def _descriptions(folder: Path, epoch: int) -> list[Path]:
-    """What describes an operator, the newest first: one file, or a file for each change since Spark 4."""
+    """The metadata of an operator, newest first: one file, or a file for each change since Spark 4."""
     numbered = [n for n in list_numbers(folder / "v2") if n <= epoch]
     single = folder / "metadata"
     return [folder / "v2" / str(n) for n in sorted(numbered, reverse=True)] or (
@@ -238,7 +238,7 @@ def _descriptions(folder: Path, epoch: int) -> list[Path]:
 
 
 def _written_by(path: str) -> int:
-    """The batch that wrote a description, as its name says; `metadata` and `schema` are timeless."""
+    """The batch that wrote a metadata file, by its name; -1 for `metadata` and `schema`, which have none."""
     first = path.rsplit("/", 1)[1].split("_", 1)[0]
     return int(first) if first.isdigit() else -1
 
@@ -252,7 +252,7 @@ def _visible(checkpoint: Path, folder: str) -> Iterator[str]:
 
 
 def list_entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What belongs to a checkpoint in one of its folders; nothing if there is no such folder."""
+    """The entries of a folder that belong to the checkpoint; none if there is no such folder."""
     if not folder.is_dir():
         return []
     with os.scandir(folder) as scanned:

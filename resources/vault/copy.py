@@ -1,4 +1,4 @@
-"""Copying a snapshot into the vault of a stream: from another stream's, or from another object store."""
+"""Copies of snapshots from another stream's vault or another object store."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +17,7 @@ ReadPack: TypeAlias = Callable[[str], Iterator[bytes]]
 def copy_packs(
     store: ObjectStore, packs: str, manifest: Manifest, read_pack: ReadPack, *, stream: str
 ) -> Manifest:
-    """Copy the packs of a snapshot and verify them; the manifest of the copy, which is yet to be stored.
+    """Copy the packs of a snapshot and verify them; returns the manifest of the copy, which is not stored yet.
 
     In another stream the copy is a first snapshot, of a stream that was never restored.
     """
@@ -27,7 +27,7 @@ def copy_packs(
     if problems:
         raise UnusableSnapshotError(
             f"the copy of snapshot {manifest.id} of {manifest.stream} is damaged: {problems[0]}",
-            hint="restore another snapshot; `holdfast snapshots verify` tells which are whole",
+            hint="restore another snapshot; run `holdfast snapshots verify` to find one that is not damaged",
         )
     history = manifest.history if manifest.stream == stream else 0
     name = replace(manifest.name, history=history)

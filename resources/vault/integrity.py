@@ -1,8 +1,8 @@
-"""Damage in the files of a local checkpoint that Spark reads to go on.
+"""Damage in the files of a local checkpoint that Spark needs to continue.
 
 Spark compresses HDFS-backed state and RocksDB's changelogs in LZ4 blocks with checksums, unless another
 codec is configured; a RocksDB checkpoint is a zip. Where Hadoop writes a `.crc` file beside, it has the checksum of each
-512 bytes. A file that has gone meanwhile is no fault: Spark removes old files meanwhile.
+512 bytes. A file that was removed meanwhile is no damage: Spark removes old files while it runs.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ _COMPRESSED = {".delta", ".snapshot", ".changelog"}
 
 
 def find_damage(file: Path, *, codec: str = LZ4) -> str | None:
-    """What is wrong with a file; `None` if nothing is, or if it is gone by now."""
+    """The damage of a file; `None` if there is none, or if the file was removed meanwhile."""
     try:
         if file.stat().st_size == 0:
             return "it is empty"
@@ -47,7 +47,7 @@ def find_damage(file: Path, *, codec: str = LZ4) -> str | None:
 def read_codec(checkpoint: Path) -> str:
     """The codec of the state of a checkpoint, as its offsets name it; empty if they do not.
 
-    It is not what is declared now: Spark goes on with the codec that a checkpoint began with.
+    It may differ from the declared one: Spark keeps the codec that a checkpoint began with.
     """
     folder = checkpoint / "offsets"
     numbers = [int(entry.name) for entry in folder.glob("[0-9]*") if entry.name.isdigit()]
@@ -73,7 +73,7 @@ def require_whole(checkpoint: Path, paths: Iterable[str]) -> None:
         if fault is not None:
             raise PermanentError(
                 f"{path} of {checkpoint} is damaged: {fault}",
-                hint="older snapshots are good still: `holdfast doctor` tells what to do",
+                hint="run `holdfast doctor`; older snapshots are not affected",
             )
 
 
@@ -93,8 +93,8 @@ def _find_zip_damage(file: Path) -> str | None:
         with zipfile.ZipFile(file) as opened:
             bad = opened.testzip()
     except zipfile.BadZipFile as error:
-        return f"it is no zip: {error}"
-    return None if bad is None else f"{bad} in it has another checksum"
+        return f"it is not a zip file: {error}"
+    return None if bad is None else f"{bad} in it has a wrong checksum"
 
 
 def _find_checksum_damage(file: Path) -> str | None:
@@ -115,13 +115,13 @@ def _find_checksum_damage(file: Path) -> str | None:
                 for begin in range(0, len(portion), each)
             )
             if expected[at : at + len(computed)] != computed:
-                return "its bytes do not have the checksums beside it"
+                return "its bytes do not match its checksum file"
             at += len(computed)
-    return None if at == len(expected) else "it is shorter than its checksums"
+    return None if at == len(expected) else "it is shorter than its checksum file says"
 
 
 def find_state_faults(checkpoint: Path, epoch: int) -> Iterator[Fault]:
-    """What keeps Spark from going on after an epoch: each store must be reachable at its version."""
+    """The damage that prevents Spark from continuing after an epoch, in each state store."""
     codec = read_codec(checkpoint)
     for operator in list_numbered_folders(checkpoint / "state"):
         home = f"state/{operator}"
@@ -137,22 +137,22 @@ def find_state_faults(checkpoint: Path, epoch: int) -> Iterator[Fault]:
 
 
 def find_changed_files(checkpoint: Path, manifest: Manifest, *, deep: bool) -> Iterator[Fault]:
-    """State files that are not as they were when this checkpoint was shipped; `deep` reads them."""
+    """State files that changed since they were shipped; `deep` compares digests, not only lengths."""
     for file in manifest.files:
         if file.path.startswith("state/") and not names_its_folder(file):
-            reason = _unlike(checkpoint / file.path, file, deep=deep)
+            reason = _find_change(checkpoint / file.path, file, deep=deep)
             if reason is not None:
                 yield Fault(file.path, reason)
 
 
-def _unlike(local: Path, file: PackedFile, *, deep: bool) -> str | None:
-    """Spark has deleted what it needs no more: only what is there is compared."""
+def _find_change(local: Path, file: PackedFile, *, deep: bool) -> str | None:
+    """How a file differs from the shipped one; `None` if it does not, or if Spark has deleted it."""
     try:
         size_bytes = local.stat().st_size
         if size_bytes != file.size_bytes:
-            return f"it has {size_bytes} bytes, and {file.size_bytes} when it was shipped"
+            return f"it has {size_bytes} bytes, but had {file.size_bytes} when it was shipped"
         if deep and hash_file(local) != file.sha256:
-            return "it has another digest than when it was shipped"
+            return "its digest has changed since it was shipped"
     except FileNotFoundError:
         pass
     return None
@@ -194,7 +194,7 @@ def _shared_faults(home: Path, store: str, archive: str) -> Iterator[Fault]:
             if (home / archive).is_file():
                 yield Fault(f"{store}/{name}", f"it is missing, and {archive} needs it")
         elif file.stat().st_size != size_bytes:
-            length = f"it has {file.stat().st_size} bytes, and {archive} names {size_bytes}"
+            length = f"it has {file.stat().st_size} bytes, but {archive} names {size_bytes}"
             yield Fault(f"{store}/{name}", length)
         elif (reason := find_damage(file)) is not None:
             yield Fault(f"{store}/{name}", reason)

@@ -1,9 +1,9 @@
-"""What a stream has in the object store, by one listing: its snapshots, and the marks of its histories.
+"""The listing of a stream's objects: its snapshots, and the marks of its histories.
 
-A stream that is restored in place to an epoch begins a new history. The mark of it lies beside the
-manifests and never changes: from then on what an older history has shipped beyond that epoch does not
-count, also if a replica that missed the restore ships it later. Nor does what a replica has shipped that was
-rolled back; which those are, the control store knows.
+A stream that is restored in place to an epoch begins a new history. Its mark is stored beside the manifests
+and never changes: from then on snapshots that an older history shipped beyond that epoch do not count, even
+if a replica that missed the restore ships them later. Neither do snapshots of a replica that was rolled back;
+the control store has these replicas.
 """
 
 import json
@@ -30,7 +30,7 @@ class Mark:
 
     @property
     def cause(self) -> str:
-        """By what snapshots are superseded."""
+        """What superseded the snapshots, for messages."""
         return "by a restore"
 
     @property
@@ -39,11 +39,11 @@ class Mark:
         return f"history-{self.history:06d}-after-{self.epoch:012d}.json"
 
     def encode(self) -> bytes:
-        """What its name says, as JSON."""
+        """The body of its object: the same as its name, as JSON."""
         return json.dumps({"history": self.history, "after_epoch": self.epoch}).encode()
 
     def ends(self, name: SnapshotName) -> bool:
-        """Whether a snapshot is of an older history and lies beyond its end."""
+        """Whether a snapshot belongs to an older history and is beyond its end."""
         return name.history < self.history and name.epoch > self.epoch
 
 
@@ -56,11 +56,11 @@ class Rollback:
 
     @property
     def cause(self) -> str:
-        """By what snapshots are superseded."""
+        """What superseded the snapshots, for messages."""
         return "by a rollback"
 
     def ends(self, name: SnapshotName) -> bool:
-        """Whether the replica has shipped a snapshot."""
+        """Whether the replica shipped a snapshot."""
         return name.replica == self.replica
 
 
@@ -81,7 +81,7 @@ class Listing:
         return {ending.history for ending in self.endings if isinstance(ending, Mark)}
 
     def superseded_by(self, snapshot: SnapshotRecord) -> Superseding:
-        """Since when and by what a snapshot does not count."""
+        """The first mark or rollback that superseded a snapshot."""
         endings = (ending for ending in self.endings if ending.ends(snapshot.name))
         return min(endings, key=lambda ending: ending.marked_at)
 
@@ -92,7 +92,7 @@ def aside_prefix(stream: str) -> str:
 
 
 def read_listing(store: ObjectStore, manifests: str, rolled_back: Mapping[str, float]) -> Listing:
-    """Everything under the prefix of the manifests, with one request; `rolled_back` replicas, and since when."""
+    """List the prefix of the manifests with one request; `rolled_back` has replicas, and since when."""
     endings: list[Superseding] = [Rollback(replica, at) for replica, at in rolled_back.items()]
     records: list[SnapshotRecord] = []
     for stored in store.list(manifests):

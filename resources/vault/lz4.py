@@ -19,7 +19,7 @@ _HEADER = struct.Struct("<8sBiii")  # magic, method and level, packed and plain 
 
 
 class DamagedError(Exception):
-    """A file that is not what Spark has written, and where that shows."""
+    """A file that is not as Spark has written it; the message says where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +32,18 @@ class _Block:
 
 
 def find_block_damage(opened: BinaryIO) -> str | None:
-    """What is wrong with a file of blocks; `None` if it is whole."""
+    """The damage of a file of blocks; `None` if there is none."""
     try:
         for block in _read_blocks(opened):
             if checksum(_unpack(block)) != block.checksum:
-                return f"the block at byte {block.at} has another checksum"
+                return f"the block at byte {block.at} has a wrong checksum"
     except DamagedError as error:
         return str(error)
     return None
 
 
 def find_frame_damage(opened: BinaryIO) -> str | None:
-    """What is wrong by the blocks' lengths alone, which do not add up in a file that was cut."""
+    """The damage that the blocks' lengths show, which do not add up in a truncated file."""
     try:
         for _ in _read_blocks(opened):
             pass
@@ -65,14 +65,14 @@ def _read_blocks(opened: BinaryIO) -> Iterator[_Block]:
         _, method, packed, plain, expected = _HEADER.unpack(header)
         if plain == 0:
             if opened.read(1):
-                raise DamagedError(f"it goes on after its end at byte {at}")
+                raise DamagedError(f"it continues after its end mark at byte {at}")
             return
         body = opened.read(max(packed, 0))
         if len(body) != packed:
             raise DamagedError(f"it ends in the block at byte {at}")
         yield _Block(at, method, body, plain, expected)
         at += _HEADER.size + packed
-    raise DamagedError(f"it ends without an end at byte {at}")
+    raise DamagedError(f"it has no end mark: it ends at byte {at}")
 
 
 def _unpack(block: _Block) -> bytes:

@@ -1,4 +1,4 @@
-"""The manifest: what a snapshot consists of, where each file lies, and what must match on restore.
+"""The manifest: the files of a snapshot, where each is stored, and what must match on restore.
 
 It is stored as compressed JSON in columns, since names compress well side by side and the digests,
 which do not compress at all, then cost little more than their 32 bytes each.
@@ -22,14 +22,14 @@ _NAME = re.compile(rf"(\d{{12}})-(\d+)(?:\.(\d+))?-({_SAFE.pattern})")
 
 
 class UnusableSnapshotError(PermanentError):
-    """A snapshot that cannot be restored; an older snapshot may be."""
+    """A snapshot that cannot be restored; an older one may be usable."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SnapshotName:
     """Epoch, lease token and replica: together the identity of a snapshot, and its age order.
 
-    A stream that was restored in place has a history; the name tells it, so that a listing does.
+    A stream that was restored in place has a history; it is part of the name, so that listings show it.
     """
 
     epoch: int
@@ -62,14 +62,14 @@ class SnapshotName:
         if match is None:
             raise PermanentError(
                 f"{snapshot_id!r} is not the id of a snapshot",
-                hint="`holdfast snapshots list` shows the ids",
+                hint="run `holdfast snapshots list` to see the ids",
             )
         return cls(int(match[1]), int(match[2]), match[4], int(match[3] or 0))
 
 
 @dataclass(frozen=True, slots=True)
 class NamedSnapshot:
-    """A snapshot under its name, and what the name says of it."""
+    """A snapshot with its name, and the fields of the name."""
 
     name: SnapshotName
 
@@ -101,7 +101,7 @@ class NamedSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class PackedFile:
-    """Where the bytes of one file lie, and their digest."""
+    """The place of one file's bytes in a pack, and their digest."""
 
     path: str
     pack: str
@@ -112,7 +112,7 @@ class PackedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest(NamedSnapshot):
-    """All there is to know of a snapshot; `packs` gives each pack's name and full length."""
+    """The description of a snapshot; `packs` has each pack's name and full length."""
 
     stream: str
     parent: str | None
@@ -133,7 +133,7 @@ class Manifest(NamedSnapshot):
         return {file.path for file in self.files}
 
     def mismatches(self, *, spark_version: str, conf: Mapping[str, str]) -> list[str]:
-        """How the query that is to go on from here differs; empty if all matches."""
+        """How a query that should continue from this snapshot differs; empty if all matches."""
         ours = {"spark version": _minor(spark_version)} | dict(conf)
         theirs = {"spark version": _minor(self.spark_version)} | dict(self.conf)
         return [
@@ -168,7 +168,7 @@ class Manifest(NamedSnapshot):
 
 
 def decode(body: bytes, *, snapshot_id: str) -> Manifest:
-    """Read a stored manifest; what cannot be read is an unusable snapshot, with the reason."""
+    """Read a stored manifest; `UnusableSnapshotError` with the reason if it cannot be read."""
     try:
         document = json.loads(gzip.decompress(body))
         _require_format(document["format"], snapshot_id)
@@ -178,14 +178,14 @@ def decode(body: bytes, *, snapshot_id: str) -> Manifest:
     except (OSError, EOFError, zlib.error, PermanentError, *_MALFORMED) as error:
         raise UnusableSnapshotError(
             f"manifest {snapshot_id} cannot be read: {error}",
-            hint="it is damaged: use another snapshot",
+            hint="use another snapshot: this one is damaged",
         ) from error
 
 
 def _require_format(version: object, snapshot_id: str) -> None:
     if version != FORMAT:
         raise UnusableSnapshotError(
-            f"manifest {snapshot_id} has format {version}, this Holdfast reads {FORMAT}",
+            f"manifest {snapshot_id} cannot be read: it has format {version}, this version of Holdfast reads {FORMAT}",
             hint="use the version of Holdfast that wrote it, or a newer one",
         )
 

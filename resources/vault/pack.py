@@ -1,7 +1,7 @@
 """Packing: new files of a checkpoint are copied into local packs, hashed on the way.
 
 The copy is the consistent capture. Spark may remove old files while it runs: a file that is gone or
-is not as long as the cut said means that the cut is out of date and has to be made again.
+has another length than in the cut means that the cut is out of date and has to be made again.
 """
 
 import errno
@@ -37,10 +37,10 @@ class LocalPack:
 
 
 def find_reusable(files: Sequence[CutFile], parent: Manifest | None) -> dict[str, PackedFile]:
-    """The files that lie in the parent's packs already, except in packs that are mostly dead.
+    """The files that are in the parent's packs already, except in packs that are mostly unused.
 
-    What still lives in such a pack counts as new and is written again, so the pack is garbage as
-    soon as no kept snapshot names it.
+    The used files of such a pack count as new and are written again, so the pack is garbage as soon as
+    no kept snapshot names it.
     """
     if parent is None:
         return {}
@@ -69,15 +69,15 @@ def pack(
 
 @contextmanager
 def disk_errors(doing: str, where: Path) -> Iterator[None]:
-    """Turn a full disk into a transient error: it heals once there is room again."""
+    """Turn a full disk into a transient error: it ends once there is space again."""
     try:
         yield
     except OSError as error:
         if error.errno not in _DISK_FULL:
             raise
         raise TransientError(
-            f"the disk is full while {doing} in {where}",
-            hint=f"make room on the disk that holds {where}",
+            f"{doing} failed: the disk of {where} is full",
+            hint=f"free space on the disk that holds {where}",
         ) from error
 
 
@@ -95,7 +95,7 @@ def _groups(files: Sequence[CutFile], limit_bytes: int) -> Iterator[list[CutFile
 
 
 def _write(checkpoint: Path, files: Sequence[CutFile], target: Path, stem: str) -> LocalPack:
-    """One pack; its name ends with a digest of its contents, so no other pack ever takes its place."""
+    """One pack; its name ends with a digest of its contents, so that no other pack can replace it."""
     placed: list[tuple[CutFile, int, bytes]] = []
     offset = 0
     with target.open("wb") as out:

@@ -3,15 +3,16 @@
 Manifests go first, so a crash in between leaves garbage and never a snapshot without its packs. Two
 things protect a ship that is under way elsewhere: a pack younger than the grace is left alone, since
 its manifest may be about to come, and each replica's newest snapshot is kept for the grace, since
-the next one may build on its packs. What a restore or a rollback has superseded is kept for a while,
-so that an operator can look into it. What a repair has set aside keeps its packs, so that it can be put back.
+the next one may build on its packs. Snapshots that a restore or a rollback has superseded are kept for a while,
+so that an operator can inspect them. Snapshots that a repair has set aside keep their packs, so that they can
+be put back.
 """
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from holdfast.ft_policies.snapshots import RetentionPolicy, SnapshotFacts, Verdict
+from holdfast.ft_policies.snapshots import RetentionPolicy, RetentionVerdict, SnapshotFacts
 from holdfast.resources.object_store.s3 import MissingObjectError, ObjectStore, StoredObject
 from holdfast.resources.vault.listing import SUFFIX, Listing, aside_prefix
 from holdfast.resources.vault.manifest import Manifest, UnusableSnapshotError, decode
@@ -22,7 +23,7 @@ SUPERSEDED_SECONDS = 7 * 86400.0
 
 def apply_retention(
     policy: RetentionPolicy, listed: Listing, *, now: float, grace_seconds: float
-) -> list[Verdict]:
+) -> list[RetentionVerdict]:
     """The verdicts of the policy, except that a snapshot which a replica may build on is kept."""
     snapshots = listed.snapshots
     facts = [_facts(snapshot) for snapshot in snapshots]
@@ -30,7 +31,7 @@ def apply_retention(
     for snapshot in sorted(snapshots, key=lambda s: s.name):
         foundations[snapshot.replica] = snapshot
     fresh = {s.id: s for s in foundations.values() if now - s.created_at < grace_seconds}
-    judged = [
+    verdicts = [
         verdict
         if verdict.keep or verdict.snapshot.id not in fresh
         else replace(
@@ -40,14 +41,14 @@ def apply_retention(
         )
         for verdict in policy.decide(facts, now=now)
     ]
-    return judged + [_judge_superseded(listed, snapshot, now) for snapshot in listed.superseded]
+    return verdicts + [_judge_superseded(listed, snapshot, now) for snapshot in listed.superseded]
 
 
-def _judge_superseded(listed: Listing, snapshot: SnapshotRecord, now: float) -> Verdict:
+def _judge_superseded(listed: Listing, snapshot: SnapshotRecord, now: float) -> RetentionVerdict:
     ending = listed.superseded_by(snapshot)
     keep = now - ending.marked_at < SUPERSEDED_SECONDS
     since = f"superseded {ending.cause}" + ("" if keep else " long ago")
-    return Verdict(_facts(snapshot), keep=keep, reasons=(since,))
+    return RetentionVerdict(_facts(snapshot), keep=keep, reasons=(since,))
 
 
 def _facts(snapshot: SnapshotRecord) -> SnapshotFacts:
@@ -55,9 +56,9 @@ def _facts(snapshot: SnapshotRecord) -> SnapshotFacts:
 
 
 def collect_named_packs(
-    read: Callable[[str], Manifest], kept: Sequence[Verdict]
+    read: Callable[[str], Manifest], kept: Sequence[RetentionVerdict]
 ) -> tuple[set[str], str]:
-    """The packs that kept manifests name, or the reason why they are not known."""
+    """The packs that kept manifests name, or the reason why they cannot be listed."""
     named: set[str] = set()
     for verdict in kept:
         try:

@@ -1,8 +1,8 @@
-"""The records of what the vault did, with figures."""
+"""Results of the vault's operations, with figures."""
 
 from dataclasses import dataclass
 
-from holdfast.ft_policies.snapshots import Verdict
+from holdfast.ft_policies.snapshots import RetentionVerdict
 from holdfast.resources.vault.manifest import Manifest, NamedSnapshot
 
 
@@ -16,7 +16,7 @@ class SnapshotRecord(NamedSnapshot):
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """A snapshot is in the store: `pack_bytes` were sent for `new_bytes` that the parent lacked."""
+    """A shipped snapshot: `pack_bytes` were sent for `new_bytes` that the parent lacked."""
 
     manifest: Manifest
     new_bytes: int
@@ -28,7 +28,7 @@ class Shipped:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A checkpoint folder is complete and verified; `fetched_bytes` were not on the disk before."""
+    """A complete and verified checkpoint folder; `fetched_bytes` were not on the disk before."""
 
     files: int
     bytes: int
@@ -56,9 +56,9 @@ class RestoredNewest:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What retention kept and dropped; `note` says why packs were left, if they were."""
+    """The snapshots that retention kept and dropped; `note` says why no pack was deleted, if so."""
 
-    verdicts: list[Verdict]
+    verdicts: list[RetentionVerdict]
     dropped: list[str]
     packs_deleted: list[str]
     bytes_freed: int

@@ -3,7 +3,7 @@
 Everything is written to a folder beside the target, which takes its name only when all is verified
 and on the disk; so a target that exists is complete.
 
-What an earlier restore has on the same disk is linked and not fetched: a file of a checkpoint never changes
+Files of an earlier restore on the same disk are linked and not fetched: a file of a checkpoint never changes
 once it carries its final name (Spark writes beside it and renames), so two folders may share it. Files that
 name the folder they lie in are rewritten: Spark writes absolute paths into the description of
 `transformWithState` operators, and a restored query would look for its schema in the old folder.
@@ -59,7 +59,7 @@ def names_its_folder(file: PackedFile) -> bool:
 
 
 def relocate(root: Path, files: Iterable[PackedFile], into: Path) -> None:
-    """Point what names its own folder to the one that `root` is about to become."""
+    """Rewrite files that name their own folder: `root` is about to be renamed to `into`."""
     home = json.dumps("file:" + str(into.absolute()))[1:-1]
     for file in files:
         if names_its_folder(file):
@@ -70,14 +70,14 @@ def relocate(root: Path, files: Iterable[PackedFile], into: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LinkSource:
-    """A folder that a snapshot was restored into; Spark may have gone on or tidied up in it since."""
+    """A folder that a snapshot was restored into; Spark may have added and removed files since."""
 
     folder: Path
     manifest: Manifest
 
 
 def link_files(base: LinkSource, files: Iterable[PackedFile], root: Path) -> list[PackedFile]:
-    """Link what the base verified as the same; returns the rest, which has to be fetched."""
+    """Link the files that the base has verified with the same digest; returns the others, to be fetched."""
     verified = {
         file.path: file.sha256 for file in base.manifest.files if not names_its_folder(file)
     }
@@ -90,7 +90,7 @@ def link_files(base: LinkSource, files: Iterable[PackedFile], root: Path) -> lis
 
 
 def create_in_folder(file: Path, make: Callable[[], T]) -> T:
-    """Make a file; its folder is made only if there is none, while other bytes are on their way."""
+    """Make a file, and its folder if it is missing."""
     try:
         return make()
     except FileNotFoundError:
@@ -121,7 +121,7 @@ class Fetch:
 
 
 def plan_fetches(files: Iterable[PackedFile]) -> list[Fetch]:
-    """Few ranges that cover all files: near neighbours are read together, gaps and all."""
+    """Few ranges that cover all files: near neighbours are read together, with the gaps between them."""
     fetches: list[Fetch] = []
     group: list[PackedFile] = []
     for file in sorted(files, key=lambda f: (f.pack, f.offset, f.size_bytes, f.path)):
@@ -148,7 +148,7 @@ def _fetch(group: Sequence[PackedFile]) -> Fetch:
 def read_files(
     store: ObjectStore, prefix: str, fetch: Fetch
 ) -> Iterator[tuple[PackedFile, Iterator[memoryview]]]:
-    """Each file of a range with its bytes as they come, to be used up before the next file."""
+    """Each file of a range with its bytes as they arrive, which must be read before the next file."""
     flow = _Flow(store.read(prefix + fetch.pack, start=fetch.start, length=fetch.length))
     at = fetch.start
     for file in fetch.files:
@@ -159,14 +159,14 @@ def read_files(
 
 
 class _Flow:
-    """Bytes that come in parts, taken in other lengths."""
+    """Bytes that arrive in parts, read in other lengths."""
 
     def __init__(self, parts: Iterator[bytes]) -> None:
         self._parts = parts
         self._rest = memoryview(b"")
 
     def take(self, length: int) -> Iterator[memoryview]:
-        """So many bytes; fewer if no more come."""
+        """The next `length` bytes; fewer if the source ends."""
         while length > 0:
             if not self._rest:
                 self._rest = memoryview(next(self._parts, b""))
@@ -178,7 +178,7 @@ class _Flow:
 
 
 def find_fault(file: PackedFile, size_bytes: int, digest: bytes) -> str | None:
-    """What is wrong with the bytes that came for a file, or `None`."""
+    """How the fetched bytes of a file differ from its manifest; `None` if they match."""
     if size_bytes != file.size_bytes:
         return f"{file.path}: {size_bytes} of {file.size_bytes} bytes in pack {file.pack}"
     if digest != file.sha256:
@@ -198,7 +198,7 @@ def find_wrong_packs(manifest: Manifest, sizes: Mapping[str, int]) -> list[str]:
 
 
 def find_wrong_digests(store: ObjectStore, prefix: str, files: Iterable[PackedFile]) -> list[str]:
-    """Read all files and tell what is wrong with each that is not as it was packed."""
+    """Read all files; returns a problem for each whose bytes do not match the manifest."""
     problems: list[str] = []
     for fetch in plan_fetches(files):
         try:
@@ -216,7 +216,7 @@ def find_wrong_digests(store: ObjectStore, prefix: str, files: Iterable[PackedFi
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What had to come from the object store, with the gaps between files that were read along."""
+    """The bytes that were fetched, including the gaps between files."""
 
     bytes: int
     requests: int
@@ -232,18 +232,19 @@ def restore_files(
     base: LinkSource | None,
     durable: bool,
 ) -> Fetched:
-    """Restore all files of a manifest into a new folder; what `base` has is linked."""
+    """Restore all files of a manifest into a new folder; files that `base` has are linked."""
     if into.exists():
         raise PermanentError(
-            f"{into} exists already", hint="restore into a new folder, or remove this one"
+            f"the snapshot cannot be restored: {into} exists already",
+            hint="restore into a new folder, or remove this one",
         )
     into.parent.mkdir(parents=True, exist_ok=True)
     beside = into.parent / f".{into.name}.{secrets.token_hex(4)}.part"
     try:
         with disk_errors("restoring", into.parent):
             beside.mkdir()
-            wanted = manifest.files if base is None else link_files(base, manifest.files, beside)
-            fetches = plan_fetches(wanted)
+            missing = manifest.files if base is None else link_files(base, manifest.files, beside)
+            fetches = plan_fetches(missing)
             _fetch_all(store, prefix, fetches, beside, manifest, progress)
             relocate(beside, manifest.files, into)
             if durable:
@@ -271,7 +272,7 @@ def _fetch_all(
         progress(done, total)
     with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="restore") as pool:
         pending: set[Future[int]] = {
-            pool.submit(_land, store, prefix, fetch, root, manifest.id) for fetch in fetches
+            pool.submit(_fetch_range, store, prefix, fetch, root, manifest.id) for fetch in fetches
         }
         try:
             while pending:
@@ -284,7 +285,9 @@ def _fetch_all(
                 future.cancel()
 
 
-def _land(store: ObjectStore, prefix: str, fetch: Fetch, root: Path, snapshot_id: str) -> int:
+def _fetch_range(
+    store: ObjectStore, prefix: str, fetch: Fetch, root: Path, snapshot_id: str
+) -> int:
     """Write the files of one range, each verified; returns their bytes."""
     try:
         for file, parts in read_files(store, prefix, fetch):

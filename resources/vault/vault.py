@@ -1,7 +1,7 @@
 """The snapshot vault of one stream: ship, list, restore, verify and prune.
 
-A snapshot is a few packs and one manifest. The manifest is the commit: it is written last, and what
-no manifest names does not exist. `checkpoint_files` selects what is shipped; `pack` and `restore` do the copying.
+A snapshot is a few packs and one manifest. The manifest is the commit: it is written last, and a pack that
+no manifest names is garbage. `checkpoint_files` selects the files to ship; `pack` and `restore` copy them.
 """
 
 import tempfile
@@ -89,16 +89,16 @@ class SnapshotVault:
         return self.listing().snapshots
 
     def listing(self) -> Listing:
-        """Those that count, and those that a restore or a rollback has superseded, with one request."""
+        """The snapshots that count and the superseded ones, with one request."""
         return read_listing(self._store, self._manifests, self._rolled_back())
 
     def mark(self, history: int, *, after_epoch: int) -> None:
-        """Begin a history: what older ones have shipped, or ship yet, beyond the epoch counts no more."""
+        """Begin a history: snapshots of older ones beyond the epoch no longer count, whenever they are shipped."""
         mark = Mark(history, after_epoch)
         self._store.put(self._manifests + mark.file, mark.encode())
 
     def adopt(self, manifest: Manifest, source: "SnapshotVault") -> Manifest:
-        """Copy a snapshot of another vault, every byte verified; as ever the manifest comes last."""
+        """Copy a snapshot of another vault, every byte verified; the manifest is written last."""
         read, stream = source.read_pack, self._stream
         copy = copy_packs(self._store, self._packs, manifest, read, stream=stream)
         self._store.put(self.manifest_key(copy.id), copy.encode())
@@ -119,7 +119,7 @@ class SnapshotVault:
         except MissingObjectError as error:
             raise UnusableSnapshotError(
                 f"there is no snapshot {snapshot_id} of stream {self._stream}",
-                hint="`holdfast snapshots list` shows what there is",
+                hint="run `holdfast snapshots list` to see all snapshots",
             ) from error
         return decode(body, snapshot_id=snapshot_id)
 
@@ -136,11 +136,10 @@ class SnapshotVault:
         scratch: Path,
         history: int = 0,
     ) -> Shipped:
-        """Store what the checkpoint needs after `epoch`: one pack of what is new, then the manifest.
+        """Store the files that the checkpoint needs after `epoch`: new files in packs, then the manifest.
 
-        New state files must be whole.
-        `parent` must be what this very folder was restored from or shipped as last: a file of the
-        same path and length is taken to be the same file.
+        `PermanentError` if a new state file is truncated. `parent` must be the snapshot that this folder
+        was restored from or last shipped as: a file of the same path and length counts as the same file.
         """
         began = SYSTEM_CLOCK.monotonic()
         name = SnapshotName(epoch, token, replica, history)
@@ -149,7 +148,7 @@ class SnapshotVault:
             return Shipped(parent, 0, 0, 0, 0, SYSTEM_CLOCK.monotonic() - began)
         with (
             disk_errors("packing a snapshot", scratch),
-            _made(scratch),
+            _ensure_folder(scratch),
             tempfile.TemporaryDirectory(dir=scratch, prefix="ship-") as folder,
         ):
             reused, packs = self._capture(checkpoint, name, parent, Path(folder))
@@ -184,9 +183,9 @@ class SnapshotVault:
         progress: Progress | None = None,
         durable: bool = True,
     ) -> Restored:
-        """Bring a snapshot back into a new folder, every digest verified.
+        """Restore a snapshot into a new folder, every digest verified.
 
-        What `base` verified before is linked, not fetched. Without `durable` it does not wait for the
+        Files that `base` has verified are linked, not fetched. Without `durable` it does not wait for the
         disk: for callers that restore again after a crash of the machine.
         """
         began = SYSTEM_CLOCK.monotonic()
@@ -197,9 +196,9 @@ class SnapshotVault:
         return Restored(files, manifest.state_bytes, fetched.bytes, fetched.requests, took)
 
     def restore_newest(self, into: Path, *, durable: bool = True) -> RestoredNewest | None:
-        """Restore the newest snapshot that verifies; `None` if there is no snapshot at all.
+        """Restore the newest snapshot that is not damaged; `None` if there is no snapshot.
 
-        A store that cannot be reached is not a damaged snapshot: its error is raised.
+        `UnusableSnapshotError` if all are damaged. If the store cannot be reached, its error is raised.
         """
         refused: list[Refused] = []
         for record in self.list():
@@ -214,12 +213,12 @@ class SnapshotVault:
             raise UnusableSnapshotError(
                 f"none of the {len(refused)} snapshots of stream {self._stream} can be restored; "
                 f"the newest: {refused[0].reason}",
-                hint="`holdfast snapshots verify` tells what is wrong with each",
+                hint="run `holdfast snapshots verify` to see the damage of each",
             )
         return None
 
     def verify(self, snapshot_id: str) -> Problems:
-        """All that is wrong with a snapshot; nothing if it can be restored."""
+        """Read a snapshot in full; returns its problems, none if it can be restored."""
         try:
             manifest = self.manifest(snapshot_id)
         except UnusableSnapshotError as error:
@@ -231,7 +230,7 @@ class SnapshotVault:
         )
 
     def wrong_packs(self, manifest: Manifest) -> Problems:
-        """What is wrong with a snapshot as far as a listing of its packs tells."""
+        """The problems of a snapshot that a listing of its packs shows."""
         return find_wrong_packs(manifest, self._pack_sizes())
 
     def prune(
@@ -251,15 +250,17 @@ class SnapshotVault:
             self._packs + name
             for name in named | collect_set_aside_packs(self._store, self._stream)
         }
-        gone = [] if unreadable else find_garbage(packs, keys, now=now, grace_seconds=grace_seconds)
+        garbage = (
+            [] if unreadable else find_garbage(packs, keys, now=now, grace_seconds=grace_seconds)
+        )
         if not dry_run:
             self._store.delete([self.manifest_key(snapshot) for snapshot in dropped])
-            self._store.delete([pack.key for pack in gone])
+            self._store.delete([pack.key for pack in garbage])
         return Pruned(
             verdicts=verdicts,
             dropped=dropped,
-            packs_deleted=[pack.key.removeprefix(self._packs) for pack in gone],
-            bytes_freed=sum(pack.size_bytes for pack in gone),
+            packs_deleted=[pack.key.removeprefix(self._packs) for pack in garbage],
+            bytes_freed=sum(pack.size_bytes for pack in garbage),
             note=f"no pack was deleted: {unreadable}" if unreadable else "",
         )
 
@@ -272,7 +273,7 @@ class SnapshotVault:
         if parent is not None and (parent.stream != self._stream or parent.epoch > name.epoch):
             raise PermanentError(
                 f"snapshot {name.id} of {self._stream} cannot build on {parent.id} of {parent.stream}",
-                hint="the parent is what the same checkpoint was restored from or shipped as before",
+                hint="pass the snapshot that this checkpoint was restored from or last shipped as",
             )
 
     def _capture(
@@ -282,7 +283,7 @@ class SnapshotVault:
         parent: Manifest | None,
         scratch: Path,
     ) -> tuple[Sequence[PackedFile], Sequence[LocalPack]]:
-        """Copy what is new; if Spark removed some of it meanwhile, cut again."""
+        """Copy the new files; if Spark removes one meanwhile, cut again."""
         outdated: Exception | None = None
         stored = set() if parent is None else parent.paths
         for _ in range(_CUT_ATTEMPTS):
@@ -312,6 +313,6 @@ class SnapshotVault:
 
 
 @contextmanager
-def _made(folder: Path) -> Iterator[None]:
+def _ensure_folder(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     yield

@@ -1,4 +1,4 @@
-"""One query on one checkpoint: started, tried again after failures, drained, stopped."""
+"""One query on one checkpoint: started, restarted after failures, drained, stopped."""
 
 import logging
 from collections.abc import Callable
@@ -30,23 +30,23 @@ from holdfast.streaming.spark.checkpoint import is_idle, last_committed
 from holdfast.streaming.spark.epoch_source import FORMAT, REHEARSAL
 from holdfast.streaming.spec import ReplicaSpec
 
-HEALS_BY_ITSELF = (
+TRANSIENT_TEXTS = (
     "holdfast.ft_policies.errors.TransientError",
     "No space left on device",
     "Disk quota exceeded",
 )
-FAILS_AGAIN = ("holdfast.ft_policies.errors.PermanentError",)
+PERMANENT_TEXTS = ("holdfast.ft_policies.errors.PermanentError",)
 LOOK_SECONDS = 0.05
-DRAIN_SECONDS = 60.0
 SAMPLE_SECONDS = 5.0
-INITIALIZES = "Initializing"  # in Spark's words
+# Spark's own status messages.
+INITIALIZES = "Initializing"
 WAITS_FOR_INPUT = "Waiting for data to arrive"
 
 log = logging.getLogger(__name__)
 
 
 def open_sender(spec: ReplicaSpec, ledger: LedgerWriter, *, sending: bool) -> Sender:
-    """What a replica's epochs go through: to the declared sink, and bad records to their table."""
+    """Make the sender of a replica's epochs: to the declared sink, and bad records to their table."""
     dead_letters = DeadLetterTable(spec, ledger.store) if spec.dead_letters else None
     sink = _sink(spec, ledger)
     return Sender(sink, ledger, sending=sending, dead_letters=dead_letters)
@@ -68,7 +68,7 @@ def start_query(
     *,
     rehearsal: bool = False,
 ) -> StreamingQuery:
-    """Source → the user's `build` → sink, on a checkpoint that no other query has."""
+    """Start source → the user's `build` → sink, on a checkpoint that no other query has."""
     build = load(spec.stream.app)
     source = spark.readStream.format(FORMAT).option("folder", str(spec.folder))
     rows = source.option(REHEARSAL, rehearsal).load()
@@ -85,9 +85,9 @@ def start_query(
 def classify_failure(failure: Exception) -> FailureKind:
     """Classify a failure by its text, which is all that Spark keeps of a Python error."""
     text = f"{type(failure).__module__}.{type(failure).__name__}: {failure}"
-    if any(word in text for word in HEALS_BY_ITSELF):
+    if any(part in text for part in TRANSIENT_TEXTS):
         return FailureKind.TRANSIENT
-    if any(word in text for word in FAILS_AGAIN):
+    if any(part in text for part in PERMANENT_TEXTS):
         return FailureKind.PERMANENT
     return FailureKind.UNKNOWN
 
@@ -116,63 +116,66 @@ class RunningQuery:
 
     @property
     def epoch(self) -> int | None:
-        """The last epoch that it has finished."""
+        """The last epoch that the query has finished."""
         return last_committed(self.checkpoint)
 
     @property
     def is_retrying(self) -> bool:
-        """Whether it has failed and waits for its next try."""
+        """Whether the query has failed and waits for its restart."""
         return self._again_at is not None
 
     @property
     def wired(self) -> bool:
-        """Whether it is planned and its source is up."""
+        """Whether the query is planned and its source is up."""
         stage = self._stage
         return bool(stage) and not stage.startswith(INITIALIZES)
 
     @property
     def ready(self) -> bool:
-        """Whether it is wired and has nothing to do: behind a shut gate, it only waits for that.
+        """Whether the query is wired and idle, as it is behind a shut gate.
 
-        While it asks its source again, for moments, Spark does not call it so.
+        `False` for moments, whenever Spark asks the source for new input.
         """
         return self._stage == WAITS_FOR_INPUT
 
     @property
     def _stage(self) -> str:
-        """What it does, in Spark's words; empty if it does not run."""
+        """Spark's status message; empty if the query does not run."""
         query = self._query
         return query.status["message"] if query is not None and query.isActive else ""
 
     def poll(self, sampler: Sampler) -> None:
-        """Sample a live query, try a failed one again; an error that stays is raised."""
+        """Sample a live query, restart a failed one; raises if the policy gives it up."""
         now = SYSTEM_CLOCK.monotonic()
         if self._again_at is not None:
             if now >= self._again_at:
                 self.start()
         elif self._query is not None and not self._query.isActive:
-            self._judge(self._query.exception())
+            self._plan_restart(self._query.exception())
         elif self._query is not None and now - self._sampled_at >= SAMPLE_SECONDS:
             sampler.sample(self._query, elapsed_seconds=now - self._sampled_at)
             self._sampled_at = now
 
-    def drain(self, over: Callable[[], bool]) -> None:
-        """Wait until it has finished what it has begun; the gate must be shut."""
+    def drain(self, give_up: Callable[[], bool]) -> None:
+        """Wait until the query has finished its last epoch; the gate must be shut."""
         deadline = SYSTEM_CLOCK.monotonic() + DRAIN_WITHIN_SECONDS
-        while self._query is not None and self._query.isActive and not over():
+        while self._query is not None and self._query.isActive and not give_up():
             if not self._query.status["isTriggerActive"] and is_idle(self.checkpoint):
                 return
             if SYSTEM_CLOCK.monotonic() > deadline:
-                log.warning("the last epoch took over %.0f s; it is replayed", DRAIN_WITHIN_SECONDS)
+                log.warning(
+                    "the last epoch did not finish within %.0f s: it will be replayed",
+                    DRAIN_WITHIN_SECONDS,
+                )
                 return
             SYSTEM_CLOCK.sleep(LOOK_SECONDS)
 
     def stop(self) -> None:
-        """Stop it where it is; its successor processes again what it has not finished."""
+        """Stop at once; a successor processes unfinished epochs again."""
         if self._query is not None:
             self._query.stop()
 
-    def _judge(self, failure: StreamingQueryException | None) -> None:
+    def _plan_restart(self, failure: StreamingQueryException | None) -> None:
         epoch = self.epoch
         kind = FailureKind.UNKNOWN if failure is None else classify_failure(failure)
         self._failures = self._failures + 1 if (epoch, kind) == self._last_failure else 1
@@ -182,9 +185,9 @@ class RunningQuery:
         if isinstance(decision, GiveUp):
             raise PermanentError(
                 f"the query failed after epoch {epoch}: {decision.reason}: {_last_line(failure)}",
-                hint="the whole error is in the replica's log: `holdfast logs`",
+                hint="read the whole error with `holdfast logs`",
             )
-        log.warning("starting it again in %.1f s: %s", decision.after_seconds, decision.reason)
+        log.warning("restarting the query in %.1f s: %s", decision.after_seconds, decision.reason)
         self._again_at = SYSTEM_CLOCK.monotonic() + decision.after_seconds
 
 

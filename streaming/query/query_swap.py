@@ -22,7 +22,7 @@ EPOCHS_WORTH_A_START = 3
 
 @dataclass
 class QuerySwap:
-    """At most two: `current` is the one to go on with, the replacement takes its place when it is ready."""
+    """At most two queries: `current`, and a replacement that takes its place once it is ready."""
 
     spec: ReplicaSpec
     spark: SparkSession
@@ -34,15 +34,15 @@ class QuerySwap:
 
     @property
     def epoch(self) -> int | None:
-        """How far the current one is."""
+        """The last epoch that the current query has finished."""
         return None if self.current is None else self.current.epoch
 
     def start(self, checkpoint: Path, parent: Manifest | None) -> None:
-        """Start the current one on a checkpoint of its own."""
+        """Start the current query on a checkpoint of its own."""
         self.current = self._start(checkpoint, parent)
 
     def adopt_replacement(self) -> bool:
-        """Go on with the query that is starting, if that saves more epochs than its start costs."""
+        """Switch to the query that is starting, if that saves more epochs than its start costs."""
         held, replacement = self.current, self._replacement
         if replacement is None or replacement.is_retrying:
             return False
@@ -52,13 +52,13 @@ class QuerySwap:
         return True
 
     def drop_replacement(self) -> None:
-        """Go without newer state than the current query has."""
+        """Stop the replacement, if there is one, and keep the current query."""
         if self._replacement is not None:
             self._stop_later(self._replacement)
             self._replacement = None
 
     def replace_with(self, snapshot: LocalSnapshot) -> bool:
-        """Move to newer state, make before break; whether the current query was replaced just now."""
+        """Move to newer state, make before break; `True` if the current query was replaced by this call."""
         replacement = self._replacement
         if (
             replacement is not None
@@ -66,7 +66,7 @@ class QuerySwap:
             and not _is_on(replacement, snapshot)
         ):
             self.drop_replacement()
-        # One that is starting already comes first, even if there is a newer snapshot by now.
+        # A replacement that is already starting comes first, even if there is a newer snapshot by now.
         if self._replacement is None and not _is_on(self.current, snapshot):
             self._replacement = self._start(snapshot.checkpoint, snapshot.manifest)
         if self._replacement is None or not self._replacement.ready:
@@ -75,19 +75,19 @@ class QuerySwap:
         return True
 
     def stop(self) -> None:
-        """Stop both where they are."""
+        """Stop both queries at once."""
         for query in self._all():
             query.stop()
         self.current = self._replacement = None
 
     def poll(self, sampler: Sampler) -> None:
-        """See to failures and progress of both, and to the JVM that they run in."""
+        """Restart or sample both queries; raises if their JVM has ended or a query is given up."""
         require_java(self.spark)
         for query in self._all():
             query.poll(sampler)
 
     def remove_unused(self, *, shown: set[Path], keep: Iterable[Path]) -> None:
-        """Remove checkpoints that were in use or shown once, and are not to be kept now."""
+        """Remove checkpoints that were in use or shown before, and are neither used nor in `keep` now."""
         self._leaving = {
             thread: used for thread, used in self._leaving.items() if thread.is_alive()
         }
@@ -102,7 +102,7 @@ class QuerySwap:
         self.current, self._replacement = replacement, None
 
     def _stop_later(self, query: RunningQuery) -> None:
-        """Stop it without waiting: that can take Spark seconds, and a takeover has none."""
+        """Stop a query in the background: Spark may take seconds, which a takeover does not have."""
         thread = threading.Thread(target=query.stop, name="stop-query", daemon=True)
         self._leaving[thread] = query.checkpoint
         thread.start()

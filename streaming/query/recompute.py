@@ -1,7 +1,7 @@
 """A driver for one epoch: `python -m holdfast.streaming.query.recompute --folder FOLDER --checkpoint FOLDER --epoch N`.
 
-The stream's own query goes on from a restored checkpoint, decides nothing and commits nothing. What it
-made of the epoch, or why it could not, is in a file of its folder then.
+The stream's own query continues from a restored checkpoint; it neither decides nor commits an epoch. The
+rows and digest of the epoch, or the error, are written to a file in the driver's folder.
 """
 
 import argparse
@@ -31,35 +31,39 @@ NICE = 5  # it runs beside a primary, and a drill waits for it
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compute the epoch and write down what came of it."""
+    """Compute the epoch and write the result; exit code 1 if there is only an error."""
     parser = argparse.ArgumentParser(
         prog="python -m holdfast.streaming.query.recompute", description=__doc__
     )
     parser.add_argument("--folder", type=Path, required=True, help="the driver's own folder")
     parser.add_argument("--checkpoint", type=Path, required=True, help="a restored checkpoint")
-    parser.add_argument("--epoch", type=int, required=True, help="the one to compute")
-    parser.add_argument("--patience", type=float, required=True, help="seconds")
-    given = parser.parse_args(arguments)
+    parser.add_argument("--epoch", type=int, required=True, help="the epoch to compute")
+    parser.add_argument(
+        "--patience", type=float, required=True, help="seconds to wait for the epoch"
+    )
+    options = parser.parse_args(arguments)
     priority.lower(NICE)
-    result = _result(given)
-    (given.folder / RESULT).write_text(json.dumps(result))
+    result = _result(options)
+    (options.folder / RESULT).write_text(json.dumps(result))
     return 0 if "digest" in result else 1
 
 
-def _result(given: argparse.Namespace) -> dict[str, Any]:
+def _result(options: argparse.Namespace) -> dict[str, Any]:
     try:
-        spec = ReplicaSpec.load(given.folder)
-        staged = recompute(spec, given.checkpoint, given.epoch, patience_seconds=given.patience)
+        spec = ReplicaSpec.load(options.folder)
+        staged = recompute(
+            spec, options.checkpoint, options.epoch, patience_seconds=options.patience
+        )
     except HoldfastError as error:
-        lasts = isinstance(error, PermanentError)
-        return {"error": str(error), "hint": error.hint, "lasts": lasts}
+        is_permanent = isinstance(error, PermanentError)
+        return {"error": str(error), "hint": error.hint, "lasts": is_permanent}
     return {"rows": staged.rows, "digest": staged.digest}
 
 
 def recompute(
     spec: ReplicaSpec, checkpoint: Path, epoch: int, *, patience_seconds: float
 ) -> Staged:
-    """What the stream's own query makes of an epoch; its columns must be those of the output table."""
+    """Compute an epoch with the stream's own query; raises if its columns are not those of the output table."""
     computed: dict[int, Staged] = {}
     schemas: list[StructType] = []
 
@@ -93,8 +97,8 @@ def _start(
         raise
     except Exception as error:
         raise PermanentError(
-            f"{spec.stream.app} does not build a query: {type(error).__name__}: {error}",
-            hint="does it find all that it needs in params and in the columns of the source?",
+            f"{spec.stream.app} failed to build a query: {type(error).__name__}: {error}",
+            hint="check that params and the columns of the source have all that the application needs",
         ) from error
 
 
@@ -102,13 +106,14 @@ def _require_progress(query: StreamingQuery, epoch: int, deadline: float) -> Non
     failure = query.exception()
     if failure is not None:
         raise PermanentError(
-            f"the query does not go on from the snapshot: {failure}",
-            hint="if the application was changed, its state may not fit any more: keep what it groups, joins and "
-            "keeps by, or make a new stream, which replays from the start",
+            f"the query failed to continue from the snapshot: {failure}",
+            hint="if the application was changed, keep the keys and columns by which it groups, joins and "
+            "deduplicates, or declare a new stream, which replays from epoch 0",
         ) from failure
     if SYSTEM_CLOCK.monotonic() > deadline:
         raise TransientError(
-            f"epoch {epoch} was not computed in time", hint="is the machine busy? Try again later"
+            f"epoch {epoch} was not computed in time",
+            hint="try again when the machine is less busy",
         )
 
 

@@ -3,7 +3,7 @@
 The first batch of a plan in a new driver takes many times longer than the second: classes are loaded,
 code is generated and compiled, Python workers are started. A secondary has the time for that, so it
 processes the last few epochs on a scratch checkpoint, writes their rows to a scratch folder, and
-throws all of it away.
+deletes both.
 
 A primary has no time for that. It warms up instead: Spark runs something small on another core while the
 query is being started. A secondary does not, and leaves that core to the primary.
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 def rehearse(
     spark: SparkSession, spec: ReplicaSpec, *, decided_epochs: int, give_up: Callable[[], bool]
 ) -> bool:
-    """Run the plan over what is decided already; whether it came to its end.
+    """Run the plan over the last decided epochs; `True` if all of them were processed.
 
     Nothing depends on it: a rehearsal that fails only makes a later recovery slower.
     """
@@ -54,16 +54,16 @@ def rehearse(
         try:
             while (done := last_committed(stage / "checkpoint")) is None or done < goal:
                 if not query.isActive:
-                    log.warning("the rehearsal has failed: %s", query.exception())
+                    log.warning("rehearsal failed: %s", query.exception())
                     return False
                 if give_up() or SYSTEM_CLOCK.monotonic() > deadline:
-                    log.info("the rehearsal was cut short at epoch %s of %s", done, goal)
+                    log.info("rehearsal cut short at epoch %s of %s", done, goal)
                     return False
                 SYSTEM_CLOCK.sleep(LOOK_SECONDS)
         finally:
             query.stop()
     except Exception:
-        log.exception("no rehearsal")
+        log.exception("rehearsal failed: unexpected error")
         return False
     finally:
         shutil.rmtree(stage, ignore_errors=True)
@@ -71,17 +71,14 @@ def rehearse(
 
 
 def warm_up(spark: SparkSession) -> bool:
-    """Aggregate, digest and collect a row, as an epoch is; whether it came to its end.
-
-    Only speed depends on it.
-    """
+    """Aggregate, digest and collect one row, as for an epoch; `False` if Spark failed, which only costs speed."""
     began = SYSTEM_CLOCK.monotonic()
     try:
-        own = spark.newSession()
-        own.conf.set("spark.sql.adaptive.enabled", "false")  # as in a streaming query
-        run_epoch(own.range(1).groupBy("id").count(), staging=None)
+        session = spark.newSession()
+        session.conf.set("spark.sql.adaptive.enabled", "false")  # as in a streaming query
+        run_epoch(session.range(1).groupBy("id").count(), staging=None)
     except Exception as error:  # noqa: BLE001 - the query reports what is wrong with Spark
-        log.info("no warm-up: %s", error)
+        log.info("warm-up failed: %s", error)
         return False
-    log.info("warm after %.2f s", SYSTEM_CLOCK.monotonic() - began)
+    log.info("warmed up in %.2f s", SYSTEM_CLOCK.monotonic() - began)
     return True

@@ -1,10 +1,10 @@
-"""One replica of a stream: `python -m streaming.replica --folder FOLDER`.
+"""One replica of a stream: `python -m holdfast.streaming.replica --folder FOLDER`.
 
-It is started detached and runs until it is asked to stop, loses its place, or fails for good.
-All that it needs to know is in its folder and in the control store.
+It is started detached and runs until a stop is requested, it loses its place, or it fails permanently.
+Its folder and the control store have all that it needs to know.
 
-Java takes seconds to start, and so does importing everything that a replica needs. So this module
-imports what starts Java, and the rest while Java starts.
+Java takes seconds to start, and so do the imports of a replica. So this module first imports only what
+starts Java, and the rest while Java starts.
 """
 
 import argparse
@@ -27,8 +27,10 @@ LOG_FILES = 5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the replica whose folder is given."""
-    parser = argparse.ArgumentParser(prog="python -m streaming.replica", description=__doc__)
+    """Run the replica of a folder until its end, and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m holdfast.streaming.replica", description=__doc__
+    )
     parser.add_argument("--folder", type=Path, required=True, help="the replica's own folder")
     spec = ReplicaSpec.load(parser.parse_args(arguments).folder)
     _log_to(spec.folder / "replica.log")

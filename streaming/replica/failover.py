@@ -2,8 +2,8 @@
 
 On the same host a primary whose process is gone is noticed at once. A silent one is noticed when its
 lease has not been renewed for the lease time, counted on this process' own monotonic clock between
-looks that succeeded: wall clocks do not matter, and a control store that does not answer makes no
-primary look dead. A look comes every half heartbeat, and one when the lease time would be over: so a
+reads that succeeded: wall clocks do not matter, and while the control store is unavailable no
+primary counts as dead. The lease is read every half heartbeat, and when the lease time would be over: so a
 primary is silent for the lease time and half a heartbeat at most before it is noticed.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.ft_policies.errors import TransientError
-from holdfast.ft_policies.health import DetectedBy, FailoverPolicy, PrimaryLook, Process, TakeOver
+from holdfast.ft_policies.health import DetectedBy, FailoverPolicy, PrimaryView, Process, TakeOver
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import (
     Incident,
@@ -33,14 +33,14 @@ from holdfast.resources.control_store.tables.incidents import (
     matches,
     supersede,
 )
-from holdfast.resources.process import process_state
+from holdfast.resources.process import find_process_state
 from holdfast.resources.retry import retry_transient
 from holdfast.streaming.lease import StreamLease
 from holdfast.streaming.metrics import Sampler
 from holdfast.streaming.replica.heartbeat import Heartbeat
 
 POLL_SECONDS = 0.05
-AGAIN_SECONDS = 0.25
+GONE_POLL_SECONDS = 0.25
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class FailedPrimary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion:
-    """A takeover that has happened; if the replica `was_sending` already, the stream was never away."""
+    """A takeover that has happened; if the replica `was_sending` already, the stream was never down."""
 
     stream: str
     replica: str
@@ -69,18 +69,18 @@ class Promotion:
     was_sending: bool = False
 
     def record_caught_up(self, store: ControlStore, sampler: Sampler) -> None:
-        """Record how long it took, and open the incident that restores redundancy.
+        """Record how long the recovery took, and open the incident that restores redundancy.
 
-        A place that was handed over in a migration is no failure, and the migration sees to the rest.
+        A place that was handed over in a migration is no failure, and the migration does the rest.
         """
         if retry_transient(
-            lambda: self._was_handed_over(store), what="asking who was the primary before"
+            lambda: self._was_handed_over(store), what="reading the previous primary"
         ):
             return
-        away_seconds = self.detect_seconds + SYSTEM_CLOCK.monotonic() - self.taken_monotonic
-        seconds = 0.0 if self.was_sending else away_seconds
-        sampler.once(SampleName.DETECT_SECONDS, self.detect_seconds)
-        sampler.once(SampleName.RECOVERY_SECONDS, seconds)
+        down_seconds = self.detect_seconds + SYSTEM_CLOCK.monotonic() - self.taken_monotonic
+        seconds = 0.0 if self.was_sending else down_seconds
+        sampler.record(SampleName.DETECT_SECONDS, self.detect_seconds)
+        sampler.record(SampleName.RECOVERY_SECONDS, seconds)
         retry_transient(lambda: self._open_incident(store, seconds), what="reporting the failover")
 
     def _was_handed_over(self, store: ControlStore) -> bool:
@@ -90,7 +90,7 @@ class Promotion:
         return last is not None and last.state is ReplicaState.HANDED_OVER
 
     def _open_incident(self, store: ControlStore, seconds: float) -> None:
-        """Open it unless a sensor has opened one for the same failure."""
+        """Open the incident, unless a sensor has opened one for the same failure."""
         primary = self.failed.primary
         key = IncidentKey(
             stream=self.stream,
@@ -98,11 +98,11 @@ class Promotion:
             replica=primary,
             token=self.token if primary is None else None,
         )
-        known = [row for row in store.incidents.of(self.stream) if row.kind == RECOVERY]
+        recoveries = [row for row in store.incidents.of(self.stream) if row.kind == RECOVERY]
         at = store.now()
-        if any(is_claimed(row, at=at) or self._is_of_this(row, key, at) for row in known):
+        if any(is_claimed(row, at=at) or self._is_of_this_loss(row, key, at) for row in recoveries):
             return
-        closed = [supersede(store.incidents, row) for row in known]
+        closed = [supersede(store.incidents, row) for row in recoveries]
         store.incidents.open_recovery(
             key,
             detail={
@@ -117,10 +117,10 @@ class Promotion:
             since=max([self.taken_at, *closed]),
         )
 
-    def _is_of_this(self, incident: Incident, key: IncidentKey, at: float) -> bool:
-        """Whether the incident is of this loss; of a primary whose slot was empty, any of a primary is.
+    def _is_of_this_loss(self, incident: Incident, key: IncidentKey, at: float) -> bool:
+        """Whether an incident is about this loss; if the slot was empty, any incident of a primary is.
 
-        One that waits, and was there when the primary still renewed its lease, is of an older loss.
+        An incident that waits and was opened while the primary still renewed its lease is about an older loss.
         """
         lease = self.failed.lease
         older = lease is not None and incident.opened_at < lease.renewed_at
@@ -138,7 +138,7 @@ class Takeover:
     heartbeat: Heartbeat
 
     def attempt(self, failed: FailedPrimary) -> Promotion | None:
-        """Take over; `None` if this replica is to leave, or the primary is not as observed any more."""
+        """Take over; `None` if this replica has to leave, or lease or slot have changed since they were observed."""
         lease = self.heartbeat.lease
         if not self.heartbeat.row.desired.deploy:
             return None
@@ -158,7 +158,7 @@ class Takeover:
 
 
 class LeaseSilence:
-    """How long a lease has shown no sign of life."""
+    """How long a lease has not been renewed."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
@@ -167,8 +167,8 @@ class LeaseSilence:
         self.seconds = 0.0
 
     def look(self, read: Callable[[], Lease | None]) -> Lease | None:
-        """Read the lease and note whether it has changed; a failed look begins anew."""
-        asked = self._clock.monotonic()
+        """Read the lease and update `seconds`; after a failed read the count starts again at 0."""
+        began = self._clock.monotonic()
         try:
             lease = read()
         except TransientError:
@@ -180,14 +180,14 @@ class LeaseSilence:
             self._sign, self._since = sign, self._clock.monotonic()
             self.seconds = 0.0
         else:
-            self.seconds = max(asked - self._since, 0.0)
+            self.seconds = max(began - self._since, 0.0)
         return lease
 
 
 class PrimaryMonitor(threading.Thread):
-    """Looks at the primary until it has failed, takes over at once, and wakes the replica then.
+    """Watches the primary until it has failed, takes over at once, and then wakes the replica.
 
-    Taking over is not left to the replica's own loop, which may be busy: with a restore, for example.
+    The replica's own loop does not take over, because it may be busy: with a restore, for example.
     """
 
     def __init__(
@@ -217,46 +217,45 @@ class PrimaryMonitor(threading.Thread):
         self.promotion: Promotion | None = None
 
     def run(self) -> None:
-        """Look often at the process, and every half heartbeat at the lease."""
+        """Check the process often, and the lease every half heartbeat."""
         while self.promotion is None and not self._ended.wait(POLL_SECONDS):
             try:
                 self.look()
             except TransientError as error:
-                log.warning("the primary cannot be monitored: %s", error)
+                log.warning("primary not monitored: %s", error)
             except Exception:
-                log.exception("the primary cannot be monitored: unexpected error")
+                log.exception("primary not monitored: unexpected error")
 
     def look(self) -> None:
-        """Look once; what was observed before counts until the next look at the control store."""
-        gone = process_state(self._primary) is Process.GONE
+        """Look once; the last observation counts until the control store is read again."""
+        gone = find_process_state(self._primary) is Process.GONE
         now = self._clock.monotonic()
         if (gone and not self._was_gone) or now - self._looked_at >= self._pause_seconds:
             self._looked_at, self._was_gone = now, gone
             self._silence.look(self._lease.observe)
             self._primary = self._store.replicas.live(self._lease.stream, Slot.PRIMARY)
-            process = process_state(self._primary)
+            process = find_process_state(self._primary)
             self._was_gone = process is Process.GONE
             self._decide(process)
 
     def stop(self) -> None:
-        """Look no longer."""
         self._ended.set()
 
     @property
     def _pause_seconds(self) -> float:
-        """Between looks at the control store, the last of them when the lease time would be over.
+        """The pause between reads of the control store; one read comes when the lease time would be over.
 
-        A primary that is gone and not replaced yet is urgent.
+        While the primary's process is gone and no replica has replaced it, reads come often.
         """
         usual = self._beat_seconds / 2
         if self._was_gone:
-            return min(AGAIN_SECONDS, usual)
+            return min(GONE_POLL_SECONDS, usual)
         left = self._policy.lease_seconds - self._silence.seconds
         return min(left, usual) if left > 0 else usual
 
     def _decide(self, process: Process) -> None:
         primary, lease = self._primary, self._lease.observed
-        look = PrimaryLook(
+        look = PrimaryView(
             id=None if primary is None else primary.id,
             process=process,
             holds_lease=primary is not None and lease is not None and lease.holder == primary.id,

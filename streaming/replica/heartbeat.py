@@ -1,7 +1,7 @@
 """The heartbeat of a replica: it renews the lease, reports what is on, and reads what is desired.
 
 It is a thread of its own and does nothing else, so that neither a long batch nor a slow object
-store looks like a dead replica. A control store that does not answer for a while changes nothing:
+store looks like a dead replica. A control store that is unavailable for a while changes nothing:
 the lease is there for speed, not for safety. Only a lease that another replica holds ends this one.
 """
 
@@ -59,7 +59,7 @@ class Heartbeat(threading.Thread):
         self.lost = threading.Event()
 
     def report(self, **changes: object) -> None:
-        """Change what the next beat reports; another epoch is reported at once: a playbook may wait for it."""
+        """Change what the next beat reports; a new epoch is reported at once, because a playbook may wait for it."""
         with self._lock:
             before = self._report
             self._report = replace(before, **changes)  # type: ignore[arg-type]
@@ -67,7 +67,6 @@ class Heartbeat(threading.Thread):
                 self._due.set()
 
     def run(self) -> None:
-        """Beat."""
         while True:
             self._due.wait(self._beat_seconds)
             self._due.clear()
@@ -76,10 +75,10 @@ class Heartbeat(threading.Thread):
             try:
                 self.beat()
             except TransientError as error:
-                log.warning("a heartbeat failed, the next one may not: %s", error)
+                log.warning("a heartbeat failed and is retried: %s", error)
             except Exception as error:
                 # A replica without a heartbeat is replaced, so it must not go on beside its successor.
-                log.exception("no heartbeat is possible any more")
+                log.exception("heartbeat ended: unexpected error")
                 self._lose(str(error))
             if self.lost.is_set():
                 return
@@ -89,7 +88,7 @@ class Heartbeat(threading.Thread):
         with self._lock:
             report = self._report
         if not self.lease.renew():
-            self._lose("the lease has another holder")
+            self._lose("another replica holds the lease")
         self.row = self._store.replicas.heartbeat(
             self.row.id,
             state=report.state,
@@ -102,7 +101,7 @@ class Heartbeat(threading.Thread):
             self._lose(self.row.reason)
 
     def stop(self) -> None:
-        """Stop beating; the last beat is over when this returns."""
+        """Stop, and wait until the last beat is over."""
         self._ended.set()
         self._due.set()
         if self.is_alive() and threading.current_thread() is not self:
@@ -113,7 +112,7 @@ class Heartbeat(threading.Thread):
             return
         log.warning("this replica has lost its place: %s", reason)
         self.lost.set()
-        # The main thread stops the query and leaves. If Spark does not let it, this does.
+        # The main thread stops the query and exits. If Spark blocks it, this timer ends the process.
         last_resort = threading.Timer(LAST_RESORT_SECONDS, os._exit, args=(EXIT_LOST,))
         last_resort.daemon = True
         last_resort.start()
@@ -122,12 +121,12 @@ class Heartbeat(threading.Thread):
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """When a replica has to leave: by a signal, by its row, or because its place is lost."""
+    """Whether a replica has to leave: by a signal, by its row, or because its place is lost."""
 
     heartbeat: Heartbeat
     stop_requested: threading.Event
 
     def is_due(self) -> bool:
-        """Whether it has to leave now."""
-        asked = self.stop_requested.is_set() or not self.heartbeat.row.desired.deploy
-        return asked or self.heartbeat.lost.is_set()
+        """Whether the replica has to leave now."""
+        requested = self.stop_requested.is_set() or not self.heartbeat.row.desired.deploy
+        return requested or self.heartbeat.lost.is_set()

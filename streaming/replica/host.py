@@ -39,7 +39,7 @@ class SpareCapacityGuard:
         return None if spare is None else cls(spare.policy())
 
     def is_paused(self, queued_epochs: Callable[[], int]) -> bool:
-        """Look at the host now and then; whether to give way."""
+        """Measure the load every second; `True` while the secondary gives way."""
         now = self.clock.monotonic()
         if now - self._looked_at < LOOK_SECONDS:
             return self.paused
@@ -56,7 +56,8 @@ class SpareCapacityGuard:
         )
         if decision is not None:
             self.paused = isinstance(decision, Pause)
-            log.info("%s: %s", "paused" if self.paused else "processing again", decision.reason)
+            change = "paused" if self.paused else "resumed"
+            log.info("processing %s: %s", change, decision.reason)
         return self.paused
 
 

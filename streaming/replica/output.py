@@ -49,9 +49,9 @@ class Sending:
         return self.sender.is_open
 
     def reconcile(self, desired: Switches, role: Role) -> bool:
-        """Send or hold back, as desired; whether epochs are sent now.
+        """Send or hold back, as desired; returns whether epochs are sent now.
 
-        While they are held back, those that the primary has sent are let go.
+        Held-back epochs that the primary has sent are dropped.
         """
         if not desired.send:
             self.sender.shut()
@@ -61,7 +61,7 @@ class Sending:
         return self.is_open
 
     def ship(self, query: RunningQuery) -> None:
-        """Ship snapshots from now on, if everything that the query has finished is sent by now."""
+        """Start to ship snapshots, once every finished epoch of the query is sent."""
         if self._shipper is not None or not self.is_open:
             return
         self._shipper = Shipper(
@@ -78,12 +78,12 @@ class Sending:
         self._shipper.start()
 
     def finish(self) -> None:
-        """Ship what is left."""
+        """Ship a last snapshot."""
         if self._shipper is not None:
             self._shipper.finish()
 
     def _open(self, *, timed: bool) -> None:
-        """Send what was held back; an error of the user's own sink is tried again as one of a batch is."""
+        """Send the held-back epochs; an error of the user's own sink is retried like that of a batch."""
         began = SYSTEM_CLOCK.monotonic()
         if began < self._again_at:
             return
@@ -97,11 +97,15 @@ class Sending:
             if isinstance(decision, GiveUp):
                 raise
             self._again_at = began + decision.after_seconds
-            log.exception("nothing can be sent yet: %s", decision.reason)
+            log.exception(
+                "held-back epochs not sent, next attempt in %.1f s: %s",
+                decision.after_seconds,
+                decision.reason,
+            )
             return
         self._failures = 0
         if timed:
-            self.sampler.once(SampleName.WIRE_SEND_SECONDS, SYSTEM_CLOCK.monotonic() - began)
+            self.sampler.record(SampleName.WIRE_SEND_SECONDS, SYSTEM_CLOCK.monotonic() - began)
 
     def _prune(self) -> None:
         now = SYSTEM_CLOCK.monotonic()

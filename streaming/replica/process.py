@@ -1,4 +1,4 @@
-"""The process of a replica: deployed, then reconciling, until it is asked to leave or loses its place."""
+"""The process of a replica: it deploys, then reconciles until a stop is requested or it loses its place."""
 
 import logging
 import threading
@@ -64,7 +64,7 @@ class ReplicaProcess:
         self.archive = ClassArchive.here(self.spec.replica)
 
     def run(self) -> int:
-        """Run until the end of the replica; the process' exit code."""
+        """Run until the end of the replica, and return the exit code of the process."""
         if self.spec.slot is Slot.PRIMARY:
             self.session.add_done_callback(_warm_up_beside)
         row = self.store.replicas.get(self.spec.replica)
@@ -73,22 +73,24 @@ class ReplicaProcess:
                 f"replica {self.spec.replica} is not in the control store",
                 hint="start the stream with `holdfast start`: it registers its replicas",
             )
-        this = ProcessHandle.this()
-        self.store.replicas.launched(row.id, pid=this.pid, pid_started_at=this.started_at)
+        process = ProcessHandle.this()
+        self.store.replicas.record_process(
+            row.id, pid=process.pid, pid_started_at=process.started_at
+        )
         gate = Gate(self.spec.folder)
         heartbeat = self._heartbeat(row, gate)
         heartbeat.start()
         try:
             spark, ending = self._run(heartbeat, gate)
         except Exception as error:
-            log.exception("this replica has failed")
-            heals = classify_failure(error) is FailureKind.TRANSIENT
-            state = ReplicaState.DEAD if heals else ReplicaState.FAILED
+            log.exception("replica failed")
+            is_transient = classify_failure(error) is FailureKind.TRANSIENT
+            state = ReplicaState.DEAD if is_transient else ReplicaState.FAILED
             self._leave(heartbeat, state, _message(error))
             return EXIT_FAILED
         if ending is Ending.LOST:
             return EXIT_LOST
-        self._leave(heartbeat, ReplicaState.STOPPED, "told to stop")
+        self._leave(heartbeat, ReplicaState.STOPPED, "stop requested")
         self.archive.write(spark)
         end_session(spark)
         return EXIT_STOPPED
@@ -108,9 +110,9 @@ class ReplicaProcess:
         name = self.spec.stream.name
         sampler = Sampler(self.store, name, self.spec.replica)
         objects = BlockableStore(S3ObjectStore(self.spec.connect), self.spec.folder)
-        rollouts = self.store.rollouts
-        others = partial(rollouts.rolled_back, name, beside=heartbeat.row.rollout)
-        vault = SnapshotVault(objects, name, rolled_back=others)
+        migrations = self.store.migrations
+        rolled_back = partial(migrations.rolled_back, name, beside=heartbeat.row.rollout)
+        vault = SnapshotVault(objects, name, rolled_back=rolled_back)
         is_primary = heartbeat.row.slot is Slot.PRIMARY
         spark, start = self._deploy(vault, sampler, read_snapshot=is_primary)
         reconciler = self._reconciler(heartbeat, gate, vault, sampler, spark, start)
@@ -128,7 +130,7 @@ class ReplicaProcess:
         spark: SparkSession,
         start: RestoredState | None,
     ) -> Reconciler:
-        """The parts of a replica, wired together."""
+        """Make the parts of a replica and connect them."""
         spec, store, wake = self.spec, self.store, threading.Event()
         departure = Departure(heartbeat, self.stop_requested)
         ledger = LedgerWriter(store, spec.stream.name, spec.replica, heartbeat.lease, spec.history)
@@ -168,14 +170,14 @@ class ReplicaProcess:
     def _deploy(
         self, vault: SnapshotVault, sampler: Sampler, *, read_snapshot: bool
     ) -> tuple[SparkSession, RestoredState | None]:
-        """Wait for Spark; a primary reads the snapshot meanwhile: each waits for something else."""
+        """Wait for Spark; a primary reads the snapshot at the same time."""
         with ThreadPoolExecutor(1, thread_name_prefix="restore") as pool:
             restoring = (
                 pool.submit(restore, self.spec, self.store, vault) if read_snapshot else None
             )
             spark = self.session.result()
             deploy_seconds = SYSTEM_CLOCK.now() - psutil.Process().create_time()
-            sampler.once(SampleName.DEPLOY_SECONDS, deploy_seconds)
+            sampler.record(SampleName.DEPLOY_SECONDS, deploy_seconds)
             restored = None if restoring is None else restoring.result()
         if restored is not None:
             restored.record(sampler)
@@ -186,12 +188,12 @@ class ReplicaProcess:
     def _rehearse(self, spark: SparkSession, sampler: Sampler, give_up: Callable[[], bool]) -> None:
         try:
             decided = last_decided(self.store, self.spec.stream.name, give_up) + 1
-        except TransientError as error:  # something more urgent has come
-            log.warning("no rehearsal: %s", error)
+        except TransientError as error:  # `give_up` has ended the wait
+            log.warning("rehearsal skipped: %s", error)
             return
         began = SYSTEM_CLOCK.monotonic()
         if rehearse(spark, self.spec, decided_epochs=decided, give_up=give_up):
-            sampler.once(SampleName.REHEARSE_SECONDS, SYSTEM_CLOCK.monotonic() - began)
+            sampler.record(SampleName.REHEARSE_SECONDS, SYSTEM_CLOCK.monotonic() - began)
 
     def _leave(self, heartbeat: Heartbeat, state: ReplicaState, reason: str) -> None:
         heartbeat.stop()
@@ -205,20 +207,20 @@ class ReplicaProcess:
 
 
 def _warm_up_beside(session: Future[SparkSession]) -> None:
-    """Have Spark warm up, if it has started, while a primary goes on with its own start."""
+    """Warm up Spark in the background, if it has started, while the primary continues its own start."""
     if session.exception() is None:
         spark = session.result()
         threading.Thread(target=warm_up, args=(spark,), name="warm-up", daemon=True).start()
 
 
 def _log_mismatches(spark: SparkSession, manifest: Manifest) -> None:
-    """Log what the declaration has changed since the snapshot: Spark goes on with the old value."""
+    """Log settings that the declaration has changed since the snapshot: Spark keeps the old values."""
     for line in manifest.mismatches(spark_version=spark.version, conf=checkpoint_conf(spark)):
-        log.warning("the checkpoint keeps its own setting. %s", line)
+        log.warning("the checkpoint keeps its old setting: %s", line)
 
 
 def _make_room(gate: Gate) -> None:
-    """Send nothing more, and leave the host to the replica that has the place now."""
+    """Shut the gate, and leave the CPU of the host to the replica that has the place now."""
     gate.set(GateState(open=False, token=0))
     priority.lower_session(priority.LOWEST)
 

@@ -17,7 +17,7 @@ from holdfast.streaming.state.standby import Standby
 
 @dataclass
 class Processor:
-    """Brings the query to where the switches want it; `state` is where it is."""
+    """Makes the query do what the switches ask for; `state` is what it does now."""
 
     spec: ReplicaSpec
     store: ControlStore
@@ -30,7 +30,7 @@ class Processor:
     _catch_up: CatchUp | None = None
 
     def reconcile(self, desired: Switches) -> Processing:
-        """Process, hold a query ready for it, or stop; what the query does then."""
+        """Process, hold a query ready, or stop; returns what the query does then."""
         if desired.process:
             self._process()
         elif desired.receive and desired.sync:
@@ -40,7 +40,7 @@ class Processor:
         return self.state
 
     def poll(self, *, sent: bool) -> bool:
-        """See to failures and progress of the query; true in the moment that it has caught up.
+        """Restart or sample the query; `True` for the one call in which it has caught up.
 
         A primary has not caught up before its output is `sent`.
         """
@@ -54,7 +54,7 @@ class Processor:
         return True
 
     def record_caught_up(self) -> None:
-        """Record how many rows were replayed, and remove the input that is processed by now."""
+        """Record how many rows were replayed, and remove their prefetched input."""
         query, catch_up = self.queries.current, self._catch_up
         if query is not None and catch_up is not None:
             catch_up.record_rows(query, self.store, self.sampler)
@@ -68,34 +68,34 @@ class Processor:
 
     @property
     def is_working(self) -> bool:
-        """Whether there is a query that has not failed just now."""
+        """Whether there is a query, and it does not wait for a restart."""
         query = self.queries.current
         return query is not None and not query.is_retrying
 
     def reopen_gate(self) -> None:
-        """Have the gate opened anew when it is reconciled next, with the token of then."""
+        """Open the gate again in the next `reconcile`, with the token that is valid then."""
         if self.state.gate_is_open:
             self.state = Processing.HELD
 
     def finish(self, *, drain: bool) -> None:
-        """Shut the gate; with `drain`, wait until the query has finished what it has begun."""
+        """Shut the gate; with `drain`, wait until the query has finished its last epoch."""
         self._shut_gate(Processing.STOPPED)
         if drain and self.queries.current is not None:
             self.queries.current.drain(self.departure.heartbeat.lost.is_set)
 
     def stop(self) -> None:
-        """Stop all queries where they are."""
+        """Stop all queries at once."""
         self.queries.stop()
 
     def _process(self) -> None:
-        """Let the query run; a secondary that does not have one starts it on the newest state."""
+        """Open the gate; without a query, start one on the newest state."""
         wired = self.queries.current is not None
         since = SYSTEM_CLOCK.monotonic()
         if self.queries.adopt_replacement():
             wired = False
         elif self.queries.current is None:
             state = self.standby.newest_state(give_up=self.departure.is_due)
-            since = SYSTEM_CLOCK.monotonic()  # reading the state is a step of its own
+            since = SYSTEM_CLOCK.monotonic()  # reading the state is another step
             self.queries.start(*state)
         if not self.state.gate_is_open:
             start = self.queries.epoch
@@ -105,14 +105,14 @@ class Processor:
         self.queries.drop_replacement()
 
     def _hold_ready(self) -> None:
-        """Keep a query ready behind the gate, on the newest state; the old one goes last."""
+        """Keep a query ready behind the shut gate, on the newest state."""
         self._shut_gate(Processing.HELD)
         snapshot = self.standby.snapshot
         if snapshot is not None and self.queries.replace_with(snapshot):
             self.standby.forget_input(self.queries.epoch or 0)
 
     def _stop_processing(self, *, syncs: bool) -> None:
-        """Process no more; what a query has come to is kept until another state is synced."""
+        """Shut the gate; a query stays until a snapshot that replaces its state is synced."""
         self._shut_gate(Processing.STOPPED)
         if not syncs or self.standby.snapshot is not None:
             self.queries.stop()
@@ -127,7 +127,7 @@ class Processor:
         self.state = state
 
     def _set_gate(self, *, open_: bool) -> bool:
-        """Whether it was set: the gate of a replica that has lost its place stays shut."""
+        """Set the gate; `False` if the replica has lost its place: then the gate stays shut."""
         heartbeat = self.departure.heartbeat
         if heartbeat.lost.is_set():
             return False

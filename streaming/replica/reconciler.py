@@ -1,8 +1,8 @@
-"""What a replica does all day: bring its switches to where they should be, and take over if it must.
+"""The main loop of a replica: reconcile its switches with the desired ones, and act on a takeover.
 
 One loop, in one thread. It reads what is desired, changes what differs, polls the query, and reports
-what is on. A secondary whose primary has failed becomes the primary in the middle of it: the monitor
-takes over, in a thread of its own, and the loop goes on with other switches.
+what is on. A secondary whose primary has failed becomes the primary within this loop: the monitor
+takes over, in a thread of its own, and the loop continues with other switches.
 """
 
 import logging
@@ -36,7 +36,7 @@ class Ending(StrEnum):
     """How a replica ended."""
 
     STOPPED = "stopped"
-    """It was asked to stop."""
+    """A stop was requested."""
     LOST = "lost"
     """Another replica has its place."""
 
@@ -68,14 +68,14 @@ class Reconciler:
         self.role = Role.TAKING_OVER if is_primary else Role.STANDBY
 
     def run(self) -> Ending:
-        """Reconcile until the replica has to leave; an error that stays is raised."""
+        """Reconcile until the replica has to leave; a permanent error is raised."""
         if self.role is Role.TAKING_OVER and not self._take_lease():
             return self._ending()
         while not self.departure.is_due():
             try:
                 self._reconcile()
             except TransientError as error:
-                log.warning("not all switches are where they should be yet: %s", error)
+                log.warning("switches not reconciled, trying again: %s", error)
             self._poll()
             self._report()
             hurry = self.processor.state is Processing.CATCHING_UP
@@ -85,11 +85,11 @@ class Reconciler:
         return self._ending()
 
     def _take_lease(self) -> bool:
-        """Become the primary as which this replica was launched; `False` if it has to leave before."""
+        """Wait for the lease, as a replica launched as primary; `False` if it has to leave before."""
         lease = self.heartbeat.lease
         while not self.departure.is_due():
             if retry_transient(lease.take, what="taking the lease", give_up=self.departure.is_due):
-                log.info("primary with token %s", lease.token)
+                log.info("became primary with token %s", lease.token)
                 self.role = Role.PRIMARY
                 return True
             self.departure.stop_requested.wait(HURRY_SECONDS)
@@ -111,7 +111,7 @@ class Reconciler:
         self.standby.release(desired)
 
     def _take_over(self, promotion: Promotion) -> None:
-        """Be the primary from now on: the monitor has taken lease and slot."""
+        """Act as primary from now on: the monitor has taken lease and slot."""
         failed = promotion.failed
         log.info("took over from %s: %s", failed.primary or "no live primary", failed.reason)
         was_sending = self.sending.is_open and self.processor.state is Processing.CAUGHT_UP
@@ -121,7 +121,7 @@ class Reconciler:
         self.processor.reopen_gate()  # with this replica's own token
 
     def _desired(self) -> Switches:
-        """A secondary on spare capacity gives way while the host is busy."""
+        """The switches to reconcile; a secondary on spare capacity gives way while the host is busy."""
         if self.role is Role.PRIMARY:
             return PRIMARY
         desired = self.heartbeat.row.desired
@@ -131,7 +131,7 @@ class Reconciler:
 
     def _poll(self) -> None:
         is_primary = self.role is Role.PRIMARY
-        self.sampler.tend(secondary=not is_primary)
+        self.sampler.sample_machine(secondary=not is_primary)
         if self.processor.poll(sent=self.sending.is_open or not is_primary):
             if self._promotion is not None:
                 self._promotion.record_caught_up(self.store, self.sampler)
@@ -157,7 +157,7 @@ class Reconciler:
         return ReplicaState.PAUSED if paused else ReplicaState.RUNNING
 
     def _observed(self) -> Switches:
-        """What is really on: a switch counts when it does what it is for."""
+        """The switches that are in effect, not only turned on."""
         works, sends = self.processor.is_working, self.sending.is_open
         if self.role is Role.PRIMARY:
             return Switches(deploy=True, receive=True, process=works, send=sends)
@@ -173,7 +173,7 @@ class Reconciler:
         )
 
     def _queued(self) -> int:
-        """How many epochs wait; none before there is a state that they could be applied to."""
+        """How many epochs wait; 0 before there is a state to apply them to."""
         done = self._epoch()
         if done is None:
             return 0
@@ -181,7 +181,7 @@ class Reconciler:
         return last_decided(self.store, stream, self.departure.is_due) - done
 
     def _epoch(self) -> int | None:
-        """How far this replica's state is; what a primary cannot send is not done."""
+        """The last epoch in this replica's state; an epoch that a primary cannot send does not count."""
         if self.role is Role.PRIMARY and (held_back := self.sending.sender.held_back):
             return held_back[0] - 1
         if self.processor.queries.current is not None:

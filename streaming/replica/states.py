@@ -13,14 +13,14 @@ class Role(StrEnum):
     PRIMARY = "primary"
     """It has lease and slot: it processes and sends, and it ships snapshots."""
     LEAVING = "leaving"
-    """It was asked to stop, or has lost its place: it finishes what it has begun, and ends."""
+    """A stop was requested, or its place is lost: it finishes what it has begun, and ends."""
 
 
 class Processing(StrEnum):
     """What the query of a replica does."""
 
     STOPPED = "stopped"
-    """It gets no epochs and need not run; a query that did is kept until another state replaces its own."""
+    """It gets no epochs and need not run; a query that ran is kept until a newer state replaces its own."""
     HELD = "held"
     """It is ready behind the shut gate, on the newest state."""
     CATCHING_UP = "catching_up"

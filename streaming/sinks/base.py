@@ -1,8 +1,8 @@
 """What a sink must do so that a replica can process without sending.
 
-An epoch is staged (the plan runs, the rows are digested and, where wanted, put aside) and later
-committed or discarded. Between the two lies the lock of the `Sender`: whatever changes the outside
-world is called under it, in the order of epochs.
+An epoch is staged (the plan runs, the rows are digested and, to be written, stored) and later
+committed or discarded. The `Sender` calls everything that changes the outside world under its lock,
+in the order of epochs.
 """
 
 from typing import Protocol
@@ -18,29 +18,29 @@ class Sink(Protocol):
     """Where the output of epochs goes, each of them once."""
 
     def prepare(self, schema: StructType | None) -> None:
-        """Open what is there, make it if a schema is given, and warm the way to it."""
+        """Open the output if it exists, create it if a schema is given, and warm up the connection."""
 
     def is_done(self, epoch: int) -> bool:
-        """Whether the output of an epoch is there already, by any replica."""
+        """Whether any replica has written the output of an epoch."""
 
     def stage(self, df: DataFrame, epoch: int, *, write: bool) -> Staged:
         """Run the plan once; without `write` its rows are digested only."""
 
     def keep(self, staged: Staged, epoch: int) -> Staged:
-        """Let what was staged outlast the batch that it came from."""
+        """Make staged output outlast the batch that it came from."""
 
     def commit(self, staged: Staged, epoch: int) -> None:
-        """Put the output out, unless it is there; to be repeated after an error."""
+        """Write the output, unless it is there; may be repeated after an error."""
 
     def discard(self, staged: Staged, epoch: int) -> None:
-        """Delete what was staged, unless it may be what counts."""
+        """Delete staged output, unless it may have been committed."""
 
 
 class DeadLetters(Protocol):
-    """Where the records go that the source of a stream has set aside."""
+    """Where the records go that the source of a stream has rejected."""
 
     def send(self, epoch: int) -> None:
-        """Put out those of an epoch, unless they are there; to be repeated after an error."""
+        """Write the rejected records of an epoch, unless they are there; may be repeated after an error."""
 
 
 class LedgerView(Protocol):

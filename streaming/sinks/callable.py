@@ -29,14 +29,14 @@ class CallableSink:
     _called_through: int = -1
 
     def prepare(self, schema: StructType | None) -> None:
-        """Nothing to do: the function is loaded."""
+        """Do nothing: the function is loaded."""
 
     def is_done(self, epoch: int) -> bool:
-        """Only the ledger knows."""
+        """Whether the ledger has the epoch: there is no other record of calls."""
         return self.ledger.entry(epoch) is not None
 
     def stage(self, df: DataFrame, epoch: int, *, write: bool) -> Staged:
-        """Run the plan, and keep its rows in the cache if they are to be written."""
+        """Run the plan, and cache its rows if they are to be written."""
         if not write:
             return run_epoch(df, None)
         cached = df.persist()
@@ -47,7 +47,7 @@ class CallableSink:
             raise
 
     def keep(self, staged: Staged, epoch: int) -> Staged:
-        """Write the rows to the outbox: what is in the cache does not outlast its batch."""
+        """Write the rows to the outbox: Spark's cache does not outlast the batch."""
         frame = _frame(staged)
         folder = self.outbox / f"{epoch:012d}-{uuid4().hex[:8]}"
         try:
@@ -67,7 +67,7 @@ class CallableSink:
         self._delete(staged)
 
     def discard(self, staged: Staged, epoch: int) -> None:
-        """Let go of the rows: only this replica reads them."""
+        """Delete the rows: only this replica reads them."""
         if staged.frame is not None:
             staged.frame.unpersist()
         self._delete(staged)

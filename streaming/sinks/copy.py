@@ -17,7 +17,7 @@ from pyarrow import fs
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.object_store.connection import S3Connection
-from holdfast.resources.object_store.resolve import delta_options, filesystem
+from holdfast.resources.object_store.resolve import delta_options, open_filesystem
 from holdfast.streaming.sinks.delta_table import (
     commit_nothing,
     find_table,
@@ -44,7 +44,7 @@ class TableCopy:
     connect: Callable[[], S3Connection]
 
     def is_done(self) -> bool:
-        """Whether the copy is there; an error if another table is there."""
+        """Whether the copy is complete; raises if another table is at its path."""
         with translate_errors(self.target):
             table = find_table(self.target, delta_options(self.target, self.connect))
             if table is None:
@@ -54,33 +54,34 @@ class TableCopy:
                 return True
             if copied_through is not None or table.version() > 0:
                 raise PermanentError(
-                    f"there is a table in {self.target} already",
-                    hint="name another place for the output of the fork",
+                    f"{self.target} already holds a table",
+                    hint="name another path for the output of the fork",
                 )
         return False
 
     def require_copyable(self) -> None:
-        """Refuse a table of whose rows a plain copy of its files would not be all."""
+        """Raise if a copy of the table's files would not be a copy of its rows, or if there is no table."""
         with translate_errors(self.source):
             table = find_table(self.source, delta_options(self.source, self.connect))
             if table is None:
                 raise PermanentError(
-                    f"there is no table {self.source}, so there is no output to fork",
-                    hint="was it moved? Put it back, or check sink.path",
+                    f"no output to fork: there is no table {self.source}",
+                    hint="put the table back if it was moved, or correct sink.path",
                 )
             features = set(table.protocol().reader_features or ())
         if features & CANNOT_COPY:
             raise PermanentError(
-                f"the table {self.source} uses {', '.join(sorted(features & CANNOT_COPY))}",
-                hint="copy the table yourself, and declare a stream that starts from epoch 0",
+                f"the table {self.source} cannot be copied file by file: "
+                f"it uses {', '.join(sorted(features & CANNOT_COPY))}",
+                hint="copy the table with another tool, and declare a stream that starts from epoch 0",
             )
 
     def copy_dead_letters(self) -> int:
-        """Copy those of the source's epochs, which are few; how many rows that were."""
+        """Copy the dead letters up to the epoch, which are few; returns the number of rows."""
         with translate_errors(self.source):
             source = find_table(self.source, delta_options(self.source, self.connect))
-            theirs = [("epoch", "<=", self.epoch)]
-            rows = None if source is None else source.to_pyarrow_table(filters=theirs)
+            filters = [("epoch", "<=", self.epoch)]
+            rows = None if source is None else source.to_pyarrow_table(filters=filters)
         with translate_errors(self.target):
             table = make_dead_letters(self.target, delta_options(self.target, self.connect))
             if rows is None or rows.num_rows == 0:
@@ -90,7 +91,7 @@ class TableCopy:
         return int(rows.num_rows)
 
     def copy(self, version: int) -> int:
-        """Copy that version of the source; how many files that were."""
+        """Copy a version of the source; returns the number of files."""
         with translate_errors(self.source):
             options = delta_options(self.source, self.connect)
             source = DeltaTable(self.source, version=version, storage_options=options)
@@ -101,16 +102,16 @@ class TableCopy:
         return len(files)
 
     def _copy_files(self, paths: list[str]) -> None:
-        source, source_root = filesystem(self.source, self.connect)
-        target, target_root = filesystem(self.target, self.connect)
+        source, source_root = open_filesystem(self.source, self.connect)
+        target, target_root = open_filesystem(self.target, self.connect)
 
         def copy(path: str) -> None:
-            place = f"{target_root}/{path}"
+            target_path = f"{target_root}/{path}"
             if isinstance(target, fs.LocalFileSystem):
-                target.create_dir(str(PurePosixPath(place).parent), recursive=True)
+                target.create_dir(str(PurePosixPath(target_path).parent), recursive=True)
             fs.copy_files(
                 f"{source_root}/{path}",
-                place,
+                target_path,
                 source_filesystem=source,
                 destination_filesystem=target,
             )
@@ -132,7 +133,7 @@ class TableCopy:
         if table.transaction_version(self.writer) is not None:
             return  # another run has copied it just now
         table.create_write_transaction(
-            [_added(file) for file in files],
+            [_add_action(file) for file in files],
             "append",
             table.schema(),
             partition_by=metadata.partition_columns,
@@ -150,7 +151,7 @@ class TableCopy:
         )
 
 
-def _added(file: dict[str, Any]) -> AddAction:
+def _add_action(file: dict[str, Any]) -> AddAction:
     return AddAction(
         path=file["path"],
         size=file["size_bytes"],

@@ -1,7 +1,7 @@
-"""The dead-letter table: what the source of a stream has set aside, one commit an epoch, each once.
+"""The dead-letter table: the records that the source of a stream has rejected, one commit an epoch.
 
-Which records those are is decided with the epoch, so any replica that sends the epoch can write them. They
-go out before the epoch's output: an epoch that is in the ledger has its dead letters in the table.
+The epoch log has which records those are, so any replica that sends the epoch can write them. They are
+written before the epoch's output: an epoch that is in the ledger has its dead letters in the table.
 """
 
 import logging
@@ -40,7 +40,7 @@ class DeadLetterTable:
     _table: DeltaTable | None = None
 
     def send(self, epoch: int) -> None:
-        """Read the bad records of an epoch again, and add them in one transaction."""
+        """Read the rejected records of an epoch again, and add them in one transaction."""
         name = self.spec.stream.name
         decided = retry_transient(
             lambda: self.store.epochs.get(name, epoch),
@@ -49,13 +49,13 @@ class DeadLetterTable:
         count = 0 if decided is None else records_aside(decided.input)
         if decided is None or count == 0:
             return
-        self._add(_rows(epoch, self._opened_source().aside(decided.input)), epoch)
+        self._add(_rows(epoch, self._open_source().aside(decided.input)), epoch)
         self._sample(count, epoch)
 
     def _add(self, rows: pa.Table, epoch: int) -> None:
         for _ in range(COMMIT_TRIES):
             with translate_errors(self.spec.dead_letters):
-                table = self._opened_table()
+                table = self._open_table()
                 table.update_incremental()
                 newest = table.transaction_version(self._app_id)
                 if newest is not None and newest >= epoch:
@@ -63,12 +63,14 @@ class DeadLetterTable:
                 try:
                     self._write(table, rows, epoch)
                 except CommitFailedError as error:
-                    log.info("the dead letters of epoch %s: %s", epoch, error)
+                    log.info(
+                        "dead letters of epoch %s not committed, trying again: %s", epoch, error
+                    )
                 else:
                     return
         raise TransientError(
-            f"the dead letters of epoch {epoch} lost {COMMIT_TRIES} races for a commit",
-            hint="another program writes to their table very often; the epoch is tried again",
+            f"dead letters of epoch {epoch} not committed: other writers were faster {COMMIT_TRIES} times",
+            hint="stop other programs that write to the dead-letter table; the epoch is retried",
         )
 
     def _write(self, table: DeltaTable, rows: pa.Table, epoch: int) -> None:
@@ -86,16 +88,16 @@ class DeadLetterTable:
         try:
             self.store.samples.write([sample])
         except TransientError as error:
-            log.warning("the dead letters of epoch %s are not counted: %s", epoch, error)
+            log.warning("dead letters of epoch %s not counted: %s", epoch, error)
 
-    def _opened_source(self) -> FilesSource:
+    def _open_source(self) -> FilesSource:
         if self._source is None:
             source = open_source(self.spec, arrow_columns(self.spec.stream.source), set)
-            assert isinstance(source, FilesSource)  # noqa: S101 - no other source sets aside
+            assert isinstance(source, FilesSource)  # noqa: S101 - no other source rejects records
             self._source = source
         return self._source
 
-    def _opened_table(self) -> DeltaTable:
+    def _open_table(self) -> DeltaTable:
         if self._table is None:
             path = self.spec.dead_letters
             self._table = make_dead_letters(path, delta_options(path, self.spec.connect))

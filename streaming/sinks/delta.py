@@ -1,9 +1,9 @@
 """The default sink: a Delta Lake table in which each epoch is one atomic commit, once.
 
-The epoch is the version of Delta's application transaction. Before the commit the table is asked
-whether it has that version; between the question and the commit another replica may be faster, and
-then Delta refuses the commit. Either way the epoch is there once. A table that was rolled to an
-earlier epoch meanwhile is shut for a replica of the history before that.
+The epoch is the version of Delta's application transaction. Before the commit the sink reads whether
+the table has that version; if another replica commits it in between, Delta refuses the second
+commit. Either way the epoch is there once. A table that was rolled back to an earlier epoch refuses the
+commits of replicas of the older history.
 """
 
 import json
@@ -21,10 +21,10 @@ from pyspark.sql.types import StructType
 from holdfast.configs.sinks import DeltaSink as DeltaDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.clock import SYSTEM_CLOCK
-from holdfast.resources.object_store.resolve import delta_options, filesystem
+from holdfast.resources.object_store.resolve import delta_options, open_filesystem
 from holdfast.streaming.sinks.delta_table import (
     WITHOUT_CLEANUP,
-    committer,
+    find_committer,
     find_table,
     make_table,
     require_fit,
@@ -53,7 +53,7 @@ class DeltaSink:
     _tried_through: int = -1
 
     def prepare(self, schema: StructType | None) -> None:
-        """Open the table; with a schema, make it if it is not there and demand that it fits."""
+        """Open the table; with a schema, create it if it is missing and raise if it does not fit."""
         if self._opened is None:
             self._opened = self._open(schema)
         if self._opened is not None and schema is not None and not self._fits:
@@ -62,23 +62,23 @@ class DeltaSink:
             self._fits = True
 
     def is_done(self, epoch: int) -> bool:
-        """Whether the output of an epoch is there already; the table knows best.
+        """Whether the table has the output of an epoch, or the ledger says that there were no rows.
 
-        The ledger only says that there was nothing to write. A replica enters an epoch in the ledger
-        before it commits the next one, so a table that is further than the ledger is not ours. That
-        holds only if the table is asked first.
+        A replica enters an epoch in the ledger before it commits the next one, so a table that is
+        further than the ledger was written under another control store: that raises. It holds only if
+        the table is read before the ledger.
         """
         newest = self._newest(update=True)
         entry = self.ledger.entry(epoch)
         if entry is None and newest > epoch:
             raise PermanentError(
-                f"the table {self.spec.table} has epochs after {epoch} of which the ledger knows nothing",
-                hint="another control store has written to it: check control_store.url and sink.path",
+                f"the table {self.spec.table} has epochs after {epoch} that are not in the ledger",
+                hint="check control_store.url and sink.path: another control store has written to the table",
             )
         return newest >= epoch or (entry is not None and entry.rows == 0)
 
     def stage(self, df: DataFrame, epoch: int, *, write: bool) -> Staged:
-        """Run the plan; the files go to a folder that nothing else is ever written to."""
+        """Run the plan; the files go to a new folder that is never used again."""
         staging = Staging(
             table=self.spec.table,
             subfolder=f"data/{epoch:012d}-{self.spec.replica}-{uuid4().hex[:8]}",
@@ -88,7 +88,7 @@ class DeltaSink:
         return run_epoch(df, staging if write else None)
 
     def keep(self, staged: Staged, epoch: int) -> Staged:
-        """Nothing to do: the files are on the table's storage."""
+        """Do nothing: the files are on the table's storage."""
         return staged
 
     def commit(self, staged: Staged, epoch: int) -> None:
@@ -96,33 +96,38 @@ class DeltaSink:
         for _ in range(COMMIT_TRIES if staged.files else 0):
             # Delta refuses what was committed after the table was read, not what was before.
             if self._newest() >= epoch:
-                log.info("epoch %s is in the table already", epoch)
+                log.info("epoch %s not committed: another replica has committed it", epoch)
                 self.discard(staged, epoch)
                 return
             if self._add(staged, epoch):
                 return
         if staged.files:
             raise TransientError(
-                f"epoch {epoch} lost {COMMIT_TRIES} races for a commit to {self.spec.table}",
-                hint="another program writes to the table very often; the epoch is tried again",
+                f"epoch {epoch} not committed to {self.spec.table}: "
+                f"other writers were faster {COMMIT_TRIES} times",
+                hint="stop other programs that write to the table; the epoch is retried",
             )
 
     def discard(self, staged: Staged, epoch: int) -> None:
-        """Delete the staged files, unless the table may name them.
+        """Delete the staged files, unless they may be part of the table.
 
-        A store may commit and then answer with an error. So what this replica tried to commit stays,
-        unless the table says that the epoch is another's; if it does not say, vacuum decides later.
+        A store may commit and then answer with an error. So files that this replica tried to commit stay,
+        unless the table shows that another replica committed the epoch; vacuum deletes unused ones later.
         """
         if not staged.files:
             return
         try:
-            if epoch <= self._tried_through and not self._is_anothers(epoch):
-                log.info("the files of epoch %s in %s stay", epoch, staged.folder)
+            if epoch <= self._tried_through and not self._is_by_another(epoch):
+                log.info(
+                    "staged files of epoch %s kept in %s: they may be part of the table",
+                    epoch,
+                    staged.folder,
+                )
                 return
-            files, root = filesystem(self.spec.table, self.spec.connect)
+            files, root = open_filesystem(self.spec.table, self.spec.connect)
             files.delete_dir(f"{root}/{staged.folder}")
         except (DeltaError, OSError) as error:
-            log.warning("the files of epoch %s are left to vacuum: %s", epoch, error)
+            log.warning("staged files of epoch %s not deleted, left to vacuum: %s", epoch, error)
 
     def _open(self, schema: StructType | None) -> DeltaTable | None:
         path, options = self.spec.table, delta_options(self.spec.table, self.spec.connect)
@@ -131,21 +136,21 @@ class DeltaSink:
         partition_by = self.declared.partition_by
         return make_table(path, options, schema=_columns(schema), partition_by=partition_by)
 
-    def _is_anothers(self, epoch: int) -> bool:
+    def _is_by_another(self, epoch: int) -> bool:
         table, newest = self._table(), self._newest()
         name, history = self.spec.stream.name, self.spec.history
-        by = committer(table, name, epoch, history=history, newest=newest)
-        return by is not None and by != self.spec.replica
+        replica = find_committer(table, name, epoch, history=history, newest=newest)
+        return replica is not None and replica != self.spec.replica
 
     def _add(self, staged: Staged, epoch: int) -> bool:
-        """Try to commit; False if the table has changed, which has then been read again."""
+        """Try to commit; `False` if the table has changed: it is read again before the next attempt."""
         table = self._table()
         self._tried_through = max(self._tried_through, epoch)
         with translate_errors(self.spec.table):
             try:
                 self._write(table, staged, epoch)
             except CommitFailedError as error:
-                log.info("epoch %s: %s", epoch, error)
+                log.info("epoch %s not committed, trying again: %s", epoch, error)
                 table.update_incremental()
                 return False
         return True
@@ -190,9 +195,9 @@ class DeltaSink:
             version = self._opened.transaction_version(self._app_id)
         if version == CLOSED:
             raise PermanentError(
-                f"the table {self.spec.table} was rolled to an earlier epoch: "
-                f"the history {self.spec.history} of {self.spec.stream.name} has ended",
-                hint="nothing is to be done: a replica of the current history goes on",
+                f"the table {self.spec.table} was rolled back to an earlier epoch: "
+                f"history {self.spec.history} of {self.spec.stream.name} has ended",
+                hint="do nothing: a replica of the current history continues",
             )
         return -1 if version is None else version
 
@@ -206,7 +211,7 @@ class DeltaSink:
 
 
 def require_output_fits(spec: ReplicaSpec, declared: DeltaDeclaration, schema: StructType) -> None:
-    """Refuse output whose columns are not the table's, if there is a table already."""
+    """Raise if there is a table and the columns of the output are not those of the table."""
     table = find_table(spec.table, delta_options(spec.table, spec.connect))
     if table is not None:
         require_fit(table, spec.table, _columns(schema), declared.partition_by)

@@ -1,6 +1,6 @@
-"""Opening a stream's Delta table, and asking it who committed an epoch.
+"""Opening a stream's Delta table, and reading from it which replica committed an epoch.
 
-It imports no Spark, because playbooks use it, too.
+It does not import Spark, because playbooks use it, too.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 def find_table(path: str, options: dict[str, str]) -> DeltaTable | None:
-    """The table, if there is one."""
+    """Open the table; `None` if there is none."""
     with translate_errors(path):
         try:
             return DeltaTable(path, storage_options=options)
@@ -48,7 +48,7 @@ def find_table(path: str, options: dict[str, str]) -> DeltaTable | None:
 def make_table(
     path: str, options: dict[str, str], *, schema: Schema, partition_by: tuple[str, ...]
 ) -> DeltaTable:
-    """The table, made if there is none; another replica may be making it at this moment."""
+    """Open the table, or create it; another replica may create it at the same time."""
     with translate_errors(path):
         try:
             return DeltaTable.create(
@@ -63,12 +63,12 @@ def make_table(
 
 
 def make_dead_letters(path: str, options: dict[str, str]) -> DeltaTable:
-    """The table of a stream's dead letters, made if there is none."""
+    """Open the table of a stream's dead letters, or create it."""
     return make_table(path, options, schema=Schema.from_arrow(DEAD_LETTERS), partition_by=())
 
 
 def commit_nothing(table: DeltaTable, commit: CommitProperties) -> None:
-    """Commit what the properties say, and no change of rows."""
+    """Commit the properties without a change of rows."""
     table.create_write_transaction(
         [],
         "append",
@@ -82,30 +82,30 @@ def commit_nothing(table: DeltaTable, commit: CommitProperties) -> None:
 def require_fit(
     table: DeltaTable, path: str, schema: Schema, partition_by: tuple[str, ...]
 ) -> None:
-    """Refuse a table with other columns or partitions than the stream's output."""
-    has = {field.name: str(field.type) for field in table.schema().fields}
-    gives = {field.name: str(field.type) for field in schema.fields}
-    if has != gives:
+    """Raise if the table has other columns or partitions than the stream's output."""
+    table_columns = {field.name: str(field.type) for field in table.schema().fields}
+    output_columns = {field.name: str(field.type) for field in schema.fields}
+    if table_columns != output_columns:
         raise PermanentError(
             f"the stream's output does not fit the table {path}: "
-            f"the table has {has}, the stream gives {gives}",
-            hint="give the sink another path, or build the columns that the table has",
+            f"the table has {table_columns}, the stream gives {output_columns}",
+            hint="declare another sink.path, or build the columns that the table has",
         )
-    there = table.metadata().partition_columns
-    if list(partition_by) != list(there):
+    table_partitions = table.metadata().partition_columns
+    if list(partition_by) != list(table_partitions):
         raise PermanentError(
-            f"the table {path} is partitioned by {there}, the stream declares {list(partition_by)}",
-            hint="declare the partitions that the table has, or give the sink another path",
+            f"the table {path} is partitioned by {table_partitions}, "
+            f"the stream declares {list(partition_by)}",
+            hint="declare the partitions that the table has, or another sink.path",
         )
 
 
-def committer(
+def find_committer(
     table: DeltaTable, stream: str, epoch: int, *, history: int, newest: int
 ) -> str | None:
-    """The replica whose commit of an epoch the table's history shows; None if it does not show one.
+    """Find the replica that committed an epoch in the table's history; `None` if it is not there.
 
-    `newest` is the newest epoch in the table: so many commits, and a few of other programs, have
-    to be read.
+    `newest` is the newest epoch in the table: it bounds how many commits have to be read.
     """
     limit = min(newest - epoch + 1 + OTHER_COMMITS, MOST_COMMITS)
     for commit in table.history(limit):
@@ -117,18 +117,18 @@ def committer(
 
 @contextmanager
 def translate_errors(path: str) -> Iterator[None]:
-    """Turn an error of the table's storage into one that says whether it is worth trying again."""
+    """Turn an error of the table's storage into a transient or a permanent one."""
     try:
         yield
     except (DeltaProtocolError, SchemaMismatchError, PermissionError) as error:
         raise PermanentError(
             f"the table {path} cannot be written: {error}",
-            hint="check the table's protocol and columns, and who may write to its folder",
+            hint="check the table's protocol and columns, and the write permissions of its folder",
         ) from error
     except (DeltaError, OSError) as error:
         raise TransientError(
             f"the table {path} cannot be read or written: {error}",
-            hint="the epoch is tried again until the storage answers",
+            hint="wait: the epoch is retried until the storage is available",
         ) from error
 
 

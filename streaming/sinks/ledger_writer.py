@@ -1,7 +1,7 @@
-"""Writing an epoch's output into the ledger, and raising an alarm if two replicas disagree.
+"""Writing rows and digest of an epoch into the ledger, and opening an incident if two replicas disagree.
 
-One that differs once will differ again: while an incident of it is open there is no other. It has the
-first epoch that differed; the ledger's audit has all of them.
+A replica that differs once will differ again: while its incident is open, no other is opened. The incident
+has the first epoch that differed; the ledger's audit has all of them.
 """
 
 import logging
@@ -35,7 +35,7 @@ class LedgerWriter:
         )
 
     def write(self, epoch: int, *, rows: int, digest: str) -> None:
-        """Record what this replica computed; waits for as long as the control store is away."""
+        """Record what this replica computed; waits while the control store is unavailable."""
         committed = retry_transient(
             lambda: self.store.ledger.commit(
                 LedgerEntry(
@@ -52,12 +52,12 @@ class LedgerWriter:
         )
         if committed.agrees:
             return
-        mine = {"replica": self.replica, "rows": rows, "digest": digest}
-        self._raise_alarm(epoch, committed.entry, mine)
+        second = {"replica": self.replica, "rows": rows, "digest": digest}
+        self._open_incident(epoch, committed.entry, second)
 
-    def _raise_alarm(self, epoch: int, first: LedgerEntry, mine: JsonObject) -> None:
+    def _open_incident(self, epoch: int, first: LedgerEntry, second: JsonObject) -> None:
         reason = (
-            f"epoch {epoch}: {self.replica} computed {mine['digest']}, "
+            f"epoch {epoch}: {self.replica} computed {second['digest']}, "
             f"{first.replica} had committed {first.digest}"
         )
         log.error("%s", reason)
@@ -71,10 +71,10 @@ class LedgerWriter:
                     "reason": reason,
                     "epoch": epoch,
                     "first": {"replica": first.replica, "rows": first.rows, "digest": first.digest},
-                    "second": mine,
-                    "hint": "the job is not deterministic, or a machine is broken",
+                    "second": second,
+                    "hint": "make the job deterministic; if it is, check the machine of the replica",
                 },
                 since=self.store.now(),
             ),
-            what=f"raising an incident for epoch {epoch}",
+            what=f"opening an incident for epoch {epoch}",
         )

@@ -1,8 +1,8 @@
-"""Which commits of a stream's table count, by the table's own history.
+"""Which commits of a stream's table are in force, by the table's own history.
 
-Each epoch is a commit. A restore in place takes the table back to what it was after an epoch, and says
-so in its own commit: the commits of later epochs before it count no more. A fork begins with one commit
-that has the epochs of another stream up to one.
+Each epoch is a commit. A restore in place rolls the table back to its content after an epoch, and records
+that in its own commit: earlier commits of later epochs are no longer in force. A fork begins with one
+commit that has the epochs of another stream up to the fork.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ FIRST_LOOK = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochCommit:
-    """A commit that counts; a `whole_past` has all epochs up to this one."""
+    """A commit in force; with `whole_past` it has all epochs up to this one."""
 
     version: int
     epoch: int
@@ -40,12 +40,12 @@ def writer(stream: str, history: int) -> str:
 
 
 def dead_letter_writer(stream: str, history: int) -> str:
-    """The same for its dead letters."""
+    """The application id under which a history of a stream commits its dead letters."""
     return f"{writer(stream, history)}/dead_letters"
 
 
 def epoch_commits(lines: Sequence[Mapping[str, Any]], stream: str) -> Iterator[EpochCommit]:
-    """The commits of a stream that count, newest first; `lines` are the table's history as Delta lists it."""
+    """The commits of a stream in force, newest first; `lines` are the table's history as Delta lists it."""
     through = CLOSED
     for line in lines:
         if line.get(STREAM) != stream:
@@ -64,9 +64,9 @@ def epoch_commits(lines: Sequence[Mapping[str, Any]], stream: str) -> Iterator[E
 
 
 def version_after(table: DeltaTable, stream: str, epoch: int) -> int:
-    """The newest version of a table that has no epoch after this one; an error if its log is too short.
+    """The newest version of a table that has no epoch after this one; raises if its log is too short.
 
-    The table has to be up to date: that is what Delta counts the versions of its history from.
+    The table has to be up to date: Delta lists the history backwards from the loaded version.
     """
     limit = FIRST_LOOK
     while True:

@@ -1,6 +1,6 @@
-"""TableRollback a stream's tables: back to what they were after an epoch, and shut for the older history.
+"""Rolling back a stream's tables to their content after an epoch, and closing them for the older history.
 
-Both in one commit. A replica of the older history that wakes up later is refused by the table itself:
+One commit does both. The table itself refuses later commits of a replica of the older history:
 its application transaction is at a version that nothing can follow.
 """
 
@@ -15,7 +15,7 @@ from pyarrow import fs
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.object_store.connection import S3Connection
-from holdfast.resources.object_store.resolve import delta_options, filesystem
+from holdfast.resources.object_store.resolve import delta_options, open_filesystem
 from holdfast.streaming.sinks.delta_table import (
     WITHOUT_CLEANUP,
     commit_nothing,
@@ -40,14 +40,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackPoint:
-    """The turn from one history of a stream to the next."""
+    """Where one history of a stream ends and the next begins: `history` is the new one."""
 
     stream: str
     history: int
     epoch: int
 
     def commit(self, name: Callable[[str, int], str]) -> CommitProperties:
-        """What the commit says: the older history has ended, the new one has the epochs up to this."""
+        """The properties of the commit: the older history is closed, the new one has the epochs up to this."""
         return CommitProperties(
             app_transactions=[
                 Transaction(name(self.stream, self.history - 1), CLOSED),
@@ -68,108 +68,110 @@ class TableRollback:
     path: str
     connect: Callable[[], S3Connection]
 
-    def is_rolled(self, name: str) -> bool:
-        """Whether the table is open for a writer of this name."""
+    def is_rolled_back(self, name: str) -> bool:
+        """Whether the table is rolled back for this writer, the one of the new history."""
         with translate_errors(self.path):
-            table = self._found()
+            table = self._find()
             return table is not None and table.transaction_version(name) is not None
 
     def version(self, stream: str, epoch: int) -> int:
-        """The version to go back to, which can be read, with all its files; an error says why not."""
+        """The version to go back to; raises if it cannot be read with all its files."""
         with translate_errors(self.path):
-            table = self._needed()
+            table = self._require_table()
             version = version_after(table, stream, epoch)
             self._require_files(table, version)
         return version
 
-    def roll(self, turn: RollbackPoint) -> int:
-        """Take the output back; the version that it was taken back to."""
-        return self._commit(writer(turn.stream, turn.history), lambda table: _restore(table, turn))
+    def roll_back(self, point: RollbackPoint) -> int:
+        """Roll the output back; returns the version that it was rolled back to."""
+        name = writer(point.stream, point.history)
+        return self._commit(name, lambda table: _restore(table, point))
 
-    def roll_dead_letters(self, turn: RollbackPoint) -> int:
-        """Take the dead letters back: those of later epochs are deleted.
+    def roll_back_dead_letters(self, point: RollbackPoint) -> int:
+        """Delete the dead letters of later epochs.
 
-        The table is made if it is not there yet, or the older history could make it.
+        A missing table is created, so that a replica of the older history cannot create it.
         """
-        name = dead_letter_writer(turn.stream, turn.history)
+        name = dead_letter_writer(point.stream, point.history)
         make_dead_letters(self.path, self._options())
-        return self._commit(name, lambda table: _delete_later(table, turn))
+        return self._commit(name, lambda table: _delete_later(table, point))
 
     def _commit(self, name: str, act: Callable[[DeltaTable], int]) -> int:
         for _ in range(COMMIT_TRIES):
             with translate_errors(self.path):
-                table = self._needed()
+                table = self._require_table()
                 if table.transaction_version(name) is not None:
                     return table.version()
                 try:
                     return act(table)
                 except CommitFailedError as error:  # another program has just committed
-                    log.info("rolling %s: %s", self.path, error)
+                    log.info("rollback of %s not committed, trying again: %s", self.path, error)
         raise TransientError(
-            f"{self.path} is written to too often to be rolled",
-            hint="stop the other program that writes to it, then restore again",
+            f"the table {self.path} was not rolled back: other writers were faster {COMMIT_TRIES} times",
+            hint="stop the other programs that write to the table, then restore again",
         )
 
     def _require_files(self, table: DeltaTable, version: int) -> None:
-        """A file that is in both versions is there; others may have been vacuumed."""
+        """Raise if files of a version are missing; only files that the current version lacks can be."""
         try:
             target = DeltaTable(self.path, version=version, storage_options=self._options())
             gone = _files(target) - _files(table)
         except DeltaError as error:
             raise PermanentError(
-                f"version {version} of the table {self.path} cannot be read any more: {error}",
-                hint="restore to a later epoch: Delta keeps the log of 30 days unless told otherwise",
+                f"version {version} of the table {self.path} can no longer be read: {error}",
+                hint="restore to a later epoch: by default Delta keeps the log of the last 30 days",
             ) from error
         if not gone:
             return
-        files, root = filesystem(self.path, self.connect)
-        infos = files.get_file_info([f"{root}/{file}" for file in sorted(gone)])
-        missing = [info.path for info in infos if info.type is fs.FileType.NotFound]
+        files, root = open_filesystem(self.path, self.connect)
+        entries = files.get_file_info([f"{root}/{file}" for file in sorted(gone)])
+        missing = [entry.path for entry in entries if entry.type is fs.FileType.NotFound]
         if missing:
             raise PermanentError(
                 f"{len(missing)} files of version {version} of the table {self.path} were vacuumed, "
-                f"the first is {missing[0]}",
+                f"such as {missing[0]}",
                 hint="restore to a later epoch",
             )
 
-    def _needed(self) -> DeltaTable:
-        table = self._found()
+    def _require_table(self) -> DeltaTable:
+        table = self._find()
         if table is None:
             raise PermanentError(
-                f"there is no table {self.path}", hint="was it moved? Check sink.path"
+                f"there is no table {self.path}",
+                hint="put the table back if it was moved, or correct sink.path",
             )
         return table
 
-    def _found(self) -> DeltaTable | None:
+    def _find(self) -> DeltaTable | None:
         return find_table(self.path, self._options())
 
     def _options(self) -> dict[str, str]:
         return delta_options(self.path, self.connect)
 
 
-def _restore(table: DeltaTable, turn: RollbackPoint) -> int:
-    version = version_after(table, turn.stream, turn.epoch)
+def _restore(table: DeltaTable, point: RollbackPoint) -> int:
+    version = version_after(table, point.stream, point.epoch)
     if version == table.version():
-        commit_nothing(table, turn.commit(writer))
+        commit_nothing(table, point.commit(writer))
     else:
         table.restore(
             version,
-            commit_properties=turn.commit(writer),
+            commit_properties=point.commit(writer),
             post_commithook_properties=WITHOUT_CLEANUP,
         )
     return version
 
 
-def _delete_later(table: DeltaTable, turn: RollbackPoint) -> int:
-    version, commit = table.version(), turn.commit(dead_letter_writer)
+def _delete_later(table: DeltaTable, point: RollbackPoint) -> int:
+    version, commit = table.version(), point.commit(dead_letter_writer)
     table.delete(
-        f"epoch > {turn.epoch}",
+        f"epoch > {point.epoch}",
         commit_properties=commit,
         post_commithook_properties=WITHOUT_CLEANUP,
     )
     table.update_incremental()
     # Delta commits nothing if there is nothing to delete.
-    if table.transaction_version(dead_letter_writer(turn.stream, turn.history)) is None:
+    if table.transaction_version(dead_letter_writer(point.stream, point.history)) is None:
         commit_nothing(table, commit)
     return version
 

@@ -1,7 +1,7 @@
 """The sender: what foreachBatch calls, and what decides whether an epoch goes out or is held back.
 
 A replica that only processes stages its epochs and holds them back. When its sender is opened it commits
-them, oldest first, and goes on sending. Both come under one lock, so a batch in flight is either
+them, oldest first, and sends from then on. Both happen under one lock, so a batch in flight is either
 among those held back or comes after them: epochs go out in order, and none before its predecessor is
 in the ledger.
 """
@@ -47,7 +47,7 @@ class Sender:
         with self._lock:
             self._sink.prepare(df.schema)
             write = epoch not in self._held_back and not self._sink.is_done(epoch)
-        # The plan runs in any case: Spark's state has to go on.
+        # The plan runs in any case: Spark's state has to include the epoch.
         staged = self._sink.stage(df, epoch, write=write)
         with self._lock:
             self._finish_batch(staged, epoch, written=write)
@@ -70,7 +70,7 @@ class Sender:
             self._is_open = False
 
     def prune(self) -> None:
-        """Let go of held-back epochs that another replica has committed, and compare its digests."""
+        """Drop held-back epochs that another replica has committed, and compare its digests."""
         for epoch in self.held_back:
             with self._lock:  # for one epoch only: `open` must not wait for all of them
                 if epoch not in self._held_back:
@@ -85,7 +85,7 @@ class Sender:
         elif not written:
             self._ledger.write(epoch, rows=staged.rows, digest=staged.digest)
         elif self._is_open:
-            self._send(staged, epoch)  # after an error Spark repeats the batch, which stages anew
+            self._send(staged, epoch)  # after an error Spark repeats the batch and stages again
         else:
             self._held_back[epoch] = self._sink.keep(staged, epoch)
 

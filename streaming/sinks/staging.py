@@ -61,7 +61,7 @@ def digest_of(hashes: int) -> str:
 
 
 def row_hash(schema: StructType) -> Column:
-    """Hash all columns of a row, and which of them are null: Spark passes over a null.
+    """Hash all columns of a row, and which of them are null: Spark's hash skips nulls.
 
     Spark cannot hash maps, so those go through JSON.
     """

@@ -12,7 +12,7 @@ from pyarrow import dataset, fs
 from pyspark import TaskContext
 
 from holdfast.resources.object_store.connection import S3Connection
-from holdfast.resources.object_store.resolve import filesystem
+from holdfast.resources.object_store.resolve import open_filesystem
 from holdfast.streaming.workers import freeze_imports
 
 HASH = "__holdfast_hash"
@@ -39,7 +39,7 @@ class Staging:
 
 @dataclass(frozen=True)
 class StagingTask:
-    """What each Spark task does: one row of report a file, and one with rows and hash in all."""
+    """What each Spark task does: it returns a row for each file, and one with the total rows and hash."""
 
     staging: Staging | None
     schema: pa.Schema
@@ -61,7 +61,7 @@ class StagingTask:
     def _write(
         self, staging: Staging, batches: Iterator[pa.RecordBatch]
     ) -> list[dict[str, str | int]]:
-        files, root = filesystem(staging.table, staging.connect)
+        files, root = open_filesystem(staging.table, staging.connect)
         context = TaskContext.get()
         task = f"{context.partitionId():05d}-{context.taskAttemptId()}" if context else "0"
         written: list[dict[str, str | int]] = []
@@ -88,7 +88,7 @@ class StagingTask:
 
 
 class _Tally:
-    """Counts and hashes the rows that pass, and takes the hash column off them."""
+    """Counts the rows that pass, sums their hashes, and removes the hash column."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema

@@ -1,7 +1,7 @@
-"""What a source must answer: how much waits, what one epoch takes, and how to read it again.
+"""What a source must provide: how much waits, what one epoch takes, and how to read it again.
 
-Positions and inputs are plain JSON values, because they live in the epoch log. A source never
-remembers where it is: the epoch log does, for all replicas alike.
+Positions and inputs are plain JSON values, because they are stored in the epoch log. A source never
+keeps its own position: the epoch log has it, for all replicas alike.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ Json: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """A slice of the input: where it ends, and what is needed to read it, now and for ever."""
+    """A slice of the input: where it ends, and what is needed to read it, now and in every replay."""
 
     end: Json
     input: Json
@@ -36,7 +36,7 @@ class Readable(Protocol):
         """Divide the input of an epoch between tasks."""
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        """Read one split; the same rows each time, or an error."""
+        """Read one split: the same rows each time, or raise."""
 
 
 class Source(Readable, Protocol):

@@ -1,4 +1,4 @@
-"""Making the source that a stream declares, alike for all that read it: Spark's tasks and the prefetcher."""
+"""Making the source that a stream declares, the same for Spark's tasks and the prefetcher."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from holdfast.configs.sources import (
     RateSource as RateDeclaration,
     Source as Declaration,
 )
-from holdfast.resources.object_store.resolve import filesystem
+from holdfast.resources.object_store.resolve import open_filesystem
 from holdfast.streaming.sources.base import Source
 from holdfast.streaming.sources.files import FilesSource
 from holdfast.streaming.sources.rate import COLUMNS, SCHEMA, RateSource
@@ -21,7 +21,7 @@ from holdfast.streaming.spec import ReplicaSpec
 
 
 def columns(declared: Declaration) -> str:
-    """The columns of a declared source, as Spark writes them."""
+    """The columns of a declared source, in Spark's DDL."""
     return declared.columns if isinstance(declared, FilesDeclaration) else COLUMNS
 
 
@@ -35,12 +35,12 @@ def arrow_columns(declared: Declaration) -> pa.Schema:
 
 
 def open_source(spec: ReplicaSpec, schema: pa.Schema, assigned: Callable[[], set[str]]) -> Source:
-    """The source of a replica's stream; only who proposes epochs asks what is `assigned`."""
+    """Open the source of a replica's stream; only a proposer of epochs calls `assigned`."""
     match spec.stream.source:
         case RateDeclaration() as declared:
             return RateSource(declared)
         case FilesDeclaration() as declared:
-            files, root = filesystem(declared.path, spec.connect)
+            files, root = open_filesystem(declared.path, spec.connect)
             return FilesSource(
                 declared, schema, files, root, assigned, _validator(declared, schema)
             )

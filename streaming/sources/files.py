@@ -36,25 +36,25 @@ class Arrived:
     def assigned(self) -> Json:
         """What the epoch log keeps of it."""
         aside = {"aside": list(self.aside)} if self.aside else {}
-        known = {"name": self.name, "size": self.size_bytes, "changed_ns": self.changed_ns}
-        return {**known, "rows": self.rows, **aside}
+        identity = {"name": self.name, "size": self.size_bytes, "changed_ns": self.changed_ns}
+        return {**identity, "rows": self.rows, **aside}
 
 
 def files_read(taken: Json) -> list[Json]:
-    """The files of an epoch but those that are lost and skipped."""
+    """The files of an epoch, without those that are lost and skipped."""
     return [file for file in taken.get("files", ()) if not file.get("skipped")]
 
 
 def records_aside(taken: Json) -> int:
-    """How many records of an epoch are set aside."""
+    """How many records of an epoch are rejected."""
     return sum(len(file.get("aside", ())) for file in files_read(taken))
 
 
 @dataclass
 class FilesSource:
-    """The files of one folder; `assigned` tells which names the epoch log holds already.
+    """The files of one folder; `assigned` returns the names that the epoch log has already.
 
-    With a `validator` bad records are set aside; without one they are an error.
+    With a `validator` bad records are rejected; without one they are an error.
     """
 
     declared: FilesDeclaration
@@ -68,7 +68,7 @@ class FilesSource:
     _listed_at: float = float("-inf")
 
     def waiting_rows(self, position: Json | None, *, now: float, enough: int | None = None) -> int:
-        """Count the rows of the files that no epoch has; each file is counted once, when it must be."""
+        """Count the rows of the files that no epoch has; each file is read once, and only if needed."""
         rows = 0
         for file in self._waiting(now):
             rows += file.rows
@@ -77,7 +77,7 @@ class FilesSource:
         return rows
 
     def take(self, position: Json | None, rows: int, *, now: float) -> Taken:
-        """Take whole files, at least one if any waits, until `rows` rows are together."""
+        """Take whole files, at least one if any waits, up to about `rows` rows."""
         files = _first(self._waiting(now), rows) if rows else []
         before = 0 if position is None else int(position["files"])
         return Taken(
@@ -91,7 +91,7 @@ class FilesSource:
         return [Split(input=file) for file in files_read(taken)]
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        """Read a file that must still be what it was when its epoch was decided."""
+        """Read a file; raises if it has changed since its epoch was decided."""
         path, aside = self._path(split.input["name"]), split.input.get("aside", ())
         rows = (
             read_rows(self.declared, self.filesystem, path, self.schema)
@@ -101,15 +101,15 @@ class FilesSource:
         yield from self._unchanged(split.input, rows)
 
     def aside(self, taken: Json) -> Iterator[tuple[str, RejectedRecord]]:
-        """The records of an epoch that are set aside, each with the name of its file."""
+        """The rejected records of an epoch, each with the name of its file."""
         for file in files_read(taken):
             if self.validator is not None and "aside" in file:
                 path = self._path(file["name"])
-                found = self.validator.rejected(self.filesystem, path, file["aside"])
-                yield from ((file["name"], one) for one in self._unchanged(file, found))
+                records = self.validator.rejected(self.filesystem, path, file["aside"])
+                yield from ((file["name"], record) for record in self._unchanged(file, records))
 
     def lacking(self, inputs: Iterable[Json]) -> list[str]:
-        """The files of these epochs that are gone or have changed, by one listing."""
+        """The files of these epochs that are missing or have changed, from one listing."""
         there = {
             info.base_name: (info.size, self._changed_ns(info))
             for info in self._listed()
@@ -127,7 +127,7 @@ class FilesSource:
         try:
             yield from reading
         except FileNotFoundError:
-            pass  # `_require_unchanged` raises, with what to do
+            pass  # `_require_unchanged` raises, with a hint
         except OSError as error:
             raise _unreadable(file["name"], error) from error
         self._require_unchanged(file)
@@ -149,7 +149,7 @@ class FilesSource:
         except OSError as error:
             raise TransientError(
                 f"cannot list {self.declared.path}: {error}",
-                hint="the stream waits and goes on when the folder can be read",
+                hint="make the folder readable: the stream waits, and continues then",
             ) from error
         return listed
 
@@ -166,7 +166,7 @@ class FilesSource:
         return not name.startswith((".", "_")) and fnmatch.fnmatch(name, self.declared.pattern)
 
     def _measured(self, info: fs.FileInfo) -> Arrived | None:
-        """Count a file's rows; a file that has gone since it was listed was never input."""
+        """Count a file's rows; a file that was deleted since it was listed was never input."""
         key = (info.base_name, info.size, info.mtime_ns)
         if key not in self._counted:
             try:
@@ -225,12 +225,13 @@ class FilesSource:
 
 def _unreadable(path: str, error: OSError) -> TransientError:
     return TransientError(
-        f"cannot read {path}: {error}", hint="it is tried again until the storage answers"
+        f"cannot read {path}: {error}",
+        hint="wait: the read is retried until the storage is available",
     )
 
 
 def _first(files: Iterator[Arrived], rows: int) -> list[Arrived]:
-    """The files that fit together into `rows`; a file that is too large comes alone."""
+    """The first files that fit into `rows`; a file that is too large is taken alone."""
     taken: list[Arrived] = []
     for file in files:
         rows -= file.rows

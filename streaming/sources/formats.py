@@ -1,9 +1,9 @@
 """Reading parquet, JSON-lines and CSV files as Arrow batches of a declared schema.
 
 Where records may be unreadable, a file is read block by block: lines of text, or rows of a parquet file.
-Lines are parsed many at once, as if nothing were wrong with them. Only if something is, a block is halved
-until the lines that cannot be read stand alone: so one parser decides, and good lines cost what they always
-do. Lines that do not even look whole are tried first, one by one: most bad ones do not.
+All lines of a block are parsed at once. Only if that fails, the block is halved until the unreadable lines
+stand alone: so one parser decides, and good lines cost no more than usual. Lines that do not look complete
+are parsed first, one by one: most bad lines are among them.
 """
 
 import csv as plain_csv
@@ -22,7 +22,7 @@ from holdfast.ft_policies.errors import PermanentError
 BLOCK_BYTES = 8 << 20
 BLOCK_LINES = 50_000
 Line: TypeAlias = tuple[int, bytes]
-"""Its number, from 1 on, and what it holds."""
+"""The number of a line, from 1 on, and its bytes."""
 
 
 def read_rows(
@@ -38,7 +38,7 @@ def read_rows(
             return
         raise PermanentError(
             f"{path} does not hold {declared.format} rows of the declared columns: {error}",
-            hint="mend or remove the file, correct source.schema, or declare source.dead_letters to "
+            hint="repair or remove the file, correct source.schema, or declare source.dead_letters to "
             "set such records aside; then start the stream again",
         ) from error
 
@@ -54,7 +54,7 @@ def count_rows(
         except pa.ArrowInvalid as error:
             raise PermanentError(
                 f"{path} is not a parquet file: {error}",
-                hint="mend or remove the file, then start the stream again",
+                hint="repair or remove the file, then start the stream again",
             ) from error
     return sum(batch.num_rows for batch in read_rows(declared, filesystem, path, schema))
 
@@ -67,8 +67,8 @@ def _batches(
     match declared.format:
         case "parquet":
             file = parquet.ParquetFile(opened)
-            known = [name for name in schema.names if name in file.schema_arrow.names]
-            return iter(file.iter_batches(columns=known))
+            present = [name for name in schema.names if name in file.schema_arrow.names]
+            return iter(file.iter_batches(columns=present))
         case "jsonl":
             return iter(json.open_json(opened, parse_options=json_parsing(schema)))
         case "csv":
@@ -83,12 +83,12 @@ def _batches(
 
 
 def json_parsing(schema: pa.Schema) -> json.ParseOptions:
-    """JSON in the declared columns; others are passed over."""
+    """Options to parse JSON into the declared columns; others are ignored."""
     return json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
 
 
 def csv_conversion(schema: pa.Schema) -> csv.ConvertOptions:
-    """CSV in the declared columns; a value that is left out is null."""
+    """Options to convert CSV into the declared columns; a missing value is null."""
     return csv.ConvertOptions(
         column_types=schema,
         include_columns=schema.names,
@@ -99,7 +99,7 @@ def csv_conversion(schema: pa.Schema) -> csv.ConvertOptions:
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The declared columns in their order and types."""
+    """Bring a batch into the declared columns, in their order and types; a missing column is null."""
     columns = [
         batch.column(field.name).cast(field.type)
         if field.name in batch.schema.names
@@ -110,17 +110,17 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 class Block(Protocol):
-    """Some records of a file, known by their numbers."""
+    """Some records of a file, identified by their numbers."""
 
     @property
     def numbers(self) -> Collection[int]:
-        """Where they stand in the file, from 1 on, in order."""
+        """The positions of the records in the file, from 1 on, in order."""
 
     def unreadable(self) -> set[int]:
-        """Those that are no rows of the declared columns."""
+        """The numbers of the records that are no rows of the declared columns."""
 
     def rows(self, numbers: Collection[int]) -> pa.RecordBatch:
-        """These of them, in their order, as Arrow reads them."""
+        """The records with these numbers, in their order, as Arrow reads them."""
 
     def fault(self, number: int) -> str | None:
         """Why a record cannot be read; `None` if it can."""
@@ -131,20 +131,20 @@ class Block(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How lines of one file are read: all at once, or a first look at one of them."""
+    """How lines of one file are read: parsed many at once, or a quick check of one of them."""
 
     parse: Callable[[bytes], pa.Table]
     looks_whole: Callable[[bytes], bool]
 
     def rows(self, lines: Sequence[bytes]) -> pa.RecordBatch:
-        """One row for each of these lines, of which there is at least one; or an error."""
+        """Parse at least one line into one row each; raises if any cannot be parsed."""
         table = self.parse(b"\n".join(lines))
         if table.num_rows != len(lines):
             raise pa.ArrowInvalid(f"{table.num_rows} records on {len(lines)} lines")
         return table.combine_chunks().to_batches()[0]
 
     def unreadable(self, lines: Sequence[Line]) -> Iterator[int]:
-        """The numbers of the lines that are no row; by halves."""
+        """Find the numbers of the lines that are no row, by bisection."""
         if not lines or self.fault([line for _, line in lines]) is None:
             return
         if len(lines) == 1:
@@ -155,7 +155,7 @@ class Reading:
         yield from self.unreadable(lines[middle:])
 
     def fault(self, lines: Sequence[bytes]) -> str | None:
-        """Why they cannot be read together."""
+        """Why these lines cannot be parsed together; `None` if they can."""
         try:
             self.rows(lines)
         except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
@@ -176,12 +176,12 @@ class Lines:
         return self.lines.keys()
 
     def unreadable(self) -> set[int]:
-        """Those that do not look whole one by one, the rest by halves."""
+        """Check lines that do not look complete one by one, the rest by bisection."""
         looks_whole = self.reading.looks_whole
         doubtful = [number for number, line in self.lines.items() if not looks_whole(line)]
-        found = {number for number in doubtful if self.fault(number) is not None}
-        rest = [line for line in self.lines.items() if line[0] not in found]
-        return found.union(self.reading.unreadable(rest))
+        unreadable = {number for number in doubtful if self.fault(number) is not None}
+        rest = [line for line in self.lines.items() if line[0] not in unreadable]
+        return unreadable.union(self.reading.unreadable(rest))
 
     def rows(self, numbers: Collection[int]) -> pa.RecordBatch:
         """Parse these lines at once."""
@@ -228,12 +228,12 @@ class Rows:
 def read_blocks(
     declared: FilesDeclaration, schema: pa.Schema, filesystem: fs.FileSystem, path: str
 ) -> Iterator[Block]:
-    """All records of a file."""
+    """Read all records of a file, block by block."""
     if declared.format == "parquet":
         with filesystem.open_input_file(path) as opened:
             file, first = parquet.ParquetFile(opened), 1
-            known = [name for name in schema.names if name in file.schema_arrow.names]
-            for batch in file.iter_batches(columns=known):
+            present = [name for name in schema.names if name in file.schema_arrow.names]
+            for batch in file.iter_batches(columns=present):
                 yield Rows(batch, first)
                 first += batch.num_rows
         return
@@ -260,7 +260,7 @@ def _jsonl(schema: pa.Schema) -> Reading:
 
 
 def _csv(declared: FilesDeclaration, schema: pa.Schema, lines: Iterator[Line]) -> Reading:
-    """A header is taken off the lines."""
+    """Make the reading of a CSV file; a header is removed from the lines."""
     names = schema.names
     if declared.csv_header:
         _, header = next(lines, (0, b""))
@@ -279,7 +279,7 @@ def _csv(declared: FilesDeclaration, schema: pa.Schema, lines: Iterator[Line]) -
 
 
 def _usual(kind: pa.DataType) -> bytes:
-    """What a value of this kind is mostly made of, for a first look."""
+    """A pattern of the usual values of this type, for a quick check."""
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return rb"[-+.\deE]*"
     return rb"[-+:.\dTZ ]*" if pa.types.is_timestamp(kind) else rb"[^,]*"

@@ -1,4 +1,4 @@
-"""A synthetic input: each row is computed from its number, so it can be read again for ever.
+"""A synthetic input: each row is computed from its number, so it can always be read again.
 
 A profile is a cumulative curve that is linear between knots, so that counting the rows by a given time
 and dating a row by its number are the same interpolation, once in each direction.
@@ -42,7 +42,7 @@ SCHEMA = pa.schema(
 class Curve:
     """A cumulative curve: `rows[k]` rows have come after `seconds[k]`.
 
-    After the last knot it repeats if `periodic`, and goes on with the last slope otherwise.
+    After the last knot it repeats if `periodic`, and continues with the last slope otherwise.
     """
 
     seconds: Floats

@@ -1,7 +1,7 @@
 """Validation: which records of a file are rejected, and why.
 
-That is decided once, with the epoch that gets the file, and written into the epoch log. Who reads the file
-later only leaves those records out: a replay reads the same rows, even if the rules have changed since.
+That is decided once, with the epoch that gets the file, and written into the epoch log. Later reads of the
+file only leave those records out: a replay reads the same rows, even if the rules have changed since.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -18,12 +18,12 @@ from holdfast.streaming.sources.formats import Block, conform, read_blocks
 LONGEST_RECORD = 4_096  # characters of a record that are kept
 
 Rules: TypeAlias = Callable[[pa.RecordBatch], pa.StringArray]
-"""For each row why it is set aside, or null."""
+"""For each row the reason why it is rejected, or null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidatedBatch:
-    """How many rows a file has, and the numbers of its records (lines or rows, from 1 on) that are none."""
+    """How many rows a file has, and the numbers of its rejected records (lines or rows, from 1 on)."""
 
     rows: int
     aside: tuple[int, ...]
@@ -31,7 +31,7 @@ class ValidatedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedRecord:
-    """A record that is no input: where it stands in its file, and why."""
+    """A record that is no input: its position in the file, and the reason."""
 
     position: int
     reason: str
@@ -40,14 +40,14 @@ class RejectedRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecordValidator:
-    """Sifts files of one declared format and schema; a record of a text file is a line."""
+    """Validates files of one declared format and schema; a record of a text file is a line."""
 
     declared: FilesDeclaration
     schema: pa.Schema
     rules: Rules | None = None
 
     def validate(self, filesystem: fs.FileSystem, path: str) -> ValidatedBatch:
-        """Decide which records of a file are set aside."""
+        """Decide which records of a file are rejected."""
         rows, aside = 0, []
         for block in read_blocks(self.declared, self.schema, filesystem, path):
             unreadable = block.unreadable()
@@ -61,10 +61,10 @@ class RecordValidator:
     def read(
         self, filesystem: fs.FileSystem, path: str, aside: Collection[int]
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a file without what was set aside."""
-        left_out = frozenset(aside)
+        """Read the rows of a file without its rejected records."""
+        rejected = frozenset(aside)
         for block in read_blocks(self.declared, self.schema, filesystem, path):
-            numbers = {number for number in block.numbers if number not in left_out}
+            numbers = {number for number in block.numbers if number not in rejected}
             if not numbers:
                 continue
             try:
@@ -72,23 +72,23 @@ class RecordValidator:
             except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
                 raise PermanentError(
                     f"{path} can no longer be read as when its epoch was decided: {error}",
-                    hint="were source.schema or source.format changed since?",
+                    hint="declare source.schema and source.format as they were when the epoch was decided",
                 ) from error
             yield conform(rows, self.schema)
 
     def rejected(
         self, filesystem: fs.FileSystem, path: str, aside: Collection[int]
     ) -> Iterator[RejectedRecord]:
-        """What was set aside, each with the reason."""
-        wanted = frozenset(aside)
+        """Read the rejected records, each with the reason."""
+        rejected = frozenset(aside)
         for block in read_blocks(self.declared, self.schema, filesystem, path):
-            faults = {number: block.fault(number) for number in block.numbers if number in wanted}
+            faults = {number: block.fault(number) for number in block.numbers if number in rejected}
             readable = [number for number, fault in faults.items() if fault is None]
             faults |= zip(readable, self._objections(block, readable), strict=True)
             for number, fault in faults.items():
                 yield RejectedRecord(
                     position=number,
-                    reason=fault or "it was set aside when its epoch was decided",
+                    reason=fault or "rejected when its epoch was decided",
                     record=block.record(number)[:LONGEST_RECORD],
                 )
 
@@ -96,7 +96,7 @@ class RecordValidator:
         """The rules' objection to each of these records, if any."""
         if self.rules is None or not readable:
             return [None] * len(readable)
-        found: list[str | None] = self.rules(
+        objections: list[str | None] = self.rules(
             conform(block.rows(set(readable)), self.schema)
         ).to_pylist()
-        return found
+        return objections

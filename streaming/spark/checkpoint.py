@@ -1,8 +1,8 @@
-"""Reading the progress of a query off Spark's checkpoint folder, without asking Spark.
+"""Reading the progress of a query from Spark's checkpoint folder, without Spark.
 
-`CHECKPOINT_CONF` is what a checkpoint is bound to: Spark writes it into the offsets, and goes on by it whatever is
-declared later. Another value would change nothing, without a word. It is kept with each snapshot, too, so that a
-restore can compare it. RocksDB's changelogs are not among it: Spark goes from and to them by itself.
+`CHECKPOINT_CONF` has the settings that a checkpoint is bound to: Spark writes them into the offsets, and silently
+ignores other values that are declared later. They are kept with each snapshot, too, so that a restore can compare
+them. RocksDB's changelogs are not among them: Spark can turn those on and off on an existing checkpoint.
 """
 
 import json
@@ -33,7 +33,7 @@ CHECKPOINT_CONF = {
     "spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled": "true",
     "spark.sql.streaming.statefulOperator.useStrictDistribution": "true",
 }
-"""With Spark's or Holdfast's default of each."""
+"""Each setting with Spark's or Holdfast's default."""
 
 
 def last_committed(checkpoint: Path) -> int | None:
@@ -52,11 +52,11 @@ def is_idle(checkpoint: Path) -> bool:
 
 
 def give_identity(checkpoint: Path) -> None:
-    """Make the query on a copied checkpoint another one than the query on the original.
+    """Give a copied checkpoint a query id of its own.
 
-    Spark allows a query id to run once in a session: starting the copy would stop the original. The
-    file is replaced and not written to, because it may be linked to the original's. Hadoop's checksum of
-    the old one goes first: with it, the new one would pass for damaged.
+    Spark runs a query id only once in a session: starting the copy would stop the original. The file is
+    replaced and not written to, because it may be linked to the original's. Hadoop's checksum of the old
+    file is removed first: with it, the new file would count as damaged.
     """
     metadata = checkpoint / "metadata"
     if metadata.exists():

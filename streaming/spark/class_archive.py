@@ -1,9 +1,9 @@
 """Java's class archive: a JVM that maps Spark's classes from a file starts in about half the time.
 
-The first driver on a machine that has caught up writes the archive, and every later one uses it. Java stands
-still for some seconds meanwhile, once. It depends on the Java and the Spark that made it, and on where
-they are installed, so all of it is in its name, and a JVM that it does not fit starts without it.
-Nothing depends on it but speed.
+The first driver on a machine that has caught up writes the archive, and every later one uses it. Java pauses
+for some seconds meanwhile, once. The archive depends on the Java and the Spark that made it, and on where
+they are installed, so its name has all of that, and a JVM that it does not fit starts without it.
+Only speed depends on it.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from holdfast.resources.clock import SYSTEM_CLOCK
 
 STALE_SECONDS = 600.0
-# Java's own words go to its standard error: the standard output of a command is the command's.
+# Java logs to its standard error: the standard output of a command belongs to the command.
 QUIET = "-Xlog:disable -Xlog:all=warning:stderr -Xlog:cds*=off:stderr"
 
 log = logging.getLogger(__name__)
@@ -45,19 +45,19 @@ class ClassArchive:
         return cls(cache / "holdfast" / name, replica)
 
     def java_options(self) -> str:
-        """Use the archive if there is one, else record what it takes to write it."""
+        """Options to use the archive if there is one, else to record what is needed to write it."""
         if self.path.exists():
             return f'-Xshare:auto "-XX:SharedArchiveFile={self.path}" {QUIET}'
         return f"-XX:+RecordDynamicDumpInfo {QUIET}"
 
     def discard(self) -> bool:
-        """Remove an archive that may have kept a JVM from starting; whether there was one."""
-        there = self.path.exists()
+        """Remove an archive that may have kept a JVM from starting; `True` if there was one."""
+        existed = self.path.exists()
         self.path.unlink(missing_ok=True)
-        return there
+        return existed
 
     def write_after(self, event: threading.Event, spark: SparkSession) -> None:
-        """Write it once something has happened, in the background."""
+        """Write the archive in the background, once the event is set."""
 
         def run() -> None:
             event.wait()
@@ -66,14 +66,14 @@ class ClassArchive:
         threading.Thread(target=run, name="class-archive", daemon=True).start()
 
     def write(self, spark: SparkSession) -> None:
-        """Write the classes that are loaded by now, unless there is an archive; shown when whole."""
+        """Write the classes that are loaded by now, atomically, unless there is an archive."""
         with self._writing:
             if self.path.exists():
                 return
             try:
                 self._write(spark)
             except (OSError, Py4JError) as error:
-                log.info("drivers start without a class archive: %s", error)
+                log.info("class archive not written: %s", error)
 
     def _write(self, spark: SparkSession) -> None:
         began = SYSTEM_CLOCK.monotonic()
@@ -82,21 +82,21 @@ class ClassArchive:
         self._remove_stale_drafts()
         answer = _diagnose(spark, "vmCds", "dynamic_dump", str(draft))
         if not draft.exists():
-            log.info("Java wrote no class archive: %s", answer)
+            log.info("class archive not written: Java answered %s", answer)
             return
         draft.rename(self.path)
         seconds = SYSTEM_CLOCK.monotonic() - began
-        log.info("drivers start faster from now on: %s, %.1f s", self.path, seconds)
+        log.info("class archive written to %s in %.1f s: drivers start faster", self.path, seconds)
 
     def _remove_stale_drafts(self) -> None:
-        """A driver that was killed while it wrote leaves its draft."""
+        """Remove the drafts of drivers that were killed while they wrote."""
         for draft in self.path.parent.glob("*.new"):
             if SYSTEM_CLOCK.now() - draft.stat().st_mtime > STALE_SECONDS:
                 draft.unlink(missing_ok=True)
 
 
 def _diagnose(spark: SparkSession, command: str, *arguments: str) -> str:
-    """Give the JVM a diagnostic command, as `jcmd` would: a JRE has none.
+    """Run a diagnostic command in the JVM, as `jcmd` would, which a JRE does not have.
 
     Through reflection, because the class of the MBean server is hidden and only its interface is not.
     """
@@ -104,10 +104,10 @@ def _diagnose(spark: SparkSession, command: str, *arguments: str) -> str:
     jvm = gateway.jvm
 
     def array(of: Any, *items: Any) -> Any:
-        made = gateway.new_array(of, len(items))
+        filled = gateway.new_array(of, len(items))
         for index, item in enumerate(items):
-            made[index] = item
-        return made
+            filled[index] = item
+        return filled
 
     strings = "[Ljava.lang.String;"
     server = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
@@ -121,8 +121,8 @@ def _diagnose(spark: SparkSession, command: str, *arguments: str) -> str:
 
 def _java() -> Path:
     home = os.environ.get("JAVA_HOME")
-    found = Path(home) / "bin" / "java" if home else Path(shutil.which("java") or "java")
-    return found.resolve()
+    java = Path(home) / "bin" / "java" if home else Path(shutil.which("java") or "java")
+    return java.resolve()
 
 
 def _spark_jars() -> Path:
@@ -131,6 +131,6 @@ def _spark_jars() -> Path:
 
 
 def _fingerprint(*installed: Path) -> str:
-    """Where things are installed, and since when: an installation that is replaced counts as another."""
+    """Hash paths and times of installations: one that is replaced counts as another."""
     births = [(str(path), path.stat().st_mtime_ns if path.exists() else 0) for path in installed]
     return hashlib.sha256(repr(births).encode()).hexdigest()[:12]

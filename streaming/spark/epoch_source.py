@@ -1,7 +1,7 @@
 """The Spark data source that makes Spark batch k read exactly epoch k, in every replica.
 
-The epoch log decides. Whoever finds that the next epoch is not in it yet, and that the pace allows
-one, proposes it; the log keeps the first proposal, and everybody reads what the log keeps.
+The epoch log decides. A replica that finds the next epoch not in it yet, while the pace allows one,
+proposes it; the log keeps the first proposal, and every replica reads that one.
 
 Spark imports this module in several Python processes while a query starts, one after the other. Only
 one of them talks to the control store, so only that one imports it.
@@ -84,11 +84,11 @@ class EpochReader(DataSourceStreamReader):
         self._sampled_at = 0.0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Before epoch 0."""
+        """The offset before epoch 0."""
         return {"epoch": BEFORE_ALL}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Go one epoch further, if the gate is open and the next epoch is or can be decided."""
+        """Advance by one epoch, if the gate is open and the next epoch is or can be decided."""
         try:
             epoch = self._next(start["epoch"] + 1)
         except TransientError as error:
@@ -106,7 +106,7 @@ class EpochReader(DataSourceStreamReader):
         if len(epochs) != last - first + 1:
             raise PermanentError(
                 f"the epoch log of {self._spec.stream.name} lacks epochs between {first} and {last}",
-                hint="the checkpoint belongs to another control store: check control_store.url",
+                hint="check control_store.url: the checkpoint belongs to another control store",
             )
         return [
             EpochSplit(epoch.epoch, index, split)
@@ -121,12 +121,12 @@ class EpochReader(DataSourceStreamReader):
         return self._source.read(partition.split) if prefetched is None else prefetched
 
     def stop(self) -> None:
-        """Let the control store go."""
+        """Close the control store."""
         if "_store" in self.__dict__:
             self._store.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travel to a task without what cannot travel."""
+        """Pickle for a task, without connections."""
         return {"_spec": self._spec, "_schema": self._schema, "_last": None, "_sampled_at": 0.0}
 
     @cached_property
@@ -189,7 +189,7 @@ class EpochReader(DataSourceStreamReader):
         return decided
 
     def _sample_lag(self, rows: int, epoch: int, now: float) -> None:
-        """Note now and then how many rows wait that no epoch has yet."""
+        """Record every few seconds how many waiting rows no epoch has yet."""
         if now - self._sampled_at < LAG_SAMPLE_SECONDS:
             return
         self._sampled_at = now
@@ -215,11 +215,11 @@ class RehearsalReader(EpochReader):
     """The newest epochs that are decided already, for a query that only warms up."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """A few epochs before the last."""
+        """The offset a few epochs before the last."""
         return {"epoch": max(self._last_decided() - REHEARSED_EPOCHS, BEFORE_ALL)}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Go one epoch further, up to the last that is decided."""
+        """Advance by one epoch, up to the last that is decided."""
         return {"epoch": min(start["epoch"] + 1, self._last_decided())}
 
     def _last_decided(self) -> int:

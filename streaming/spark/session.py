@@ -1,10 +1,10 @@
 """The Spark session of a replica.
 
 It chooses Java's garbage collector for a driver with a heap of moderate size. In a small heap Java's usual one (G1)
-takes the large arrays of a streaming query, such as the map that Spark copies for each version of its state, for
-exceptions. It cleans up all the time on account of them, and stands still for tenths of a second in the middle of an
-epoch. The parallel one takes less CPU, and hardly stands still but for a whole collection once in a while: on two
-cores about a second for each GB that is alive. So large heaps keep G1, and so does a stream whose declaration
+treats the large arrays of a streaming query, such as the map that Spark copies for each version of its state, as
+exceptions. It collects all the time because of them, and pauses for tenths of a second in the middle of an
+epoch. The parallel collector takes less CPU, and hardly pauses except for a rare full collection: on two
+cores about a second for each live GB. So large heaps keep G1, and so does a stream whose declaration
 chooses a collector.
 """
 
@@ -57,8 +57,8 @@ log = logging.getLogger(__name__)
 
 
 def choose_collector(driver_memory: str, *options: str) -> str:
-    """The option that chooses it, next to a user's own; none where Java's choice or the user's stands."""
-    if any(_CHOSEN.search(each) for each in (*options, *map(_of_environment, ENVIRONMENT))):
+    """The option that chooses a garbage collector; empty if Java's or the user's choice stands."""
+    if any(_CHOSEN.search(option) for option in (*options, *map(_of_environment, ENVIRONMENT))):
         return ""
     return PARALLEL if _bytes(driver_memory) <= MODERATE_BYTES else ""
 
@@ -82,38 +82,40 @@ def start_session(spec: ReplicaSpec) -> SparkSession:
     except PySparkRuntimeError:
         if not archive.discard() and not chosen:
             raise
-        log.exception("Java did not start with what makes it faster: trying without")
+        log.exception(
+            "Java did not start: trying without the class archive and the chosen collector"
+        )
         spark = _builder(spec, archive.java_options()).getOrCreate()
     spark.dataSource.register(EpochSource)
     return spark
 
 
 def _collector_option(spec: ReplicaSpec) -> str:
-    wanted = spec.stream.resources
-    named = (JAVA_OPTIONS, "spark.driver.defaultJavaOptions")
+    resources = spec.stream.resources
+    keys = (JAVA_OPTIONS, "spark.driver.defaultJavaOptions")
     return choose_collector(
-        wanted.driver_memory, *(wanted.spark_conf.get(one, "") for one in named)
+        resources.driver_memory, *(resources.spark_conf.get(key, "") for key in keys)
     )
 
 
 def _builder(spec: ReplicaSpec, faster: str) -> SparkSession.Builder:
-    wanted = spec.stream.resources
+    resources = spec.stream.resources
     local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     elsewhere = {"spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     logs = f'"-Dlog4j2.configurationFile=file:{LOGGING}" "-Dholdfast.folder={spec.folder}"'
-    theirs = wanted.spark_conf.get(JAVA_OPTIONS, "")
+    declared_options = resources.spark_conf.get(JAVA_OPTIONS, "")
     conf = {
         **DEFAULTS,
-        **files_conf(wanted.spark_conf),
+        **files_conf(resources.spark_conf),
         **(local if _is_local(spec) else elsewhere),
         "spark.local.dir": str(spec.folder / "spark"),
         "spark.sql.warehouse.dir": str(spec.folder / "warehouse"),
-        "spark.driver.memory": wanted.driver_memory,
-        **wanted.spark_conf,
+        "spark.driver.memory": resources.driver_memory,
+        **resources.spark_conf,
         **FIXED_SPARK_CONF,
-        JAVA_OPTIONS: f"{logs} {faster} {theirs}".strip(),
+        JAVA_OPTIONS: f"{logs} {faster} {declared_options}".strip(),
     }
-    builder = SparkSession.builder.appName(f"holdfast-{spec.stream.name}").master(wanted.master)
+    builder = SparkSession.builder.appName(f"holdfast-{spec.stream.name}").master(resources.master)
     for key, value in conf.items():
         builder = builder.config(key, value)
     return builder
@@ -124,12 +126,12 @@ def _is_local(spec: ReplicaSpec) -> bool:
 
 
 def files_conf(spark_conf: Mapping[str, str]) -> Mapping[str, str]:
-    """How local files are written; RocksDB's state store insists on Hadoop's own way."""
+    """Settings for local files; RocksDB's state store needs Hadoop's default."""
     return {} if "rocksdb" in spark_conf.get(PROVIDER, "").lower() else RAW_FILES
 
 
 def end_session(spark: SparkSession) -> None:
-    """Stop Spark, and wait until its Java is gone, too."""
+    """Stop Spark, and wait until its JVM has ended."""
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - there is no public way to the JVM
     spark.stop()
     gateway.shutdown()
@@ -144,12 +146,12 @@ def end_session(spark: SparkSession) -> None:
 
 
 def require_java(spark: SparkSession) -> None:
-    """Notice a JVM that was killed: a replica that only stands by would not, until it is needed."""
+    """Raise if the JVM has ended: a replica on standby would not notice until it is needed."""
     jvm = spark.sparkContext._gateway.proc  # type: ignore[union-attr]  # noqa: SLF001
     if jvm.poll() is not None:
         raise TransientError(
-            f"Java has ended by itself ({jvm.returncode})",
-            hint="was the machine short of memory? Another replica is started",
+            f"the JVM of this driver ended unexpectedly: exit code {jvm.returncode}",
+            hint="check the free memory of the machine; another replica is started",
         )
 
 

@@ -1,10 +1,10 @@
-"""Following the primary: a thread that keeps the newest snapshot on the local disk, ready to go on from.
+"""Following the primary: a thread that keeps the newest snapshot on the local disk, ready to start from.
 
-Each one gets a folder of its own, beside the one before: what did not change is linked, the rest is
-fetched and verified, and the folder is shown when it is whole. So a query may be held on one folder
-while the next is made. Folders that were shown are removed by the replica, never here.
+Each snapshot gets a folder of its own: unchanged files are linked to the one before, the rest is
+fetched and verified, and the folder is shown when it is complete. So a query may be held on one folder
+while the next is made. The replica removes folders that were shown; this module never does.
 
-A replica that follows nothing restores the newest snapshot that verifies when its query starts.
+A replica without a follower restores the newest snapshot that verifies when its query starts.
 """
 
 import logging
@@ -48,10 +48,10 @@ class RestoredState:
         return None if self.manifest is None else self.manifest.epoch
 
     def record(self, sampler: Sampler) -> None:
-        """Record how long it took, and for how much."""
+        """Record the seconds and bytes of the restore."""
         read_bytes = 0 if self.manifest is None else self.manifest.state_bytes
-        sampler.once(SampleName.READ_SNAPSHOT_SECONDS, self.seconds, self.epoch)
-        sampler.once(SampleName.READ_SNAPSHOT_BYTES, float(read_bytes), self.epoch)
+        sampler.record(SampleName.READ_SNAPSHOT_SECONDS, self.seconds, self.epoch)
+        sampler.record(SampleName.READ_SNAPSHOT_BYTES, float(read_bytes), self.epoch)
 
 
 def restore(
@@ -65,7 +65,7 @@ def restore(
     began = SYSTEM_CLOCK.monotonic()
     checkpoint = spec.new_checkpoint()
     try:
-        found = retry_transient(
+        restored = retry_transient(
             lambda: vault.restore_newest(checkpoint, durable=False),
             what="restoring the newest snapshot",
             give_up=give_up,
@@ -74,19 +74,19 @@ def restore(
         report_damaged(
             spec, store, "all snapshots", f"everything is replayed from epoch 0: {error}"
         )
-        found = None
+        restored = None
     seconds = SYSTEM_CLOCK.monotonic() - began
-    if found is None:
-        log.info("no snapshot to start from: starting at epoch 0")
+    if restored is None:
+        log.info("starting at epoch 0: no snapshot to restore")
         return RestoredState(checkpoint=checkpoint, manifest=None, seconds=seconds)
-    for refused in found.refused:
+    for refused in restored.refused:
         report_damaged(spec, store, refused.id, refused.reason)
-    log.info("restored %s in %.2f s", found.manifest.id, seconds)
-    return RestoredState(checkpoint=checkpoint, manifest=found.manifest, seconds=seconds)
+    log.info("restored snapshot %s in %.2f s", restored.manifest.id, seconds)
+    return RestoredState(checkpoint=checkpoint, manifest=restored.manifest, seconds=seconds)
 
 
 def report_damaged(spec: ReplicaSpec, store: ControlStore, snapshot: str, reason: str) -> None:
-    """Mark a snapshot that cannot be restored, and leave a closed incident for the record."""
+    """Mark a snapshot that cannot be restored, and record it as an incident that is closed at once."""
     log.error("snapshot %s is damaged: %s", snapshot, reason)
     name = spec.stream.name
 
@@ -98,14 +98,16 @@ def report_damaged(spec: ReplicaSpec, store: ControlStore, snapshot: str, reason
             kind="snapshot_damaged",
             detail={"snapshot": snapshot, "reason": reason},
         )
-        store.incidents.close(incident.id, "passed over: more epochs are replayed, none is lost")
+        store.incidents.close(
+            incident.id, "snapshot skipped: more epochs are replayed, none is lost"
+        )
 
     retry_transient(write, what=f"reporting the damaged snapshot {snapshot}")
 
 
 @dataclass(frozen=True, slots=True)
 class LocalSnapshot:
-    """A snapshot that is complete on the local disk, and how long it took to get there."""
+    """A snapshot that is complete on the local disk, and how long the sync took."""
 
     manifest: Manifest
     checkpoint: Path
@@ -113,14 +115,14 @@ class LocalSnapshot:
 
     @property
     def epoch(self) -> int:
-        """The last epoch that it covers."""
+        """The last epoch that the snapshot covers."""
         return self.manifest.epoch
 
 
 class SnapshotFollower(RetryingThread):
-    """Has the primary ship at least every `every_seconds`, and restores what is newer.
+    """Requests a snapshot of the primary at least every `every_seconds`, and restores each newer one.
 
-    The controller may want another interval than `every_seconds`, and change it at any time.
+    The controller may override `every_seconds` at any time.
     """
 
     def __init__(
@@ -140,7 +142,7 @@ class SnapshotFollower(RetryingThread):
             self.follow,
             look_seconds=look_seconds,
             longest_pause_seconds=LONGEST_PAUSE_SECONDS,
-            failure="not synced",
+            failure="snapshot sync failed",
             logger=log,
         )
         self._spec = spec
@@ -152,25 +154,25 @@ class SnapshotFollower(RetryingThread):
         self._on_shown = on_shown
         self._base: LinkSource | None = None
         self._clock = clock
-        self._asked_at = float("-inf")
+        self._requested_at = float("-inf")
         self._gone: set[str] = set()
         self._snapshot: LocalSnapshot | None = None
         self._showing = threading.Lock()
 
     @property
     def snapshot(self) -> LocalSnapshot | None:
-        """The newest snapshot that is complete here; it stays the same once this was stopped."""
+        """The newest snapshot that is complete here; it does not change after `stop`."""
         return self._snapshot
 
     def stop(self) -> None:
-        """Ask it to end; from here on it shows nothing new."""
+        """Request the end; no snapshot is shown after this call."""
         with self._showing:
             super().stop()
 
     def follow(self) -> None:
-        """Restore the newest snapshot if it is newer than ours, and ask for one if it is old."""
+        """Restore the newest snapshot if it is newer than the local one, and request another if it is old."""
         newest = self._store.snapshots.newest(self._spec.stream.name)
-        self._ask_if_old(newest)
+        self._request_if_old(newest)
         if newest is None or newest.epoch <= self._epoch:
             return
         for row in self._store.snapshots.of(self._spec.stream.name):
@@ -182,13 +184,13 @@ class SnapshotFollower(RetryingThread):
         return -1 if self._snapshot is None else self._snapshot.epoch
 
     def _every_seconds(self) -> float:
-        wanted = self._overrides.now().sync_every
-        return self._declared_seconds if wanted is None else wanted
+        override = self._overrides.now().sync_every
+        return self._declared_seconds if override is None else override
 
-    def _ask_if_old(self, newest: SnapshotRow | None) -> None:
-        """A primary that has nothing new, or was asked a moment ago, is left alone."""
+    def _request_if_old(self, newest: SnapshotRow | None) -> None:
+        """Request a snapshot, unless the primary has no new epoch or the last request is recent."""
         now, every_seconds = self._clock.monotonic(), self._every_seconds()
-        if now - self._asked_at < every_seconds:
+        if now - self._requested_at < every_seconds:
             return
         if newest is not None and self._store.now() - newest.created_at < every_seconds:
             return
@@ -197,10 +199,10 @@ class SnapshotFollower(RetryingThread):
             reached = -1 if newest is None else newest.epoch
             if is_primary and row.epoch is not None and row.epoch > reached:
                 self._store.replicas.request_snapshot(row.id)
-                self._asked_at = now
+                self._requested_at = now
 
     def _sync(self, row: SnapshotRow) -> bool:
-        """Restore one snapshot; `False` if it cannot be used, so that the next older one may be."""
+        """Restore one snapshot; `False` if it is unusable, and the next older one is to be tried."""
         began = self._clock.monotonic()
         folder = self._new_folder(row.epoch)
         try:
@@ -214,32 +216,32 @@ class SnapshotFollower(RetryingThread):
 
     def _restore(self, manifest: Manifest, folder: Path) -> Restored:
         return self._vault.restore(
-            manifest, folder, base=self._base, progress=self._go_on, durable=False
+            manifest, folder, base=self._base, progress=self._on_progress, durable=False
         )
 
-    def _go_on(self, _done: int, _total: int) -> None:
+    def _on_progress(self, _done: int, _total: int) -> None:
         self._check_stopped()
 
     def _show(self, snapshot: LocalSnapshot, restored: Restored) -> None:
         with self._showing:
-            if self._ended.is_set():  # what was not shown, the replica would never remove
+            if self._ended.is_set():  # the replica removes only folders that were shown
                 shutil.rmtree(snapshot.checkpoint, ignore_errors=True)
                 raise StoppedError
             self._on_shown(snapshot.checkpoint)
             self._snapshot = snapshot
         self._base = LinkSource(snapshot.checkpoint, snapshot.manifest)
-        self._sampler.once(SampleName.SYNC_SECONDS, snapshot.seconds, snapshot.epoch)
-        self._sampler.once(SampleName.SYNC_BYTES, float(restored.fetched_bytes), snapshot.epoch)
-        self._sampler.once(SampleName.SYNC_REQUESTS, float(restored.requests + 1), snapshot.epoch)
+        self._sampler.record(SampleName.SYNC_SECONDS, snapshot.seconds, snapshot.epoch)
+        self._sampler.record(SampleName.SYNC_BYTES, float(restored.fetched_bytes), snapshot.epoch)
+        self._sampler.record(SampleName.SYNC_REQUESTS, float(restored.requests + 1), snapshot.epoch)
         log.info(
-            "synced %s: %s of %s bytes fetched, %.2f s",
+            "synced snapshot %s: %s of %s bytes fetched, %.2f s",
             snapshot.manifest.id, restored.fetched_bytes, restored.bytes, snapshot.seconds,
         )  # fmt: skip
 
     def _skip(self, row: SnapshotRow, reason: str) -> None:
-        """A snapshot that retention dropped meanwhile is no damage; it leaves the catalogue soon."""
+        """Report damage, unless retention has deleted the snapshot: then it leaves the catalogue soon."""
         if all(record.id != row.id for record in self._vault.list()):
-            log.info("snapshot %s was dropped before it could be followed", row.id)
+            log.info("snapshot %s skipped: retention deleted it before it was synced", row.id)
             self._gone.add(row.id)
             return
         report_damaged(self._spec, self._store, row.id, reason)

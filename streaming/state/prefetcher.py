@@ -1,7 +1,7 @@
-"""Prefetching: a thread that brings the input of each new epoch to the local disk, in order.
+"""Prefetching: a thread that copies the input of each new epoch to the local disk, in order.
 
-It follows the epoch log, which has the input of an epoch before any replica has processed it. What is in
-the inbox is a copy, so nothing here can make a stream wrong: at worst a task reads at the source.
+It follows the epoch log, which has the input of an epoch before any replica has processed it. The inbox
+holds copies only, so an error here cannot change a result: at worst a task reads from the source.
 """
 
 import logging
@@ -57,7 +57,7 @@ class Prefetcher(RetryingThread):
             self.fetch,
             look_seconds=look_seconds,
             longest_pause_seconds=LONGEST_PAUSE_SECONDS,
-            failure="no input prefetched",
+            failure="input not prefetched",
             logger=log,
         )
         self._spec = spec
@@ -73,11 +73,11 @@ class Prefetcher(RetryingThread):
 
     @property
     def caught_up(self) -> bool:
-        """Whether every epoch is in the inbox that was decided before the last look began."""
+        """Whether the inbox has every epoch that was decided before the last `fetch` began."""
         return self._due is not None and self._through >= self._due
 
     def prune(self, through_epoch: int) -> None:
-        """Forget the epochs that the state covers by now; those not fetched yet are skipped."""
+        """Remove the epochs that the state covers by now; those not fetched yet are skipped."""
         self._pruned_through = max(self._pruned_through, through_epoch)
         self._inbox.prune(through_epoch)
 
@@ -121,7 +121,7 @@ class Prefetcher(RetryingThread):
         if free < KEEP_FREE_BYTES:
             raise TransientError(
                 f"only {free >> 20} MiB are free in {self._spec.folder}",
-                hint="make room: until then the input is read at its source when it is needed",
+                hint="free disk space: until then tasks read the input from its source",
             )
 
     @cached_property

@@ -1,7 +1,7 @@
 """Shipping snapshots from a replica to the object store, beside the query and never in its way.
 
-One thread, one snapshot at a time. If the object store is away, snapshots get older and nothing
-else happens; each new try cuts the checkpoint anew, so what is shipped in the end is the newest.
+One thread, one snapshot at a time. If the object store is unavailable, snapshots get older and nothing
+else happens; each retry cuts the checkpoint again, so what is shipped in the end is the newest.
 
 The controller may override how often snapshots are shipped and synced.
 """
@@ -16,7 +16,7 @@ from holdfast.ft_policies.snapshots import CheckpointPolicy, Ship
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import Intervals, SnapshotState
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.snapshots import snapshot_row
+from holdfast.resources.control_store.tables.snapshots import build_snapshot_row
 from holdfast.resources.vault.checkpoint_files import cut
 from holdfast.resources.vault.manifest import Manifest
 from holdfast.resources.vault.records import Shipped
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class IntervalOverrides:
-    """What the controller wants instead of the declared intervals, read once in a while; for one thread."""
+    """The controller's overrides of the declared intervals, read every few seconds; for one thread."""
 
     def __init__(self, store: ControlStore, stream: str, clock: Clock) -> None:
         self._store = store
@@ -44,14 +44,14 @@ class IntervalOverrides:
         self._overrides = Intervals()
 
     def now(self) -> Intervals:
-        """The intervals as last read; a control store that does not answer changes nothing."""
+        """The intervals as last read, also while the control store is unavailable."""
         now = self._clock.monotonic()
         if now - self._read_at >= READ_SECONDS:
             self._read_at = now
             try:
                 self._overrides = self._store.streams.intervals(self._stream)
             except TransientError as error:
-                log.warning("the intervals stay as they are: %s", error)
+                log.warning("interval overrides not read, the last ones stay in force: %s", error)
         return self._overrides
 
 
@@ -89,7 +89,7 @@ class Shipper(RetryingThread):
             self.ship_if_due,
             look_seconds=LOOK_SECONDS,
             longest_pause_seconds=LONGEST_PAUSE_SECONDS,
-            failure="no snapshot",
+            failure="snapshot not shipped",
             logger=log,
         )
         self._spec = spec
@@ -107,7 +107,7 @@ class Shipper(RetryingThread):
         self._served = requested()
 
     def ship_if_due(self) -> None:
-        """Ship if the policy says so or it was requested."""
+        """Ship if the policy says so or a snapshot was requested."""
         requested = self._requested()
         epoch = last_committed(self._checkpoint)
         if epoch is not None and (requested > self._served or self._is_due(epoch)):
@@ -117,7 +117,7 @@ class Shipper(RetryingThread):
             self._on_served(requested)
 
     def finish(self) -> None:
-        """Ship what is left, once; a store that is away does not hold the replica back."""
+        """Ship a last snapshot; one attempt, so that an unavailable store does not delay the end of the replica."""
         self.stop()
         self.join()
         epoch = last_committed(self._checkpoint)
@@ -128,13 +128,13 @@ class Shipper(RetryingThread):
         except Exception:
             log.exception("the last snapshot was not shipped")
 
-    def _tried(self) -> bool:
-        """A failure costs nothing but the age of the last snapshot, so the log has that, too."""
-        went_well = super()._tried()
-        if not went_well:
+    def _attempt(self) -> bool:
+        """Log the age of the last snapshot after a failure: that is all that a failure costs."""
+        succeeded = super()._attempt()
+        if not succeeded:
             age = self._clock.monotonic() - self._reached.at
             log.warning("the last snapshot is %.0f s old", age)
-        return went_well
+        return succeeded
 
     def _is_due(self, epoch: int) -> bool:
         decision = self._policy().decide(
@@ -145,7 +145,7 @@ class Shipper(RetryingThread):
         return isinstance(decision, Ship)
 
     def _policy(self) -> CheckpointPolicy:
-        """What is declared, at the interval that the controller wants by now."""
+        """The declared policy, with the controller's interval if there is one."""
         seconds = self._overrides.now().snapshot_every
         return self._declared if seconds is None else replace(self._declared, seconds=seconds)
 
@@ -153,9 +153,9 @@ class Shipper(RetryingThread):
         if self._declared.bytes is None or epoch == self._reached.epoch:
             return 0
         manifest = self._reached.manifest
-        known = set() if manifest is None else manifest.paths
-        files = cut(self._checkpoint, epoch, stored=known)
-        return sum(file.size_bytes for file in files if file.path not in known)
+        stored = set() if manifest is None else manifest.paths
+        files = cut(self._checkpoint, epoch, stored=stored)
+        return sum(file.size_bytes for file in files if file.path not in stored)
 
     def _ship(self, epoch: int) -> None:
         if epoch <= self._reached.epoch:
@@ -165,20 +165,21 @@ class Shipper(RetryingThread):
             epoch,
             token=self._lease.token,
             replica=self._spec.replica,
-            parent=self._foundation(),
+            parent=self._find_parent(),
             conf=self._conf,
             created_at=self._store.now(),
             scratch=self._spec.folder / "scratch",
             history=self._spec.history,
         )
         self._reached = _Reached(shipped.manifest, self._clock.monotonic())
-        self._catalogue(shipped)
+        self._record(shipped)
 
-    def _foundation(self) -> Manifest | None:
-        """What the next snapshot may build on: a snapshot whose packs are kept, else it is whole.
+    def _find_parent(self) -> Manifest | None:
+        """The snapshot that the next one may build on; `None` if the next one has to be complete.
 
-        The last one of this replica is kept. The one that a secondary started from may be dropped by the
-        time of its promotion, because it ships nothing until then. A damaged one is no foundation.
+        The packs of a parent must be kept. Those of this replica's last snapshot are; those of the one that a
+        secondary started from may be deleted by the time of its promotion, because it ships nothing until
+        then. A damaged snapshot is no parent.
         """
         parent = self._reached.manifest
         if parent is None or self._is_damaged(parent):
@@ -191,9 +192,9 @@ class Shipper(RetryingThread):
         row = self._store.snapshots.get(self._spec.stream.name, parent.id)
         return row is not None and row.state is SnapshotState.DAMAGED
 
-    def _catalogue(self, shipped: Shipped) -> None:
+    def _record(self, shipped: Shipped) -> None:
         manifest = shipped.manifest
-        row = snapshot_row(
+        row = build_snapshot_row(
             self._spec.stream.name,
             manifest,
             self._vault.manifest_key(manifest.id),
@@ -204,8 +205,8 @@ class Shipper(RetryingThread):
         try:
             self._store.snapshots.record(row)
         except TransientError as error:
-            log.warning("snapshot %s is not in the catalogue yet: %s", manifest.id, error)
+            log.warning("snapshot %s not recorded in the catalogue: %s", manifest.id, error)
         log.info(
-            "shipped %s: %s new bytes, %s requests, %.2f s",
+            "shipped snapshot %s: %s new bytes, %s requests, %.2f s",
             manifest.id, shipped.new_bytes, shipped.requests, shipped.seconds,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a replica can start from: the state, and what a secondary keeps ready of the input after it."""
+"""What a replica can start from: the state and, in a secondary, the input after it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from holdfast.streaming.state.prefetcher import Prefetcher
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyState:
-    """What a secondary has ready: the newest snapshot while it syncs, and the input after it or not."""
+    """What a secondary has ready: the newest snapshot while it syncs, and whether all input after it is there."""
 
     snapshot: LocalSnapshot | None
     has_all_input: bool
@@ -32,7 +32,7 @@ class ReadyState:
 class Standby:
     """The switches `sync` and `receive`, each a thread while it is on.
 
-    `start` is what a primary has read from the object store while it was deployed.
+    `start` is the state that a primary read from the object store while it was deployed.
     """
 
     spec: ReplicaSpec
@@ -49,9 +49,9 @@ class Standby:
         self._inbox = Inbox(self.spec.folder)
 
     def reconcile(self, desired: Switches) -> ReadyState:
-        """Start what is desired and not there; what is ready now.
+        """Start what is desired and does not run yet; returns what is ready now.
 
-        What is not desired any more stays until `release`: a query may have to start from it.
+        What is no longer desired stays until `release`: a query may have to start from it.
         """
         if desired.sync and self._follower is None:
             self._follower = self._new_follower()
@@ -62,7 +62,7 @@ class Standby:
         return self.observed
 
     def release(self, desired: Switches) -> None:
-        """Stop what is not desired, without waiting for it; what is in the inbox stays."""
+        """Stop what is not desired, without waiting for it; the content of the inbox stays."""
         if not desired.sync and self._follower is not None:
             self._follower.stop()
             self._follower = None
@@ -82,8 +82,8 @@ class Standby:
         return None if self._follower is None else self._follower.snapshot
 
     def newest_state(self, give_up: Callable[[], bool]) -> tuple[Path, Manifest | None]:
-        """The newest state that can be had soonest: synced before, or read from the object store."""
-        snapshot = self.snapshot  # another one may be shown at any moment
+        """The newest state that is available soonest: synced before, or read from the object store."""
+        snapshot = self.snapshot  # read once: the follower may replace it at any moment
         if snapshot is not None:
             return snapshot.checkpoint, snapshot.manifest
         start, self.start = self.start, None
@@ -93,7 +93,7 @@ class Standby:
         return start.checkpoint, start.manifest
 
     def take_shown(self) -> set[Path]:
-        """The checkpoints that were shown since the last time: they are the caller's to remove."""
+        """Hand over the checkpoints that were shown since the last call: the caller removes them."""
         taken = self._shown.copy()
         self._shown -= taken
         return taken
@@ -116,7 +116,7 @@ class Standby:
         )
 
     def _new_prefetcher(self) -> Prefetcher:
-        """It begins after the state that a query would start from."""
+        """Make a prefetcher that begins after the state that a query would start from."""
         newest = self.store.snapshots.newest(self.spec.stream.name)
         after = self.snapshot or newest
         after_epoch = -1 if after is None else after.epoch
@@ -124,5 +124,5 @@ class Standby:
 
 
 def _receives(desired: Switches) -> bool:
-    """A query that processes reads by itself; one that also syncs is about to be held, or was."""
+    """Whether to prefetch: a processing query reads its own input, unless it also syncs, and is or will be held."""
     return desired.receive and (desired.sync or not desired.process)

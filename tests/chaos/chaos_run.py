@@ -14,8 +14,7 @@ from pathlib import Path
 from holdfast.ft_policies.errors import HoldfastError
 from holdfast.ft_policies.tiers import Tier
 from tests.chaos.report import Report, Trial
-from tests.support.evidence import demand_exact_output
-from tests.support.live_stream import REPO, TIERED, LiveStream, a_live_stream
+from tests.live.stream import REPO, TIERED, LiveStream, a_live_stream, require_exact_output
 
 
 class OutOfTimeError(Exception):
@@ -52,7 +51,7 @@ class ChaosRun:
                     body(stream)
                 except OutOfTimeError as late:
                     self.report.undone.append(str(late))
-                demand_exact_output(stream, both_send=both_send)
+                require_exact_output(stream, both_send=both_send)
                 self.report.note(Trial(part=part, what=f"exact over {stream.epoch() + 1} epochs"))
         except OutOfTimeError as late:
             self.report.undone.append(str(late))
@@ -63,9 +62,9 @@ class ChaosRun:
             self.report.note(Trial(part=part, what=f"see {story}", failure=f"FAILED: {summary}"))
 
 
-def build_parser(module: str, told: str | None) -> argparse.ArgumentParser:
+def build_parser(module: str, description: str | None) -> argparse.ArgumentParser:
     """The options of every chaos."""
-    options = argparse.ArgumentParser(prog=f"python -m {module}", description=told)
+    options = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     options.add_argument("--minutes", type=float, default=120.0, help="start nothing after that")
     options.add_argument("--folder", type=Path, help="a new folder; kept if something did not hold")
     return options

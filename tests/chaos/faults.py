@@ -13,9 +13,9 @@ from typing import TypeAlias
 from holdfast.ft_policies.errors import HoldfastError
 from holdfast.ft_policies.tiers import SECONDARY, Tier
 from holdfast.resources.control_store.records import JournalLine, Phase, ReplicaRow
-from holdfast.resources.process import process_of
-from tests.support.faults import POINTS, arm
-from tests.support.live_stream import NAME, LiveStream
+from holdfast.resources.process import find_process
+from tests.live.faults import POINTS, arm
+from tests.live.stream import NAME, LiveStream
 
 Fault: TypeAlias = Callable[[LiveStream, Tier, random.Random], float]
 VICTIMS = ("primary", "secondary", "both")
@@ -83,9 +83,9 @@ def kill_during_change(
     def strike() -> None:
         nonlocal struck
         time.sleep(delay)
-        seen = stream.look()
+        status = stream.look()
         struck = describe_moment(*stream.world.store.journal.of(NAME, limit=1))
-        for slot, row in (("primary", seen.primary), ("secondary", seen.secondary)):
+        for slot, row in (("primary", status.primary), ("secondary", status.secondary)):
             if whom in (slot, "both") and row is not None and is_alive(row):
                 stream.hit(row)
 
@@ -116,7 +116,7 @@ def restore(stream: LiveStream, tier: Tier) -> None:
 
 def is_alive(row: ReplicaRow) -> bool:
     """Whether the process of a replica is there."""
-    process = process_of(row)
+    process = find_process(row)
     return process is not None and process.is_alive()
 
 

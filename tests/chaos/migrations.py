@@ -25,8 +25,8 @@ from holdfast.resources.control_store.records import ReplicaRow
 from tests.chaos.chaos_run import ChaosRun, build_parser, run_chaos
 from tests.chaos.faults import is_alive
 from tests.chaos.report import Trial
-from tests.support.live_dagster import LiveDagster, a_live_dagster
-from tests.support.live_stream import DECLARATION, NAME, LiveStream
+from tests.live.dagster_server import LiveDagster, a_live_dagster
+from tests.live.stream import DECLARATION, NAME, LiveStream
 
 VICTIMS = ("source", "target", "run", "dagster")
 TIERS = (Tier.PASSIVE_REPLICATION, Tier.PASSIVE_STANDBY_HOT)
@@ -46,7 +46,7 @@ def migrate_and_kill(
         case _:
             struck = _kill_replica(stream, protocol, step, whom)
     store = stream.world.store
-    newest, row = store.rollouts.history(NAME)[-1], store.streams.get(NAME)
+    newest, row = store.migrations.history(NAME)[-1], store.streams.get(NAME)
     assert row is not None
     assert {replica.rollout for replica in store.replicas.of(NAME)} == {row.rollout}
     assert newest.done is not None
@@ -86,11 +86,11 @@ def _kill_run(stream: LiveStream, protocol: Protocol, step: str) -> str:
 def _kill_dagster(stream: LiveStream, dagster: LiveDagster, protocol: Protocol, step: str) -> str:
     """All of it, with the run; after its restart the sensor finishes the migration without help."""
     dagster.ensure()
-    rollouts = stream.world.store.rollouts
-    before = len(rollouts.history(NAME))
+    migrations = stream.world.store.migrations
+    before = len(migrations.history(NAME))
 
     def is_migrated() -> bool:
-        return len(rollouts.history(NAME)) > before and _is_finished(stream)
+        return len(migrations.history(NAME)) > before and _is_finished(stream)
 
     with stream.upon(step, dagster.kill):
         dagster.ask(migrate_stream, "migrate", MigrateConfig(stream=NAME, protocol=protocol))
@@ -102,15 +102,15 @@ def _kill_dagster(stream: LiveStream, dagster: LiveDagster, protocol: Protocol, 
 
 
 def _target(stream: LiveStream) -> ReplicaRow | None:
-    rollout = stream.world.store.rollouts.open(NAME)
+    migration = stream.world.store.migrations.open(NAME)
     live = stream.world.store.replicas.of(NAME)
     return next(
-        (replica for replica in live if rollout and replica.rollout == rollout.rollout), None
+        (replica for replica in live if migration and replica.rollout == migration.rollout), None
     )
 
 
 def _is_finished(stream: LiveStream) -> bool:
-    return stream.world.store.rollouts.open(NAME) is None and stream.holds(stream.look().tier)
+    return stream.world.store.migrations.open(NAME) is None and stream.holds(stream.look().tier)
 
 
 def _finish(stream: LiveStream) -> None:
@@ -140,8 +140,8 @@ def in_tier(run: ChaosRun, tier: Tier, protocols: Sequence[Protocol], victims: s
                 plan = Migrate(
                     stream.world, NAME, "plan", request=MigrationRequest(protocol=protocol)
                 ).plan()
-                for step in dict.fromkeys(one.name for one in plan):
-                    run.demand_time(tier)
+                for step in dict.fromkeys(step.name for step in plan):
+                    run.require_time(tier)
                     another_declaration(stream)
                     ended = migrate_and_kill(stream, dagster, protocol, step, whom)
                     run.report.note(Trial(part=tier, what=f"{protocol} {step}: {ended}"))

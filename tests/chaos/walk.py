@@ -29,7 +29,7 @@ from tests.chaos.faults import (
     steps_between,
 )
 from tests.chaos.report import Trial
-from tests.support.live_stream import LiveStream
+from tests.live.stream import LiveStream
 
 KILLS = 10
 SHARE_IN_THE_MIDDLE, SHARE_BETWEEN = 0.4, 0.4

@@ -47,7 +47,7 @@ def runs(
     with ExitStack() as opened:
         chosen = [query for query in list_queries() if query.stream in tested]
         made = {"events": EVENTS, "files": FILES, "seed": 5}
-        all_of_them = [opened.enter_context(generated_run(one, root, **made)) for one in chosen]
+        all_of_them = [opened.enter_context(generated_run(query, root, **made)) for query in chosen]
         held_back = [hold_back(folder) for folder in (root / DATA).iterdir()]
         killed = [(run, run.replica("one")) for run in all_of_them]
         with driver(root, "one", "--for-ever") as first:
@@ -84,7 +84,7 @@ def hold_back(folder: Path) -> Sequence[Path]:
 @contextmanager
 def driver(root: Path, replica: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     """A driver process, and nothing of it afterwards."""
-    command = [sys.executable, "-m", "tests.support.app_driver", str(root), replica, *options]
+    command = [sys.executable, "-m", "tests.live.app_driver", str(root), replica, *options]
     with subprocess.Popen(command) as process:
         try:
             yield process
@@ -99,8 +99,8 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()
     _, left = psutil.wait_procs(family, timeout=20)
-    for one in left:
-        one.kill()
+    for process in left:
+        process.kill()
 
 
 def until(condition: Callable[[], bool], lives: subprocess.Popen[bytes] | None) -> None:
@@ -142,7 +142,7 @@ def test_a_killed_application_puts_out_what_its_oracle_says(
     assert proof.rows_in > 0.9 * EVENTS
     assert proof.rows_out > 0
     entries = run.world.store.ledger.between(stream, 0, proof.epochs)
-    assert {one.replica for one in entries[: KILL_EPOCH + 1]} == {"one"}
+    assert {entry.replica for entry in entries[: KILL_EPOCH + 1]} == {"one"}
     assert entries[-1].replica == "two"
 
 
@@ -165,7 +165,7 @@ def test_a_replica_that_computes_every_epoch_anew_comes_to_the_same_digests(
     again: dict[str, AppRun], stream: str
 ) -> None:
     store = again[stream].world.store
-    committed = {one.epoch: one.digest for one in store.ledger.between(stream, 0, 99)}
+    committed = {entry.epoch: entry.digest for entry in store.ledger.between(stream, 0, 99)}
     of_three = sa.select(ledger_copies).where(
         ledger_copies.c.stream == stream, ledger_copies.c.replica == "three"
     )

@@ -1,4 +1,4 @@
-"""The demo as people run it, and as people interrupt it."""
+"""The demo as a user runs it, and as a user interrupts it."""
 
 import json
 import os
@@ -18,14 +18,14 @@ START_SECONDS = 180.0
 
 def marked(folder: Path) -> list[str]:
     """The processes that a demo in this folder has started and that still run."""
-    found = []
+    processes = []
     for process in psutil.process_iter():
         try:
             if process.environ().get("HOLDFAST_DEMO") == str(folder):
-                found.append(f"{process.pid} {process.name()}")
+                processes.append(f"{process.pid} {process.name()}")
         except (psutil.Error, OSError):
             continue
-    return found
+    return processes
 
 
 def test_the_demo_kills_a_driver_and_proves_the_output(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Dagster dies, the driver dies while nobody watches, Dagster comes back: one recovery, no loss.
+"""Dagster dies, the driver dies while no sensor runs, Dagster comes back: one recovery, no loss.
 
 Then, with a secondary: it takes over, and Dagster restores the redundancy.
 """
@@ -14,16 +14,16 @@ from holdfast.orchestration.jobs.base import INCIDENT_TAG
 from holdfast.resources.control_store.records import Incident
 from holdfast.resources.control_store.tables.incidents import RECOVERY
 from holdfast.resources.object_store.embedded import EmbeddedS3
-from tests.support.live_dagster import a_live_dagster
-from tests.support.live_stream import NAME, TIERED, LiveStream, a_live_stream
+from tests.live.dagster_server import a_live_dagster
+from tests.live.stream import NAME, TIERED, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.crowded, pytest.mark.timeout(900)]
 
 
 def recoveries(stream: LiveStream) -> list[Incident]:
     """All recovery incidents, the newest first."""
-    found = stream.world.store.incidents.of(NAME, open_only=False)
-    return [one for one in found if one.kind == RECOVERY]
+    incidents = stream.world.store.incidents.of(NAME, open_only=False)
+    return [incident for incident in incidents if incident.kind == RECOVERY]
 
 
 def runs_for(stream: LiveStream, incident: Incident) -> int:
@@ -41,8 +41,10 @@ def restored_after_a_failover(stream: LiveStream) -> Incident:
     stream.await_takeover(secondary, seconds=120)
 
     def restored() -> bool:
-        known = recoveries(stream)
-        return len(known) > before and all(one.closed_at is not None for one in known)
+        incidents = recoveries(stream)
+        return len(incidents) > before and all(
+            incident.closed_at is not None for incident in incidents
+        )
 
     stream.wait(restored, "closed incident of the failover", seconds=240)
     assert stream.holds(Tier.DEPLOYED), stream.story()
@@ -80,7 +82,7 @@ def test_a_stream_outlives_dagster_and_is_recovered_once_when_dagster_is_back(
             assert len(store.replicas.of(NAME, live=False)) == 2
 
             failover = restored_after_a_failover(stream)
-            assert "deployed held again after" in failover.outcome
+            assert "deployed covered again after" in failover.outcome
             assert "LaunchSecondary" in failover.outcome
             assert runs_for(stream, failover) == 1
         stream.stop()

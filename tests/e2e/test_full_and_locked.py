@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.live_stream import LiveStream, a_live_stream
+from tests.live.stream import LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -73,7 +73,7 @@ def test_a_full_disk_while_staging_holds_a_stream_up_until_there_is_room(
         primary = stream.primary()
         filler = filled_up(small_disk)
         stream.wait(lambda: "No space left on device" in log_of(stream), "a full disk")
-        stream.wait(lambda: "starting it again in" in log_of(stream), "another try")
+        stream.wait(lambda: "restarting the query in" in log_of(stream), "another try")
         filler.unlink()
         stream.await_epoch(stream.epoch() + 5)
         assert stream.primary().id == primary.id

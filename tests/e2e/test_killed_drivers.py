@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.faults import HALF_OUT, arm
-from tests.support.live_stream import NAME, ON_ROCKSDB, LiveStream, a_live_stream
+from tests.live.faults import HALF_OUT, arm
+from tests.live.stream import NAME, ON_ROCKSDB, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -29,19 +29,19 @@ def test_kills_while_an_epoch_is_half_out_lose_nothing_and_double_nothing(tmp_pa
         proof = stream.prove()
         assert proof.holds, proof
         assert len(stream.world.store.replicas.of("words", live=False)) == len(HALF_OUT) + 1
-        demand_proof_of_a_snapshot(stream)
+        require_proof_of_a_snapshot(stream)
 
 
-def demand_proof_of_a_snapshot(stream: LiveStream) -> None:
+def require_proof_of_a_snapshot(stream: LiveStream) -> None:
     """The restore drill, by hand: the last snapshot is of the last epoch, so one before it is proven."""
     store = stream.world.store
     older = next(row for row in store.snapshots.of(NAME) if row.epoch < stream.epoch())
     command = [Path(sys.executable).with_name("holdfast"), "--project", stream.root]
-    told = subprocess.run(
+    result = subprocess.run(
         [*command, "snapshots", "prove", NAME, older.id, "--json"], capture_output=True, check=False
     )
-    assert told.returncode == 0, told.stderr
-    steps = [step["step"] for step in json.loads(told.stdout)["steps"]]
+    assert result.returncode == 0, result.stderr
+    steps = [step["step"] for step in json.loads(result.stdout)["steps"]]
     assert steps == ["RestoreScratch", "Recompute", "RecordProof"]
     proven = next(row for row in store.snapshots.of(NAME) if row.id == older.id)
     assert proven.proven_at is not None

@@ -8,9 +8,9 @@ import pytest
 
 from holdfast.ft_policies.doctor.findings import Severity
 from holdfast.ft_policies.playbooks.drill import Fault
-from holdfast.observation.doctor.examine import diagnosed
+from holdfast.observation.doctor.examine import diagnose_stream
 from holdfast.orchestration.playbooks.drill import Drill
-from tests.support.live_stream import NAME, LiveStream, a_live_stream
+from tests.live.stream import NAME, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -42,13 +42,13 @@ def test_a_stream_comes_back_from_the_object_store_alone_past_a_damaged_snapshot
             newest.id
         ]
         stream.await_epoch(stream.epoch() + 3)
-        demand_that_the_doctor_mends(stream, newest.id)
+        require_repair_by_the_doctor(stream, newest.id)
         stream.stop()
         proof = stream.prove()
         assert proof.holds, proof
 
 
-def demand_that_the_doctor_mends(stream: LiveStream, damaged: str) -> None:
+def require_repair_by_the_doctor(stream: LiveStream, damaged: str) -> None:
     """While the stream runs, the doctor finds the damaged snapshot alone and sets it aside."""
     assert severe(stream) == [f"snapshot {damaged}"]
     assert "SetAsideSnapshots" in stream.repair()
@@ -57,8 +57,8 @@ def demand_that_the_doctor_mends(stream: LiveStream, damaged: str) -> None:
 
 def severe(stream: LiveStream) -> list[str]:
     """Where something is worth more than a note: one that is killed may leave files behind."""
-    found = diagnosed(stream.world, NAME, deep=True).findings
-    return [one.where for one in found if one.severity is not Severity.NOTE]
+    findings = diagnose_stream(stream.world, NAME, deep=True).findings
+    return [finding.where for finding in findings if finding.severity is not Severity.NOTE]
 
 
 def test_a_stream_goes_on_while_the_object_store_is_away_and_catches_up(tmp_path: Path) -> None:
@@ -85,22 +85,22 @@ def test_a_stream_goes_on_while_the_object_store_is_away_and_catches_up(tmp_path
             return newest is not None and newest.epoch >= reached
 
         stream.wait(caught_up, "snapshot that has caught up")
-        demand_that_a_drill_tells_as_much(stream)
+        require_drill_without_object_store(stream)
         stream.stop()
         proof = stream.prove()
         assert proof.holds, proof
 
 
-def demand_that_a_drill_tells_as_much(stream: LiveStream) -> None:
+def require_drill_without_object_store(stream: LiveStream) -> None:
     """Cut off on purpose, the stream goes on, and ships again when the cut is over."""
     primary = stream.primary()
     drill = Drill(
         world=stream.world, stream=NAME, run="drill", fault=Fault.CUT_OFF, cut_off_seconds=4.0
     )
     *done, report = drill.steps()
-    assert [one.name for one in done] == ["InjectFault", "AwaitBack"]
+    assert [step.name for step in done] == ["InjectFault", "AwaitBack"]
     assert stream.primary().id == primary.id
-    assert "a drill has cut the way" in (Path(primary.folder) / "replica.log").read_text()
+    assert "a drill blocks the object store" in (Path(primary.folder) / "replica.log").read_text()
     assert (
         0.0
         < report.result.as_dict()["observed_seconds"]

@@ -1,4 +1,4 @@
-"""Migrations of a live stream, by each protocol, with whoever takes part killed on the way."""
+"""Migrations of a live stream, by each protocol, with each process that takes part killed on the way."""
 
 import os
 import signal
@@ -13,9 +13,16 @@ from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.playbooks.recover.migration import Protocol
 from holdfast.orchestration.playbooks.migrate import MigrationRequest
 from holdfast.resources.control_store.tables.incidents import RECOVERY
-from tests.support.evidence import demand_exact_output
-from tests.support.live_stream import DECLARATION, NAME, REPO, TIERED, LiveStream, a_live_stream
-from tests.support.spark_cluster import a_spark_cluster
+from tests.live.spark_cluster import a_spark_cluster
+from tests.live.stream import (
+    DECLARATION,
+    NAME,
+    REPO,
+    TIERED,
+    LiveStream,
+    a_live_stream,
+    require_exact_output,
+)
 
 pytestmark = [pytest.mark.e2e, pytest.mark.crowded, pytest.mark.timeout(900)]
 
@@ -36,7 +43,7 @@ def test_a_stream_is_migrated_while_it_runs_and_whoever_dies_nothing_is_lost(
         _a_killed_target_is_started_again(stream)
         _a_dead_run_is_finished_by_the_next(stream)
         _a_target_that_fails_is_let_go(stream)
-        demand_exact_output(stream)
+        require_exact_output(stream)
 
 
 @pytest.mark.slow
@@ -62,14 +69,14 @@ def test_a_stream_moves_to_a_spark_cluster_and_back(tmp_path: Path) -> None:
         stream.start()
         for there in (master, "local[1]"):
             stream.declare(resources=resources("1g", master=there))
-            told = by_hand(stream)
-            assert told.returncode == 0, told
+            command = by_hand(stream)
+            assert command.returncode == 0, command
             stream.await_epoch(stream.epoch() + 5)
-        demand_exact_output(stream)
+        require_exact_output(stream)
 
 
 def by_hand(stream: LiveStream, *options: str) -> "subprocess.CompletedProcess[str]":
-    """As people do it: what is below the project's folder is found there, and nothing else."""
+    """As an operator does it: what is below the project's folder is found there, and nothing else."""
     command = [Path(sys.executable).with_name("holdfast"), "--project", stream.root]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     return subprocess.run(
@@ -91,16 +98,16 @@ def release(stream: LiveStream, code: str, *lines: str) -> dict[str, Any]:
 
 def _an_incompatible_state_is_refused(stream: LiveStream) -> None:
     """Spark's own rules tell: the target's query goes on from a snapshot, or does not."""
-    own = "from tests.support.small_apps import counted_otherwise as build"
+    own = "from tests.live.apps import counted_otherwise as build"
     path = f"import sys; sys.path.append({str(REPO)!r})"
     declared = release(stream, "releases/other_state", path, own)
     primary = stream.primary()
     stream.declare(**declared)
-    told = by_hand(stream)
-    assert told.returncode == 1, told
-    assert "does not go on from the snapshot" in " ".join(told.stdout.split()), told
+    command = by_hand(stream)
+    assert command.returncode == 1, command
+    assert "failed to continue from the snapshot" in " ".join(command.stdout.split()), command
     assert stream.primary().id == primary.id
-    assert stream.world.store.rollouts.history(NAME) == []
+    assert stream.world.store.migrations.history(NAME) == []
 
 
 def _a_level_target_takes_over(stream: LiveStream, *, elsewhere: Path) -> None:
@@ -108,16 +115,18 @@ def _a_level_target_takes_over(stream: LiveStream, *, elsewhere: Path) -> None:
     old = stream.primary()
     declared = release(stream, "releases/2", "from holdfast.apps.word_count.stream import build")
     stream.declare(**declared, resources=resources("1100m", folder=str(elsewhere)))
-    told = by_hand(stream)
-    assert told.returncode == 0, told
-    steps = [line.split()[2] for line in told.stdout.splitlines() if NAME in line]
-    assert steps.index("HandOver") < steps.index("FinishMigration"), told
+    command = by_hand(stream)
+    assert command.returncode == 0, command
+    steps = [line.split()[2] for line in command.stdout.splitlines() if NAME in line]
+    assert steps.index("HandOver") < steps.index("FinishMigration"), command
     new = stream.primary()
     assert new.id != old.id
     assert Path(new.folder).parent == elsewhere
     stream.await_epoch(stream.epoch() + 2)
     incidents = stream.world.store.incidents.of(NAME, open_only=False)
-    assert not [one for one in incidents if one.kind == RECOVERY], "it was no failure"
+    assert not [incident for incident in incidents if incident.kind == RECOVERY], (
+        "it was no failure"
+    )
 
 
 def _a_killed_source_is_followed_by_the_target(stream: LiveStream) -> None:
@@ -140,7 +149,7 @@ def _a_dead_run_is_finished_by_the_next(stream: LiveStream) -> None:
     steps = stream.migrate(MigrationRequest())
     assert next(steps).name == "LaunchSecondary"
     steps.close()  # type: ignore[attr-defined]
-    assert "FinishMigration" in {one.name for one in stream.recover()}
+    assert "FinishMigration" in {step.name for step in stream.recover()}
     _demand(stream, memory="1400m")
 
 
@@ -159,5 +168,5 @@ def _demand(stream: LiveStream, *, memory: str) -> None:
     row = stream.world.store.streams.get(NAME)
     assert row is not None
     assert row.declaration["resources"]["driver_memory"] == memory
-    assert {one.rollout for one in stream.world.store.replicas.of(NAME)} == {row.rollout}
+    assert {replica.rollout for replica in stream.world.store.replicas.of(NAME)} == {row.rollout}
     stream.await_epoch(stream.epoch() + 2)

@@ -7,8 +7,8 @@ import psutil
 import pytest
 
 from holdfast.resources.control_store.records import DesiredState, ReplicaState
-from holdfast.resources.process import process_of
-from tests.support.live_stream import NAME, LiveStream, a_live_stream
+from holdfast.resources.process import find_process
+from tests.live.stream import NAME, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -24,7 +24,7 @@ def test_a_paused_driver_that_was_replaced_finds_that_it_lost_and_leaves(tmp_pat
         assert [step.name for step in steps] == ["Fence", "Launch", "AwaitCatchUp"]
         replaced_at = stream.epoch()
 
-        process = process_of(paused)
+        process = find_process(paused)
         assert process is not None
         assert process.is_alive()
         psutil.Process(process.pid).send_signal(signal.SIGCONT)
@@ -43,10 +43,10 @@ def _leaves_in_good_order_when_told_to(stream: LiveStream) -> None:
     """SIGTERM: the epoch is finished, a last snapshot shipped, the lease free, the exit code 0."""
     store = stream.world.store
     store.streams.desire(NAME, DesiredState.STOPPED)
-    told = stream.signal(signal.SIGTERM)
-    assert told.pid is not None
-    assert psutil.Process(told.pid).wait(90) == 0
-    ended, lease = store.replicas.get(told.id), store.leases.get(NAME)
+    replica = stream.signal(signal.SIGTERM)
+    assert replica.pid is not None
+    assert psutil.Process(replica.pid).wait(90) == 0
+    ended, lease = store.replicas.get(replica.id), store.leases.get(NAME)
     assert ended is not None
     assert ended.state is ReplicaState.STOPPED
     assert lease is not None

@@ -24,11 +24,17 @@ from holdfast.orchestration.playbooks.restore.point import RestoreTarget
 from holdfast.orchestration.playbooks.restore.restore import Restore
 from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.control_store.schema import replicas
-from holdfast.resources.process import process_of
+from holdfast.resources.process import find_process
 from holdfast.resources.project import Project, open_project
 from holdfast.streaming.sinks.lineage import EPOCH, HISTORY, RESTORED_TO
-from tests.support.evidence import demand_exact_output
-from tests.support.live_stream import NAME, ON_ROCKSDB, TIERED, LiveStream, a_live_stream
+from tests.live.stream import (
+    NAME,
+    ON_ROCKSDB,
+    TIERED,
+    LiveStream,
+    a_live_stream,
+    require_exact_output,
+)
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 FORK = "trial"
@@ -61,15 +67,15 @@ def test_a_stream_goes_back_beside_a_zombie_and_on_and_its_fork_goes_another_way
         stream.await_epoch(stream.epoch() + 4)
         assert writers_since_the_restore(stream) == {"1"}
         assert stream.primary().id != zombie.id
-        demand_exact_output(stream)
-        demand_fork(stream)
+        require_exact_output(stream)
+        require_fork(stream)
 
 
 @contextmanager
 def a_zombie(stream: LiveStream) -> Iterator[ReplicaRow]:
     """A primary on another host, as far as anybody can tell, that is paused and wakes up later."""
     paused = stream.primary()
-    process = process_of(paused)
+    process = find_process(paused)
     assert process is not None
     elsewhere = replicas.update().where(replicas.c.id == paused.id).values(host="elsewhere")
     for _ in range(5):
@@ -85,11 +91,11 @@ def a_zombie(stream: LiveStream) -> Iterator[ReplicaRow]:
 
 
 def restored(stream: LiveStream, epoch: int) -> list[str]:
-    asked, impatient = RestoreTarget(epoch=epoch), 1.0
+    target, impatient = RestoreTarget(epoch=epoch), 1.0
     steps = Restore(
-        stream.world, NAME, "test", target=asked, why="a test", patience_seconds=impatient
+        stream.world, NAME, "test", target=target, why="a test", patience_seconds=impatient
     ).steps()
-    names = [one.name for one in steps]
+    names = [step.name for step in steps]
     stream._note()
     return names
 
@@ -102,17 +108,17 @@ def writers_since_the_restore(stream: LiveStream) -> set[str]:
     return {line[HISTORY] for line in since if EPOCH in line}
 
 
-def demand_fork(stream: LiveStream) -> None:
+def require_fork(stream: LiveStream) -> None:
     """Fork the stopped stream by the command line, run the fork, and hold both against the oracle."""
     before, point = whole(stream), stream.epoch() - 3
     command = [Path(sys.executable).with_name("holdfast"), "--project", stream.root]
-    told = subprocess.run(
+    result = subprocess.run(
         [*command, "restore", NAME, "--epoch", str(point), "--as", FORK, "--json"],
         capture_output=True,
         check=False,
     )
-    assert told.returncode == 0, told.stderr
-    steps = [step["step"] for step in json.loads(told.stdout)["steps"]]
+    assert result.returncode == 0, result.stderr
+    steps = [step["step"] for step in json.loads(result.stdout)["steps"]]
     assert steps == ["CopySnapshot", "CopyOutput", "CopyEpochs", "WriteDeclaration"]
     with open_project(stream.root) as world:
         list(Start(world, FORK, "test").steps())
@@ -144,7 +150,7 @@ def whole(stream: LiveStream) -> dict[str, Any]:
         "ledger": store.ledger.between(NAME, 0, 10_000),
         "histories": store.restores.of(NAME),
         "snapshots": vault.listing(),
-        "manifests": [vault.manifest(one.id).encode() for one in vault.list()],
+        "manifests": [vault.manifest(snapshot.id).encode() for snapshot in vault.list()],
         "version": table.version(),
         "files": sorted(table.file_uris()),
         "replicas": store.replicas.of(NAME, live=False),

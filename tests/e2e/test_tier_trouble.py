@@ -14,9 +14,8 @@ from holdfast.resources import priority
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import Incident, ReplicaState
 from tests.chaos.faults import is_alive
-from tests.support.disturbances import calm, disturb, load_host
-from tests.support.evidence import demand_exact_output
-from tests.support.live_stream import DECLARATION, NAME, TIERED, a_live_stream
+from tests.live.disturbances import calm, disturb, load_host
+from tests.live.stream import DECLARATION, NAME, TIERED, a_live_stream, require_exact_output
 
 pytestmark = [pytest.mark.e2e, pytest.mark.crowded, pytest.mark.timeout(600)]
 
@@ -29,7 +28,7 @@ BUSY, CALM = 1.0, 0.1
 def test_an_application_that_is_not_deterministic_is_found_out(tmp_path: Path) -> None:
     changes: dict[str, Any] = {
         **TIERED,
-        "app": "tests.support.small_apps:signed",
+        "app": "tests.live.apps:signed",
         "params": {},
         "tier": Tier.ACTIVE_REPLICATION,
     }
@@ -37,8 +36,8 @@ def test_an_application_that_is_not_deterministic_is_found_out(tmp_path: Path) -
         stream.start()
 
         def alarms() -> list[Incident]:
-            found = stream.world.store.incidents.of(NAME)
-            return [one for one in found if one.kind == "digest_differs"]
+            incidents = stream.world.store.incidents.of(NAME)
+            return [incident for incident in incidents if incident.kind == "digest_differs"]
 
         stream.wait(lambda: bool(alarms()), "alarm")
         detail = alarms()[0].detail
@@ -85,7 +84,7 @@ def test_a_secondary_on_spare_capacity_gives_way_comes_back_and_takes_over_all_t
         stream.hit(stream.primary())
         stream.await_takeover(secondary)
         assert os.getpriority(os.PRIO_PROCESS, secondary.pid) == usual
-        demand_exact_output(stream)
+        require_exact_output(stream)
 
 
 @pytest.mark.slow
@@ -110,7 +109,7 @@ def test_two_secondaries_race_and_the_one_with_a_wrong_clock_and_a_slow_control_
         stream.await_takeover(secondary)
         stream.wait(lambda: not is_alive(replaced), "end of the replaced secondary", 30)
         stream.await_epoch(stream.epoch() + 3)
-        demand_exact_output(stream)
+        require_exact_output(stream)
 
 
 @pytest.mark.slow
@@ -123,7 +122,7 @@ def test_a_drill_pauses_the_primary_and_is_timed(tmp_path: Path) -> None:
             world=stream.world, stream=NAME, run="drill", fault=Fault.PAUSE, beyond_budget=True
         )
         *done, report = drill.steps()
-        assert [one.name for one in done] == ["InjectFault", "AwaitBack", "Recover", "Release"]
+        assert [step.name for step in done] == ["InjectFault", "AwaitBack", "Recover", "Release"]
         assert not is_alive(paused)
         assert stream.primary().id == secondary.id
         assert report.result.as_dict()["predicted_seconds"] > 0.0
@@ -134,4 +133,4 @@ def test_a_drill_pauses_the_primary_and_is_timed(tmp_path: Path) -> None:
         )
         assert stream.world.store.incidents.of(NAME) == []
         stream.await_epoch(stream.epoch() + 2)
-        demand_exact_output(stream)
+        require_exact_output(stream)

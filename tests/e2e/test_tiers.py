@@ -1,4 +1,4 @@
-"""Each tier with a secondary: the primary is killed, and nobody but the secondary helps.
+"""Each tier with a secondary: the primary is killed, and only the secondary brings the stream back.
 
 What was measured by then is enough for the review to know what every tier takes and costs.
 """
@@ -15,9 +15,8 @@ from holdfast.orchestration.incidents import due_recoveries
 from holdfast.orchestration.sensors.tier_review import due_switches
 from holdfast.resources.control_store.sample_names import SampleName
 from tests.chaos.faults import kill_during_change
-from tests.support.evidence import demand_exact_output
-from tests.support.faults import POINTS, arm
-from tests.support.live_stream import NAME, TIERED, LiveStream, a_live_stream
+from tests.live.faults import POINTS, arm
+from tests.live.stream import NAME, TIERED, LiveStream, a_live_stream, require_exact_output
 
 pytestmark = [pytest.mark.e2e, pytest.mark.crowded, pytest.mark.timeout(900)]
 
@@ -54,7 +53,9 @@ def told(stream: LiveStream) -> set[str]:
 
 def taken_over_by(stream: LiveStream) -> str | None:
     """What the open incident names; a moment before it is opened, the last one is closed."""
-    [by] = [one.detail["taken_over_by"] for one in stream.world.store.incidents.of(NAME)] or [None]
+    [by] = [
+        incident.detail["taken_over_by"] for incident in stream.world.store.incidents.of(NAME)
+    ] or [None]
     return by
 
 
@@ -89,9 +90,9 @@ def test_in_every_tier_the_secondary_of_a_killed_primary_goes_on_by_itself(tmp_p
         stream.await_tier(WITH_A_SECONDARY[-1])
         _one_that_is_known_has_a_price_for_every_objective(stream)
         _a_change_never_weakens_what_there_is(stream)
-        assert due_recoveries(stream.world) == [], "the sensor closes what nobody has to end"
+        assert due_recoveries(stream.world) == [], "the sensor closes an incident that needs no run"
         _two_failures_at_once_in_a_change_of_tier_are_survived(stream)
-        demand_exact_output(stream, both_send=True)
+        require_exact_output(stream, both_send=True)
 
 
 def _one_that_is_not_known_yet_should_be_active(stream: LiveStream) -> None:
@@ -102,7 +103,7 @@ def _one_that_is_not_known_yet_should_be_active(stream: LiveStream) -> None:
 def _one_that_is_known_has_a_price_for_every_objective(stream: LiveStream) -> None:
     made = Reviewer().decide_now(stream.world, NAME)
     assert float(made.load.rows_per_second) > 1000
-    assert all(isfinite(one.seconds) and one.money_per_hour > 0 for one in made.tiers)
+    assert all(isfinite(option.seconds) and option.money_per_hour > 0 for option in made.tiers)
     [easy] = Reviewer().what_if(stream.world, NAME, [3600.0])
     assert (easy.tier, easy.snapshot_every) == (Tier.PASSIVE_REPLICATION, 20.0)
 
@@ -110,19 +111,19 @@ def _one_that_is_known_has_a_price_for_every_objective(stream: LiveStream) -> No
 def _a_change_never_weakens_what_there_is(stream: LiveStream) -> None:
     for tier in (Tier.PASSIVE_STANDBY_HOT, Tier.ACTIVE_STANDBY):
         before = stream.look().covered
-        with stream.sampled(lambda: stream.look().covered) as seen:
+        with stream.sampled(lambda: stream.look().covered) as samples:
             stream.switch(tier)
         least = min(before.strength, tier.strength)
-        assert all(one.strength >= least for one in seen), (before, tier, seen)
+        assert all(sample.strength >= least for sample in samples), (before, tier, samples)
 
 
 def _two_failures_at_once_in_a_change_of_tier_are_survived(stream: LiveStream) -> None:
     """`make chaos` in small."""
-    known = len(stream.world.store.tiers.history(NAME))
+    changes_before = len(stream.world.store.tiers.history(NAME))
     kill_during_change(
         stream, Tier.PASSIVE_REPLICATION, step="AwaitSecondaryExit", whom="both", delay=0.0
     )
     *_, change = changes = stream.world.store.tiers.history(NAME)
-    assert len(changes) == known + 1
+    assert len(changes) == changes_before + 1
     assert (change.tier_from, change.tier_to) == (Tier.ACTIVE_STANDBY, Tier.PASSIVE_REPLICATION)
     assert change.reached_at is not None

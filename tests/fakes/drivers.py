@@ -1,4 +1,4 @@
-"""Replicas whose drivers are simulated: each time somebody looks, they have done their next turn."""
+"""Replicas whose drivers are simulated: each `act` lets every replica do its next turn."""
 
 import os
 import subprocess
@@ -10,11 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.ft_policies.tiers import OFF, PRIMARY, Switch, plan
+from holdfast.ft_policies.tiers import OFF, PRIMARY, Switch, switch_changes
 from holdfast.resources.control_store.records import EndedBy, ReplicaRow, ReplicaState, Slot
-from holdfast.resources.process import ProcessHandle, process_of
+from holdfast.resources.process import ProcessHandle, find_process
 from holdfast.resources.project import Project
-from tests.fakes.worlds import CLICKS, a_heartbeat
+from tests.builders.streams import CLICKS, a_heartbeat
 
 
 @dataclass
@@ -56,7 +56,7 @@ class SimulatedDrivers:
 
     def kill(self, row: ReplicaRow) -> None:
         """End the process of a replica that was launched here."""
-        child = next(one for one in self.children if one.pid == row.pid)
+        child = next(process for process in self.children if process.pid == row.pid)
         child.kill()
         child.wait()
 
@@ -79,17 +79,17 @@ class SimulatedDrivers:
             a_heartbeat(self.world, row.id, epoch=self.epoch, observed=PRIMARY)
         else:
             idle = row.heartbeat_at is None or not self.turns
-            turns = () if idle else plan(row.observed, row.desired)[:1]
+            turns = () if idle else switch_changes(row.observed, row.desired)[:1]
             observed = row.observed
             for turn in turns:
                 if turn.switch is not self.stuck:
-                    observed = observed.turned(turn.switch, turn.on)
+                    observed = observed.turn(turn.switch, turn.on)
             a_heartbeat(self.world, row.id, epoch=self.epoch, observed=observed)
 
 
 def _lives(row: ReplicaRow) -> bool:
-    """Whether it does anything: one that is stopped where it is does not."""
-    process = process_of(row)
+    """Whether its process makes progress: one that was sent SIGSTOP does not."""
+    process = find_process(row)
     if process is None or row.pid == os.getpid():
         return True
     return process.is_alive() and psutil.Process(process.pid).status() != psutil.STATUS_STOPPED

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from holdfast.ft_policies.health import Health, Verdict
+from holdfast.ft_policies.health import Health, HealthVerdict
 from holdfast.ft_policies.playbooks.recover.decide import next_step
 from holdfast.ft_policies.playbooks.recover.migration import MigrationFacts, Protocol
 from holdfast.ft_policies.playbooks.recover.secondary import SecondaryView
@@ -27,7 +27,15 @@ from holdfast.ft_policies.playbooks.recover.steps import (
     StopPrimary,
     TurnSwitch,
 )
-from holdfast.ft_policies.tiers import OFF, PRIMARY, SECONDARY, Switches, Tier, Turn, plan
+from holdfast.ft_policies.tiers import (
+    OFF,
+    PRIMARY,
+    SECONDARY,
+    SwitchChange,
+    Switches,
+    Tier,
+    switch_changes,
+)
 from tests.fakes.stream import Crash
 
 
@@ -39,20 +47,20 @@ class SimulatedReplica:
     desired: Switches
     observed: Switches = OFF
     alive: bool = True
-    level: bool = False
+    caught_up: bool = False
     paused: bool = False
     rollout: int = 0
 
     def follow(self) -> None:
         """Do one turn towards what is desired."""
-        turns = plan(self.observed, self.desired)
+        turns = switch_changes(self.observed, self.desired)
         if self.alive and turns and not (self.paused and turns[0].switch == "process"):
-            self.observed = self.observed.turned(turns[0].switch, turns[0].on)
+            self.observed = self.observed.turn(turns[0].switch, turns[0].on)
 
 
 @dataclass
 class SimulatedPair:
-    """The world of a recover playbook that restores a tier; what must never happen is asserted.
+    """The stream as a recover playbook that restores a tier sees it; what must never happen is asserted.
 
     `fates` says what befalls the performer at each action: it dies "before", "amid" or "after" it.
     """
@@ -72,7 +80,7 @@ class SimulatedPair:
             primary=None if self.primary is None else self.primary.id,
             token=self.token,
             tier=self.tier,
-            secondary=self._secondary_look(),
+            secondary=self._secondary_view(),
             rollout=self.rollout if self.migration is None else self.migration.rollout,
             primary_rollout=0 if self.primary is None else self.primary.rollout,
             migration=self.migration,
@@ -89,16 +97,16 @@ class SimulatedPair:
             yield step
 
     def take_over(self) -> None:
-        """What the secondary's own watch does."""
-        one = self.secondary
+        """What the secondary's own monitor of the primary does."""
+        secondary = self.secondary
         gone = self.primary is None or not self.primary.alive
-        if one is not None and one.alive and one.desired != OFF and gone:
+        if secondary is not None and secondary.alive and secondary.desired != OFF and gone:
             self.token += 1
             self.secondary = None
-            self.primary = replace(one, desired=PRIMARY, observed=PRIMARY, paused=False)
+            self.primary = replace(secondary, desired=PRIMARY, observed=PRIMARY, paused=False)
 
     def befall(self, event: str | Tier) -> None:
-        """Something happens to it that no playbook has asked for."""
+        """An event that no playbook has caused."""
         match event:
             case Tier():
                 self.tier = event
@@ -110,14 +118,14 @@ class SimulatedPair:
                 self.take_over()
             case "follow" if self.secondary is not None:
                 self.secondary.follow()
-            case "level" if self.primary is not None:
-                self.primary.level = True
+            case "catch up" if self.primary is not None:
+                self.primary.caught_up = True
             case "overdue" if self.migration is not None:
                 self.migration = replace(self.migration, overdue=True)
 
     def held(self) -> bool:
         wanted = SECONDARY[self.tier]
-        if self.primary is None or not self.primary.alive or not self.primary.level:
+        if self.primary is None or not self.primary.alive or not self.primary.caught_up:
             return False
         if self.migration is not None or self.primary.rollout != self.rollout:
             return False
@@ -125,30 +133,32 @@ class SimulatedPair:
             return wanted == OFF
         return self.secondary.alive and self.secondary.observed == self.secondary.desired == wanted
 
-    def _verdict(self) -> Verdict:
+    def _verdict(self) -> HealthVerdict:
         if self.primary is None:
-            return Verdict(Health.MISSING, "no primary")
+            return HealthVerdict(Health.MISSING, "no primary")
         if not self.primary.alive:
-            return Verdict(Health.DEAD, "gone")
-        return Verdict(Health.HEALTHY if self.primary.level else Health.REPLAYING, "as simulated")
+            return HealthVerdict(Health.DEAD, "gone")
+        return HealthVerdict(
+            Health.HEALTHY if self.primary.caught_up else Health.REPLAYING, "as simulated"
+        )
 
-    def _secondary_look(self) -> SecondaryView | None:
-        one = self.secondary
-        if one is None:
+    def _secondary_view(self) -> SecondaryView | None:
+        secondary = self.secondary
+        if secondary is None:
             return None
-        health = Health.HEALTHY if one.observed.deploy else Health.STARTING
-        if one.desired == OFF:
+        health = Health.HEALTHY if secondary.observed.deploy else Health.STARTING
+        if secondary.desired == OFF:
             health = Health.STOPPING
-        if not one.alive:
+        if not secondary.alive:
             health = Health.DEAD
         return SecondaryView(
-            id=one.id,
+            id=secondary.id,
             health=health,
             reason="as simulated",
-            observed=one.observed,
-            desired=one.desired,
-            paused=one.paused,
-            rollout=one.rollout,
+            observed=secondary.observed,
+            desired=secondary.desired,
+            paused=secondary.paused,
+            rollout=secondary.rollout,
         )
 
     def _act(self, step: RecoverStep, *, cut: bool) -> None:  # noqa: C901 (one case per step)
@@ -161,7 +171,7 @@ class SimulatedPair:
                 self.take_over()
             case AwaitCatchUp():
                 if self.primary is not None:
-                    self.primary.level = True
+                    self.primary.caught_up = True
             case EndSecondary():
                 if self.secondary is not None and self.secondary.id == step.secondary:
                     assert not self.secondary.alive, "an able secondary was ended"
@@ -171,7 +181,7 @@ class SimulatedPair:
             case TurnSwitch():
                 self._turn(step, cut=cut)
             case AwaitSecondaryExit():
-                self._see_off(step, cut=cut)
+                self._await_secondary_exit(step, cut=cut)
             case AwaitTarget() | HandOver() | StopPrimary() | FinishMigration() | RollBack():
                 self._migrate(step)
             case AwaitPrimaryExit() | GiveUp() | GiveUpSecondary():
@@ -185,7 +195,7 @@ class SimulatedPair:
             case AwaitTarget() if migration is not None:
                 self.migration = replace(migration, caught_up=True)
             case HandOver() if primary is not None and primary.id == step.primary:
-                assert self.secondary is not None, "nobody is there to follow"
+                assert self.secondary is not None, "no secondary can take over"
                 self.token += 1
                 self.primary = None
             case StopPrimary() if primary is not None and primary.id == step.primary:
@@ -221,16 +231,18 @@ class SimulatedPair:
             self.secondary = SimulatedReplica(f"words-{self.born}", deployed, rollout=rollout)
 
     def _turn(self, step: TurnSwitch, *, cut: bool) -> None:
-        look, one = self._secondary_look(), self.secondary
-        if look is None or one is None or one.id != step.secondary:
+        view, secondary = self._secondary_view(), self.secondary
+        if view is None or secondary is None or secondary.id != step.secondary:
             return
-        one.desired = look.asked(Turn(step.switch, step.on), self.observed().wanted)
+        secondary.desired = view.desire_for(
+            SwitchChange(step.switch, step.on), self.observed().wanted
+        )
         for _ in range(0 if cut else 5):
-            one.follow()
+            secondary.follow()
 
-    def _see_off(self, step: AwaitSecondaryExit, *, cut: bool) -> None:
-        one = self.secondary
-        if one is not None and one.id == step.secondary:
-            one.desired = OFF
+    def _await_secondary_exit(self, step: AwaitSecondaryExit, *, cut: bool) -> None:
+        secondary = self.secondary
+        if secondary is not None and secondary.id == step.secondary:
+            secondary.desired = OFF
             if not cut:
                 self.secondary = None

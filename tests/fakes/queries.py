@@ -48,7 +48,7 @@ class EasyQuery(SlowQuery):
         """End."""
         self.ended.set()
 
-    def drain(self, over: Callable[[], bool]) -> None:
+    def drain(self, give_up: Callable[[], bool]) -> None:
         """Nothing has begun."""
 
 

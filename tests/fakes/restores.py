@@ -1,4 +1,4 @@
-"""Restores and forks in memory: whoever performs them may die, and a zombie goes on writing meanwhile."""
+"""Restores and forks in memory: the performer may die, and a zombie goes on writing meanwhile."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -93,7 +93,11 @@ class SimulatedRestore:
 
     def countable(self) -> set[tuple[int, int]]:
         """The snapshots that may be restored."""
-        return {one for one in self.snapshots if not self.marked or one[0] <= self.epoch or one[1]}
+        return {
+            (epoch, history)
+            for epoch, history in self.snapshots
+            if not self.marked or epoch <= self.epoch or history
+        }
 
     def _maybe_zombie(self) -> None:
         if self.zombie_acts and self.zombie_acts.pop(0):
@@ -125,7 +129,7 @@ class SimulatedRestore:
                 raise AssertionError("there is nothing to fetch")
 
     def _demand_back(self) -> None:
-        """Whoever starts now begins at the epoch, with nothing after it."""
+        """A replica that starts now begins at the epoch, with nothing after it."""
         assert max(self.ledger) == max(self.table) == self.epoch
         assert all(epoch <= self.epoch for epoch, _ in self.countable())
 

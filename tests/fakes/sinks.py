@@ -99,7 +99,7 @@ class SimulatedEntries:
         return self.ledger.entries.get(epoch)
 
     def write(self, epoch: int, *, rows: int, digest: str) -> None:
-        with suffering(self.fate()), self.ledger.lock:
+        with injected_fate(self.fate()), self.ledger.lock:
             entry = LedgerEntry(
                 stream="s", epoch=epoch, replica=self.replica, token=1, rows=rows, digest=digest
             )
@@ -108,7 +108,7 @@ class SimulatedEntries:
             self.ledger.copies[epoch, self.replica] = digest
 
 
-class suffering:  # noqa: N801 - reads as what it does
+class injected_fate:  # noqa: N801 - reads as what it does
     """Perform an act as its fate wants it."""
 
     def __init__(self, fate: Fate) -> None:
@@ -135,7 +135,7 @@ class SimulatedSink:
     table: SimulatedTable
     entries: SimulatedEntries
     fate: Callable[[], Fate] = no_faults
-    seen: int = -1
+    newest_seen: int = -1
     tried_through: int = -1
     in_use: threading.RLock = field(default_factory=threading.RLock)
 
@@ -154,10 +154,12 @@ class SimulatedSink:
 
     def is_done(self, epoch: int) -> bool:
         with self.alone():
-            self.seen = self.table.newest
+            self.newest_seen = self.table.newest
         entry = self.entries.entry(epoch)
-        assert entry is not None or self.seen <= epoch, f"the table is ahead of the ledger: {epoch}"
-        return self.seen >= epoch or (entry is not None and entry.rows == 0)
+        assert entry is not None or self.newest_seen <= epoch, (
+            f"the table is ahead of the ledger: {epoch}"
+        )
+        return self.newest_seen >= epoch or (entry is not None and entry.rows == 0)
 
     def stage(self, df: SimulatedFrame, epoch: int, *, write: bool) -> Staged:
         assert df.epoch == epoch
@@ -175,20 +177,20 @@ class SimulatedSink:
                 self._commit(staged, epoch)
 
     def _commit(self, staged: Staged, epoch: int) -> None:
-        if self.seen < epoch:
+        if self.newest_seen < epoch:
             self.tried_through = max(self.tried_through, epoch)
-            with suffering(self.fate()), self.table.lock:
-                if self.table.newest <= self.seen:
+            with injected_fate(self.fate()), self.table.lock:
+                if self.table.newest <= self.newest_seen:
                     assert epoch == 0 or self.entries.entry(epoch - 1), f"{epoch} goes too early"
                     self.table.commits.append((epoch, self.entries.replica, staged.folder))
-                    self.seen = epoch
+                    self.newest_seen = epoch
                     return
-                self.seen = self.table.newest
-        assert self.seen >= epoch, "only epochs are committed to this table"
+                self.newest_seen = self.table.newest
+        assert self.newest_seen >= epoch, "only epochs are committed to this table"
         self.discard(staged, epoch)
 
     def discard(self, staged: Staged, epoch: int) -> None:
         ours = (epoch, self.entries.replica) in {(e, r) for e, r, _ in self.table.commits}
-        known = epoch in self.table.epochs
-        if staged.files and (epoch > self.tried_through or (known and not ours)):
+        in_table = epoch in self.table.epochs
+        if staged.files and (epoch > self.tried_through or (in_table and not ours)):
             self.table.folders.discard(staged.folder)

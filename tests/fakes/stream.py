@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from holdfast.ft_policies.health import Health, Verdict
+from holdfast.ft_policies.health import Health, HealthVerdict
 from holdfast.ft_policies.playbooks.recover.decide import next_step
 from holdfast.ft_policies.playbooks.recover.steps import (
     AwaitCatchUp,
@@ -39,7 +39,7 @@ class SimulatedStream:
 
     def observed(self) -> RecoverFacts:
         return RecoverFacts(
-            verdict=Verdict(self.health, "as simulated"),
+            verdict=HealthVerdict(self.health, "as simulated"),
             primary=self.primary,
             token=self.token,
             failures_in_a_row=self.failures,

@@ -48,5 +48,5 @@ def embedded_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedS3
 def s3_store(embedded_s3: EmbeddedS3) -> S3ObjectStore:
     """An empty bucket on the module's S3 server."""
     store = S3ObjectStore(embedded_s3.connection)
-    store.delete([found.key for found in store.list("")])
+    store.delete([item.key for item in store.list("")])
     return store

@@ -1,15 +1,15 @@
-"""What a checkpoint does not survive, found before anything is touched."""
+"""Changes of a declaration that no checkpoint survives, detected before anything is touched."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 FIXED = {
-    "source": "the epoch log is of this source: make a new stream for another one",
-    "sink": "the output is in this sink: make a new stream for another one",
-    "output_mode": "the state was built for this output mode: make a new stream for another one",
+    "source": "the epoch log belongs to this source; declare a new stream for another source",
+    "sink": "the output is in this sink; declare a new stream for another sink",
+    "output_mode": "the state was built for this output mode; declare a new stream for another mode",
 }
-PROMISES = ("idempotent",)  # what is said of a sink changes nothing of what is in it
+PROMISES = ("idempotent",)  # a promise about a sink does not change its content
 TRIED = ("app", "code", "params")
 
 
@@ -35,18 +35,18 @@ def objections(
 ) -> list[Objection]:
     """Changes between two declarations that no checkpoint survives.
 
-    The confs have what a checkpoint depends on, defaults among it.
+    The confs contain what a checkpoint depends on, including defaults.
     """
-    return [*_of_fields(source, target), *_of_conf(source_conf, target_conf)]
+    return [*_field_objections(source, target), *_conf_objections(source_conf, target_conf)]
 
 
 def needs_trial(source: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
-    """Whether the query itself may be another, so that only Spark can tell whether it goes on."""
-    conf = [one.get("resources", {}).get("spark_conf", {}) for one in (source, target)]
+    """Whether the query itself may differ, so that only a trial in Spark shows if it can continue."""
+    conf = [side.get("resources", {}).get("spark_conf", {}) for side in (source, target)]
     return conf[0] != conf[1] or any(source.get(name) != target.get(name) for name in TRIED)
 
 
-def _of_fields(source: Mapping[str, Any], target: Mapping[str, Any]) -> Iterator[Objection]:
+def _field_objections(source: Mapping[str, Any], target: Mapping[str, Any]) -> Iterator[Objection]:
     for name, instead in FIXED.items():
         before, after = source.get(name), target.get(name)
         if _without_promises(before) != _without_promises(after):
@@ -59,8 +59,8 @@ def _without_promises(declared: Any) -> Any:
     return {key: value for key, value in declared.items() if key not in PROMISES}
 
 
-def _of_conf(source: Mapping[str, str], target: Mapping[str, str]) -> Iterator[Objection]:
+def _conf_objections(source: Mapping[str, str], target: Mapping[str, str]) -> Iterator[Objection]:
     for key in sorted(source.keys() | target.keys()):
         if source.get(key) != target.get(key):
-            instead = "a checkpoint is bound to it: make a new stream, which replays from the start"
+            instead = "checkpoints depend on it; declare a new stream, which replays from the start"
             yield Objection(key, source.get(key), target.get(key), instead)

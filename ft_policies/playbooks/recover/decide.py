@@ -1,9 +1,9 @@
 """The recover playbook: from the facts to the one step that is safe now.
 
-There is no program counter. A run may die before, during or after a step; the next run looks at the
-stream again and goes on from there. A change of tier is the same playbook: the primary first, then the
-secondary, one switch at a time. And so is a migration: the secondary is the target, and is handed the
-lease when it is ready.
+There is no program counter. A run may die before, during or after a step; the next run observes the
+stream again and continues from there. A change of tier is the same playbook: the primary first, then the
+secondary, one switch at a time. So is a migration: the secondary is the target, and gets the lease when it
+is ready.
 """
 
 from holdfast.ft_policies.health import Health
@@ -75,14 +75,14 @@ def _replace_primary(facts: RecoverFacts) -> RecoverStep:
 
 
 def _undo_rollout(facts: RecoverFacts) -> RecoverStep | None:
-    """Fence a primary that runs what was rolled back."""
+    """Fence a primary that runs a declaration that was rolled back."""
     if facts.migration is not None or facts.primary_rollout == facts.rollout:
         return None
-    return Fence(_primary_of(facts), facts.token, "it runs what was rolled back")
+    return Fence(_primary_of(facts), facts.token, "it runs a declaration that was rolled back")
 
 
 def _adjust_secondary(facts: RecoverFacts) -> RecoverStep | None:
-    """Bring the secondary to what the tier wants, beside a healthy primary."""
+    """Bring the secondary of a healthy primary to the switches of its tier."""
     secondary, wanted = facts.secondary, facts.wanted
     if secondary is None:
         return None if wanted == OFF else _launch_secondary(facts)
@@ -92,10 +92,10 @@ def _adjust_secondary(facts: RecoverFacts) -> RecoverStep | None:
         return AwaitSecondaryExit(secondary.id)
     if secondary.paused and wanted.process:
         return None
-    turn = secondary.next_turn(wanted)
-    if wanted == OFF and (turn is None or turn.switch is Switch.DEPLOY):
+    change = secondary.next_change(wanted)
+    if wanted == OFF and (change is None or change.switch is Switch.DEPLOY):
         return AwaitSecondaryExit(secondary.id)
-    return None if turn is None else TurnSwitch(secondary.id, turn.switch, turn.on)
+    return None if change is None else TurnSwitch(secondary.id, change.switch, change.on)
 
 
 def _launch_secondary(facts: RecoverFacts) -> RecoverStep:
@@ -113,7 +113,7 @@ def _stop_secondary(secondary: SecondaryView) -> RecoverStep:
 
 
 def _migrate(facts: RecoverFacts, migration: MigrationFacts) -> RecoverStep | None:
-    """The step that a migration adds; `None` where the stream needs what it would need without one."""
+    """The step that a migration adds; `None` where the stream needs the same as without one."""
     health, fault = facts.verdict.health, migration.fault
     is_target = facts.primary is not None and facts.primary_rollout == migration.rollout
     if health is Health.HEALTHY:
@@ -137,7 +137,7 @@ def _towards_target(facts: RecoverFacts, migration: MigrationFacts) -> RecoverSt
         return StopPrimary(_primary_of(facts)) if secondary is None else _stop_secondary(secondary)
     if secondary is None:
         return LaunchSecondary()
-    # One that replays gets the lease in the middle of it; it need not have caught up once.
+    # With `replay` the target gets the lease during its replay, before it has caught up.
     replays = migration.protocol is Protocol.REPLAY and secondary.desired.process
     early = replays and migration.caught_up
     step = _adjust_secondary(facts)

@@ -1,8 +1,8 @@
-"""Migrating a stream: another declaration for its replicas, while it runs.
+"""The facts of a migration: a new declaration for the replicas of a stream, while it runs.
 
-A declaration that is on its way to the replicas is a rollout. The replica that runs it first is the
-target: it comes up as a secondary, gets as far as the protocol asks, and is handed the lease. Until then the
-old primary has never stopped, so rolling back means only to stop the target.
+A declaration that is being rolled out has a rollout number. The first replica that runs it is the target:
+it starts as a secondary, comes as near to the primary as the protocol requires, and gets the lease. Until then
+the old primary has not stopped, so a rollback only stops the target.
 """
 
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ from holdfast.ft_policies.tiers import OFF, SECONDARY, Switches, Tier
 
 
 class Protocol(StrEnum):
-    """How the lease gets to the target."""
+    """When the target gets the lease."""
 
     INTERRUPTION_FREE = "interruption_free"
-    """When it has caught up: it processes beside the primary until then."""
+    """When it has caught up; until then it processes beside the primary."""
     REPLAY = "replay"
-    """As soon as little is left to replay, and it replays the rest alone: for a primary that is overloaded."""
+    """When little is left to replay; it replays the rest alone: for an overloaded primary."""
     LEGACY = "legacy"
     """The primary stops first, and the target starts from its last snapshot."""
 
@@ -31,41 +31,40 @@ READY: Mapping[Protocol, Switches] = MappingProxyType(
         Protocol.LEGACY: OFF,
     }
 )
-"""What the target has on when the lease is handed over."""
+"""The switches that the target has on when it gets the lease."""
 
 MOST_BEHIND: Mapping[Protocol, int] = MappingProxyType(
     {Protocol.INTERRUPTION_FREE: 2, Protocol.REPLAY: 4}
 )
-"""How many committed epochs the target may have yet to compute when it counts as caught up; a replica's
-report is a moment old."""
+"""How many committed epochs the target may lack and still count as caught up; reports lag a little."""
 REPLAY_SHARE = 0.5
-"""Of the time that a migration has: a target that `replay` has not brought near by then gets the lease as it is."""
+"""The share of the time of a migration after which a `replay` target gets the lease wherever it is."""
 
 GIVING_WAY_SHARE = 0.5
-"""Of the time that is left when a target is launched: one that gave way to its primary for so long, and still has
-not got its place, does so no more."""
+"""The share of the time left at the launch of a target during which it gives way to its primary; after that it
+no longer does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationFacts:
-    """A rollout that is under way; `before` is the one that it replaces."""
+    """A migration that is under way; `before` is the rollout that it replaces."""
 
     rollout: int
     protocol: Protocol
     before: int = 0
     caught_up: bool = False
-    """Whether the target has computed as much of what was committed as its protocol asks, and the same."""
+    """Whether the target has computed as many committed epochs as its protocol requires, with equal results."""
     overdue: bool = False
     differs: str | None = None
-    """What the target has computed otherwise than the primary, where it should not."""
+    """Where the target has other results than the primary, if it must not differ."""
     failed: str | None = None
-    """Why another target would fail, too."""
+    """Why the target failed, if another one would fail, too."""
 
     @property
     def fault(self) -> str | None:
-        """Why it must be rolled back; `None` while all is well."""
+        """Why it must be rolled back; `None` if it need not."""
         if self.failed is not None:
             return f"the target failed: {self.failed}"
         if self.differs is not None:
-            return f"the target computes something else: {self.differs}"
-        return "the target had not caught up in time" if self.overdue else None
+            return f"the target computes other results: {self.differs}"
+        return "the target did not catch up in time" if self.overdue else None

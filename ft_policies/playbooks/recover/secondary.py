@@ -1,9 +1,9 @@
-"""The secondary of a stream, as the recover playbook sees it, and the switches that it should have on."""
+"""The secondary of a stream as the recover playbook sees it, and the switches that it should have on."""
 
 from dataclasses import dataclass
 
 from holdfast.ft_policies.health import Health
-from holdfast.ft_policies.tiers import Switches, Turn, plan
+from holdfast.ft_policies.tiers import SwitchChange, Switches, switch_changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,18 +18,18 @@ class SecondaryView:
     paused: bool = False
     rollout: int = 0
 
-    def next_turn(self, wanted: Switches) -> Turn | None:
-        """The turn that comes next, also where only the desire is left over from another plan."""
-        turns = plan(self.observed, wanted) or plan(self.desired, wanted)
-        return turns[0] if turns else None
+    def next_change(self, wanted: Switches) -> SwitchChange | None:
+        """The change that comes next, even if only an earlier plan's desire has to be corrected."""
+        changes = switch_changes(self.observed, wanted) or switch_changes(self.desired, wanted)
+        return changes[0] if changes else None
 
-    def asked(self, turn: Turn, wanted: Switches) -> Switches:
-        """What to desire so that this turn happens and nothing else goes off.
+    def desire_for(self, change: SwitchChange, wanted: Switches) -> Switches:
+        """The switches to desire so that this change happens and no other switch goes off.
 
-        What is on stays on, whatever an earlier plan desired; what is wanted and desired already
-        stays desired.
+        A switch that is on stays on, whatever an earlier plan desired; a wanted switch that is already
+        desired stays desired.
         """
-        kept = self.observed
+        desired = self.observed
         for switch in self.desired.on() & wanted.on():
-            kept = kept.turned(switch, on=True)
-        return kept.turned(turn.switch, turn.on)
+            desired = desired.turn(switch, on=True)
+        return desired.turn(change.switch, change.on)

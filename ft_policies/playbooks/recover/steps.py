@@ -5,28 +5,34 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeAlias
 
-from holdfast.ft_policies.health import Health, Verdict
+from holdfast.ft_policies.health import Health, HealthVerdict
 from holdfast.ft_policies.playbooks.recover.migration import READY, MigrationFacts, Protocol
 from holdfast.ft_policies.playbooks.recover.secondary import SecondaryView
-from holdfast.ft_policies.tiers import OFF, SECONDARY, Switch, Switches, Tier, Turn
+from holdfast.ft_policies.tiers import OFF, SECONDARY, Switch, SwitchChange, Switches, Tier
 
 NEW_PRIMARY = "a new primary"
 NEW_SECONDARY = "a new secondary"
-_TURNS: Mapping[tuple[Switch, bool], str] = MappingProxyType(
+_SWITCH_EFFECTS: Mapping[tuple[Switch, bool], str] = MappingProxyType(
     {
         (Switch.DEPLOY, True): "waits until the secondary's Spark is up and has rehearsed the plan",
         (Switch.DEPLOY, False): "asks the secondary to leave",
-        (Switch.SYNC, True): "the secondary follows the primary's snapshots on its own disk",
-        (Switch.SYNC, False): "it no longer follows the primary's snapshots",
-        (Switch.RECEIVE, True): "it fetches the input of each new epoch to its own disk",
-        (Switch.RECEIVE, False): "it no longer fetches input ahead",
+        (Switch.SYNC, True): "has the secondary follow the primary's snapshots on its own disk",
+        (Switch.SYNC, False): "stops the secondary from following the primary's snapshots",
+        (
+            Switch.RECEIVE,
+            True,
+        ): "has the secondary fetch the input of each new epoch to its own disk",
+        (Switch.RECEIVE, False): "stops the secondary from fetching input ahead",
         (
             Switch.PROCESS,
             True,
-        ): "it restores the state and processes the same epochs as the primary",
-        (Switch.PROCESS, False): "its query ends; the process stays up",
-        (Switch.SEND, True): "it commits its output too; of each epoch one copy counts",
-        (Switch.SEND, False): "it keeps its output back, ready to be committed",
+        ): "has the secondary restore the state and process the same epochs as the primary",
+        (Switch.PROCESS, False): "stops the query of the secondary; its process stays up",
+        (
+            Switch.SEND,
+            True,
+        ): "has the secondary commit its output, too; one copy of each epoch counts",
+        (Switch.SEND, False): "has the secondary hold its output back, ready to be committed",
     }
 )
 
@@ -35,7 +41,7 @@ _TURNS: Mapping[tuple[Switch, bool], str] = MappingProxyType(
 class RecoverFacts:
     """A stream and its replicas; `rollout` is the one that the replicas should run."""
 
-    verdict: Verdict
+    verdict: HealthVerdict
     primary: str | None
     token: int
     failures_in_a_row: int = 0
@@ -50,12 +56,12 @@ class RecoverFacts:
 
     @property
     def wanted(self) -> Switches:
-        """What the secondary should have on: while the stream migrates, what its target needs."""
+        """The switches that the secondary should have on; during a migration, those of the target."""
         return SECONDARY[self.tier] if self.migration is None else READY[self.migration.protocol]
 
     def with_health(self, health: Health, reason: str = "", **changes: Any) -> "RecoverFacts":
-        """The same facts with another health of the primary."""
-        return replace(self, verdict=Verdict(health, reason), **changes)
+        """The same facts with another health of the stream."""
+        return replace(self, verdict=HealthVerdict(health, reason), **changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,7 @@ class Fence:
     reason: str
 
     def describe(self) -> str:
-        return f"takes lease and slot from {self.primary}: {self.reason}"
+        return f"takes the lease and the slot from {self.primary}: {self.reason}"
 
     def after(self, facts: RecoverFacts) -> RecoverFacts:
         return facts.with_health(Health.MISSING, self.reason, primary=None)
@@ -109,13 +115,13 @@ class AwaitTakeover:
 
 @dataclass(frozen=True, slots=True)
 class AwaitCatchUp:
-    """Wait until the new primary has worked off what was missed."""
+    """Wait until the new primary has processed the missed epochs."""
 
     name: ClassVar = "AwaitCatchUp"
     primary: str
 
     def describe(self) -> str:
-        return "waits until the primary has worked off what was missed"
+        return "waits until the primary has caught up with the missed epochs"
 
     def after(self, facts: RecoverFacts) -> RecoverFacts:
         return facts.with_health(Health.HEALTHY)
@@ -123,7 +129,7 @@ class AwaitCatchUp:
 
 @dataclass(frozen=True, slots=True)
 class AwaitPrimaryExit:
-    """Wait until a primary that was told to stop has stopped."""
+    """Wait until a primary that was asked to stop has left."""
 
     name: ClassVar = "AwaitPrimaryExit"
     primary: str
@@ -187,7 +193,7 @@ class LaunchSecondary:
 
 @dataclass(frozen=True, slots=True)
 class TurnSwitch:
-    """Turn one switch of the secondary and see it follow."""
+    """Turn one switch of the secondary, and wait until it has followed."""
 
     name: ClassVar = "TurnSwitch"
     secondary: str
@@ -195,7 +201,7 @@ class TurnSwitch:
     on: bool
 
     def describe(self) -> str:
-        return _TURNS[self.switch, self.on]
+        return _SWITCH_EFFECTS[self.switch, self.on]
 
     def after(self, facts: RecoverFacts) -> RecoverFacts:
         view = facts.secondary
@@ -204,17 +210,17 @@ class TurnSwitch:
         turned = replace(
             view,
             health=Health.HEALTHY,
-            desired=view.asked(Turn(self.switch, self.on), facts.wanted),
-            observed=view.observed.turned(self.switch, self.on),
+            desired=view.desire_for(SwitchChange(self.switch, self.on), facts.wanted),
+            observed=view.observed.turn(self.switch, self.on),
         )
         return replace(facts, secondary=turned)
 
 
-def switch_change(detail: Mapping[str, Any]) -> Turn | None:
-    """The turn of a `TurnSwitch` from its fields, as the journal has them; no other step has one."""
+def switch_change(detail: Mapping[str, Any]) -> SwitchChange | None:
+    """The change of a `TurnSwitch`, from the fields that the journal stores; `None` for other steps."""
     if "switch" not in detail:
         return None
-    return Turn(Switch(detail["switch"]), on=bool(detail.get("on")))
+    return SwitchChange(Switch(detail["switch"]), on=bool(detail.get("on")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +239,7 @@ class AwaitSecondaryExit:
 
 @dataclass(frozen=True, slots=True)
 class GiveUpSecondary:
-    """Leave the stream without its secondary for now: each attempt fails."""
+    """Leave the stream without a secondary for now: each attempt fails."""
 
     name: ClassVar = "GiveUpSecondary"
     reason: str
@@ -247,14 +253,14 @@ class GiveUpSecondary:
 
 @dataclass(frozen=True, slots=True)
 class AwaitTarget:
-    """Wait until the target is as near to the primary as its protocol asks."""
+    """Wait until the target is as near to the primary as its protocol requires."""
 
     name: ClassVar = "AwaitTarget"
     secondary: str
 
     def describe(self) -> str:
         return (
-            "waits until the target has computed as much of what was committed as the protocol asks"
+            "waits until the target has computed as many committed epochs as the protocol requires"
         )
 
     def after(self, facts: RecoverFacts) -> RecoverFacts:
@@ -264,7 +270,7 @@ class AwaitTarget:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Take the lease from the primary at the end of an epoch: its target follows by itself."""
+    """Take the lease from the primary at the end of an epoch; the target takes over by itself."""
 
     name: ClassVar = "HandOver"
     primary: str
@@ -272,7 +278,7 @@ class HandOver:
     secondary: str
 
     def describe(self) -> str:
-        return f"takes the lease from {self.primary} at the end of an epoch, for the target"
+        return f"takes the lease from {self.primary} at the end of an epoch, so that the target takes over"
 
     def after(self, facts: RecoverFacts) -> RecoverFacts:
         return facts.with_health(Health.MISSING, primary=None)
@@ -280,13 +286,13 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class StopPrimary:
-    """Let the primary finish its epoch, ship a last snapshot and leave."""
+    """Have the primary finish its epoch, ship a last snapshot and leave."""
 
     name: ClassVar = "StopPrimary"
     primary: str
 
     def describe(self) -> str:
-        return f"lets {self.primary} finish its epoch, ship a last snapshot and leave"
+        return f"asks {self.primary} to finish its epoch, ship a last snapshot and leave"
 
     def after(self, facts: RecoverFacts) -> RecoverFacts:
         return facts.with_health(Health.MISSING, primary=None)
@@ -294,13 +300,13 @@ class StopPrimary:
 
 @dataclass(frozen=True, slots=True)
 class FinishMigration:
-    """Make the target's declaration the stream's."""
+    """Make the declaration of the target the declaration of the stream."""
 
     name: ClassVar = "FinishMigration"
     rollout: int
 
     def describe(self) -> str:
-        return "makes the target's declaration the stream's"
+        return "makes the declaration of the target the declaration of the stream"
 
     def after(self, facts: RecoverFacts) -> RecoverFacts:
         return replace(facts, migration=None)
@@ -308,14 +314,14 @@ class FinishMigration:
 
 @dataclass(frozen=True, slots=True)
 class RollBack:
-    """Give the rollout up: the stream goes on as it was declared before."""
+    """Roll the migration back: the stream continues with its earlier declaration."""
 
     name: ClassVar = "RollBack"
     rollout: int
     reason: str
 
     def describe(self) -> str:
-        return f"gives the migration up: {self.reason}"
+        return f"rolls the migration back: {self.reason}"
 
     def after(self, facts: RecoverFacts) -> RecoverFacts:
         before = facts.rollout if facts.migration is None else facts.migration.before

@@ -1,4 +1,4 @@
-"""`holdfast check`: all mistakes in the files that people wrote."""
+"""`holdfast check`: all mistakes in the declarations."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli import format as fmt
 from holdfast.orchestration.cli.terminal import DONE, JsonOption, Terminal, terminal
 
 if TYPE_CHECKING:
@@ -15,40 +15,39 @@ if TYPE_CHECKING:
     from holdfast.configs.stream import StreamDeclaration
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the command line this command."""
+def register(app: typer.Typer) -> None:
     app.command(epilog="Example:  holdfast check --json")(check)
 
 
 def check(ctx: typer.Context, *, as_json: JsonOption = False) -> None:
-    """Check all declarations: every mistake with file, line, field, value and what is allowed.
+    """Check all declarations: every mistake with file, line, field, value and the allowed values.
 
-    Leaves with 1 if there is a mistake.
+    Exit code 1 if there is a mistake.
     """
     from holdfast.configs.project import ProjectConfig, check as problems_of
 
-    tell = terminal(ctx)
-    root = tell.root()
+    term = terminal(ctx)
+    root = term.root()
     problems = problems_of(root)
     streams = {} if problems else dict(ProjectConfig.load(root).streams)
     if as_json:
-        tell.json({"problems": [asdict(p) for p in problems], "streams": _facts(streams)})
+        term.json({"problems": [asdict(p) for p in problems], "streams": _facts(streams)})
     elif problems:
-        _show_problems(tell, problems)
+        _show_problems(term, problems)
     else:
-        tell.out.print(_table(streams))
-        tell.out.print(f"{DONE} {words.plural(len(streams), 'stream')} declared, no mistake")
+        term.out.print(_table(streams))
+        term.out.print(f"{DONE} {fmt.plural(len(streams), 'stream')} declared, no mistake")
     raise typer.Exit(1 if problems else 0)
 
 
-def _show_problems(tell: Terminal, problems: "list[Problem]") -> None:
-    for found in problems:
-        place = f"{found.file}:{found.line}:{found.column}"
-        tell.out.print(f"[bold]{escape(place)}[/bold]", soft_wrap=True)
-        written = "" if found.value is None else f" = {found.value}"
-        tell.out.print(f"  {escape(found.field or '(the file)')}{escape(written)}", soft_wrap=True)
-        tell.out.print(f"  [red]{escape(found.message)}[/red]", soft_wrap=True)
-    tell.out.print(f"\n{words.plural(len(problems), 'mistake')}")
+def _show_problems(term: Terminal, problems: "list[Problem]") -> None:
+    for problem in problems:
+        place = f"{problem.file}:{problem.line}:{problem.column}"
+        term.out.print(f"[bold]{escape(place)}[/bold]", soft_wrap=True)
+        value = "" if problem.value is None else f" = {problem.value}"
+        term.out.print(f"  {escape(problem.field or '(the file)')}{escape(value)}", soft_wrap=True)
+        term.out.print(f"  [red]{escape(problem.message)}[/red]", soft_wrap=True)
+    term.out.print(f"\n{fmt.plural(len(problems), 'mistake')}")
 
 
 def _facts(streams: "dict[str, StreamDeclaration]") -> list[dict[str, Any]]:
@@ -71,6 +70,6 @@ def _table(streams: "dict[str, StreamDeclaration]") -> Table:
     for column in ("stream", "app", "source", "sink", "tier", "objective"):
         table.add_column(column, overflow="fold")
     for row in _facts(streams):
-        objective = f"back in {row['recovery_time_seconds']:g} s, {row['guarantee']}"
+        objective = f"recovery in {row['recovery_time_seconds']:g} s, {row['guarantee']}"
         table.add_row(row["name"], row["app"], row["source"], row["sink"], row["tier"], objective)
     return table

@@ -8,8 +8,7 @@ import typer
 from holdfast.orchestration.cli.terminal import JsonOption, terminal
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the command line this command."""
+def register(app: typer.Typer) -> None:
     app.command(epilog="Examples:  holdfast demo  ·  holdfast demo --keep --folder /tmp/demo")(demo)
 
 
@@ -18,20 +17,20 @@ def demo(
     *,
     folder: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where to play; it must not exist. Default: temporary."),
+        typer.Option(metavar="DIR", help="A new folder for the demo. Default: a temporary one."),
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the folder: tables, logs, snapshots.")
+        bool, typer.Option("--keep", help="Keep the folder with tables, logs and snapshots.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Kill a driver with -9 and see the stream come back, in about three minutes.
+    """Kill the driver of a stream with -9 and watch its recovery, in about three minutes.
 
-    Everything runs in a folder of its own on embedded defaults, and nothing is left running.
-    Leaves with 0 only if the output equals a batch recomputation: rows, digest, each epoch once.
+    The demo runs in its own folder with embedded services, and stops everything at the end.
+    Exit code 0 only if the output equals a batch recomputation: rows, digest, each epoch once.
     """
     from holdfast.orchestration.cli.demo.story import play
 
-    tell = terminal(ctx)
-    holds = play(tell, folder=folder, keep=keep, as_json=as_json)
+    term = terminal(ctx)
+    holds = play(term, folder=folder, keep=keep, as_json=as_json)
     raise typer.Exit(0 if holds else 1)

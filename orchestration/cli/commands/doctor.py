@@ -1,4 +1,4 @@
-"""`holdfast doctor`: what is wrong with a stream's snapshots, records, source and checkpoint, and its repair."""
+"""`holdfast doctor`: examine a stream's snapshots, records, source and checkpoint, and repair them."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from holdfast.ft_policies.doctor.findings import RepairKind, Severity, worst
-from holdfast.orchestration.cli import format as words
-from holdfast.orchestration.cli.findings import findings_table
+from holdfast.ft_policies.doctor.findings import RepairKind, Severity, worst_severity
+from holdfast.orchestration.cli import format as fmt
 from holdfast.orchestration.cli.playbook import Conclusion, PlaybookCommand, PlaybookOutcome
-from holdfast.orchestration.cli.storage import storage
 from holdfast.orchestration.cli.terminal import DONE, NOTE, JsonOption, Stream, Terminal, terminal
+from holdfast.orchestration.cli.views.findings import findings_table
 from holdfast.orchestration.parsing import ALL, parse_repair
 
 if TYPE_CHECKING:
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 EXIT_CODES = {None: 0, Severity.NOTE: 0, Severity.WARNING: 3, Severity.CRITICAL: 4}
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the command line this command."""
+def register(app: typer.Typer) -> None:
     app.command(
         epilog="Examples:  holdfast doctor word_count --deep  ·  "
         "holdfast doctor word_count --repair all --dry-run  ·  "
@@ -35,7 +33,7 @@ def doctor(
     *,
     stream: Stream,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Read all bytes of all snapshots, too.")
+        bool, typer.Option("--deep", help="Also read all bytes of all snapshots.")
     ] = False,
     repair: Annotated[
         str | None,
@@ -47,41 +45,43 @@ def doctor(
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what --repair would do.")
+        bool, typer.Option("--dry-run", help="Only print what --repair would do.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a repair.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Repair without asking.")] = False,
     confirm: Annotated[
         str | None,
-        typer.Option(metavar="RUN", show_default=False, help="Delete what a repair has set aside."),
+        typer.Option(
+            metavar="RUN", show_default=False, help="Delete what this repair has set aside."
+        ),
     ] = None,
     undo: Annotated[
         str | None,
-        typer.Option(metavar="RUN", show_default=False, help="Take a repair back."),
+        typer.Option(metavar="RUN", show_default=False, help="Undo this repair."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Look for what is wrong with a stream, with evidence, and mend it without deleting anything by hand.
+    """Examine a stream, running or not: what is damaged, the evidence, and the repairs.
 
-    It reads checkpoint, snapshots, epoch log, ledger, output table and source, also while the stream
-    runs. Leaves with 0 if all is well or only worth a note, with 3 if there are warnings and with 4 if
-    something is critical; with 1 if it failed. What a repair removes is kept until --confirm.
+    The doctor reads checkpoint, snapshots, epoch log, ledger, output table and source. Exit code 0
+    without a finding or with notes only, 3 with warnings, 4 with a critical finding, 1 if the command
+    failed. What a repair removes is kept until --confirm.
     """
-    if sum(one is not None for one in (repair, confirm, undo)) > 1:
-        raise typer.BadParameter("give one of --repair, --confirm and --undo")
+    if sum(option is not None for option in (repair, confirm, undo)) > 1:
+        raise typer.BadParameter("give only one of --repair, --confirm and --undo")
     if repair is None and (dry_run or yes):
-        raise typer.BadParameter("--dry-run and --yes go with --repair")
+        raise typer.BadParameter("--dry-run and --yes need --repair")
     if repair is not None and as_json and not (dry_run or yes):
-        raise typer.BadParameter("--json cannot ask: give --yes or --dry-run")
-    tell = terminal(ctx)
-    with storage(tell, stream) as world:
+        raise typer.BadParameter("--json cannot ask: add --yes or --dry-run")
+    term = terminal(ctx)
+    with term.open_storage(stream) as project:
         if confirm is not None or undo is not None:
-            _settle(tell, world, stream, confirm, undo, as_json=as_json)
+            _settle(term, project, stream, confirm, undo, as_json=as_json)
         elif repair is None:
-            _examine(tell, world, stream, deep=deep, as_json=as_json)
+            _examine(term, project, stream, deep=deep, as_json=as_json)
         else:
             _repair(
-                tell,
-                world,
+                term,
+                project,
                 stream,
                 parse_repair(repair),
                 deep=deep,
@@ -91,52 +91,56 @@ def doctor(
             )
 
 
-def _examine(tell: Terminal, world: "Project", stream: str, *, deep: bool, as_json: bool) -> None:
-    found = _diagnosed(tell, world, stream, deep=deep)
+def _examine(term: Terminal, project: "Project", stream: str, *, deep: bool, as_json: bool) -> None:
+    diagnosis = _diagnose(term, project, stream, deep=deep)
     if as_json:
-        tell.json(_facts(world, found))
+        term.json(_facts(project, diagnosis))
     else:
-        _show(tell, world, found)
-    raise typer.Exit(EXIT_CODES[worst(found.findings)])
+        _show(term, project, diagnosis)
+    raise typer.Exit(EXIT_CODES[worst_severity(diagnosis.findings)])
 
 
-def _diagnosed(tell: Terminal, world: "Project", stream: str, *, deep: bool) -> "Diagnosis":
-    from holdfast.observation.doctor.examine import diagnosed
+def _diagnose(term: Terminal, project: "Project", stream: str, *, deep: bool) -> "Diagnosis":
+    from holdfast.observation.doctor.examine import diagnose_stream
 
-    with tell.working(f"examining {stream}"):
-        return diagnosed(world, stream, deep=deep)
+    with term.spinner(f"examining {stream}"):
+        return diagnose_stream(project, stream, deep=deep)
 
 
-def _facts(world: "Project", found: "Diagnosis") -> dict[str, Any]:
+def _facts(project: "Project", diagnosis: "Diagnosis") -> dict[str, Any]:
     from holdfast.orchestration.playbooks.repair.quarantine import quarantined_runs
 
-    stream, severity = found.examined.stream, worst(found.findings)
+    stream, severity = diagnosis.examined.stream, worst_severity(diagnosis.findings)
     return {
         "stream": stream,
         "severity": severity,
-        "findings": [{**asdict(one), "told": one.kind.told} for one in found.findings],
-        "aside": quarantined_runs(world, stream),
+        "findings": [
+            {**asdict(finding), "told": finding.kind.sentence}  # house: old word
+            for finding in diagnosis.findings
+        ],
+        "aside": quarantined_runs(project, stream),
     }
 
 
-def _show(tell: Terminal, world: "Project", found: "Diagnosis") -> None:
+def _show(term: Terminal, project: "Project", diagnosis: "Diagnosis") -> None:
     from holdfast.orchestration.playbooks.repair.quarantine import quarantined_runs
 
-    stream = found.examined.stream
-    if found.findings:
-        tell.out.print(findings_table(found.findings))
-        tell.out.print(f"{NOTE} {words.plural(len(found.findings), 'finding')}")
+    stream = diagnosis.examined.stream
+    if diagnosis.findings:
+        term.out.print(findings_table(diagnosis.findings))
+        term.out.print(f"{NOTE} {fmt.plural(len(diagnosis.findings), 'finding')}")
     else:
-        tell.out.print(f"{DONE} {escape(stream)}: all well")
-    for run in quarantined_runs(world, stream):
-        tell.out.print(
-            f"{NOTE} {run} has set something aside: --confirm {run} deletes it, --undo {run} puts it back"
+        term.out.print(f"{DONE} {escape(stream)}: no finding")
+    for run in quarantined_runs(project, stream):
+        term.out.print(
+            f"{NOTE} repair {run} keeps objects aside: --confirm {run} deletes them, "
+            f"--undo {run} puts them back"
         )
 
 
 def _repair(
-    tell: Terminal,
-    world: "Project",
+    term: Terminal,
+    project: "Project",
     stream: str,
     kind: RepairKind | None,
     *,
@@ -149,34 +153,34 @@ def _repair(
     from holdfast.ft_policies.playbooks.repair import next_step
     from holdfast.orchestration.playbooks.repair.repair import Repair
 
-    def build(world: "Project", stream: str, run: str) -> Repair:
-        return Repair(world, stream, run, chosen=kind, deep=deep)
+    def build(project: "Project", stream: str, run: str) -> Repair:
+        return Repair(project, stream, run, chosen=kind, deep=deep)
 
     command = PlaybookCommand(
-        tell=tell, world=world, build=build, nothing_to_do="needs no repair", as_json=as_json
+        term=term, project=project, build=build, nothing_to_do="needs no repair", as_json=as_json
     )
-    diagnosis = _diagnosed(tell, world, stream, deep=deep)
-    steps = plan_steps(build(world, stream, "").preview_of(diagnosis), next_step)
+    diagnosis = _diagnose(term, project, stream, deep=deep)
+    steps = plan_steps(build(project, stream, "").preview_of(diagnosis), next_step)
     if dry_run or (steps and not yes):
         command.show(steps, stream=stream, otherwise=f"{DONE} nothing to do")
     if dry_run:
         return
     if steps and not yes:
-        typer.confirm("Do that?", abort=True)
+        typer.confirm("Apply this repair?", abort=True)
 
     def conclude(outcome: PlaybookOutcome) -> Conclusion:
-        left = _diagnosed(tell, world, stream, deep=deep)
+        left = _diagnose(term, project, stream, deep=deep)
         if not as_json:
-            _show(tell, world, left)
-        code = 1 if outcome.error is not None else EXIT_CODES[worst(left.findings)]
-        return Conclusion(facts={"left": _facts(world, left)}, code=code)
+            _show(term, project, left)
+        code = 1 if outcome.error is not None else EXIT_CODES[worst_severity(left.findings)]
+        return Conclusion(facts={"left": _facts(project, left)}, code=code)
 
     command.run(stream, conclude=conclude)
 
 
 def _settle(
-    tell: Terminal,
-    world: "Project",
+    term: Terminal,
+    project: "Project",
     stream: str,
     confirm: str | None,
     undo: str | None,
@@ -186,11 +190,11 @@ def _settle(
     from holdfast.orchestration.playbooks.repair.quarantine import Quarantine, summary
 
     run = confirm or undo or ""
-    quarantine = Quarantine(world, stream, run)
+    quarantine = Quarantine(project, stream, run)
     counts = summary(quarantine.confirm() if undo is None else quarantine.undo())
     if as_json:
-        tell.json({"stream": stream, "run": run, "undone": undo is not None, **counts})
+        term.json({"stream": stream, "run": run, "undone": undo is not None, **counts})
         return
     parts = [f"{number} {name.replace('_', ' ')}" for name, number in counts.items() if number]
-    what = "is as it was" if undo is not None else "is gone for good"
-    tell.out.print(f"{DONE} what {run} has done {what}: {', '.join(parts) or 'nothing'}")
+    action = "undone" if undo is not None else "confirmed, and what it had set aside is deleted"
+    term.out.print(f"{DONE} repair {run} is {action}: {', '.join(parts) or 'nothing'}")

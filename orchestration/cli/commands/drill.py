@@ -1,4 +1,4 @@
-"""`holdfast drill`: a fault on purpose, timed, to see that the stream comes back as it should."""
+"""`holdfast drill`: inject a fault and time the recovery."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from holdfast.resources.project import Project
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the command line this command."""
+def register(app: typer.Typer) -> None:
     app.command(
         epilog="Examples:  holdfast drill word_count --dry-run  ·  holdfast drill word_count --fault pause --yes"
     )(drill)
@@ -37,64 +36,69 @@ def drill(
     fault: Annotated[
         Fault,
         typer.Option(
-            help="kill: kill -9 of its driver. pause: SIGSTOP. cut_off: no object store for a while."
+            help="kill: kill -9 of the driver. pause: SIGSTOP. cut_off: block its object store for a while."
         ),
     ] = Fault.KILL,
-    blow: Annotated[
-        Fault | None, typer.Option(hidden=True, help="The old name of --fault.")
+    old_fault: Annotated[
+        Fault | None,
+        typer.Option("--blow", hidden=True, help="Old name of --fault."),  # house: old word
     ] = None,
     seconds: Annotated[
-        float, typer.Option(min=1.0, metavar="S", help="How long cut_off lasts.")
+        float, typer.Option(min=1.0, metavar="S", help="Duration of cut_off.")
     ] = CUT_OFF_SECONDS,
     beyond_budget: Annotated[
         bool,
-        typer.Option("--beyond-budget", help="Even if it was disturbed often enough lately."),
+        typer.Option("--beyond-budget", help="Drill even if the disturbance budget is used up."),
     ] = False,
     dry_run: DryRunOption = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Drill without asking.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Inject a fault into the primary of a live stream, and time its recovery.
 
-    Only a healthy stream is drilled. What the recovery took is compared with the prediction and with the
-    objective, and the redundancy is restored. Leaves with 1 if the objective was missed. A drill that
-    was cut short is finished by the next.
+    Only a healthy stream is drilled. The recovery time is compared with the prediction and the
+    objective, and the redundancy is restored. Exit code 1 if the objective was missed. The next drill
+    finishes an interrupted one.
     """
-    chosen = blow or fault
+    fault = old_fault or fault
 
-    def build(world: "Project", stream: str, run: str) -> "Drill":
+    def build(project: "Project", stream: str, run: str) -> "Drill":
         from holdfast.orchestration.playbooks.drill import Drill
 
         return Drill(
-            world,
+            project,
             stream,
             run,
-            fault=chosen,
+            fault=fault,
             cut_off_seconds=seconds,
             beyond_budget=beyond_budget,
         )
 
-    tell = terminal(ctx)
-    with tell.world() as world:
-        world.config.stream(stream)
+    term = terminal(ctx)
+    with term.open_project() as project:
+        project.config.stream(stream)
         command = PlaybookCommand(
-            tell=tell, world=world, build=build, nothing_to_do="is drilled", as_json=as_json
+            term=term,
+            project=project,
+            build=build,
+            nothing_to_do="drill is finished",
+            as_json=as_json,
         )
         if dry_run:
-            command.plan(stream, fault=chosen)
+            command.plan(stream, fault=fault)
             return
         if not yes:
-            _require_consent(stream, chosen)
+            _require_consent(stream, fault)
         command.run(stream, conclude=_conclude)
 
 
 def _require_consent(stream: str, fault: Fault) -> None:
     if not sys.stdin.isatty():
         raise PermanentError(
-            f"a drill injects a fault into the live primary of {stream}, and needs consent",
-            hint="say --yes, or look at --dry-run first",
+            f"a drill injects a fault into the live primary of {stream} and needs consent",
+            hint="add --yes, or try --dry-run first",
         )
-    typer.confirm(f"{fault} the primary of {stream} now?", abort=True)
+    typer.confirm(f"Inject {fault} into the primary of {stream} now?", abort=True)
 
 
 def _conclude(outcome: PlaybookOutcome) -> Conclusion:

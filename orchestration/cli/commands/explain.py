@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli import format as fmt
 from holdfast.orchestration.cli.terminal import JsonOption, Stream, terminal
 
 if TYPE_CHECKING:
@@ -19,40 +19,41 @@ if TYPE_CHECKING:
 SHOWN_CHANGES = 10
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the command line this command."""
+def register(app: typer.Typer) -> None:
     app.command(epilog="Example:  holdfast explain word_count")(explain)
 
 
 def explain(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = False) -> None:
-    """Explain the tier: the recovery time of every tier step by step, its cost, and why it is not chosen.
+    """Explain the chosen tier: recovery time by step, cost, and why each other tier is not chosen.
 
-    The stream is measured now; nothing is written and nothing is switched.
+    The decision uses current measurements; nothing is recorded or switched.
     """
     from holdfast.observation.review import Reviewer
 
-    tell = terminal(ctx)
-    with tell.world() as world:
-        world.config.stream(stream)
-        decision = Reviewer().decide_now(world, stream)
-        before = world.store.decisions.history(stream, limit=SHOWN_CHANGES)
-        now = world.store.now()
+    term = terminal(ctx)
+    with term.open_project() as project:
+        project.config.stream(stream)
+        decision = Reviewer().decide_now(project, stream)
+        history = project.store.decisions.history(stream, limit=SHOWN_CHANGES)
+        now = project.store.now()
     if as_json:
-        tell.json({"decision": decision.to_json(), "history": [asdict(row) for row in before]})
+        term.json({"decision": decision.to_json(), "history": [asdict(row) for row in history]})
     else:
-        tell.out.print(view(decision, before, now=now))
+        term.out.print(decision_view(decision, history, now=now))
 
 
-def view(decision: "Decision", before: "Sequence[DecisionRow]", *, now: float) -> RenderableType:
-    """The reason, the measurements behind it, all tiers, and the last decisions."""
+def decision_view(
+    decision: "Decision", history: "Sequence[DecisionRow]", *, now: float
+) -> RenderableType:
+    """The reason, its measurements, all tiers, and the last decisions."""
     lines: list[RenderableType] = [
         f"[bold]{escape(decision.stream)}[/bold]: {escape(decision.reason)}",
         f"[dim]{_measurements(decision)}[/dim]",
         "",
         tier_table(decision),
     ]
-    if before:
-        lines += ["", "[bold]last decisions[/bold]", decision_table(before, now=now)]
+    if history:
+        lines += ["", "[bold]last decisions[/bold]", decision_table(history, now=now)]
     return Group(*lines)
 
 
@@ -71,25 +72,25 @@ def tier_table(decision: "Decision") -> Table:
         table.add_column(name, justify="right")
     table.add_column("why not chosen", overflow="fold")
     for option in decision.tiers:
-        took = option.steps
+        durations = option.steps
         table.add_row(
             _tier_cell(option, decision),
-            words.predicted(option.seconds),
-            *(words.predicted(took[step]) if step in took else "" for step in steps),
-            words.money(option.money_per_hour),
+            fmt.predicted(option.seconds),
+            *(fmt.predicted(durations[step]) if step in durations else "" for step in steps),
+            fmt.money(option.money_per_hour),
             escape(option.rejected or ""),
         )
     return table
 
 
-def decision_table(before: "Sequence[DecisionRow]", *, now: float) -> Table:
+def decision_table(decisions: "Sequence[DecisionRow]", *, now: float) -> Table:
     """The last decisions, newest first."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("when", "tier", "mode"):
         table.add_column(name)
     table.add_column("why", overflow="fold")
-    for row in reversed(before):
-        table.add_row(f"{words.age(now - row.at)} ago", row.chosen, row.mode, escape(row.reason))
+    for row in reversed(decisions):
+        table.add_row(f"{fmt.age(now - row.at)} ago", row.chosen, row.mode, escape(row.reason))
     return table
 
 
@@ -103,12 +104,12 @@ def _measurements(decision: "Decision") -> str:
     load = decision.load
     return " · ".join(
         (
-            f"{decision.mode}{'' if decision.acts else ', nothing is switched'}",
+            f"{decision.mode}{'' if decision.acts else ', switches nothing'}",
             f"objective {decision.objective_seconds:g} s, {decision.guarantee}",
-            f"{words.count(float(load.rows_per_second))} rows/s "
-            f"of {words.count(float(load.capacity_rows_per_second))}",
-            f"state {words.size(float(load.state_bytes))}",
-            f"snapshots {words.interval(decision.snapshot_every)}, "
-            f"syncs {words.interval(decision.sync_every)}",
+            f"{fmt.count(float(load.rows_per_second))} rows/s "
+            f"of {fmt.count(float(load.capacity_rows_per_second))}",
+            f"state {fmt.size(float(load.state_bytes))}",
+            f"snapshots {fmt.interval(decision.snapshot_every)}, "
+            f"syncs {fmt.interval(decision.sync_every)}",
         )
     )

@@ -1,24 +1,23 @@
-"""`holdfast incidents`: what went wrong, what was done about it, and that it was seen to."""
+"""`holdfast incidents`: list incidents, and close one by hand."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from holdfast.orchestration.cli import format as words
+from holdfast.ft_policies.errors import PermanentError
 from holdfast.orchestration.cli.terminal import DONE, JsonOption, OnlyStream, terminal
+from holdfast.orchestration.cli.views.incidents import incident_table
 
 if TYPE_CHECKING:
     from holdfast.resources.control_store.records import Incident
+    from holdfast.resources.project import Project
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the command line this command."""
+def register(app: typer.Typer) -> None:
     app.command(
         epilog="Examples:  holdfast incidents word_count --open  ·  "
-        'holdfast incidents --close 1f0c9a2e --why "the clock is out of build"'
+        'holdfast incidents --close 1f0c9a2e --why "build no longer uses the clock"'
     )(incidents)
 
 
@@ -26,62 +25,76 @@ def incidents(
     ctx: typer.Context,
     *,
     stream: OnlyStream = None,
-    open_only: Annotated[bool, typer.Option("--open", help="Only those that are open.")] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, help="At most so many, newest first.")
-    ] = 20,
-    closed: Annotated[
+    open_only: Annotated[bool, typer.Option("--open", help="Only open incidents.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most this many.")] = 20,
+    close: Annotated[
         str | None,
         typer.Option(
             "--close",
             metavar="ID",
             show_default=False,
-            help="Close this one, which needs --why; only a kind that nobody else closes.",
+            help="Close this incident (needs --why); only a kind that no sensor closes.",
         ),
     ] = None,
     why: Annotated[
         str | None,
-        typer.Option("--why", metavar="TEXT", show_default=False, help="What --close puts down."),
+        typer.Option("--why", metavar="TEXT", show_default=False, help="The reason, with --close."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List incidents, newest first: what was seen, who deals with it, how it ended."""
-    if (closed is None) is not (why is None):
+    """List incidents, newest first, with state, attempts and outcome; or close one."""
+    if (close is None) is not (why is None):
         raise typer.BadParameter("--close ID and --why TEXT go together")
-    tell = terminal(ctx)
-    with tell.world() as world:
+    term = terminal(ctx)
+    with term.open_project() as project:
         if stream is not None:
-            world.config.stream(stream)
-        if closed is not None and why is not None:
-            from holdfast.orchestration.cli.closing import close
-
-            found = [close(world, stream, closed, why=why)]
+            project.config.stream(stream)
+        if close is not None and why is not None:
+            rows = [close_incident(project, stream, close, why=why)]
         else:
-            found = world.store.incidents.of(stream, open_only=open_only)[:limit]
-        now = world.store.now()
+            rows = project.store.incidents.of(stream, open_only=open_only)[:limit]
+        now = project.store.now()
     if as_json:
-        tell.json({"incidents": [asdict(one) for one in found]})
-    elif not found:
-        tell.out.print(f"{DONE} no {'open ' if open_only else ''}incident")
+        term.json({"incidents": [asdict(incident) for incident in rows]})
+    elif not rows:
+        term.out.print(f"{DONE} no {'open ' if open_only else ''}incident")
     else:
-        tell.out.print(table(found, now))
+        term.out.print(incident_table(rows, now))
 
 
-def table(found: "list[Incident]", now: float) -> Table:
-    """Incidents as a table."""
-    shown = Table(box=None, pad_edge=False)
-    for column in ("incident", "stream", "kind", "opened", "state", "lasted", "tries", "outcome"):
-        shown.add_column(column, overflow="fold")
-    for one in found:
-        lasted = (now if one.closed_at is None else one.closed_at) - one.opened_at
-        shown.add_row(
-            one.id[:8],
-            escape(one.stream),
-            one.kind,
-            f"{words.age(now - one.opened_at)} ago",
-            f"[red]{one.state}[/red]" if one.closed_at is None else str(one.state),
-            words.seconds(lasted),
-            str(one.attempts),
-            escape(one.outcome or str(one.detail.get("reason", ""))),
+def close_incident(
+    project: "Project", stream: str | None, id_prefix: str, *, why: str
+) -> "Incident":
+    """Close the incident whose id begins with the prefix.
+
+    Fails unless it is open and of a kind that no sensor closes: any other would be opened again.
+    """
+    from holdfast.resources.control_store.records import IncidentState
+    from holdfast.streaming.sinks.ledger_writer import DIGEST_DIFFERS
+
+    incident = _find(project.store.incidents.of(stream, open_only=False), id_prefix)
+    if incident.state is IncidentState.CLOSED:
+        raise PermanentError(f"incident {incident.id} is already closed: {incident.outcome}")
+    if incident.kind != DIGEST_DIFFERS:
+        name = incident.stream
+        raise PermanentError(
+            f"incident {incident.id} ({incident.kind}) cannot be closed by hand: "
+            f"the recovery sensor closes it as soon as {name} is healthy again",
+            hint=f"run `holdfast recover {name}`, or `holdfast stop {name}` if it is not needed",
         )
-    return shown
+    project.store.incidents.close(incident.id, f"closed by hand: {why}")
+    return project.store.incidents.get(incident.id) or incident
+
+
+def _find(incidents: "list[Incident]", id_prefix: str) -> "Incident":
+    matches = [incident for incident in incidents if incident.id.startswith(id_prefix)]
+    if not matches:
+        raise PermanentError(
+            f"there is no incident {id_prefix!r}", hint="run `holdfast incidents` to list them"
+        )
+    if len(matches) > 1:
+        raise PermanentError(
+            f"{len(matches)} incidents begin with {id_prefix!r}",
+            hint=f"give more of the id: {', '.join(incident.id for incident in matches)}",
+        )
+    return matches[0]

@@ -1,4 +1,4 @@
-"""`holdfast logs`: what a replica wrote."""
+"""`holdfast logs`: the log of a replica."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from holdfast.resources.control_store.records import ReplicaRow
     from holdfast.resources.project import Project
 
-LOOK_SECONDS = 0.3
+POLL_SECONDS = 0.3
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the command line this command."""
+def register(app: typer.Typer) -> None:
     app.command(epilog="Example:  holdfast logs word_count --follow --lines 20")(logs)
 
 
@@ -26,36 +25,42 @@ def logs(
     ctx: typer.Context,
     *,
     stream: Stream,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
-    lines: Annotated[
-        int, typer.Option("--lines", "-n", min=0, help="How many to begin with.")
-    ] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of last lines.")] = 50,
     replica: Annotated[
-        str | None, typer.Option(metavar="ID", help="This one, instead of the primary.")
+        str | None, typer.Option(metavar="ID", help="The replica. Default: the primary.")
     ] = None,
     spark: Annotated[
-        bool, typer.Option("--spark", help="What Spark wrote, instead of the replica's own log.")
+        bool, typer.Option("--spark", help="Spark's log instead of the replica's.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the log of a stream's primary, or else of its newest replica; --follow goes on with the next."""
-    tell = terminal(ctx)
-    with tell.world() as world:
-        row = _row(world, stream, replica)
-        path = _file(row, spark=spark)
+    """Print the log of a stream's primary, or of its newest replica if none is live.
+
+    --follow continues with the next primary after a failover.
+    """
+    term = terminal(ctx)
+    with term.open_project() as project:
+        row = _find_replica(project, stream, replica)
+        path = _log_file(row, spark=spark)
         if as_json:
-            found = list(last_lines(path, lines))
-            tell.json({"stream": stream, "replica": row.id, "file": str(path), "lines": found})
+            tail = list(read_last_lines(path, lines))
+            term.json({"stream": stream, "replica": row.id, "file": str(path), "lines": tail})
             return
-        for line in last_lines(path, lines):
+        for line in read_last_lines(path, lines):
             typer.echo(line)
         if follow:
-            named = replica is not None
-            _follow(path, lambda: path if named else _file(_row(world, stream, None), spark=spark))
+
+            def find_current() -> Path:
+                if replica is not None:
+                    return path
+                return _log_file(_find_replica(project, stream, None), spark=spark)
+
+            _follow(path, find_current)
 
 
-def last_lines(path: Path, count: int) -> Iterator[str]:
-    """The end of a log file, or nothing if there is none yet."""
+def read_last_lines(path: Path, count: int) -> Iterator[str]:
+    """Read the end of a log file; nothing if it does not exist yet."""
     if not path.exists():
         return
     with path.open(errors="replace") as log:
@@ -63,8 +68,8 @@ def last_lines(path: Path, count: int) -> Iterator[str]:
             yield line.rstrip("\n")
 
 
-def grown(path: Path, position: int) -> tuple[str, int]:
-    """What a log has got since a position; a file that was begun anew is read from its start."""
+def read_since(path: Path, position: int) -> tuple[str, int]:
+    """Read what was appended after a position; a truncated file is read from its start."""
     size = path.stat().st_size if path.exists() else 0
     if size == position:
         return "", position
@@ -74,41 +79,45 @@ def grown(path: Path, position: int) -> tuple[str, int]:
         return text.decode(errors="replace"), log.tell()
 
 
-def _follow(path: Path, shown: Callable[[], Path]) -> None:
+def _follow(path: Path, find_current: Callable[[], Path]) -> None:
     from holdfast.resources.clock import SYSTEM_CLOCK
 
     position = path.stat().st_size if path.exists() else 0
     while True:  # until Ctrl-C
-        text, position = grown(path, position)
+        text, position = read_since(path, position)
         typer.echo(text, nl=False)
-        current = shown()
+        current = find_current()
         if current != path:
             typer.echo(f"--- {current.parent.name} ---")
             path, position = current, 0
-        SYSTEM_CLOCK.sleep(LOOK_SECONDS)
+        SYSTEM_CLOCK.sleep(POLL_SECONDS)
 
 
-def _row(world: "Project", stream: str, replica: str | None) -> "ReplicaRow":
-    """The replica that was named; otherwise the live primary, or the newest if there is none."""
+def _find_replica(project: "Project", stream: str, replica: str | None) -> "ReplicaRow":
+    """Find the named replica; without a name the live primary, or else the newest replica."""
     from holdfast.resources.control_store.records import Slot
 
-    world.config.stream(stream)
-    rows = world.store.replicas.of(stream, live=False)
+    project.config.stream(stream)
+    rows = project.store.replicas.of(stream, live=False)
     primary = [row for row in rows if row.slot is Slot.PRIMARY and not row.state.ended]
-    found = primary or rows if replica is None else [row for row in rows if row.id == replica]
-    if found:
-        return found[0]
+    matches = primary or rows if replica is None else [row for row in rows if row.id == replica]
+    if matches:
+        return matches[0]
     if replica is None:
         raise PermanentError(
-            f"{stream} never had a replica", hint=f"`holdfast start {stream}` starts one"
+            f"{stream} never had a replica", hint=f"run `holdfast start {stream}` to start one"
         )
-    known = ", ".join(row.id for row in rows[:5]) or "none"
-    raise PermanentError(f"{stream} never had a replica {replica}", hint=f"newest are: {known}")
+    newest = ", ".join(row.id for row in rows[:5]) or "none"
+    raise PermanentError(
+        f"{stream} never had a replica {replica}", hint=f"give one of the newest: {newest}"
+    )
 
 
-def _file(row: "ReplicaRow", *, spark: bool) -> Path:
+def _log_file(row: "ReplicaRow", *, spark: bool) -> Path:
     from holdfast.resources.process import HOST
 
     if row.host != HOST:
-        raise PermanentError(f"{row.id} is on {row.host}", hint="its log is there")
+        raise PermanentError(
+            f"the log of {row.id} is on another host: {row.host}", hint=f"run this on {row.host}"
+        )
     return Path(row.folder) / ("spark.log" if spark else "replica.log")

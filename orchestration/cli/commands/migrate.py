@@ -1,4 +1,4 @@
-"""`holdfast migrate`: what is declared now, for a stream that runs by an older declaration."""
+"""`holdfast migrate`: roll out a changed declaration or changed code to a running stream."""
 
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from holdfast.ft_policies.playbooks.recover.migration import Protocol
-from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli import format as fmt
 from holdfast.orchestration.cli.playbook import (
     Conclusion,
     PlaybookCommand,
@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from holdfast.orchestration.playbooks.migrate import Migrate
     from holdfast.resources.project import Project
 
-TRYING = "looking, and trying another query on a snapshot"
-NOTHING = "it runs by what is declared; --again brings changed code to it"
+CHECKING = "checking the new declaration against a snapshot"
+NOTHING = "runs as declared; add --again to roll out changed code"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the command line this command."""
+def register(app: typer.Typer) -> None:
     app.command(
         epilog="Examples:  holdfast migrate word_count --dry-run  ·  holdfast migrate word_count --protocol replay"
     )(migrate)
@@ -38,34 +37,41 @@ def migrate(
     protocol: Annotated[
         Protocol,
         typer.Option(
-            help="interruption_free: the target processes beside the primary until it has caught up. replay: it takes "
-            "over when little is left to replay, for an overloaded primary. legacy: stop, then start."
+            help="interruption_free: the target processes beside the primary until it has caught up. "
+            "replay: the target takes over when little is left to replay, for an overloaded primary. "
+            "legacy: stop, then start."
         ),
     ] = Protocol.INTERRUPTION_FREE,
     within: Annotated[
         float,
         typer.Option(
-            min=1.0, metavar="S", help="Seconds until it is rolled back if not caught up."
+            min=1.0, metavar="S", help="Roll back if the target has not caught up within S seconds."
         ),
     ] = 300.0,
     may_differ: Annotated[
         bool,
-        typer.Option("--may-differ", help="The new code may put out something else for an epoch."),
+        typer.Option(
+            "--may-differ",
+            help="Accept that the new code computes a different output for an epoch.",
+        ),
     ] = False,
     again: Annotated[
         bool,
-        typer.Option("--again", help="Though the declaration is the same: the code is not."),
+        typer.Option(
+            "--again", help="Migrate although the declaration is unchanged: the code has changed."
+        ),
     ] = False,
     why: Annotated[
-        str, typer.Option("--why", metavar="TEXT", help="For the history.")
+        str, typer.Option("--why", metavar="TEXT", help="The reason, for the history.")
     ] = "asked on the command line",
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring what is declared now to a running stream: other resources, Spark conf or code.
+    """Roll out the current declaration to a running stream: resources, Spark conf or code.
 
-    What a checkpoint cannot survive is refused before anything is touched. The old primary goes on until
-    the target is ready; if that has not caught up in time, or computes something else, it is let go.
+    A change that the checkpoint cannot survive is refused before anything is changed. The old primary
+    continues until the target is ready. A target that does not catch up in time, or computes a
+    different output, is stopped.
     """
     from holdfast.orchestration.playbooks.migrate import MigrationRequest
 
@@ -73,22 +79,22 @@ def migrate(
         protocol=protocol, within_seconds=within, may_differ=may_differ, again=again, why=why
     )
 
-    def build(world: "Project", stream: str, run: str) -> "Migrate":
+    def build(project: "Project", stream: str, run: str) -> "Migrate":
         from holdfast.orchestration.playbooks.migrate import Migrate
 
-        return Migrate(world, stream, run, request=request)
+        return Migrate(project, stream, run, request=request)
 
-    tell = terminal(ctx)
-    with tell.world() as world:
+    term = terminal(ctx)
+    with term.open_project() as project:
         command = PlaybookCommand(
-            tell=tell, world=world, build=build, nothing_to_do=NOTHING, as_json=as_json
+            term=term, project=project, build=build, nothing_to_do=NOTHING, as_json=as_json
         )
         if dry_run:
-            with nullcontext() if as_json else tell.out.status(TRYING):
-                steps = build(world, stream, new_run()).plan()
+            with nullcontext() if as_json else term.out.status(CHECKING):
+                steps = build(project, stream, new_run()).plan()
             command.show(steps, stream=stream, protocol=protocol)
             return
-        world.config.stream(stream)
+        project.config.stream(stream)
         command.run(stream, conclude=_conclude)
 
 
@@ -101,5 +107,5 @@ def _conclude(outcome: PlaybookOutcome) -> Conclusion:
     gap, name = finished.longest_gap_seconds, escape(outcome.stream)
     return Conclusion(
         facts={"longest_gap_seconds": gap},
-        message=f"{DONE} {name}  at most {words.seconds(gap)} without a committed epoch",
+        message=f"{DONE} {name}  longest gap between committed epochs: {fmt.seconds(gap)}",
     )

@@ -1,27 +1,26 @@
-"""`holdfast simulate`: the controller over a load that never was, or over one that was."""
+"""`holdfast simulate`: the controller on a generated or recorded load."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.tiers import Guarantee
-from holdfast.orchestration.cli import format as words, reading
+from holdfast.orchestration.cli import format as fmt
 from holdfast.orchestration.cli.terminal import DONE, NOTE, JsonOption, Terminal, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from holdfast.ft_policies.simulator.engine import Passed, Scenario
+    from holdfast.ft_policies.simulator.engine import Scenario, SimulationProgress
     from holdfast.ft_policies.simulator.results import Outcome
-    from holdfast.orchestration.cli.scenarios import Asked, Fitted
+    from holdfast.orchestration.cli.views.scenarios import FittedSystem, SimulationOptions
+    from holdfast.orchestration.cli.views.simulation import Timeline
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the command line this command."""
+def register(app: typer.Typer) -> None:
     app.command(epilog="Example:  holdfast simulate --preset thesis --plot sweep.png")(simulate)
 
 
@@ -32,8 +31,8 @@ def simulate(
         str,
         typer.Option(
             metavar="thesis|measured",
-            help="The system: StreamMine3G as in the thesis, or Holdfast as it was measured: on the one "
-            "stream that was started here, else by its own benchmark.",
+            help="The system: StreamMine3G as in the thesis, or Holdfast as measured (on the only "
+            "stream started in this project, else in its own benchmark).",
         ),
     ] = "measured",
     stream: Annotated[
@@ -41,7 +40,7 @@ def simulate(
         typer.Option(
             metavar="STREAM",
             show_default=False,
-            help="Holdfast as it was measured on this stream, with its prices and its controller.",
+            help="Simulate Holdfast as measured on this stream, with its prices and controller.",
         ),
     ] = None,
     trace: Annotated[
@@ -51,7 +50,7 @@ def simulate(
             dir_okay=False,
             exists=True,
             show_default=False,
-            help="A recorded load: CSV with the columns seconds,rows_per_second,state_bytes.",
+            help="Replay a recorded load: CSV with columns seconds,rows_per_second,state_bytes.",
         ),
     ] = None,
     load: Annotated[
@@ -59,17 +58,17 @@ def simulate(
         typer.Option(
             metavar="step|spikes|diurnal|erratic",
             show_default=False,
-            help="A generated load. Default: step (thesis), diurnal (measured).",
+            help="Generate a load. Default: step (thesis), diurnal (measured).",
         ),
     ] = None,
-    streams: Annotated[int, typer.Option(min=1, max=100_000, help="How many streams.")] = 1,
+    streams: Annotated[int, typer.Option(min=1, max=100_000, help="Number of streams.")] = 1,
     days: Annotated[
         float | None,
         typer.Option(
             min=0.0,
             max=3660.0,
             show_default=False,
-            help="How long. Default: the trace; 200 s (thesis), a day (measured).",
+            help="Simulated days. Default: the length of the trace, else 200 s (thesis) or 1 day (measured).",
         ),
     ] = None,
     objective: Annotated[
@@ -77,7 +76,7 @@ def simulate(
         typer.Option(
             metavar="SECONDS,…",
             show_default=False,
-            help="The recovery times to hold, side by side on the same load: 0,2.5,10.",
+            help="Recovery times to hold, side by side on the same load, such as 0,2.5,10.",
         ),
     ] = None,
     weights: Annotated[
@@ -85,26 +84,26 @@ def simulate(
         typer.Option(
             metavar="all_costs|ec2|PRICES",
             show_default=False,
-            help="What tiers are ranked by: weights, or a price list of configs/prices. "
-            "Default: what the stream declares; else all_costs.",
+            help="Rank tiers by these weights, or by a price list of configs/prices. "
+            "Default: as the stream declares, else all_costs.",
         ),
     ] = None,
     guarantee: Annotated[
         Guarantee | None,
         typer.Option(
             show_default=False,
-            help="What a recovery may cost in data. Default: what the stream declares; else precise.",
+            help="The guarantee to hold. Default: as the stream declares, else precise.",
         ),
     ] = None,
     failures_per_day: Annotated[
-        float, typer.Option(min=0.0, max=86_400.0, help="Of each stream, on the mean.")
+        float, typer.Option(min=0.0, max=86_400.0, help="Mean failures per stream and day.")
     ] = 1.0,
     intervals: Annotated[
         str | None,
         typer.Option(
             metavar="SECONDS,…",
             show_default=False,
-            help="Let the controller choose among these intervals of snapshots and syncs.",
+            help="Intervals of snapshots and syncs that the controller may choose from.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")] = 0,
@@ -114,21 +113,21 @@ def simulate(
             metavar="FILE",
             dir_okay=False,
             show_default=False,
-            help="Draw it: all objectives; or the time line, if there is one only.",
+            help="Draw all objectives, or the timeline of a single one (.png, .svg, .pdf).",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the controller over a load: which tiers it holds, what that costs, which objectives it misses.
+    """Simulate the controller: time in each tier, costs, missed objectives.
 
-    Overheads and costs are shares of what active_replication adds all the time.
+    Overheads and costs are shares of what permanent active_replication adds.
     """
-    from holdfast.orchestration.cli.scenarios import PLOTS, Asked
+    from holdfast.orchestration.cli.views.scenarios import PLOTS, SimulationOptions
 
-    tell = terminal(ctx)
+    term = terminal(ctx)
     if plot is not None:
-        reading.demand_ending(plot, *PLOTS)
-    asked = Asked(
+        fmt.require_suffix(plot, *PLOTS)
+    options = SimulationOptions(
         preset=preset,
         trace=trace,
         load=load,
@@ -141,152 +140,127 @@ def simulate(
         intervals=intervals,
         seed=seed,
     )
-    asked, scenario, found = _scenario(tell, asked, stream)
-    outcomes = _run(tell, scenario, plot)
+    options, scenario, fitted = _scenario(term, options, stream)
+    outcomes = _run(term, scenario, plot)
     if as_json:
-        tell.json(_facts(asked, scenario, found, outcomes))
+        term.json(_facts(options, scenario, fitted, outcomes))
         return
-    _show(tell, scenario, outcomes, asked.ranked_by)
-    if found is not None and found.assumed:
-        tell.out.print(
-            f"{NOTE} never measured on {found.declared.name}, and so taken as usual: "
-            f"{', '.join(found.assumed)}"
+    _show(term, scenario, outcomes, options.ranked_by)
+    if fitted is not None and fitted.assumed:
+        term.out.print(
+            f"{NOTE} not measured on {fitted.declared.name}, defaults used: "
+            f"{', '.join(fitted.assumed)}"
         )
     if plot is not None:
-        tell.out.print(f"{DONE} drawn: {plot}", soft_wrap=True)
+        term.out.print(f"{DONE} drawn: {plot}", soft_wrap=True)
 
 
 def _scenario(
-    tell: Terminal, asked: "Asked", stream: str | None
-) -> "tuple[Asked, Scenario, Fitted | None]":
-    """What is asked in full, what is to be simulated, and the stream that it was measured on."""
+    term: Terminal, options: "SimulationOptions", stream: str | None
+) -> "tuple[SimulationOptions, Scenario, FittedSystem | None]":
+    """The completed options, the scenario, and the fitted system if a stream was measured."""
     from holdfast.ft_policies.costs.prices import WEIGHTS
-    from holdfast.orchestration.cli import scenarios
+    from holdfast.orchestration.cli.views import scenarios
 
-    if stream is None and asked.asks_the_store:
-        stream = _measured_here(tell)
+    if stream is None and options.uses_measurements:
+        stream = _measured_here(term)
     if stream is None:
-        project = None if asked.ranked_by in WEIGHTS else tell.project()
-        return asked, asked.scenario(asked.usual().system, project), None
-    with tell.world() as world:
-        found = scenarios.fitted(world, stream)
-        asked = asked.of(found.declared)
-        scenario = asked.scenario(found.system, world.config)
-        return asked, replace(scenario, allowed=found.allowed), found
+        config = None if options.ranked_by in WEIGHTS else term.load_config()
+        return options, options.scenario(options.defaults().system, config), None
+    with term.open_project() as project:
+        fitted = scenarios.fit_system(project, stream)
+        options = options.with_defaults_of(fitted.declared)
+        scenario = options.scenario(fitted.system, project.config)
+        return options, replace(scenario, allowed=fitted.allowed), fitted
 
 
-def _measured_here(tell: Terminal) -> str | None:
-    """The one stream whose measurements are at hand; says whose figures are taken."""
-    stream = _only_started(tell)
+def _measured_here(term: Terminal) -> str | None:
+    """The only stream with measurements; prints whose measurements are used."""
+    stream = _find_started(term)
     if stream is None:
-        whose = "Holdfast's own, from its benchmark; --stream STREAM takes those of your stream"
+        origin = "Holdfast's own benchmark; give --stream STREAM for those of a stream"
     else:
-        whose = f"those of {stream}, the only stream that was started here"
-    tell.err.print(f"{NOTE} the figures are {whose}", soft_wrap=True)
+        origin = f"{stream}, the only stream started in this project"
+    term.err.print(f"{NOTE} measurements from {origin}", soft_wrap=True)
     return stream
 
 
-def _only_started(tell: Terminal) -> str | None:
-    from holdfast.orchestration.cli.scenarios import only_started
+def _find_started(term: Terminal) -> str | None:
+    from holdfast.orchestration.cli.views.scenarios import find_only_started
 
     try:
-        declares = (tell.root() / "configs" / "streams").is_dir()
+        has_project = (term.root() / "configs" / "streams").is_dir()
     except PermanentError:
-        declares = False
-    if not declares:  # a simulation needs no project
+        has_project = False
+    if not has_project:  # a simulation needs none
         return None
-    with tell.world() as world:
-        return only_started(world)
+    with term.open_project() as project:
+        return find_only_started(project)
 
 
-def _run(tell: Terminal, scenario: "Scenario", plot: Path | None) -> "tuple[Outcome, ...]":
+def _run(term: Terminal, scenario: "Scenario", plot: Path | None) -> "tuple[Outcome, ...]":
     from holdfast.ft_policies.simulator.engine import simulate as run
-    from holdfast.orchestration.cli.simulated import TimeLine, draw
+    from holdfast.orchestration.cli.views.simulation import Timeline, draw
 
-    line = TimeLine(scenario)
-    with tell.working("simulating") as change:
-        watch = _watching(change, line if plot is not None and line.wanted else None)
-        outcomes = run(scenario, watch)
+    timeline = Timeline(scenario)
+    with term.spinner("simulating") as change:
+        kept = timeline if plot is not None and timeline.wanted else None
+        outcomes = run(scenario, _report_progress(change, kept))
     if plot is not None:
-        draw(outcomes, line, plot)
+        draw(outcomes, timeline, plot)
     return outcomes
 
 
-def _watching(change: "Callable[[str], None]", line: Any) -> "Callable[[Passed], None]":
-    def watch(passed: "Passed") -> None:
-        change(f"simulating: {passed.done:.0%}")
-        if line is not None:
-            line.add(passed)
+def _report_progress(
+    change: "Callable[[str], None]", timeline: "Timeline | None"
+) -> "Callable[[SimulationProgress], None]":
+    def report(progress: "SimulationProgress") -> None:
+        change(f"simulating: {progress.done:.0%}")
+        if timeline is not None:
+            timeline.add(progress)
 
-    return watch
+    return report
 
 
 def _facts(
-    asked: "Asked", scenario: "Scenario", found: "Fitted | None", outcomes: "Sequence[Outcome]"
+    options: "SimulationOptions",
+    scenario: "Scenario",
+    fitted: "FittedSystem | None",
+    outcomes: "Sequence[Outcome]",
 ) -> dict[str, Any]:
     return {
-        "preset": asked.preset,
-        "streams": asked.streams,
+        "preset": options.preset,
+        "streams": options.streams,
         "seconds": scenario.seconds,
         "tick_seconds": scenario.system.tick_seconds,
-        "ranked_by": asked.ranked_by,
+        "ranked_by": options.ranked_by,
         "guarantee": scenario.guarantee,
-        "failures_per_day": asked.failures_per_day,
-        "seed": asked.seed,
-        "stream": None if found is None else found.declared.name,
-        "assumed_steps": () if found is None else found.assumed,
-        "outcomes": [asdict(one) for one in outcomes],
+        "failures_per_day": options.failures_per_day,
+        "seed": options.seed,
+        "stream": None if fitted is None else fitted.declared.name,
+        "assumed_steps": () if fitted is None else fitted.assumed,
+        "outcomes": [asdict(outcome) for outcome in outcomes],
     }
 
 
 def _show(
-    tell: Terminal,
+    term: Terminal,
     scenario: "Scenario",
     outcomes: "Sequence[Outcome]",
     ranked_by: str,
 ) -> None:
+    from holdfast.orchestration.cli.views.simulation import outcome_table
+
     priced = outcomes[0].money is not None
-    table = Table(box=None, pad_edge=False)
-    for column, justify in _columns(outcomes[0]):
-        table.add_column(column, justify=justify)
-    for one in outcomes:
-        table.add_row(*_row(one))
-    tell.out.print(table)
-    tell.out.print(
-        f"{DONE} {words.plural(scenario.trace.streams, 'stream')}, {words.age(scenario.seconds)} "
+    term.out.print(outcome_table(outcomes))
+    term.out.print(
+        f"{DONE} {fmt.plural(scenario.trace.streams, 'stream')}, {fmt.age(scenario.seconds)} "
         f"in ticks of {scenario.system.tick_seconds:g} s, ranked by {ranked_by}; "
-        "shares of what active_replication adds all the time"
+        "shares of what permanent active_replication adds"
         + ("; money per stream and hour" if priced else "")
     )
-    doubles = max(one.double_misses for one in outcomes)
+    doubles = max(outcome.double_misses for outcome in outcomes)
     if doubles:
-        tell.out.print(
-            f"{NOTE} up to {doubles} of the misses come from a second failure "
-            "before there was a new secondary"
+        term.out.print(
+            f"{NOTE} up to {doubles} of the misses: second failure before the new secondary was ready"
         )
-
-
-def _columns(outcome: "Outcome") -> "list[tuple[str, Literal['left', 'right']]]":
-    numbers = [*outcome.overhead, "cost"]
-    if outcome.money is not None:
-        numbers += [outcome.money.currency, "if active", "if passive"]
-    numbers += ["switches/h", "failures", "misses"]
-    return [("objective", "right"), ("tiers", "left"), *((name, "right") for name in numbers)]
-
-
-def _row(one: "Outcome") -> list[str]:
-    money = one.money
-    amounts = (
-        []
-        if money is None
-        else [money.per_hour, money.always_active_replication, money.always_passive_replication]
-    )
-    return [
-        words.seconds(one.objective_seconds),
-        words.tiers(one.time_share),
-        *(words.share(share) for share in (*one.overhead.values(), one.cost_share)),
-        *(words.money(amount) for amount in amounts),
-        f"{one.switches_per_hour:.1f}",
-        words.count(one.failures),
-        words.count(one.misses),
-    ]

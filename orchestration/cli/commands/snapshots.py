@@ -1,4 +1,4 @@
-"""`holdfast snapshots …`: what is in the object store, and whether it is good."""
+"""`holdfast snapshots …`: list, show, verify, prove, restore and prune snapshots."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,9 +11,8 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 from rich.table import Table
 
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli import format as fmt
 from holdfast.orchestration.cli.playbook import PlaybookCommand
-from holdfast.orchestration.cli.storage import storage
 from holdfast.orchestration.cli.terminal import (
     DONE,
     FAILED,
@@ -28,12 +27,14 @@ from holdfast.orchestration.cli.terminal import (
 if TYPE_CHECKING:
     from holdfast.resources.project import Project
 
-app = typer.Typer(no_args_is_help=True, help="List, check, prove, restore and prune snapshots.")
+app = typer.Typer(
+    no_args_is_help=True, help="List, show, verify, prove, restore and prune snapshots."
+)
 
 Snapshot: TypeAlias = Annotated[
     str | None,
     typer.Argument(
-        metavar="ID", show_default=False, help="A snapshot's id; the newest one if it is left out."
+        metavar="ID", show_default=False, help="The snapshot's id. Default: the newest."
     ),
 ]
 
@@ -41,34 +42,34 @@ Snapshot: TypeAlias = Annotated[
 @app.command("list", epilog="Example:  holdfast snapshots list word_count")
 def list_snapshots(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = False) -> None:
     """List the snapshots in the object store, newest first."""
-    from holdfast.orchestration.cli.stored import listed
+    from holdfast.orchestration.cli.views.snapshots import list_snapshots as read_snapshots
 
-    tell = terminal(ctx)
-    with storage(tell, stream) as world:
-        found = listed(world, stream)
-        now = world.store.now()
+    term = terminal(ctx)
+    with term.open_storage(stream) as project:
+        snapshots = read_snapshots(project, stream)
+        now = project.store.now()
     if as_json:
-        tell.json({"stream": stream, "snapshots": found})
+        term.json({"stream": stream, "snapshots": snapshots})
         return
-    if not found:
-        tell.out.print(f"{stream} has no snapshot")
+    if not snapshots:
+        term.out.print(f"{stream} has no snapshot")
         return
     table = Table(box=None, pad_edge=False)
     for name in ("snapshot", "age", "epoch", "files", "size", "new", "took", "proven", "state"):
         table.add_column(name, justify="left" if name in ("snapshot", "state") else "right")
-    for one in found:
+    for row in snapshots:
         table.add_row(
-            one.id,
-            words.age(now - one.created_at),
-            words.count(one.epoch),
-            words.count(one.files),
-            words.size(one.total_bytes),
-            words.size(one.new_bytes),
-            words.seconds(one.seconds),
-            words.proof(one.proven_at and now - one.proven_at, one.proven_seconds),
-            escape(one.state + (f": {one.reason}" if one.reason else "")),
+            row.id,
+            fmt.age(now - row.created_at),
+            fmt.count(row.epoch),
+            fmt.count(row.files),
+            fmt.size(row.total_bytes),
+            fmt.size(row.new_bytes),
+            fmt.seconds(row.seconds),
+            fmt.proof(row.proven_at and now - row.proven_at, row.proven_seconds),
+            escape(row.state + (f": {row.reason}" if row.reason else "")),
         )
-    tell.out.print(table)
+    term.out.print(table)
 
 
 @app.command(epilog="Example:  holdfast snapshots show word_count  (the newest)")
@@ -77,21 +78,20 @@ def show(
     *,
     stream: Stream,
     snapshot: Snapshot = None,
-    files: Annotated[bool, typer.Option("--files", help="List the files one by one.")] = False,
+    files: Annotated[bool, typer.Option("--files", help="List every file.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a manifest: packs and how much of each is live, files, and the conf that must match."""
-    from holdfast.orchestration.cli.manifests import rendered
-    from holdfast.orchestration.cli.stored import described
+    """Show a manifest: packs with their live share, files, and the Spark conf that must match."""
+    from holdfast.orchestration.cli.views.snapshots import describe_snapshot, manifest_view
 
-    tell = terminal(ctx)
-    with storage(tell, stream) as world:
-        facts = described(world, stream, snapshot or newest_id(world, stream))
-        now = world.store.now()
+    term = terminal(ctx)
+    with term.open_storage(stream) as project:
+        facts = describe_snapshot(project, stream, snapshot or newest_id(project, stream))
+        now = project.store.now()
     if as_json:
-        tell.json(facts)
+        term.json(facts)
         return
-    tell.out.print(*rendered(facts, now=now, with_files=files), sep="\n")
+    term.out.print(*manifest_view(facts, now=now, with_files=files), sep="\n")
 
 
 @app.command(epilog="Examples:  holdfast snapshots verify word_count  ·  … verify word_count --all")
@@ -100,35 +100,34 @@ def verify(
     *,
     stream: Stream,
     snapshot: Snapshot = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="All snapshots, not only the newest.")
-    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="Verify all snapshots.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Read snapshots in full and check every digest; leaves with 1 if one is damaged."""
+    """Read a snapshot in full and check every digest; exit code 1 if it is damaged."""
     from holdfast.resources.vault.catalogue import verify as verify_snapshot
 
-    tell = terminal(ctx)
-    with storage(tell, stream) as world:
+    term = terminal(ctx)
+    with term.open_storage(stream) as project:
         if every:
-            ids = [record.id for record in world.vault(stream).list()]
+            ids = [record.id for record in project.vault(stream).list()]
         else:
-            ids = [snapshot or newest_id(world, stream)]
+            ids = [snapshot or newest_id(project, stream)]
         problems: dict[str, list[str]] = {}
-        with _bar(tell, MofNCompleteColumn(), quiet=as_json) as (bar, task):
+        with _bar(term, MofNCompleteColumn(), quiet=as_json) as (bar, task):
             bar.update(task, description=f"verifying {stream}", total=len(ids))
-            for one in ids:
-                problems[one] = verify_snapshot(world, stream, one)
+            for snapshot_id in ids:
+                problems[snapshot_id] = verify_snapshot(project, stream, snapshot_id)
                 bar.advance(task)
     if as_json:
-        tell.json(
+        term.json(
             {"stream": stream, "snapshots": [{"id": i, "problems": p} for i, p in problems.items()]}
         )
     else:
-        for one, found in problems.items():
-            tell.out.print(f"{FAILED if found else DONE} {one}  {'damaged' if found else 'good'}")
-            for problem in found:
-                tell.out.print(f"  [red]{escape(problem)}[/red]")
+        for snapshot_id, damages in problems.items():
+            mark, verdict = (FAILED, "damaged") if damages else (DONE, "intact")
+            term.out.print(f"{mark} {snapshot_id}  {verdict}")
+            for damage in damages:
+                term.out.print(f"  [red]{escape(damage)}[/red]")
     raise typer.Exit(1 if any(problems.values()) else 0)
 
 
@@ -141,27 +140,31 @@ def prove(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Prove that a snapshot restores: go on from it for one epoch, and compare with what was committed.
+    """Prove that a snapshot restores: recompute one epoch from it, and compare with the committed digest.
 
-    It starts Spark in a scratch folder, sends nothing, and leaves the stream alone.
+    Spark runs in a scratch folder and sends nothing; the stream is not touched.
     """
     from holdfast.orchestration.playbooks.prove import Prove
 
-    def build(world: "Project", stream: str, run: str) -> Prove:
-        return Prove(world, stream, run, snapshot=snapshot)
+    def build(project: "Project", stream: str, run: str) -> Prove:
+        return Prove(project, stream, run, snapshot=snapshot)
 
-    def command(world: "Project") -> PlaybookCommand:
+    def command(project: "Project") -> PlaybookCommand:
         return PlaybookCommand(
-            tell=tell, world=world, build=build, nothing_to_do="is proven", as_json=as_json
+            term=term,
+            project=project,
+            build=build,
+            nothing_to_do="is already proven",
+            as_json=as_json,
         )
 
-    tell = terminal(ctx)
+    term = terminal(ctx)
     if dry_run:  # the catalogue has all that a plan needs: no object store is started for it
-        with tell.world() as world:
-            command(world).plan(stream)
+        with term.open_project() as project:
+            command(project).plan(stream)
         return
-    with storage(tell, stream) as world:
-        command(world).run(stream)
+    with term.open_storage(stream) as project:
+        command(project).run(stream)
 
 
 @app.command(epilog="Example:  holdfast snapshots restore word_count --epoch 120 --into /tmp/look")
@@ -170,31 +173,31 @@ def restore(
     *,
     stream: Stream,
     snapshot: Snapshot = None,
-    into: Annotated[Path, typer.Option(metavar="FOLDER", help="A folder that does not exist yet.")],
+    into: Annotated[Path, typer.Option(metavar="FOLDER", help="A new folder.")],
     epoch: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="The newest one up to this epoch.")
+        int | None, typer.Option(min=0, metavar="N", help="The newest snapshot up to this epoch.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring a checkpoint back into a new folder, every digest verified."""
+    """Restore a checkpoint into a new folder, with every digest verified."""
     if snapshot is not None and epoch is not None:
-        raise typer.BadParameter("give a snapshot's ID or --epoch, not both")
-    tell = terminal(ctx)
-    with storage(tell, stream) as world:
-        vault = world.vault(stream)
-        manifest = vault.manifest(snapshot or newest_id(world, stream, at_most_epoch=epoch))
-        with _bar(tell, DownloadColumn(), quiet=as_json) as (bar, task):
+        raise typer.BadParameter("give either a snapshot's ID or --epoch")
+    term = terminal(ctx)
+    with term.open_storage(stream) as project:
+        vault = project.vault(stream)
+        manifest = vault.manifest(snapshot or newest_id(project, stream, at_most_epoch=epoch))
+        with _bar(term, DownloadColumn(), quiet=as_json) as (bar, task):
             bar.update(task, description=f"restoring {manifest.id}", total=manifest.state_bytes)
             restored = vault.restore(manifest, into, progress=_steps(bar, task))
     if as_json:
-        tell.json(
+        term.json(
             {"id": manifest.id, "epoch": manifest.epoch, "folder": str(into), "restored": restored}
         )
         return
-    tell.out.print(
-        f"{DONE} {manifest.id} is in {escape(str(into))}: {words.plural(restored.files, 'file')}, "
-        f"{words.size(restored.bytes)}, {words.plural(restored.requests, 'request')}, "
-        f"{words.seconds(restored.seconds)}"
+    term.out.print(
+        f"{DONE} {manifest.id} restored into {escape(str(into))}: {fmt.plural(restored.files, 'file')}, "
+        f"{fmt.size(restored.bytes)}, {fmt.plural(restored.requests, 'request')}, "
+        f"{fmt.seconds(restored.seconds)}"
     )
 
 
@@ -203,49 +206,51 @@ def prune(
     ctx: typer.Context,
     *,
     stream: Stream,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print what would be dropped.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Drop the snapshots that the stream's retention does not keep, and say why for each."""
+    """Drop the snapshots that the stream's retention does not keep, with the reason for each."""
     from holdfast.resources.vault.catalogue import prune as prune_snapshots
 
-    tell = terminal(ctx)
-    with storage(tell, stream) as world:
-        outcome = prune_snapshots(world, stream, dry_run=dry_run)
+    term = terminal(ctx)
+    with term.open_storage(stream) as project:
+        outcome = prune_snapshots(project, stream, dry_run=dry_run)
     if as_json:
-        tell.json({"stream": stream, "dry_run": dry_run, "pruned": outcome})
+        term.json({"stream": stream, "dry_run": dry_run, "pruned": outcome})
         return
-    table = Table("snapshot", "verdict", "because", box=None, pad_edge=False)
+    table = Table("snapshot", "verdict", "reason", box=None, pad_edge=False)
     for verdict in outcome.verdicts:
         word = "[green]keep[/green]" if verdict.keep else "[red]drop[/red]"
         table.add_row(verdict.snapshot.id, word, escape("; ".join(verdict.reasons)))
-    tell.out.print(table)
+    term.out.print(table)
     would = "would be dropped" if dry_run else "dropped"
-    tell.out.print(
-        f"{DONE} {words.plural(len(outcome.dropped), 'snapshot')} and "
-        f"{words.plural(len(outcome.packs_deleted), 'pack')} {would}, "
-        f"{words.size(outcome.bytes_freed)}"
+    term.out.print(
+        f"{DONE} {fmt.plural(len(outcome.dropped), 'snapshot')} and "
+        f"{fmt.plural(len(outcome.packs_deleted), 'pack')} {would}, "
+        f"{fmt.size(outcome.bytes_freed)}"
     )
     if outcome.note:
-        tell.out.print(f"{NOTE} {escape(outcome.note)}")
+        term.out.print(f"{NOTE} {escape(outcome.note)}")
 
 
-def newest_id(world: "Project", stream: str, *, at_most_epoch: int | None = None) -> str:
-    """The newest snapshot, or the newest up to an epoch."""
-    for record in world.vault(stream).list():
+def newest_id(project: "Project", stream: str, *, at_most_epoch: int | None = None) -> str:
+    """The id of the newest snapshot, or of the newest up to an epoch; fails if there is none."""
+    for record in project.vault(stream).list():
         if at_most_epoch is None or record.epoch <= at_most_epoch:
             return record.id
     limit = "" if at_most_epoch is None else f" up to epoch {at_most_epoch}"
     raise PermanentError(
-        f"{stream} has no snapshot{limit}", hint=f"`holdfast snapshots list {stream}`"
+        f"{stream} has no snapshot{limit}", hint=f"run `holdfast snapshots list {stream}`"
     )
 
 
 @contextmanager
-def _bar(tell: Terminal, amount: Any, *, quiet: bool) -> Iterator[tuple[Progress, Any]]:
+def _bar(term: Terminal, amount: Any, *, quiet: bool) -> Iterator[tuple[Progress, Any]]:
     columns = (TextColumn("{task.description}"), BarColumn(), amount)
     with Progress(
-        *columns, console=tell.err, disable=quiet or not tell.err.is_terminal, transient=True
+        *columns, console=term.err, disable=quiet or not term.err.is_terminal, transient=True
     ) as bar:
         yield bar, bar.add_task("")
 

@@ -1,10 +1,10 @@
-"""`holdfast start`, `stop`, `snapshot` and `recover`: the playbooks, by hand."""
+"""`holdfast start`, `stop`, `snapshot` and `recover`: playbooks run by hand."""
 
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli import format as fmt
 from holdfast.orchestration.cli.playbook import Build, PlaybookCommand
 from holdfast.orchestration.cli.terminal import DONE, DryRunOption, JsonOption, Stream, terminal
 
@@ -16,13 +16,12 @@ Streams: TypeAlias = Annotated[list[str], typer.Argument(metavar="STREAM...", he
 Patience: TypeAlias = Annotated[
     float,
     typer.Option(
-        min=0.0, metavar="SECONDS", help="End a replica by force if it has not left by then."
+        min=0.0, metavar="SECONDS", help="Kill a replica that has not stopped after this time."
     ),
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the command line these commands."""
+def register(app: typer.Typer) -> None:
     app.command(
         epilog="Examples:  holdfast start word_count  ·  holdfast start word_count --dry-run"
     )(start)
@@ -40,14 +39,18 @@ def start(
 ) -> None:
     """Start streams and wait until they have caught up with their input.
 
-    A stream that runs is left alone.
+    A running stream is left alone.
     """
     from holdfast.orchestration.playbooks.recover import Start
 
-    tell = terminal(ctx)
-    with tell.world() as world:
+    term = terminal(ctx)
+    with term.open_project() as project:
         PlaybookCommand(
-            tell=tell, world=world, build=Start, nothing_to_do="runs already", as_json=as_json
+            term=term,
+            project=project,
+            build=Start,
+            nothing_to_do="is already running",
+            as_json=as_json,
         ).run_all(streams, dry_run=dry_run)
 
 
@@ -59,11 +62,11 @@ def stop(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop streams: each finishes its epoch, ships a last snapshot, and leaves."""
-    tell, build = terminal(ctx), stopping(patience)
-    with tell.world() as world:
+    """Stop streams: each finishes its epoch, ships a last snapshot and exits."""
+    term, build = terminal(ctx), build_stop(patience)
+    with term.open_project() as project:
         PlaybookCommand(
-            tell=tell, world=world, build=build, nothing_to_do="does not run", as_json=as_json
+            term=term, project=project, build=build, nothing_to_do="is not running", as_json=as_json
         ).run_all(streams, dry_run=dry_run)
 
 
@@ -74,15 +77,15 @@ def recover(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Recover a stream now, as the sensor would: fence what failed, start anew, catch up."""
+    """Recover a stream now, as the sensor would: fence the failed replica, start a new one, catch up."""
     from holdfast.orchestration.playbooks.recover import Recover
 
-    tell = terminal(ctx)
-    with tell.world() as world:
-        world.config.stream(stream)
+    term = terminal(ctx)
+    with term.open_project() as project:
+        project.config.stream(stream)
         command = PlaybookCommand(
-            tell=tell,
-            world=world,
+            term=term,
+            project=project,
             build=Recover,
             nothing_to_do="needs no recovery",
             as_json=as_json,
@@ -97,28 +100,28 @@ def snapshot(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = False)
     """Ship a snapshot of a running stream now, and wait until it is stored."""
     from holdfast.orchestration.playbooks.lifecycle import snapshot_now
 
-    tell = terminal(ctx)
-    with tell.world() as world:
-        with tell.working(f"shipping a snapshot of {stream}"):
-            row = snapshot_now(world, stream)
+    term = terminal(ctx)
+    with term.open_project() as project:
+        with term.spinner(f"shipping a snapshot of {stream}"):
+            row = snapshot_now(project, stream)
         if as_json:
-            tell.json(row)
+            term.json(row)
         elif row is None:
-            tell.out.print("there is no snapshot: no epoch was committed yet")
+            term.out.print("no snapshot shipped: no epoch is committed yet")
         else:
-            tell.out.print(
-                f"{DONE} {row.id}  epoch {row.epoch}, {words.plural(row.files, 'file')}, "
-                f"{words.size(row.total_bytes)} ({words.size(row.new_bytes)} new), "
-                f"{words.plural(row.requests, 'request')}, {words.seconds(row.seconds)}"
+            term.out.print(
+                f"{DONE} {row.id}  epoch {row.epoch}, {fmt.plural(row.files, 'file')}, "
+                f"{fmt.size(row.total_bytes)} ({fmt.size(row.new_bytes)} new), "
+                f"{fmt.plural(row.requests, 'request')}, {fmt.seconds(row.seconds)}"
             )
 
 
-def stopping(patience_seconds: float) -> Build:
-    """The stop playbook with this much patience."""
+def build_stop(patience_seconds: float) -> Build:
+    """A factory of stop playbooks with this patience."""
 
-    def build(world: "Project", stream: str, run: str) -> "Stop":
+    def build(project: "Project", stream: str, run: str) -> "Stop":
         from holdfast.orchestration.playbooks.lifecycle import Stop
 
-        return Stop(world, stream, run, patience_seconds=patience_seconds)
+        return Stop(project, stream, run, patience_seconds=patience_seconds)
 
     return build

@@ -1,4 +1,4 @@
-"""`holdfast switch`: another fault-tolerance tier for a stream, while it runs."""
+"""`holdfast switch`: change the fault-tolerance tier of a stream while it runs."""
 
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from holdfast.orchestration.playbooks.lifecycle import SwitchTier
     from holdfast.resources.project import Project
 
-ASKED = "asked on the command line"
+DEFAULT_REASON = "asked on the command line"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the command line this command."""
+def register(app: typer.Typer) -> None:
     app.command(epilog="Example:  holdfast switch word_count active_standby --dry-run")(switch)
 
 
@@ -39,53 +38,53 @@ def switch(
         typer.Argument(
             metavar="TIER",
             help=f"From the fastest recovery to the cheapest: {', '.join(Tier)}.",
-            autocompletion=lambda: [one.value for one in Tier],
+            autocompletion=lambda: [tier.value for tier in Tier],
         ),
     ],
     dry_run: DryRunOption = False,
     why: Annotated[
-        str, typer.Option("--why", metavar="TEXT", help="For the history of the tier.")
-    ] = ASKED,
+        str, typer.Option("--why", metavar="TEXT", help="The reason, for the tier history.")
+    ] = DEFAULT_REASON,
     as_json: JsonOption = False,
 ) -> None:
-    """Give a stream another tier and bring its replicas there, one switch at a time.
+    """Change the tier of a stream, and its replicas one switch at a time.
 
-    A stopped stream gets it when it starts. The declaration's own tier stays as it is written.
+    For a stopped stream the tier takes effect at its start. The declaration is not changed.
     """
-    tell = terminal(ctx)
+    term = terminal(ctx)
     wanted = parse_enum(Tier, tier)
 
-    def build(world: "Project", stream: str, run: str) -> "SwitchTier":
+    def build(project: "Project", stream: str, run: str) -> "SwitchTier":
         from holdfast.orchestration.playbooks.lifecycle import SwitchTier
 
-        return SwitchTier(world, stream, run, tier=wanted, why=why)
+        return SwitchTier(project, stream, run, tier=wanted, why=why)
 
-    with tell.world() as world:
+    with term.open_project() as project:
         command = PlaybookCommand(
-            tell=tell,
-            world=world,
+            term=term,
+            project=project,
             build=build,
-            nothing_to_do=f"{wanted} is wanted",
+            nothing_to_do=f"already has {wanted}",
             as_json=as_json,
         )
         _plan(command, stream, wanted) if dry_run else _run(command, stream, wanted)
 
 
 def _plan(command: PlaybookCommand, stream: str, tier: Tier) -> None:
-    from holdfast.observation.status import observe
+    from holdfast.observation.status import observe_stream
 
-    command.world.config.stream(stream)
-    seen = observe(command.world, stream)
+    command.project.config.stream(stream)
+    status = observe_stream(command.project, stream)
     if not command.as_json:
-        command.tell.out.print(
-            f"{escape(stream)}: {seen.tier} → {tier}  [dim](covered now: {seen.covered})[/dim]"
+        command.term.out.print(
+            f"{escape(stream)}: {status.tier} → {tier}  [dim](covered now: {status.covered})[/dim]"
         )
     command.plan(
         stream,
-        otherwise=_nothing(stream, running=seen.wanted),
-        tier=seen.tier,
-        covered_tier=seen.covered,
-        running=seen.wanted,
+        otherwise=_nothing(stream, running=status.wanted),
+        tier=status.tier,
+        covered_tier=status.covered,
+        running=status.wanted,
         tier_to=tier,
     )
 
@@ -98,21 +97,21 @@ def _nothing(stream: str, *, running: bool) -> str:
 
 def _run(command: PlaybookCommand, stream: str, tier: Tier) -> NoReturn:
     from holdfast.observation.coverage import coverage_of
-    from holdfast.observation.status import observe
+    from holdfast.observation.status import observe_stream
 
-    world = command.world
-    world.config.stream(stream)
+    project = command.project
+    project.config.stream(stream)
 
     def conclude(outcome: PlaybookOutcome) -> Conclusion:
-        seen = observe(world, stream)
-        coverage = coverage_of(seen)
-        message = _message(stream, coverage, running=seen.wanted)
+        status = observe_stream(project, stream)
+        coverage = coverage_of(status)
+        message = _message(stream, coverage, running=status.wanted)
         return Conclusion(
-            facts={**_facts(coverage), "running": seen.wanted},
+            facts={**_facts(coverage), "running": status.wanted},
             message=message if outcome.error is None else "",
         )
 
-    command.run(stream, conclude=conclude, interrupted=lambda: _interrupted(world, stream, tier))
+    command.run(stream, conclude=conclude, interrupted=lambda: _interrupted(project, stream, tier))
 
 
 def _facts(coverage: "TierCoverage") -> dict[str, Any]:
@@ -131,13 +130,13 @@ def _message(stream: str, coverage: "TierCoverage", *, running: bool) -> str:
     return f"{DONE if coverage.covered else NOTE} {name}  {escape(coverage.reason)}"
 
 
-def _interrupted(world: "Project", stream: str, tier: Tier) -> str:
-    row = world.store.streams.get(stream)
+def _interrupted(project: "Project", stream: str, tier: Tier) -> str:
+    row = project.store.streams.get(stream)
     if row is None or row.tier is not tier:
-        return "interrupted before anything was changed"
+        return "interrupted: nothing was changed"
     again = f"holdfast switch {escape(stream)} {tier}"
     return (
-        f"interrupted: {escape(stream)} should have {tier} from now on, and the change is not done. "
-        f"The recovery sensor finishes it if Dagster runs, and so does `{again}`. "
+        f"interrupted: the switch of {escape(stream)} to {tier} is recorded, but not finished. "
+        f"The recovery sensor finishes it if Dagster runs; or run `{again}`. "
         "Until then at least the weaker of the two tiers is covered."
     )

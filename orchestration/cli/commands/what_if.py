@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from holdfast.orchestration.cli import format as words, reading
+from holdfast.orchestration.cli import format as fmt
 from holdfast.orchestration.cli.terminal import DONE, JsonOption, Stream, terminal
 
 if TYPE_CHECKING:
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 OBJECTIVES = "0,1,2,3,5,7,10,15,20,30,45,60"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the command line this command."""
+def register(app: typer.Typer) -> None:
     app.command(
         name="what-if", epilog="Example:  holdfast what-if word_count --objectives 0,5,10,30"
     )(what_if)
@@ -32,50 +31,50 @@ def what_if(
     ] = OBJECTIVES,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="Also draw the curve as a PNG file."),
+        typer.Option(metavar="FILE", dir_okay=False, help="Also draw the curve as PNG."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which tier each objective needs at the present load, and what it costs per hour."""
+    """Show the tier that each objective needs at the current load, and its cost per hour."""
     from holdfast.observation.reports.what_if import currency_of, what_if_cells
     from holdfast.observation.review import Reviewer
 
-    wanted = reading.seconds(objectives, "--objectives")
+    seconds = fmt.parse_seconds(objectives, "--objectives")
     if plot is not None:
-        reading.demand_ending(plot, ".png")
-    tell = terminal(ctx)
-    with tell.world() as world:
-        world.config.stream(stream)
-        points = Reviewer().what_if(world, stream, wanted)
-        currency = currency_of(world, stream)
+        fmt.require_suffix(plot, ".png")
+    term = terminal(ctx)
+    with term.open_project() as project:
+        project.config.stream(stream)
+        points = Reviewer().what_if(project, stream, seconds)
+        currency = currency_of(project, stream)
     if plot is not None:
         _draw(plot, stream, points, currency)
     if as_json:
-        tell.json({"stream": stream, "objectives": what_if_cells(points, currency=currency)})
+        term.json({"stream": stream, "objectives": what_if_cells(points, currency=currency)})
         return
-    tell.out.print(table(points, currency))
+    term.out.print(what_if_table(points, currency))
     if plot is not None:
-        tell.out.print(f"{DONE} drawn: {plot}", soft_wrap=True)
+        term.out.print(f"{DONE} drawn: {plot}", soft_wrap=True)
 
 
-def table(points: "Sequence[WhatIf]", currency: str) -> Table:
-    """One line per objective."""
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    shown.add_column("objective", justify="right")
-    shown.add_column("tier")
+def what_if_table(points: "Sequence[WhatIf]", currency: str) -> Table:
+    """One row per objective."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("objective", justify="right")
+    table.add_column("tier")
     for name in ("predicted", f"{currency}/h", "units", "snapshots", "syncs"):
-        shown.add_column(name, justify="right")
+        table.add_column(name, justify="right")
     for point in points:
-        shown.add_row(
+        table.add_row(
             f"{point.objective_seconds:g} s",
             str(point.tier) if point.holds else f"[yellow]{point.tier}, too slow[/yellow]",
-            words.predicted(point.seconds),
-            words.money(point.money_per_hour),
-            f"{point.weighted:.2f}",
-            words.interval(point.snapshot_every),
-            words.interval(point.sync_every),
+            fmt.predicted(point.seconds),
+            fmt.money(point.money_per_hour),
+            fmt.number(point.weighted),
+            fmt.interval(point.snapshot_every),
+            fmt.interval(point.sync_every),
         )
-    return shown
+    return table
 
 
 def _draw(path: Path, stream: str, points: "Sequence[WhatIf]", currency: str) -> None:

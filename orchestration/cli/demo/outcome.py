@@ -1,4 +1,4 @@
-"""How the demo ended: one table for people, one object for programs."""
+"""The outcome of the demo: a table for the screen, fields for JSON."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -6,14 +6,22 @@ from typing import Any
 from rich.table import Table
 
 from holdfast.observation.proof import Proof
-from holdfast.orchestration.cli import format as words
+from holdfast.orchestration.cli import format as fmt
 from holdfast.orchestration.cli.demo.timeline import Timeline
 from holdfast.orchestration.cli.terminal import DONE, FAILED, NOTE
 
+MILESTONES = {
+    "detected": "detected",
+    "run_at_work": "recovery run started",
+    "launched": "new primary launched",
+    "level": "caught up",
+    "first_new_epoch": "first new epoch",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """The recovery, the proof, and what was left running."""
+class DemoOutcome:
+    """The recovery, the proof, and the processes that were left running."""
 
     timeline: Timeline
     proof: Proof
@@ -22,26 +30,26 @@ class Outcome:
 
     @property
     def holds(self) -> bool:
-        """Whether the output is proven and nothing was left running."""
+        """Whether the output is proven and no process was left running."""
         return self.proof.holds and not self.left
 
-    def facts(self) -> dict[str, Any]:
-        """The outcome for a program."""
+    def as_dict(self) -> dict[str, Any]:
+        """The outcome as JSON fields."""
         return {
             "holds": self.holds,
-            "recovery": self.timeline.facts(),
+            "recovery": self.timeline.as_dict(),
             "objective_seconds": self.objective_seconds,
             "proof": {**asdict(self.proof), "holds": self.proof.holds},
             "left_running": self.left,
         }
 
     def table(self) -> Table:
-        """The outcome for people."""
+        """The outcome as a table."""
         table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
         table.add_column(justify="left")
         table.add_column(overflow="fold")
-        for mark, what, value in [*self._proof_rows(), *self._time_rows(), self._left_row()]:
-            table.add_row(mark, what, value)
+        for mark, label, value in [*self._proof_rows(), *self._time_rows(), self._left_row()]:
+            table.add_row(mark, label, value)
         return table
 
     def _proof_rows(self) -> list[tuple[str, str, str]]:
@@ -64,17 +72,17 @@ class Outcome:
     def _time_rows(self) -> list[tuple[str, str, str]]:
         seconds = self.timeline.seconds()
         total = seconds["recovered"]
-        kept = total is not None and total <= self.objective_seconds
+        is_held = total is not None and total <= self.objective_seconds
         return [
             *(
-                ("", f"kill → {name.replace('_', ' ')}", words.seconds(seconds[name]))
-                for name in ("detected", "run_at_work", "launched", "level", "first_new_epoch")
+                ("", f"kill → {label}", fmt.seconds(seconds[name]))
+                for name, label in MILESTONES.items()
             ),
             (
-                DONE if kept else NOTE,
+                DONE if is_held else NOTE,
                 "kill → recovered",
-                f"{words.seconds(total)} (objective: {self.objective_seconds:g} s, "
-                f"{'held' if kept else 'missed'})",
+                f"{fmt.seconds(total)} (objective: {self.objective_seconds:g} s, "
+                f"{'held' if is_held else 'missed'})",
             ),
         ]
 

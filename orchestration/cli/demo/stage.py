@@ -1,4 +1,4 @@
-"""Where the demo plays: a project of its own, and the mark by which its processes are known."""
+"""The demo's own project folder, and the mark in the environment of every process started from it."""
 
 import os
 import shutil
@@ -12,22 +12,22 @@ import psutil
 import holdfast.configs
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.clock import SYSTEM_CLOCK
-from holdfast.resources.service import free_port
+from holdfast.resources.service import find_free_port
 
 STREAM = "word_count"
 MARK = "HOLDFAST_DEMO"
-LEAVE_SECONDS = 30.0
+EXIT_SECONDS = 30.0
 
 
 @contextmanager
 def stage(folder: Path | None, *, keep: bool) -> Iterator[Path]:
-    """A new project folder with one stream; everything that is started from here is marked."""
-    root = _new(folder)
+    """Create a project folder with one stream; every process started meanwhile is marked."""
+    root = _create_folder(folder)
     declared = Path(holdfast.configs.__file__).parent
     for part in (f"streams/{STREAM}.yaml", "prices/on_demand.yaml"):
         (root / "configs" / part).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(declared / part, root / "configs" / part)
-    (root / "configs" / "holdfast.yaml").write_text(f"dagster:\n  port: {free_port()}\n")
+    (root / "configs" / "holdfast.yaml").write_text(f"dagster:\n  port: {find_free_port()}\n")
     os.environ[MARK] = str(root)
     try:
         yield root
@@ -37,8 +37,8 @@ def stage(folder: Path | None, *, keep: bool) -> Iterator[Path]:
         os.environ.pop(MARK, None)
 
 
-def left_behind(root: Path) -> list[psutil.Process]:
-    """The processes that come from this demo and still run."""
+def find_processes(root: Path) -> list[psutil.Process]:
+    """Find the running processes of this demo by their mark."""
     return [
         process
         for process in psutil.process_iter()
@@ -46,26 +46,26 @@ def left_behind(root: Path) -> list[psutil.Process]:
     ]
 
 
-def see_off(root: Path) -> list[str]:
-    """Wait for the last processes to leave, end those that do not, and tell which they were."""
-    deadline = SYSTEM_CLOCK.monotonic() + LEAVE_SECONDS
-    while (left := left_behind(root)) and SYSTEM_CLOCK.monotonic() < deadline:
+def await_exit(root: Path) -> list[str]:
+    """Wait until the demo's processes have exited; kill the others, and return their pids and names."""
+    deadline = SYSTEM_CLOCK.monotonic() + EXIT_SECONDS
+    while (left := find_processes(root)) and SYSTEM_CLOCK.monotonic() < deadline:
         SYSTEM_CLOCK.sleep(0.2)
-    told = [f"{process.pid} {_name(process)}" for process in left]
+    names = [f"{process.pid} {_name(process)}" for process in left]
     for process in left:
         try:
             process.kill()
         except psutil.NoSuchProcess:
             continue
     psutil.wait_procs(left, timeout=5)
-    return told
+    return names
 
 
-def _new(folder: Path | None) -> Path:
+def _create_folder(folder: Path | None) -> Path:
     if folder is None:
         return Path(tempfile.mkdtemp(prefix="holdfast-demo-")).resolve()
     if folder.exists():
-        raise PermanentError(f"{folder} exists already", hint="the demo makes a folder of its own")
+        raise PermanentError(f"{folder} already exists", hint="give a folder that does not exist")
     folder.mkdir(parents=True)
     return folder.resolve()
 

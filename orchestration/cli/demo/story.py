@@ -1,4 +1,4 @@
-"""The demo from curtain to curtain; whatever happens, the stage is empty afterwards."""
+"""The demo from start to end; every process is stopped afterwards, also after a failure."""
 
 import signal
 from collections.abc import Iterator
@@ -13,55 +13,55 @@ from holdfast.ft_policies.errors import HoldfastError
 from holdfast.observation.proof import Proof, prove
 from holdfast.orchestration.cli.commands.services import start_dagster, start_object_store
 from holdfast.orchestration.cli.demo.acts import Narrator, begin, finish, kill, watch
-from holdfast.orchestration.cli.demo.outcome import Outcome
-from holdfast.orchestration.cli.demo.stage import STREAM, see_off, stage
+from holdfast.orchestration.cli.demo.outcome import DemoOutcome
+from holdfast.orchestration.cli.demo.stage import STREAM, await_exit, stage
 from holdfast.orchestration.cli.demo.timeline import Timeline
-from holdfast.orchestration.cli.terminal import FAILED, Terminal, spinning
+from holdfast.orchestration.cli.terminal import FAILED, Terminal, show_spinner
 from holdfast.orchestration.playbooks.lifecycle import Stop
 from holdfast.orchestration.services.dagster import DagsterServer
 from holdfast.resources.project import Project, open_project
 
-HURRY_SECONDS = 20.0
+PATIENCE_SECONDS = 20.0
 
 
 def play(terminal: Terminal, *, folder: Path | None, keep: bool, as_json: bool) -> bool:
-    """Play the demo; whether the proof holds and nothing is left running."""
-    tell = Narrator(terminal.err if as_json else terminal.out)
+    """Run the demo; whether the proof holds and no process was left running."""
+    narrator = Narrator(terminal.err if as_json else terminal.out)
     with _terminable(), stage(folder, keep=keep) as root:
-        tell.line(f"[bold]the demo plays in {escape(str(root))}[/bold]")
-        timeline, proof, objective = _acts(root, terminal, tell, quiet=as_json)
-        outcome = Outcome(
-            timeline=timeline, proof=proof, objective_seconds=objective, left=see_off(root)
+        narrator.line(f"[bold]demo project: {escape(str(root))}[/bold]")
+        timeline, proof, objective = _acts(root, terminal, narrator, quiet=as_json)
+        outcome = DemoOutcome(
+            timeline=timeline, proof=proof, objective_seconds=objective, left=await_exit(root)
         )
     if as_json:
-        terminal.json(outcome.facts())
+        terminal.json(outcome.as_dict())
     else:
-        tell.line("")
+        narrator.line("")
         terminal.out.print(outcome.table())
         if keep:
-            tell.line(f"\nkept: {escape(str(root))}")
+            narrator.line(f"\nkept: {escape(str(root))}")
     return outcome.holds
 
 
 def _acts(
-    root: Path, terminal: Terminal, tell: Narrator, *, quiet: bool
+    root: Path, terminal: Terminal, narrator: Narrator, *, quiet: bool
 ) -> tuple[Timeline, Proof, float]:
-    with open_project(root) as world, _cleared(world, root, tell):
-        start_object_store(world, terminal, quiet=quiet)
-        start_dagster(world, terminal, port=None, quiet=quiet)
-        begin(world, tell)
-        killed, killed_at = kill(world, tell)
-        timeline = watch(world, killed, killed_at, tell)
-        finish(world, tell)
-        with spinning(tell.console, "computing the whole output again in one batch"):
-            proof = prove(world, STREAM, expected)
-        objective = world.config.stream(STREAM).objective.recovery_time
+    with open_project(root) as project, _stopping_all(project, root, narrator):
+        start_object_store(project, terminal, quiet=quiet)
+        start_dagster(project, terminal, port=None, quiet=quiet)
+        begin(project, narrator)
+        killed, killed_at = kill(project, narrator)
+        timeline = watch(project, killed, killed_at, narrator)
+        finish(project, narrator)
+        with show_spinner(narrator.console, "recomputing the whole output in one batch"):
+            proof = prove(project, STREAM, expected)
+        objective = project.config.stream(STREAM).objective.recovery_time
     return timeline, proof, objective
 
 
 @contextmanager
-def _cleared(world: Project, root: Path, tell: Narrator) -> Iterator[None]:
-    """Stop whatever runs, at the end and on any failure; a second Ctrl-C does not interrupt it."""
+def _stopping_all(project: Project, root: Path, narrator: Narrator) -> Iterator[None]:
+    """Stop everything at the end and on any failure; a second Ctrl-C does not interrupt it."""
     failed = True
     try:
         yield
@@ -69,30 +69,30 @@ def _cleared(world: Project, root: Path, tell: Narrator) -> Iterator[None]:
     finally:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            with spinning(tell.console, "stopping everything"):
-                _clear(world, tell)
+            with show_spinner(narrator.console, "stopping everything"):
+                _stop_all(project, narrator)
                 if failed:
-                    see_off(root)
+                    await_exit(root)
         finally:
             signal.signal(signal.SIGINT, before)
 
 
-def _clear(world: Project, tell: Narrator) -> None:
+def _stop_all(project: Project, narrator: Narrator) -> None:
     def end_stream() -> None:
-        stop = Stop(world, STREAM, "demo-end", patience_seconds=HURRY_SECONDS)
+        stop = Stop(project, STREAM, "demo-end", patience_seconds=PATIENCE_SECONDS)
         for _ in stop.steps():
             pass
 
     def end_object_store() -> None:
-        embedded = world.embedded_s3()
+        embedded = project.embedded_s3()
         if embedded is not None:
             embedded.stop()
 
-    for end in (end_stream, DagsterServer(world.config).stop, end_object_store):
+    for end in (end_stream, DagsterServer(project.config).stop, end_object_store):
         try:
             end()
         except HoldfastError as error:
-            tell.line(f"{FAILED} {escape(str(error))}")
+            narrator.line(f"{FAILED} {escape(str(error))}")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What happened after the kill, and when: read from incidents, journal, replicas and ledger."""
+"""The recovery after the kill: read from incidents, journal, replicas and ledger."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from holdfast.resources.project import Project
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """A recovery as far as it has come; seconds count from the kill."""
+    """The recovery so far; durations count from the kill."""
 
     killed: str
     killed_at: float
@@ -27,28 +27,28 @@ class Timeline:
     new_epochs: int
 
     @property
-    def level_at(self) -> float | None:
-        """When the new primary had worked off what was missed."""
-        levels = [
+    def caught_up_at(self) -> float | None:
+        """When the new primary had caught up."""
+        times = [
             line.at
             for line in self.lines
             if line.step == "AwaitCatchUp" and line.phase is Phase.DONE
         ]
-        return levels[-1] if levels else None
+        return times[-1] if times else None
 
     def after(self, at: float | None) -> float | None:
-        """Seconds from the kill to a moment."""
+        """Seconds from the kill to this time."""
         return None if at is None else max(at - self.killed_at, 0.0)
 
     @property
     def recovered_seconds(self) -> float | None:
-        """From the kill until the stream was level and had put out something new."""
+        """From the kill until the stream had caught up and committed a new epoch."""
         new = None if self.first_commit is None else self.first_commit.committed_at
-        both = (self.after(self.level_at), self.after(new))
+        both = (self.after(self.caught_up_at), self.after(new))
         return None if None in both else max(value for value in both if value is not None)
 
     def seconds(self) -> dict[str, float | None]:
-        """Each milestone by its name."""
+        """The seconds from the kill to each milestone, by its JSON name."""
         return {
             "detected": self.after(None if self.incident is None else self.incident.opened_at),
             "run_at_work": self.after(self.lines[0].at if self.lines else None),
@@ -58,12 +58,12 @@ class Timeline:
             "first_new_epoch": self.after(
                 None if self.first_commit is None else self.first_commit.committed_at
             ),
-            "level": self.after(self.level_at),
+            "level": self.after(self.caught_up_at),
             "recovered": self.recovered_seconds,
         }
 
-    def facts(self) -> dict[str, Any]:
-        """The recovery for a program."""
+    def as_dict(self) -> dict[str, Any]:
+        """The recovery as JSON fields."""
         return {
             "killed": self.killed,
             "killed_at": self.killed_at,
@@ -75,15 +75,15 @@ class Timeline:
 
 
 def line_facts(line: JournalLine) -> dict[str, Any]:
-    """A line of the journal as the step that it tells of."""
+    """A journal line as the JSON fields of its step."""
     return {"step": line.step, "seconds": line.seconds, "found": line.detail}
 
 
-def read(world: Project, stream: str, killed: ReplicaRow, killed_at: float) -> Timeline:
-    """Read how far the recovery of a stream has come."""
-    store = world.store
+def read_timeline(project: Project, stream: str, killed: ReplicaRow, killed_at: float) -> Timeline:
+    """Read the recovery of a stream so far."""
+    store = project.store
     incidents = store.incidents.of(stream, open_only=False)
-    since = [one for one in incidents if one.opened_at >= killed_at]
+    since = [incident for incident in incidents if incident.opened_at >= killed_at]
     newer = [
         row
         for row in store.replicas.of(stream, live=False)

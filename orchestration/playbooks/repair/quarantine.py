@@ -1,8 +1,7 @@
-"""What a repair has set aside or written, kept until it is confirmed or undone.
+"""Keeps what a repair has set aside or written, until the repair is confirmed or undone.
 
-A record in the object store says what was where. It is written before anything is done, so whatever
-a run that died has come to can be undone; and it goes last, so that an undoing that died can be
-repeated.
+A record in the object store says what was where. It is written before anything is changed, so the work
+of a run that died can be undone; and it is deleted last, so that an interrupted undo can be repeated.
 """
 
 import json
@@ -21,9 +20,9 @@ from holdfast.ft_policies.doctor.facts import TableCommit
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.observation.doctor.examine import running_declaration
 from holdfast.resources.control_store.records import SnapshotState
-from holdfast.resources.control_store.tables.epochs import gone_on
+from holdfast.resources.control_store.tables.epochs import gap_in_use_error
 from holdfast.resources.object_store.connection import S3Connection
-from holdfast.resources.object_store.resolve import connector, filesystem
+from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.object_store.s3 import MissingObjectError, ObjectStore
 from holdfast.resources.project import Project
 from holdfast.resources.vault.listing import aside_prefix
@@ -35,7 +34,7 @@ RECORD = "record.json"
 class Record:
     """Objects and folders as they were named, rows of the catalogue as they were, epochs entered.
 
-    `gap` tells that input was skipped; which, the control store has.
+    `gap` says that input was skipped; the control store says which.
     """
 
     objects: list[str] = field(default_factory=list)
@@ -47,7 +46,7 @@ class Record:
 
 @dataclass(slots=True)
 class Quarantine:
-    """What one run has set aside of one stream."""
+    """What one run has set aside for one stream."""
 
     world: Project
     stream: str
@@ -58,49 +57,52 @@ class Quarantine:
         self._objects = self.world.object_store()
 
     def move_objects(self, keys: Sequence[str]) -> int:
-        """Move objects, in this order; copies are there before the first one goes."""
-        self._note(lambda record: record.objects.extend(k for k in keys if k not in record.objects))
+        """Move objects, in this order; all copies exist before the first one is deleted."""
+        self._update_record(
+            lambda record: record.objects.extend(k for k in keys if k not in record.objects)
+        )
         copied = [key for key in keys if _copy_object(self._objects, key, self._kept(key))]
         for key in copied:
             self._objects.delete([key])
         return len(copied)
 
     def move_folders(self, paths: Sequence[str]) -> int:
-        """Move folders; one that is gone was moved before."""
+        """Move folders; a missing one was moved before."""
         targets = {path: self._target(path) for path in paths}
-        self._note(lambda record: record.folders.update(targets))
+        self._update_record(lambda record: record.folders.update(targets))
         return sum(self._move(path, target) for path, target in targets.items())
 
     def keep_folder(self, path: Path, *, below: Path) -> None:
-        """Keep the files of a local folder, which stays as it is: a replica may still write to it, or the next launch remove it.
+        """Link the files of a local folder, which a replica may still write to, or the next launch may remove.
 
-        They get names in a folder `below` which the other is, too: on the same disk.
+        The links are in a folder under `below`, as the other folder is: on the same disk.
         """
         target = below / "aside" / self.run / path.relative_to(below)
-        self._note(lambda record: record.folders.update({str(path): str(target)}))
+        self._update_record(lambda record: record.folders.update({str(path): str(target)}))
         _link_folder(path, target)
 
     def keep_rows(self, snapshots: Iterable[str]) -> None:
-        """Note what the catalogue says of snapshots, before that is changed."""
-        known = {one: self.world.store.snapshots.get(self.stream, one) for one in snapshots}
-        was = {
-            one: None if row is None else {"state": row.state.value, "reason": row.reason}
-            for one, row in known.items()
+        """Record the catalogue rows of snapshots, before they are changed."""
+        catalogue = self.world.store.snapshots
+        rows = {snapshot: catalogue.get(self.stream, snapshot) for snapshot in snapshots}
+        before = {
+            snapshot: None if row is None else {"state": row.state.value, "reason": row.reason}
+            for snapshot, row in rows.items()
         }
-        self._note(lambda record: record.rows.update({**was, **record.rows}))
+        self._update_record(lambda record: record.rows.update({**before, **record.rows}))
 
     def keep_epochs(self, commits: Iterable[TableCommit]) -> None:
-        """Note which epochs are about to be entered into the ledger, and for whom."""
-        entered = {str(one.epoch): one.replica for one in commits}
-        self._note(lambda record: record.epochs.update(entered))
+        """Record the epochs that are about to be entered into the ledger, and their replicas."""
+        entered = {str(commit.epoch): commit.replica for commit in commits}
+        self._update_record(lambda record: record.epochs.update(entered))
 
     def keep_gap(self) -> None:
-        """Note that input is about to be skipped."""
-        self._note(lambda record: setattr(record, "gap", True))
+        """Record that input is about to be skipped."""
+        self._update_record(lambda record: setattr(record, "gap", True))
 
     def undo(self) -> Record:
-        """Put everything back where and as it was; what is there again meanwhile is left alone."""
-        record, store = self._known(), self.world.store
+        """Put everything back; what exists again in its old place is not overwritten."""
+        record, store = self._require_record(), self.world.store
         if record.gap:
             self._close_gaps()
         for key in reversed(record.objects):  # a manifest comes after its packs
@@ -108,46 +110,49 @@ class Quarantine:
                 _copy_object(self._objects, self._kept(key), key)
         for path, target in record.folders.items():
             self._move(target, path)
-        for snapshot, was in record.rows.items():
-            if was is None:
+        for snapshot, before in record.rows.items():
+            if before is None:
                 store.snapshots.forget(self.stream, snapshot)
             else:
-                state, reason = SnapshotState(was["state"]), was["reason"]
+                state, reason = SnapshotState(before["state"]), before["reason"]
                 store.snapshots.mark(self.stream, snapshot, state, reason)
         for epoch, replica in record.epochs.items():
             store.auditing.withdraw(self.stream, int(epoch), replica)
-        self._let_go(record)
+        self._delete(record)
         return record
 
     def _close_gaps(self) -> None:
-        """Unless a snapshot was made without what was skipped: the next start would go on from it."""
+        """Close the gaps of this run; raises if a later snapshot lacks the skipped input.
+
+        The next start would continue from that snapshot.
+        """
         store, vault = self.world.store, self.world.vault(self.stream)
-        for gap in (one for one in store.gaps.of(self.stream) if one.run == self.run):
-            later = [one.id for one in vault.list() if one.epoch >= gap.first_epoch]
-            if any(vault.manifest(one).created_at > gap.opened_at for one in later):
-                raise gone_on(gap)
+        for gap in (gap for gap in store.gaps.of(self.stream) if gap.run == self.run):
+            later = [record.id for record in vault.list() if record.epoch >= gap.first_epoch]
+            if any(vault.manifest(snapshot).created_at > gap.opened_at for snapshot in later):
+                raise gap_in_use_error(gap)
         store.gaps.close(self.stream, run=self.run)
 
     def confirm(self) -> Record:
-        """Delete what was set aside, for good."""
-        record = self._known()
-        self._let_go(record)
+        """Delete for good what was set aside."""
+        record = self._require_record()
+        self._delete(record)
         return record
 
-    def _let_go(self, record: Record) -> None:
+    def _delete(self, record: Record) -> None:
         for root in {self._root_of(target) for target in record.folders.values()}:
             _delete_folder(root, self._connect)
-        kept = [one.key for one in self._objects.list(self._prefix) if one.key != self._record]
+        kept = [row.key for row in self._objects.list(self._prefix) if row.key != self._record]
         self._objects.delete(kept)
         self._objects.delete([self._record])
 
-    def _known(self) -> Record:
+    def _require_record(self) -> Record:
         record = self._read()
         if record is None:
             runs = ", ".join(quarantined_runs(self.world, self.stream)) or "none"
             raise PermanentError(
                 f"the run {self.run} has set nothing of {self.stream} aside",
-                hint=f"runs that have: {runs}",
+                hint=f"name one of the runs that have: {runs}",
             )
         return record
 
@@ -158,7 +163,7 @@ class Quarantine:
             return None
         return Record(**json.loads(body))
 
-    def _note(self, change: Callable[[Record], Any]) -> None:
+    def _update_record(self, change: Callable[[Record], Any]) -> None:
         record = self._read() or Record()
         change(record)
         self._objects.put(self._record, json.dumps(asdict(record)).encode())
@@ -172,15 +177,15 @@ class Quarantine:
                 return root + path.removeprefix(origin)
         raise PermanentError(
             f"{path} is neither in the home folder nor in the table of {self.stream}",
-            hint="move it yourself",
+            hint="move it by hand",
         )
 
     def _root_of(self, target: str) -> str:
-        """The folder of this run that it is in."""
+        """The folder of this run that contains a target."""
         return f"{target.partition(f'/{self.run}/')[0]}/{self.run}"
 
     def _roots(self) -> dict[str, str]:
-        """Where folders go: beside the table what was staged for it, so that no disk is crossed."""
+        """Where folders are moved to, by their root: on the same disk, staged files beside their table."""
         project, roots = self.world.config, dict[str, str]()
         declared = running_declaration(self.world, self.stream)
         if isinstance(declared.sink, DeltaSink):
@@ -210,12 +215,12 @@ class Quarantine:
 
 def quarantined_runs(world: Project, stream: str) -> list[str]:
     """The runs whose repairs are neither confirmed nor undone."""
-    listed = world.object_store().list(aside_prefix(stream))
-    return sorted({one.key.removeprefix(aside_prefix(stream)).split("/")[0] for one in listed})
+    objects = world.object_store().list(aside_prefix(stream))
+    return sorted({row.key.removeprefix(aside_prefix(stream)).split("/")[0] for row in objects})
 
 
 def summary(record: Record) -> Mapping[str, int]:
-    """How many things a record is about, by their kind."""
+    """Count what a record contains, by kind."""
     return {
         "objects": len(record.objects),
         "folders": len(record.folders),
@@ -226,12 +231,11 @@ def summary(record: Record) -> Mapping[str, int]:
 
 
 def _has_object(objects: ObjectStore, key: str) -> bool:
-    """Whether an object is there."""
     return any(row.key == key for row in objects.list(key))
 
 
 def _copy_object(objects: ObjectStore, key: str, to: str) -> bool:
-    """Copy an object through a file, since it may be large; false if there is none."""
+    """Copy an object through a file, since it may be large; return false if there is none."""
     with tempfile.TemporaryFile() as body:
         try:
             body.writelines(objects.read(key))
@@ -243,12 +247,12 @@ def _copy_object(objects: ObjectStore, key: str, to: str) -> bool:
 
 
 def _move_folder(origin: str, target: str, connect: Callable[[], S3Connection]) -> bool:
-    """Move a folder of a disk or of S3; what is there already stays, and what is gone was moved."""
-    files, source = filesystem(origin, connect)
-    _, goal = filesystem(target, connect)
+    """Move a folder on a disk or in S3; an existing target stays, and a missing source was moved before."""
+    files, source = open_filesystem(origin, connect)
+    _, goal = open_filesystem(target, connect)
     if not isinstance(files, fs.LocalFileSystem):
         return _move_files(files, source, goal)
-    if _is_there(files, goal) or not _is_there(files, source):
+    if _exists(files, goal) or not _exists(files, source):
         return False
     Path(goal).parent.mkdir(parents=True, exist_ok=True)
     Path(source).rename(goal)
@@ -256,7 +260,7 @@ def _move_folder(origin: str, target: str, connect: Callable[[], S3Connection]) 
 
 
 def _link_folder(origin: Path, target: Path) -> None:
-    """Give the files of a folder a second name each, so that they outlive it; what goes meanwhile may go."""
+    """Link the files of a folder, so that they outlive it; files that vanish meanwhile are skipped."""
     for folder, _, names in os.walk(origin):
         goal = target / Path(folder).relative_to(origin)
         goal.mkdir(parents=True, exist_ok=True)
@@ -266,9 +270,9 @@ def _link_folder(origin: Path, target: Path) -> None:
 
 
 def _delete_folder(folder: str, connect: Callable[[], S3Connection]) -> None:
-    """Delete a folder with everything in it, if it is there."""
-    files, path = filesystem(folder, connect)
-    if _is_there(files, path):
+    """Delete a folder with its content, if it exists."""
+    files, path = open_filesystem(folder, connect)
+    if _exists(files, path):
         files.delete_dir(path)
 
 
@@ -277,10 +281,10 @@ def _move_files(files: fs.FileSystem, source: str, goal: str) -> bool:
     paths = [info.path for info in files.get_file_info(chosen) if info.is_file]
     for path in paths:
         target = goal + path.removeprefix(source)
-        if not _is_there(files, target):
+        if not _exists(files, target):
             files.move(path, target)
     return bool(paths)
 
 
-def _is_there(files: fs.FileSystem, path: str) -> bool:
+def _exists(files: fs.FileSystem, path: str) -> bool:
     return bool(files.get_file_info(path).type is not fs.FileType.NotFound)

@@ -23,8 +23,8 @@ from holdfast.ft_policies.playbooks.repair import (
     next_step,
 )
 from holdfast.observation.doctor.checkpoint import current_checkpoint
-from holdfast.observation.doctor.examine import Diagnosis, diagnosed
-from holdfast.observation.doctor.snapshots import packs_of
+from holdfast.observation.doctor.examine import Diagnosis, diagnose_stream
+from holdfast.observation.doctor.snapshots import packs_prefix
 from holdfast.orchestration.playbooks.base import (
     InnerSteps,
     StepResult,
@@ -40,7 +40,7 @@ from holdfast.resources.control_store.records import (
     LedgerEntry,
     SnapshotState,
 )
-from holdfast.resources.control_store.tables.snapshots import snapshot_row
+from holdfast.resources.control_store.tables.snapshots import build_snapshot_row
 from holdfast.resources.vault.manifest import UnusableSnapshotError
 from holdfast.resources.vault.vault import SnapshotVault
 
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repaired(StepResult):
-    """How many of what a step has moved or written."""
+    """How many objects, folders, rows or epochs a step has moved or written."""
 
     objects: int | None = None
     folders: int | None = None
@@ -68,14 +68,14 @@ class PrimaryEnded(StepResult):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotShipped(StepResult):
-    """The snapshot; `None` if no epoch was committed yet."""
+    """The shipped snapshot; `None` if no epoch was committed yet."""
 
     snapshot: str | None
 
 
 @dataclass(kw_only=True)
 class Repair(StreamPlaybook[RepairFacts, RepairStep]):
-    """One repair of one stream; without a chosen one each finding gets the best that is offered."""
+    """One repair of one stream; without a chosen kind each finding gets the best one that is offered."""
 
     name: ClassVar = "repair"
     chosen: RepairKind | None = None
@@ -86,19 +86,19 @@ class Repair(StreamPlaybook[RepairFacts, RepairStep]):
         self._quarantine = Quarantine(self.world, self.stream, self.run)
 
     def observe(self) -> RepairFacts:
-        return self._facts(diagnosed(self.world, self.stream, deep=self.deep))
+        return self._facts(diagnose_stream(self.world, self.stream, deep=self.deep))
 
     def preview(self) -> RepairFacts:
-        return self.preview_of(diagnosed(self.world, self.stream, deep=self.deep))
+        return self.preview_of(diagnose_stream(self.world, self.stream, deep=self.deep))
 
     def preview_of(self, diagnosis: Diagnosis) -> RepairFacts:
-        """The facts of a diagnosis that was made; a choice that mends nothing is an error."""
+        """The facts of a given diagnosis; raises if the chosen repair fixes none of its findings."""
         facts, chosen = self._facts(diagnosis), self.chosen
         if chosen is not None and chosen not in facts.due:
             offered = {repair.kind for row in diagnosis.findings for repair in row.repairs}
             raise PermanentError(
-                f"nothing that was found in {self.stream} is mended by {chosen}",
-                hint=f"repairs that are offered: {', '.join(sorted(offered)) or 'none'}",
+                f"{chosen} repairs none of the findings of {self.stream}",
+                hint=f"choose one of the offered repairs: {', '.join(sorted(offered)) or 'none'}",
             )
         return facts
 
@@ -138,11 +138,13 @@ class Repair(StreamPlaybook[RepairFacts, RepairStep]):
         return StepResult()
 
     def _set_aside(self, snapshots: tuple[str, ...]) -> Repaired:
-        """The catalogue first: a primary builds its next snapshot on none that is marked."""
+        """Mark the snapshots first, then move them: a primary never builds on a marked one."""
         self._quarantine.keep_rows(snapshots)
         self._mark(snapshots, f"set aside by {self.run}")
         vault = self.world.vault(self.stream)
-        packs = [packs_of(self.stream) + name for name in exclusive_packs(vault, set(snapshots))]
+        packs = [
+            packs_prefix(self.stream) + name for name in exclusive_packs(vault, set(snapshots))
+        ]
         keys = [vault.manifest_key(snapshot) for snapshot in snapshots]
         return Repaired(objects=self._quarantine.move_objects([*keys, *packs]))
 
@@ -155,7 +157,7 @@ class Repair(StreamPlaybook[RepairFacts, RepairStep]):
         vault = self.world.vault(self.stream)
         for snapshot in snapshots:
             manifest, key = vault.manifest(snapshot), vault.manifest_key(snapshot)
-            self.world.store.snapshots.record(snapshot_row(self.stream, manifest, key))
+            self.world.store.snapshots.record(build_snapshot_row(self.stream, manifest, key))
         return Repaired(rows=len(snapshots))
 
     def _enter_epochs(self, step: EnterEpochs) -> Repaired:
@@ -185,7 +187,7 @@ class Repair(StreamPlaybook[RepairFacts, RepairStep]):
         return Repaired(rows_lost=self.world.store.gaps.open(self.stream, lost, run=self.run))
 
     def _end(self, primary: str) -> PrimaryEnded:
-        """The checkpoint is kept first: the next primary removes it."""
+        """End a primary with a damaged checkpoint, which is kept first: the next primary removes it."""
         kept = self._keep_checkpoint(primary)
         reason = f"ended by {self.run}: its checkpoint is damaged"
         taken = fence_primary(
@@ -194,7 +196,7 @@ class Repair(StreamPlaybook[RepairFacts, RepairStep]):
         return PrimaryEnded(lease_taken=taken, checkpoint_kept=kept)
 
     def _keep_checkpoint(self, primary: str) -> bool:
-        """Whether it is kept: a disk that is full, or knows no links, does not stop the repair."""
+        """Keep the checkpoint, if possible: a full disk, or one without links, does not stop the repair."""
         row = self.world.store.replicas.get(primary)
         checkpoint = None if row is None else current_checkpoint(row)
         if row is None or checkpoint is None:
@@ -202,7 +204,7 @@ class Repair(StreamPlaybook[RepairFacts, RepairStep]):
         try:
             self._quarantine.keep_folder(checkpoint, below=Path(row.folder).parent)
         except OSError as error:
-            log.warning("the checkpoint of %s is not kept: %s", primary, error)
+            log.warning("the checkpoint of %s was not kept: %s", primary, error)
             return False
         return True
 
@@ -213,15 +215,15 @@ class Repair(StreamPlaybook[RepairFacts, RepairStep]):
 
 
 def exclusive_packs(vault: SnapshotVault, going: set[str]) -> list[str]:
-    """The packs that only these snapshots name; none if another manifest cannot be read."""
-    theirs: set[str] = set()
+    """The packs that only these snapshots use; none if another manifest cannot be read."""
+    exclusive: set[str] = set()
     others: set[str] = set()
     for record in vault.list():
         try:
-            named = set(vault.manifest(record.id).packs)
+            packs = set(vault.manifest(record.id).packs)
         except UnusableSnapshotError:
             if record.id not in going:
                 return []
             continue
-        (theirs if record.id in going else others).update(named)
-    return sorted(theirs - others)
+        (exclusive if record.id in going else others).update(packs)
+    return sorted(exclusive - others)

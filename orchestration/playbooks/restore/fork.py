@@ -1,4 +1,4 @@
-"""The fork playbook: a new stream with the past of another up to an epoch, which is only read."""
+"""The fork playbook: a new stream with the past of another up to an epoch; the original is only read."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -76,16 +76,16 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
 
     @cached_property
     def point(self) -> RestorePoint:
-        """Where the fork begins."""
+        """The point at which the fork begins."""
         return find_point(self.world, self.stream, self.target)
 
     @cached_property
     def declaration(self) -> ForkedDeclaration:
-        """What will be written last."""
+        """The declaration of the fork, which is written last."""
         return declare_fork(self.world.config.root, self.stream, name=self.into, output=self.output)
 
     def observe(self) -> ForkFacts:
-        """What exists of it by now; an error if something else has its place."""
+        """Observe which parts of the fork exist; raises if there is anything else under its name."""
         return ForkFacts(
             epoch=self.point.epoch,
             snapshot=self.point.snapshot_id,
@@ -113,11 +113,11 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
                 return DeclarationWritten(step.file)
 
     def journal(self) -> JournalWriter:
-        """The fork's own."""
+        """The writer for the journal of the fork, not of the original."""
         return replace(super().journal(), stream=self.into)
 
     def _copy_snapshot(self, snapshot: str) -> SnapshotCopied:
-        """Copy it; what an earlier attempt has copied, before there was a newer one, goes."""
+        """Copy a snapshot, and remove an older one that an earlier attempt has copied."""
         manifest = self._snapshots.manifest(snapshot)
         copied = catalogue.adopt(self.world, self.into, manifest, self._snapshots)
         for older in self._copies() - {_copied_id(manifest.name)}:
@@ -126,33 +126,34 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
 
     def _copy_output(self) -> OutputCopied:
         output = tables_of(self.world, self.stream).output
-        assert output is not None, "others cannot be forked"  # noqa: S101
+        assert output is not None, "only streams with a table can be forked"  # noqa: S101
         files = dead_letters = None
         if not self._table.is_done():
             version = output.version(self.stream, self.point.epoch)
             files = self._table.copy(version)
-        if (aside := self._dead_letters) is not None and not aside.is_done():
-            dead_letters = aside.copy_dead_letters()
+        if (table := self._dead_letters) is not None and not table.is_done():
+            dead_letters = table.copy_dead_letters()
         return OutputCopied(files=files, dead_letters=dead_letters)
 
     def _has_output(self) -> bool:
-        aside = self._dead_letters
-        return self._table.is_done() and (aside is None or aside.is_done())
+        dead_letters = self._dead_letters
+        return self._table.is_done() and (dead_letters is None or dead_letters.is_done())
 
     def _has_snapshot(self) -> bool:
-        """A fork has no other snapshot than the one that is copied, until it is declared and runs."""
+        """Whether the snapshot of the point is copied, and no other one."""
         snapshot, copies = self.point.snapshot, self._copies()
         return snapshot is not None and copies == {_copied_id(snapshot.name)}
 
     def _copies(self) -> set[str]:
-        """What was copied by now; an error if there is anything that the original does not have."""
+        """The ids of the copied snapshots; raises if there is one that the original does not have."""
         ids = {record.id for record in self.world.vault(self.into).list()}
-        theirs = [one.name for one in self._snapshots.list() if one.epoch <= self.point.epoch]
-        if self.point.snapshot is not None:  # retention may have dropped it since
-            theirs.append(self.point.snapshot.name)
-        if foreign := ids - set(map(_copied_id, theirs)):
+        records = self._snapshots.list()
+        originals = [record.name for record in records if record.epoch <= self.point.epoch]
+        if self.point.snapshot is not None:  # retention may have dropped it meanwhile
+            originals.append(self.point.snapshot.name)
+        if foreign := ids - set(map(_copied_id, originals)):
             raise PermanentError(
-                f"there are snapshots of a stream {self.into} already, one is {min(foreign)}",
+                f"there are snapshots of a stream {self.into} already: one is {min(foreign)}",
                 hint="fork under another name",
             )
         return ids
@@ -162,8 +163,8 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
         last, entry = store.epochs.last(self.into), store.ledger.last(self.into)
         if last is None and entry is None:
             return False
-        theirs = store.epochs.get(self.stream, point.epoch)
-        same = last is not None and theirs is not None and last.decided_at == theirs.decided_at
+        original = store.epochs.get(self.stream, point.epoch)
+        same = last is not None and original is not None and last.decided_at == original.decided_at
         if not same or last is None or last.epoch != point.epoch:
             raise PermanentError(
                 f"there are epochs of a stream {self.into} already",
@@ -173,7 +174,7 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
 
     @cached_property
     def _snapshots(self) -> SnapshotVault:
-        """Where the original's snapshots are."""
+        """The vault with the snapshots of the original."""
         return vault_of(self.world, self.stream, self.target)
 
     @property
@@ -198,7 +199,7 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
         if source == target:
             raise PermanentError(
                 f"the fork would write to {source}, as the original does",
-                hint="name another place for its output",
+                hint="choose another path for its output",
             )
         project = self.world.config
         return TableCopy(
@@ -211,11 +212,11 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
         )
 
     def _require_possible(self) -> None:
-        """Refuse what cannot be forked, before anything is written."""
+        """Refuse a fork that is impossible, before anything is written."""
         declaration, point = (
             self.declaration,
             self.point,
-        )  # a declaration that is refused comes first
+        )  # the declaration first: it may be refused
         if self.into in self.world.config.streams or declaration.is_written():
             raise PermanentError(
                 f"there is a stream {self.into} already", hint="fork under another name"

@@ -1,6 +1,6 @@
-"""Where a stream can go back to: the requested epoch, the snapshot to start from, and its price.
+"""The point that a stream is restored to: the requested epoch, the snapshot to start from, and the cost.
 
-Everything that stands in the way is found here, before anything is touched.
+Every reason to refuse a restore is found here, before anything is changed.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ import pyarrow as pa
 from holdfast.configs.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.records import LedgerEntry, RestoreRow
-from holdfast.resources.object_store.resolve import connector, filesystem
+from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.project import Project
 from holdfast.resources.vault.manifest import Manifest, UnusableSnapshotError
 from holdfast.resources.vault.records import SnapshotRecord
@@ -23,9 +23,9 @@ from holdfast.streaming.sources.files import FilesSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreTarget:
-    """A point in a stream's past as it was requested: by one of these, and where its snapshots are.
+    """A requested point in the past of a stream: one of epoch, time and snapshot.
 
-    Without `place` they are where the stream ships them.
+    `place` is where its snapshots are; without it they are where the stream ships them.
     """
 
     epoch: int | None = None
@@ -34,21 +34,21 @@ class RestoreTarget:
     place: str | None = None
 
     def __post_init__(self) -> None:
-        if sum(one is not None for one in (self.epoch, self.at, self.snapshot)) > 1:
+        if sum(value is not None for value in (self.epoch, self.at, self.snapshot)) > 1:
             raise PermanentError(
-                "a point is named by one of epoch, time and snapshot",
-                hint="leave all but one of them out",
+                "the restore target is ambiguous: it names more than one of epoch, time and snapshot",
+                hint="name one of them",
             )
 
     @property
     def names_point(self) -> bool:
-        """Whether the request says where to go back to."""
+        """Whether the target names an epoch, a time or a snapshot."""
         return (self.epoch, self.at, self.snapshot) != (None, None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePoint:
-    """An epoch that a stream can go back to, and what that undoes and computes again."""
+    """An epoch that a stream can be restored to, and what that undoes and computes again."""
 
     stream: str
     epoch: int
@@ -60,7 +60,7 @@ class RestorePoint:
 
     @property
     def undone_epochs(self) -> int:
-        """How many committed epochs lie behind the point."""
+        """How many committed epochs are undone."""
         return self.last_epoch - self.epoch
 
     @property
@@ -70,12 +70,11 @@ class RestorePoint:
 
     @property
     def snapshot_id(self) -> str | None:
-        """The snapshot to start from, if there is one."""
         return None if self.snapshot is None else self.snapshot.id
 
 
 def point_numbers(point: RestorePoint) -> dict[str, Any]:
-    """What going back to a point means, in numbers."""
+    """The numbers of a restore to a point."""
     return {
         "epoch": point.epoch,
         "snapshot": point.snapshot_id,
@@ -88,7 +87,7 @@ def point_numbers(point: RestorePoint) -> dict[str, Any]:
 
 
 def parse_time(text: str) -> float:
-    """Unix seconds of an ISO 8601 time; one without a zone is UTC."""
+    """Parse an ISO 8601 time to Unix seconds; one without a zone is UTC."""
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError as error:
@@ -100,26 +99,26 @@ def parse_time(text: str) -> float:
 
 
 def vault_of(world: Project, stream: str, target: RestoreTarget) -> SnapshotVault:
-    """Where the snapshots are to come from."""
+    """The vault that the target takes its snapshots from."""
     return (
         world.vault(stream) if target.place is None else world.vault_elsewhere(target.place, stream)
     )
 
 
 def epoch_of(world: Project, stream: str, target: RestoreTarget) -> int:
-    """The committed epoch that is meant; an error if there is none."""
+    """The committed epoch of a target; raises if there is none."""
     last = world.store.ledger.last(stream)
     if last is None:
         raise PermanentError(
-            f"{stream} has committed nothing yet, so there is nothing to go back to",
-            hint=f"`holdfast status {stream}` tells how it fares",
+            f"{stream} cannot be restored: it has committed nothing yet",
+            hint=f"run `holdfast status {stream}` for its health",
         )
     if target.at is not None:
-        return _committed_by(world, stream, target.at).epoch
-    epoch = target.epoch if target.snapshot is None else _shipped(world, stream, target).epoch
+        return _last_committed(world, stream, target.at).epoch
+    epoch = target.epoch if target.snapshot is None else _find_record(world, stream, target).epoch
     if epoch is None:
         raise PermanentError(
-            "the request does not say where to go back to",
+            "the restore target is missing",
             hint="name an epoch, a time or a snapshot",
         )
     if epoch > last.epoch:
@@ -130,13 +129,13 @@ def epoch_of(world: Project, stream: str, target: RestoreTarget) -> int:
     if world.store.ledger.get(stream, epoch) is None:
         raise PermanentError(
             f"epoch {epoch} of {stream} is not in the ledger",
-            hint="name one of the epochs around it: the check `ledger_complete` tells which are missing",
+            hint="name another epoch: the check `ledger_complete` lists the missing ones",
         )
     return epoch
 
 
 def find_point(world: Project, stream: str, target: RestoreTarget) -> RestorePoint:
-    """The point that is meant, with the newest snapshot up to it that is whole."""
+    """Find the point of a target, with the newest whole snapshot up to it."""
     store, epoch = world.store, epoch_of(world, stream, target)
     last, decided = store.ledger.last(stream), store.epochs.last(stream)
     last_epoch = epoch if last is None else last.epoch
@@ -158,68 +157,70 @@ def find_point(world: Project, stream: str, target: RestoreTarget) -> RestorePoi
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """A snapshot that is to come from elsewhere."""
+    """A snapshot that is to be copied from another place."""
 
     snapshot: str
     source: SnapshotVault
 
 
-def to_fetch(world: Project, stream: str, target: RestoreTarget, epoch: int) -> Fetch | None:
-    """The newest snapshot elsewhere up to an epoch, if it is to come from there and is not here yet."""
+def find_fetch(world: Project, stream: str, target: RestoreTarget, epoch: int) -> Fetch | None:
+    """Find the newest snapshot up to an epoch in the place of the target, if it is not copied yet."""
     if target.place is None:
         return None
     manifest = _newest(world, stream, target, up_to=epoch)
-    if manifest is None or is_here(world, stream, manifest.id):
+    if manifest is None or has_whole_snapshot(world, stream, manifest.id):
         return None
     return Fetch(manifest.id, vault_of(world, stream, target))
 
 
-def is_here(world: Project, stream: str, snapshot: str) -> bool:
-    """Whether a snapshot is among the stream's own, and all of it as far as a listing tells."""
+def has_whole_snapshot(world: Project, stream: str, snapshot: str) -> bool:
+    """Whether the vault of the stream has a snapshot with all its packs, as far as a listing shows."""
     vault = world.vault(stream)
     listed = (record for record in vault.list() if record.id == snapshot)
-    return any(_whole(vault, record) is not None for record in listed)
+    return any(_read_whole(vault, record) is not None for record in listed)
 
 
 def require_source(world: Project, stream: str, first: int, last: int) -> None:
-    """Refuse if input is gone that these epochs have to be computed from again."""
+    """Refuse if input files are gone from which these epochs must be computed again."""
     declared = world.config.stream(stream).source
     if not isinstance(declared, FilesDeclaration):
         return
     connect = connector(world.config.deployment.object_store, world.config.home)
-    files, root = filesystem(world.config.resolve_path(declared.path), connect)
+    files, root = open_filesystem(world.config.resolve_path(declared.path), connect)
     source = FilesSource(declared, pa.schema([]), files, root, set)
-    lacking = source.lacking(one.input for one in world.store.epochs.between(stream, first, last))
+    lacking = source.lacking(
+        epoch.input for epoch in world.store.epochs.between(stream, first, last)
+    )
     if lacking:
         raise PermanentError(
             f"{len(lacking)} input files of the epochs {first} to {last} of {stream} are gone from "
             f"{declared.path} or have changed, the first is {lacking[0]}",
-            hint="put them back as they were, or go back to an epoch with a newer snapshot",
+            hint="put back the original files, or restore to an epoch with a newer snapshot",
         )
 
 
-def _committed_by(world: Project, stream: str, at: float) -> LedgerEntry:
+def _last_committed(world: Project, stream: str, at: float) -> LedgerEntry:
     entry = world.store.ledger.last_up_to(stream, at)
     if entry is None:
-        told = datetime.fromtimestamp(at, UTC).isoformat()
+        time = datetime.fromtimestamp(at, UTC).isoformat()
         raise PermanentError(
-            f"{stream} had committed nothing by {told}", hint="name a later time, or an epoch"
+            f"{stream} had committed nothing by {time}", hint="name a later time, or an epoch"
         )
     return entry
 
 
-def _shipped(world: Project, stream: str, target: RestoreTarget) -> SnapshotRecord:
+def _find_record(world: Project, stream: str, target: RestoreTarget) -> SnapshotRecord:
     listing = vault_of(world, stream, target).listing()
     for record in listing.snapshots:
         if record.id == target.snapshot:
             return record
     superseded = [record for record in listing.superseded if record.id == target.snapshot]
-    told = [f"was superseded {listing.superseded_by(record).cause}" for record in superseded]
+    causes = [f"was superseded {listing.superseded_by(record).cause}" for record in superseded]
     raise PermanentError(
-        f"snapshot {target.snapshot} of {stream} {told[0]}"
-        if told
+        f"snapshot {target.snapshot} of {stream} {causes[0]}"
+        if causes
         else f"there is no snapshot {target.snapshot} of {stream}",
-        hint=f"`holdfast snapshots list {stream}` shows those that count",
+        hint=f"run `holdfast snapshots list {stream}` for the valid ones",
     )
 
 
@@ -227,25 +228,26 @@ def _newest(world: Project, stream: str, target: RestoreTarget, *, up_to: int) -
     vault, restores = vault_of(world, stream, target), world.store.restores.of(stream)
     for record in vault.list():
         if record.epoch <= up_to and not _is_superseded(record, restores):
-            manifest = _whole(vault, record)
+            manifest = _read_whole(vault, record)
             if manifest is not None:
                 return manifest
     if target.place is not None:
         raise PermanentError(
             f"there is no snapshot of {stream} up to epoch {up_to} in {target.place}",
-            hint="check the address, and whether a later epoch will do",
+            hint="check the address, or restore to a later epoch",
         )
     return None
 
 
 def _is_superseded(record: SnapshotRecord, restores: list[RestoreRow]) -> bool:
-    """Whether the control store knows better than a copy of the object store."""
+    """Whether a later restore has undone a snapshot; a copy of the object store may not have its mark."""
     return any(
-        one.begun and one.history > record.history and one.epoch < record.epoch for one in restores
+        restore.begun and restore.history > record.history and restore.epoch < record.epoch
+        for restore in restores
     )
 
 
-def _whole(vault: SnapshotVault, record: SnapshotRecord) -> Manifest | None:
+def _read_whole(vault: SnapshotVault, record: SnapshotRecord) -> Manifest | None:
     try:
         manifest = vault.manifest(record.id)
     except UnusableSnapshotError:
@@ -256,18 +258,18 @@ def _whole(vault: SnapshotVault, record: SnapshotRecord) -> Manifest | None:
 def _require_epochs(
     world: Project, stream: str, first: int, last: int, snapshot: Manifest | None
 ) -> None:
-    """Refuse if the epoch log does not have all that is to be computed again."""
-    there = {one.epoch for one in world.store.epochs.between(stream, first, last)}
-    missing = next(_lacking(there, first, last), None)
+    """Refuse if the epoch log lacks an epoch that must be computed again."""
+    logged = {row.epoch for row in world.store.epochs.between(stream, first, last)}
+    missing = next(_find_missing(logged, first, last), None)
     if missing is not None:
         start = (
-            "from epoch 0, there being no snapshot" if snapshot is None else f"after {snapshot.id}"
+            "from epoch 0, as there is no snapshot" if snapshot is None else f"after {snapshot.id}"
         )
         raise PermanentError(
-            f"the epoch log of {stream} lacks epoch {missing}, and all is computed {start}",
-            hint="go back to an epoch with a newer snapshot: `holdfast snapshots list` shows them",
+            f"the epoch log of {stream} lacks epoch {missing}: all epochs are computed {start}",
+            hint="restore to an epoch with a newer snapshot: `holdfast snapshots list` shows them",
         )
 
 
-def _lacking(there: set[int], first: int, last: int) -> Iterator[int]:
-    return (epoch for epoch in range(first, last + 1) if epoch not in there)
+def _find_missing(logged: set[int], first: int, last: int) -> Iterator[int]:
+    return (epoch for epoch in range(first, last + 1) if epoch not in logged)

@@ -1,4 +1,4 @@
-"""The restore playbook: a stream back at a past epoch, state and output alike, and then on from there."""
+"""The restore playbook: takes state and output of a stream back to a past epoch, and continues from there."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -18,7 +18,7 @@ from holdfast.ft_policies.playbooks.restore import (
     next_step,
 )
 from holdfast.ft_policies.timings import LEAVE_WITHIN_SECONDS
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks.base import InnerSteps, StepResult, StreamPlaybook
 from holdfast.orchestration.playbooks.declaration import apply_declaration, require_same_past
 from holdfast.orchestration.playbooks.lifecycle import StopReplicas
@@ -28,10 +28,10 @@ from holdfast.orchestration.playbooks.restore.point import (
     RestorePoint,
     RestoreTarget,
     epoch_of,
+    find_fetch,
     find_point,
-    is_here,
+    has_whole_snapshot,
     require_source,
-    to_fetch,
 )
 from holdfast.orchestration.playbooks.restore.tables import Tables, tables_of
 from holdfast.resources.control_store.records import DesiredState, RestoreRow
@@ -42,7 +42,7 @@ from holdfast.streaming.sinks.rollback import RollbackPoint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotCopied(StepResult):
-    """How much was copied from elsewhere."""
+    """The size of the copy from another place."""
 
     packs: int
     bytes: int
@@ -57,14 +57,14 @@ class HistoryBegun(StepResult):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotsMarked(StepResult):
-    """How many snapshots count no more."""
+    """How many snapshots are superseded."""
 
     superseded: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePreview:
-    """What a restore would do, and its point; without one it goes on where another was left."""
+    """The plan of a restore and its point; without a point it continues an unfinished restore."""
 
     facts: RestoreFacts
     point: RestorePoint | None
@@ -76,13 +76,13 @@ class RestorePreview:
 
     @property
     def steps(self) -> list[RestoreStep]:
-        """The steps that are to come, each assumed to succeed."""
+        """The planned steps, each assumed to succeed."""
         return plan_steps(self.facts, next_step)
 
 
 @dataclass(kw_only=True)
 class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
-    """Take a stream back to a point, or finish what another run has left of that."""
+    """Take a stream back to a point, or finish the restore that another run has begun."""
 
     name: ClassVar = "restore"
     target: RestoreTarget
@@ -93,30 +93,30 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
     _fetch: Fetch | None = field(default=None, init=False)
 
     def begin(self) -> None:
-        left = self._left_over()
-        if left is None:
+        restore = self._find_unfinished()
+        if restore is None:
             point = self._preflight()
-            left = self.world.store.restores.want(
+            restore = self.world.store.restores.request(
                 self.stream,
                 epoch=point.epoch,
                 snapshot=point.snapshot_id,
                 why=self.why,
                 run=self.run,
             )
-        self._resume(left)
+        self._resume(restore)
 
     def preview(self) -> RestoreFacts:
         return self.look_ahead().facts
 
     def look_ahead(self) -> RestorePreview:
-        """What it would do, as far as one look can tell; an error says why it would not."""
-        left = self._left_over()
-        if left is not None:
-            self._resume(left)
+        """Plan the restore from one observation; raises if it would be refused."""
+        unfinished = self._find_unfinished()
+        if unfinished is not None:
+            self._resume(unfinished)
             return RestorePreview(facts=self.observe(), point=None)
         point, store = self._preflight(), self.world.store
         newest, wanted = store.restores.newest(self.stream), self._is_wanted()
-        fetch = to_fetch(self.world, self.stream, self.target, point.epoch)
+        fetch = find_fetch(self.world, self.stream, self.target, point.epoch)
         tables = self._tables
         facts = RestoreFacts(
             history=1 if newest is None else newest.history + newest.begun,
@@ -130,20 +130,20 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
         return RestorePreview(facts=facts, point=point)
 
     def observe(self) -> RestoreFacts:
-        now = self._current()
+        row = self._current()
         wanted = self._is_wanted()
-        settled = now.finished and wanted and observe(self.world, self.stream).is_settled
+        settled = row.finished and wanted and observe_stream(self.world, self.stream).is_settled
         return RestoreFacts(
-            history=now.history,
-            epoch=now.epoch,
-            was_running=now.was_running,
+            history=row.history,
+            epoch=row.epoch,
+            was_running=row.was_running,
             wanted=wanted,
             lives=bool(self.world.store.replicas.of(self.stream)),
-            fetch=None if now.finished else self._missing_snapshot(),
-            begun=now.begun,
-            marked=now.begun and (now.finished or self._is_marked()),
-            rolled=now.begun and (now.finished or self._tables.is_rolled(now.history)),
-            finished=now.finished,
+            fetch=None if row.finished else self._missing_snapshot(),
+            begun=row.begun,
+            marked=row.begun and (row.finished or self._is_marked()),
+            rolled=row.begun and (row.finished or self._tables.is_rolled(row.history)),
+            finished=row.finished,
             caught_up=settled,
         )
 
@@ -163,10 +163,10 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
                 vault.mark(step.history, after_epoch=step.epoch)
                 return SnapshotsMarked(len(vault.listing().superseded))
             case RollOutput():
-                turn = RollbackPoint(stream=self.stream, history=step.history, epoch=step.epoch)
-                return self._tables.roll(turn)
+                point = RollbackPoint(stream=self.stream, history=step.history, epoch=step.epoch)
+                return self._tables.roll(point)
             case EndRestore():
-                # Before it should run again: a launch then goes by what was mended.
+                # Before the stream should run again: a launch then uses the corrected declaration.
                 apply_declaration(self.world, self.stream)
                 self.world.store.restores.finish(self._requested)
                 return StepResult()
@@ -175,42 +175,42 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
 
     @property
     def _requested(self) -> RestoreRow:
-        """The restore as it was recorded."""
+        """The restore that `begin` recorded or found."""
         assert self._restore is not None, "a playbook is begun first"  # noqa: S101
         return self._restore
 
-    def _left_over(self) -> RestoreRow | None:
+    def _find_unfinished(self) -> RestoreRow | None:
         self.world.ensure_object_store()
         require_same_past(self.world, self.stream, done="restored")
-        return left_over(self.world, self.stream, self.target)
+        return find_unfinished(self.world, self.stream, self.target)
 
     def _preflight(self) -> RestorePoint:
         return preflight(self.world, self.stream, self.target, keep_output=self.keep_output)
 
     def _resume(self, restore: RestoreRow) -> None:
         self._restore = restore
-        self._fetch = to_fetch(self.world, self.stream, self.target, restore.epoch)
+        self._fetch = find_fetch(self.world, self.stream, self.target, restore.epoch)
 
     def _is_wanted(self) -> bool:
         row = self.world.store.streams.get(self.stream)
         return row is not None and row.desired is DesiredState.RUNNING
 
     def _current(self) -> RestoreRow:
-        """The restore as it is by now; an error if another took its place."""
-        known, requested = self.world.store.restores.of(self.stream), self._requested
-        for row in known:
-            if row.is_to_the_point_of(requested):
+        """The current row of the restore; raises if another restore has replaced it."""
+        rows, requested = self.world.store.restores.of(self.stream), self._requested
+        for row in rows:
+            if row.has_same_target(requested):
                 return row
-        if not known or known[0].history < requested.history:
+        if not rows or rows[0].history < requested.history:
             raise PermanentError(
-                f"{self.stream} was started before its restore to epoch {requested.epoch} began",
-                hint="nothing was undone; restore again if it should be",
+                f"the restore of {self.stream} to epoch {requested.epoch} was dropped: the stream was started first",
+                hint="restore again if it is still needed; nothing was undone",
             )
-        epoch = known[0].epoch
+        epoch = rows[0].epoch
         raise PermanentError(
-            f"another restore of {self.stream}, to epoch {epoch}, took the place of the one to "
-            f"epoch {requested.epoch}",
-            hint=f"`holdfast restore {self.stream} --epoch {epoch}` sees that through; then restore again",
+            f"the restore of {self.stream} to epoch {requested.epoch} was replaced by another one, to "
+            f"epoch {epoch}",
+            hint=f"run `holdfast restore {self.stream} --epoch {epoch}` to finish that, then restore again",
         )
 
     def _stop(self) -> InnerSteps:
@@ -242,7 +242,7 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
         return tables_of(self.world, self.stream)
 
     def _missing_snapshot(self) -> str | None:
-        if self._fetch is None or is_here(self.world, self.stream, self._fetch.snapshot):
+        if self._fetch is None or has_whole_snapshot(self.world, self.stream, self._fetch.snapshot):
             return None
         return self._fetch.snapshot
 
@@ -250,11 +250,11 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
         return self._requested.history in self.world.vault(self.stream).listing().histories
 
 
-def left_over(world: Project, stream: str, target: RestoreTarget) -> RestoreRow | None:
-    """The restore to this point that is not done, or just done; nothing was committed since.
+def find_unfinished(world: Project, stream: str, target: RestoreTarget) -> RestoreRow | None:
+    """Find the restore to this target that is half done, or done with nothing committed since.
 
-    Without a point it is the one that is half done. Half done and to another point is an error. One
-    that is done is not done if a snapshot is yet to come from elsewhere.
+    A target that names no point means the restore that is half done; one to another point is an error. A
+    restore that is done is not returned if a snapshot is still to be copied from another place.
     """
     newest = world.store.restores.newest(stream)
     if newest is None or not newest.begun:
@@ -264,11 +264,11 @@ def left_over(world: Project, stream: str, target: RestoreTarget) -> RestoreRow 
     epoch, last = epoch_of(world, stream, target), world.store.ledger.last(stream)
     if last is None or not last.epoch == newest.epoch == epoch:
         return None
-    return newest if to_fetch(world, stream, target, epoch) is None else None
+    return newest if find_fetch(world, stream, target, epoch) is None else None
 
 
 def _require_same_point(world: Project, half_done: RestoreRow, target: RestoreTarget) -> RestoreRow:
-    """The restore that is half done, unless another point is named: later ones are not committed now."""
+    """The restore that is half done; raises if the target names another point."""
     stream, epoch = half_done.stream, half_done.epoch
     try:
         same = not target.names_point or epoch_of(world, stream, target) == epoch
@@ -277,29 +277,29 @@ def _require_same_point(world: Project, half_done: RestoreRow, target: RestoreTa
     if same:
         return half_done
     raise PermanentError(
-        f"{stream} is being restored to epoch {epoch}, and that is half done",
-        hint=f"`holdfast restore {stream} --epoch {epoch}` finishes it; then restore again",
+        f"{stream} cannot be restored to another point: its restore to epoch {epoch} is half done",
+        hint=f"run `holdfast restore {stream} --epoch {epoch}` to finish it, then restore again",
     )
 
 
 def preflight(
     world: Project, stream: str, target: RestoreTarget, *, keep_output: bool
 ) -> RestorePoint:
-    """The point, if nothing stands in the way; an error says what does, before anything is touched."""
+    """Find the point of the target; raises if the restore is impossible, before anything is changed."""
     point = find_point(world, stream, target)
     require_source(world, stream, point.first_computed, point.last_decided)
     output = tables_of(world, stream).output
     if output is not None and keep_output:
         raise PermanentError(
-            f"the output of {stream} is a table: it goes back with the state, or they would not agree",
-            hint="leave --keep-output out; it is for sinks of your own",
+            f"the output of {stream} cannot be kept: it is a table, and must agree with the state",
+            hint="omit --keep-output: it is for sinks of your own",
         )
     if output is not None:
         output.version(stream, point.epoch)
     elif not keep_output:
         raise PermanentError(
-            f"the output of {stream} goes to a function of yours, and Holdfast cannot take it back",
-            hint="with --keep-output it stays as it is, and the function is called again for each "
-            f"epoch after {point.epoch}: take back yourself what must not be there twice",
+            f"the output of {stream} cannot be rolled back: it goes to a function of your own",
+            hint="use --keep-output: the output stays, and the function is called again for each epoch after "
+            f"{point.epoch}. Remove yourself what must not be there twice",
         )
     return point

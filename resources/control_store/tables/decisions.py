@@ -19,7 +19,7 @@ _LATEST = sa.select(decisions).where(_OF_STREAM).order_by(decisions.c.id.desc())
 
 
 def _latest_of_all() -> sa.Select[tuple[object, ...]]:
-    """Look up the newest of each stream by the index, instead of reading all there ever were.
+    """Look up the newest decision of each stream by the index, instead of reading all decisions.
 
     SQLite keeps the order of an outer join, so the streams come first.
     """
@@ -40,7 +40,7 @@ class Decisions:
         self._database = database
 
     def write(self, decision: DecisionRow) -> DecisionRow:
-        """Store a decision; the store gives it a number, and a time if it has none."""
+        """Store a decision; the store sets its id, and its time if it has none."""
         values = asdict(decision)
         del values["id"]
         values["at"] = decision.at or store_now()

@@ -2,10 +2,10 @@
 
 The primary key (stream, epoch) is the whole consensus: the loser of a race reads the winner's row.
 
-A gap is input that is lost for good, skipped so that a stream can go on, each row of it accounted for: its
-files are marked in the epoch log as skipped, and the rows of their epochs are fewer by theirs. The epochs
-that were in the ledger by then stay as they were put out; a replica that computes them again has less
-input, and is not held to their digests.
+A gap is input that is lost for good and skipped, so that a stream can continue. Each lost row is counted: the
+files are marked in the epoch log as skipped, and the row counts of their epochs are reduced. The epochs
+that were in the ledger by then keep their output; a replica that computes them again has less input,
+so its digests are not compared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,14 +56,13 @@ class Epochs:
         )
 
     def propose(self, proposal: EpochProposal) -> Epoch:
-        """Decide the epoch; if it was decided before, the decision stands and is returned."""
+        """Decide the epoch; if it was decided before, returns that decision. `PermanentError` if it would leave a hole."""
         decided = self._database.change(Epoch, self._propose, asdict(proposal))
         decided = decided or self.get(proposal.stream, proposal.epoch)
         if decided is None:
             raise PermanentError(
-                f"epoch {proposal.epoch} of {proposal.stream} would leave a hole in the epoch log",
-                hint="propose the epoch that follows the last one; a restored control store may be "
-                "older than the checkpoint",
+                f"epoch {proposal.epoch} of {proposal.stream} cannot be decided: the epoch before it is not in the epoch log",
+                hint="check whether the control store was restored from a backup that is older than the checkpoint",
             )
         return decided
 
@@ -111,7 +110,7 @@ _SHORTEN = (
 )
 
 
-def within_gap(stream: sa.ColumnElement[str], epoch: sa.ColumnElement[int]) -> sa.Exists:
+def is_within_gap(stream: sa.ColumnElement[str], epoch: sa.ColumnElement[int]) -> sa.Exists:
     """Whether an epoch was entered with input that was skipped later, or comes after such a one."""
     return sa.exists().where(
         gaps.c.stream == stream, epoch.between(gaps.c.first_epoch, gaps.c.last_entered)
@@ -119,16 +118,16 @@ def within_gap(stream: sa.ColumnElement[str], epoch: sa.ColumnElement[int]) -> s
 
 
 def shorten_gaps(connection: sa.Connection, stream: str, last_epoch: int) -> None:
-    """A restore has taken back what was entered after an epoch: it comes anew, and is held to that."""
+    """End gaps at an epoch after a restore: later epochs are computed again, and their digests count."""
     connection.execute(_SHORTEN, {"of_stream": stream, "last_epoch": last_epoch})
 
 
 def copy_gaps(connection: sa.Connection, stream: str, *, into: str, through_epoch: int) -> None:
     """Give a fork the part of the gaps that is in its past."""
-    known = {gap.gap for gap in _gaps(connection, into)}
+    present = {gap.gap for gap in _gaps(connection, into)}
     for gap in _gaps(connection, stream):
         files = {epoch: names for epoch, names in gap.files.items() if epoch <= through_epoch}
-        if files and gap.gap not in known:
+        if files and gap.gap not in present:
             last = min(gap.last_entered, through_epoch)
             _insert(connection, replace(gap, stream=into, files=files, last_entered=last))
 
@@ -144,7 +143,7 @@ class Gaps:
         return self._database.find_all(Gap, _OF, {"of_stream": stream})
 
     def open(self, stream: str, lost: Mapping[int, Sequence[str]], *, run: str) -> int:
-        """Skip files of epochs from now on; how many rows that gives up. It may be repeated."""
+        """Skip files of epochs from now on; returns the number of lost rows. It may be repeated."""
         with self._database.write() as connection:
             self._require_stopped(connection, stream)
             marked = {
@@ -166,12 +165,12 @@ class Gaps:
         return gap.rows
 
     def close(self, stream: str, *, run: str) -> None:
-        """Read what a run has skipped again; an error if output has been made without it."""
+        """Undo the gaps that a run opened; `PermanentError` if later output was made without that input."""
         with self._database.write() as connection:
             self._require_stopped(connection, stream)
             for gap in (gap for gap in _gaps(connection, stream) if gap.run == run):
                 if _last_entered(connection, stream) > gap.last_entered:
-                    raise gone_on(gap)
+                    raise gap_in_use_error(gap)
                 for epoch, names in gap.files.items():
                     _mark(connection, stream, epoch, list(names), skipped=False)
                 connection.execute(_CLOSE, {"of_stream": stream, "number": gap.gap})
@@ -179,19 +178,19 @@ class Gaps:
     def _require_stopped(self, connection: sa.Connection, stream: str) -> None:
         if not is_stopped_locked(self._database, connection, stream):
             raise PermanentError(
-                f"{stream} runs, and what it reads cannot be changed under its replicas",
-                hint=f"`holdfast stop {stream}` first",
+                f"the input of {stream} cannot be changed: it is running",
+                hint=f"run `holdfast stop {stream}` first",
             )
 
 
-def gone_on(gap: Gap) -> PermanentError:
-    """Why a gap cannot be closed any more as things are."""
+def gap_in_use_error(gap: Gap) -> PermanentError:
+    """The error for a gap that cannot be closed: later output was made without its input."""
     return PermanentError(
-        f"{gap.stream} has gone on without what {gap.run} skipped",
-        hint=f"put the files back, `holdfast restore {gap.stream} --epoch {gap.first_epoch - 1}`, "
-        f"`holdfast stop {gap.stream}` if that has started it, and then undo it"
+        f"the gap of {gap.run} cannot be closed: {gap.stream} has committed epochs without that input",
+        hint=f"put the files back, run `holdfast restore {gap.stream} --epoch {gap.first_epoch - 1}`, then "
+        f"`holdfast stop {gap.stream}` if that has started it, and undo the repair again"
         if gap.first_epoch
-        else "nothing is before its first epoch, so there is no way back",
+        else "keep the gap: it begins with the first epoch, so there is no epoch to restore to",
     )
 
 
@@ -213,9 +212,9 @@ def _insert(connection: sa.Connection, gap: Gap) -> None:
 def _mark(
     connection: sa.Connection, stream: str, epoch: int, names: Sequence[str], *, skipped: bool
 ) -> dict[str, int]:
-    """Mark files of an epoch that are not marked so yet; the rows of each.
+    """Mark files of an epoch that are not marked so yet; returns the rows of each.
 
-    An old epoch log does not have the rows of single files: the first that is lost counts for its epoch.
+    An old epoch log does not have the rows of single files: the first lost file counts for its epoch.
     """
     key = {"of_stream": stream, "number": epoch}
     row = connection.execute(_INPUT, key).one()

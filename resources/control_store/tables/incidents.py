@@ -1,9 +1,9 @@
 # ruff: noqa: A002 (an id is an id, also as an argument)
 """Incidents: one row per failure, however many observers report it, and one owner at a time.
 
-A secondary that has taken over and the recovery sensor may both see a primary fall, so the key of a
-recovery incident follows from facts in the control store. An open incident may be waiting for its next
-try, ever longer: a primary that is lost meanwhile must not wait with it.
+A secondary that has taken over and the recovery sensor may both notice the loss of a primary, so the key of
+a recovery incident is computed from rows of the control store. The next attempt of an open incident may be
+delayed, ever longer: a primary that is lost meanwhile must not wait for it.
 """
 
 import math
@@ -76,7 +76,7 @@ class Incidents:
         subject: IncidentSubject | None = None,
         replica: str | None = None,
     ) -> Incident:
-        """Report a failure; a known key gives the incident that is there, open or closed."""
+        """Report a failure; returns the incident of this key if there is one, open or closed."""
         insert = self._database.insert(incidents).values(
             id=uuid4().hex,
             stream=stream,
@@ -106,10 +106,10 @@ class Incidents:
         subject: IncidentSubject | None = None,
         replica: str | None = None,
     ) -> Incident | None:
-        """Report a failure that was seen at `since`, which may not be the first of this key.
+        """Report a failure that was observed at `since`, which may not be the first of this key.
 
         Incidents that were closed before count as other failures: the keys are `<key>/1`, `<key>/2`
-        and so on. `None` if one was closed after: then what was seen is not news.
+        and so on. `None` if one was closed after: then the observation is out of date.
         """
         number = 1
         while True:
@@ -147,7 +147,7 @@ class Incidents:
         return self._database.change(Incident, _CLAIM, values)
 
     def close(self, id: str, outcome: str) -> None:
-        """Say how it ended; the first outcome stands."""
+        """Close an incident; the first outcome is kept."""
         self._database.execute(_CLOSE, {"of_id": id, "new_outcome": outcome})
 
     def get(self, id: str) -> Incident | None:
@@ -166,16 +166,16 @@ class Incidents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentKey:
-    """What a recovery incident is about: all observers of one failure make the same key."""
+    """The failure that a recovery incident is about: all observers of it make the same key."""
 
     stream: str
     subject: IncidentSubject
     replica: str | None
-    """The last that the stream had; `None` if it never had one."""
+    """The last replica that the stream had; `None` if it never had one."""
     primary: str | None = None
-    """Beside which primary a secondary was lost."""
+    """The primary beside which a secondary was lost."""
     token: int | None = None
-    """Of the lease that a secondary took when the primary's slot was empty already."""
+    """The token of the lease that a secondary took while the primary's slot was empty."""
 
     def __str__(self) -> str:
         match self.subject:
@@ -196,17 +196,17 @@ def matches(incident: Incident, key: IncidentKey) -> bool:
 
 
 def is_claimed(incident: Incident, *, at: float) -> bool:
-    """Whether a run is dealing with it; whatever it is about, that run sees to the primary first."""
+    """Whether a run is recovering it; that run recovers the primary first, whatever the subject."""
     return incident.claim_expires_at is not None and incident.claim_expires_at > at
 
 
 def is_waiting(incident: Incident, *, at: float) -> bool:
-    """Whether its runs kept failing and the next one is not due yet."""
+    """Whether its runs failed and the next attempt is not due yet."""
     return not is_claimed(incident, at=at) and at < due_at(incident)
 
 
 def due_at(incident: Incident) -> float:
-    """When the next run may be asked for.
+    """When the next run may be requested.
 
     The first attempts follow each other at once; if they keep failing, the pauses grow.
     """
@@ -220,7 +220,7 @@ def due_at(incident: Incident) -> float:
 
 
 def supersede(incidents: Incidents, incident: Incident) -> float:
-    """Close an incident in favour of a newer one; the moment since which that one is news."""
+    """Close an incident in favour of a newer one; returns the earliest `since` of the newer one."""
     incidents.close(incident.id, SUPERSEDED)
     closed = incidents.get(incident.id)
     closed_at = None if closed is None else closed.closed_at

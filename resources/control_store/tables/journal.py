@@ -1,4 +1,4 @@
-"""The playbook journal: what was about to be done, and what came of it, for operators and audits."""
+"""The playbook journal: each step before and after it is performed, for operators and audits."""
 
 import sqlalchemy as sa
 

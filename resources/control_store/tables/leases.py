@@ -1,12 +1,12 @@
 """Leases: a row per stream that says which replica is primary, with a token that only grows.
 
-Each verb is one compare-and-set statement, judged by the store's clock. A replica that cannot read the
-lease must behave as if it were lost.
+Each verb is one compare-and-set statement, by the store's clock. A replica that cannot read the lease must
+behave as if it had lost it.
 
-In a takeover the secondary becomes primary, in one transaction or not at all. It says what it saw (the
-lease, the live primary) and gets the lease only if all of it still holds. No clock decides: a primary that
-renewed since has another `renewed_at`, a rival that was first has another token, a stream stopped since is
-not to run. The stream's row is locked first, so takeovers of one stream queue; conditional updates catch
+In a takeover the secondary becomes primary, in one transaction or not at all. It passes what it observed (the
+lease, the live primary) and gets the lease only if all of that still holds. No clock decides: a primary that
+renewed since has another `renewed_at`, a rival that was faster has another token, a stream that was stopped
+since is not desired to run. The stream's row is locked first, so takeovers of one stream queue; conditional updates catch
 all other writers, and the unique index on the slot catches a primary that was registered in between.
 """
 
@@ -84,12 +84,12 @@ class Leases:
         ).returning(*leases.c)
 
     def take(self, stream: str, holder: str, ttl_seconds: float) -> Lease | None:
-        """Take the lease if it is free, run out or mine already; `None` if another holds it."""
+        """Take the lease if it is free, expired or held by this holder; `None` if another replica holds it."""
         values = {"of_stream": stream, "new_holder": holder, "ttl_seconds": ttl_seconds}
         return self._database.change(Lease, self._take, values)
 
     def renew(self, lease: Lease, ttl_seconds: float) -> Lease | None:
-        """Hold it for longer, also late if it was not taken since; `None` means lost for good."""
+        """Extend the lease, even an expired one that was not taken since; `None` if it is lost for good."""
         return self._database.change(Lease, _RENEW, {**_mine(lease), "ttl_seconds": ttl_seconds})
 
     def release(self, lease: Lease) -> bool:
@@ -97,7 +97,7 @@ class Leases:
         return bool(self._database.execute(_RELEASE, _mine(lease)))
 
     def fence(self, stream: str, *, token: int) -> bool:
-        """Take the lease from its holder under this token; false if the token moved on."""
+        """Take the lease from its holder; false if its token is not `token` any more."""
         return bool(self._database.execute(_FENCE, {"of_stream": stream, "seen": token}))
 
     def get(self, stream: str) -> Lease | None:
@@ -158,7 +158,7 @@ _PROMOTE = (
 
 
 class _NotAsSeenError(Exception):
-    """Something moved since the look: roll back."""
+    """The rows are not as observed: roll back."""
 
 
 class Takeovers:
@@ -179,14 +179,14 @@ class Takeovers:
         ttl_seconds: float,
         reason: str,
     ) -> Lease | None:
-        """Make the secondary primary and fence the one it replaces, if all is still as seen.
+        """Make the secondary primary and fence the replica it replaces, if the rows are still as observed.
 
-        `None` means that nothing was changed. After a `TransientError` the takeover may have
-        happened all the same: look whether the lease is this secondary's.
+        `None` if nothing was changed. After a `TransientError` the takeover may have happened: check
+        whether this secondary holds the lease.
         """
         try:
             with self._database.write() as connection:
-                _one(connection.execute(_WANTED, {"of_stream": stream}))
+                _require_row(connection.execute(_WANTED, {"of_stream": stream}))
                 row = self._lease(connection, stream, secondary, seen, ttl_seconds)
                 _fence(connection, stream, primary, reason)
                 _promote(connection, stream, secondary)
@@ -204,13 +204,13 @@ class Takeovers:
     ) -> sa.RowMapping:
         new = {"of_stream": stream, "secondary": secondary, "ttl_seconds": ttl_seconds}
         if seen is None:
-            return _one(connection.execute(self._take_first, new))
+            return _require_row(connection.execute(self._take_first, new))
         old = {
             "seen_holder": seen.holder,
             "seen_token": seen.token,
             "seen_renewed_at": seen.renewed_at,
         }
-        return _one(connection.execute(_TAKE, {**new, **old}))
+        return _require_row(connection.execute(_TAKE, {**new, **old}))
 
 
 def _fence(connection: sa.Connection, stream: str, primary: str | None, reason: str) -> None:
@@ -223,12 +223,12 @@ def _fence(connection: sa.Connection, stream: str, primary: str | None, reason: 
 
 def _promote(connection: sa.Connection, stream: str, secondary: str) -> None:
     try:
-        _one(connection.execute(_PROMOTE, {"of_stream": stream, "secondary": secondary}))
+        _require_row(connection.execute(_PROMOTE, {"of_stream": stream, "secondary": secondary}))
     except sa.exc.IntegrityError as error:  # a primary was registered just now
         raise _NotAsSeenError from error
 
 
-def _one(result: sa.CursorResult[Any]) -> sa.RowMapping:
+def _require_row(result: sa.CursorResult[Any]) -> sa.RowMapping:
     row = result.mappings().one_or_none()
     if row is None:
         raise _NotAsSeenError

@@ -4,7 +4,7 @@ The first commit of an epoch stands. Every replica's own rows and digest are kep
 that ever differed stays on record, because it means a job that is not deterministic or a broken
 machine.
 
-Only replicas of the stream's current history enter anything: see `restores`.
+Only replicas of the stream's current history may add entries: see `restores`.
 """
 
 from dataclasses import asdict
@@ -21,7 +21,7 @@ from holdfast.resources.control_store.records import (
     LedgerEntry,
 )
 from holdfast.resources.control_store.schema import epochs, ledger, ledger_copies
-from holdfast.resources.control_store.tables.epochs import within_gap
+from holdfast.resources.control_store.tables.epochs import is_within_gap
 from holdfast.resources.control_store.tables.restores import current_history
 
 _OF_STREAM = ledger.c.stream == sa.bindparam("of_stream")
@@ -29,7 +29,7 @@ _GET = sa.select(ledger).where(_OF_STREAM, ledger.c.epoch == sa.bindparam("numbe
 _now = sa.select(
     current_history(sa.bindparam("of_stream", type_=sa.Text)).label("current")
 ).subquery()
-_EXCUSED = within_gap(
+_EXCUSED = is_within_gap(
     sa.bindparam("of_stream", type_=sa.Text), sa.bindparam("number", type_=sa.BigInteger)
 ).label("excused")
 _ENTERED = sa.select(_now.c.current, _EXCUSED, *ledger.c).select_from(
@@ -126,20 +126,20 @@ class Ledger:
         )
 
     def commit(self, entry: LedgerEntry, *, history: int = 0) -> Committed:
-        """Enter an epoch's output; the first entry stands, and says whether this one agrees.
+        """Enter an epoch's output; the first entry stands, and the result says whether this one agrees.
 
-        `history` is the one that the replica belongs to: one that has ended enters nothing. A replica that
-        computes an epoch of before a gap again, with less input, need not agree.
+        `history` is that of the replica; `PermanentError` if it has ended. A replica that computes an epoch
+        before a gap again, with less input, need not agree.
         """
         values = asdict(entry)
         del values["committed_at"]
         key = {"of_stream": entry.stream, "number": entry.epoch}
         with self._database.write() as connection:
             connection.execute(self._enter, {**values, "of_history": history})
-            found = dict(connection.execute(_ENTERED, key).mappings().one())
-            _demand_current(found.pop("current"), history, entry)
-            excused = bool(found.pop("excused"))
-            first = LedgerEntry(**found)
+            entered = dict(connection.execute(_ENTERED, key).mappings().one())
+            _require_current(entered.pop("current"), history, entry)
+            excused = bool(entered.pop("excused"))
+            first = LedgerEntry(**entered)
             agrees = first.digest == entry.digest
             if agrees or not excused:
                 connection.execute(self._copy, {**values, "first_digest": first.digest})
@@ -177,28 +177,28 @@ class Ledger:
         return bool(self._database.fetch(_HAS_COPY, values)[0]["has_copy"])
 
     def audit(self, stream: str) -> LedgerAudit:
-        """Hold the ledger against the epoch log, and the replicas against each other."""
+        """Compare the ledger with the epoch log, and the replicas with each other."""
         of = {"of_stream": stream}
-        found: dict[int, Disagreement] = {}
+        disagreements: dict[int, Disagreement] = {}
         for row in self._database.fetch(_DISAGREEMENTS, of):
             epoch, committed = row["epoch"], row["committed"]
-            odd = found.setdefault(
+            disagreement = disagreements.setdefault(
                 epoch, Disagreement(epoch=epoch, committed=committed, digests={})
             )
-            odd.digests[row["replica"]] = row["digest"]
+            disagreement.digests[row["replica"]] = row["digest"]
         return LedgerAudit(
             holes=[row["epoch"] for row in self._database.fetch(_HOLES, of)],
             uncommitted=[row["epoch"] for row in self._database.fetch(_UNCOMMITTED, of)],
-            disagreements=list(found.values()),
+            disagreements=list(disagreements.values()),
         )
 
 
-def _demand_current(current: int, history: int, entry: LedgerEntry) -> None:
+def _require_current(current: int, history: int, entry: LedgerEntry) -> None:
     if current != history:
         raise PermanentError(
-            f"{entry.stream} was restored: {entry.replica} is of its history {history}, "
-            f"which has ended, and the current one is {current}",
-            hint="nothing is to be done: a replica of the current history goes on",
+            f"{entry.replica} cannot commit: {entry.stream} was restored, and its history is now "
+            f"{current}, not {history}",
+            hint="do nothing: a replica of the current history continues",
         )
 
 
@@ -241,19 +241,19 @@ _WITHDRAW = sa.delete(ledger).where(*_IS_IT)
 
 
 class Auditing:
-    """Epoch log and ledger, held against each other."""
+    """Comparisons of epoch log and ledger."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def undecided(self, stream: str) -> list[int]:
         """The epochs that are missing in the epoch log before its last."""
-        found: list[int] = []
+        missing: list[int] = []
         for row in self._database.fetch(_AFTER_HOLES, {"of_stream": stream}):
             values = {"of_stream": stream, "number": row["epoch"]}
             last = int(self._database.fetch(_LAST_BEFORE, values)[0]["epoch"])
-            found += range(last + 1, row["epoch"])
-        return found
+            missing += range(last + 1, row["epoch"])
+        return missing
 
     def unknown(self, stream: str) -> list[int]:
         """The epochs in the ledger that are not in the epoch log."""
@@ -261,7 +261,7 @@ class Auditing:
         return [int(row["epoch"]) for row in rows]
 
     def withdraw(self, stream: str, epoch: int, replica: str) -> None:
-        """Take back what a repair has entered for a replica, and what others compared with it."""
+        """Remove an entry that a repair added for a replica, and the copies that were compared with it."""
         values = {"of_stream": stream, "number": epoch, "of_replica": replica}
         with self._database.write() as connection:
             connection.execute(_WITHDRAW_COPIES, values)

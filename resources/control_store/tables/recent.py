@@ -1,8 +1,8 @@
-"""What streams have done of late: of one, or of all of them, in one query each.
+"""The recent activity of one stream or of all of them, in one query each.
 
 Every query begins with the streams and looks up what belongs to each by an index, so that it costs
 what it finds, however long the histories are. The joins are outer ones for that: SQLite keeps their
-order, where it would read all samples first; a stream without anything is a row of nothing.
+order, where it would read all samples first; a stream without any is a row of NULLs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -63,7 +63,7 @@ class Shipment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """A measurement over a while."""
+    """A measurement over a period."""
 
     mean: float
     most: float
@@ -71,7 +71,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Primary:
-    """A replica that has or had the primary's slot: when it was launched, and when last heard of."""
+    """A replica that has or had the primary's slot: when it was launched, and its last heartbeat."""
 
     stream: str
     replica: str
@@ -235,22 +235,22 @@ _LIVE_PER_HOST = (
 
 
 class RecentActivity:
-    """Looks at the recent past; `stream` is the only one to look at, or `None` for all."""
+    """Queries of recent rows; `stream` is one stream, or `None` for all."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def inputs(self, stream: str | None) -> dict[str, Input]:
         """How much input the newest epochs have."""
-        return {row["stream"]: Input(**row) for row in self._found(_INPUTS, only=stream)}
+        return {row["stream"]: Input(**row) for row in self._rows(_INPUTS, only=stream)}
 
     def shipments(self, stream: str | None) -> dict[str, list[Shipment]]:
         """The newest snapshots, oldest first."""
-        return _by_stream([Shipment(**row) for row in self._found(_SHIPMENTS, only=stream)])
+        return _by_stream([Shipment(**row) for row in self._rows(_SHIPMENTS, only=stream)])
 
     def series(self, names: Sequence[SampleName], stream: str | None) -> dict[str, list[Sample]]:
         """All samples of these names, oldest first: for what is measured once in a while."""
-        rows = self._found(_SERIES, only=stream, names=[str(name) for name in names])
+        rows = self._rows(_SERIES, only=stream, names=[str(name) for name in names])
         return _by_stream([Sample(**row) for row in rows])
 
     def levels(
@@ -263,32 +263,32 @@ class RecentActivity:
     ) -> dict[str, dict[SampleName, Level]]:
         """The samples of these names between two moments, by stream and name."""
         values = {"only": stream, "since_at": since_at, "until_at": until_at}
-        found: dict[str, dict[SampleName, Level]] = {}
-        for row in self._found(_LEVELS, names=[str(name) for name in names], **values):
-            found.setdefault(row["stream"], {})[row["name"]] = _as_level(row)
-        return found
+        levels: dict[str, dict[SampleName, Level]] = {}
+        for row in self._rows(_LEVELS, names=[str(name) for name in names], **values):
+            levels.setdefault(row["stream"], {})[row["name"]] = _as_level(row)
+        return levels
 
     def levels_of_tiers(
         self, names: Sequence[SampleName], stream: str | None
     ) -> dict[str, dict[Tier, dict[SampleName, Level]]]:
         """The samples of these names in each tier that a stream has settled in, by stream and tier."""
-        found: dict[str, dict[Tier, dict[SampleName, Level]]] = {}
-        for row in self._found(_LEVELS_OF_TIERS, only=stream, names=[str(name) for name in names]):
-            of_tier = found.setdefault(row["stream"], {}).setdefault(row["tier_to"], {})
+        levels: dict[str, dict[Tier, dict[SampleName, Level]]] = {}
+        for row in self._rows(_LEVELS_OF_TIERS, only=stream, names=[str(name) for name in names]):
+            of_tier = levels.setdefault(row["stream"], {}).setdefault(row["tier_to"], {})
             of_tier[row["name"]] = _as_level(row)
-        return found
+        return levels
 
     def primaries(self, stream: str | None, *, since_at: float) -> dict[str, list[Primary]]:
         """Those that live or ended since then, in the order of their launch."""
-        rows = self._found(_PRIMARIES, only=stream, since_at=since_at)
+        rows = self._rows(_PRIMARIES, only=stream, since_at=since_at)
         return _by_stream([Primary(**row) for row in rows])
 
     def live_per_host(self) -> dict[str, int]:
         """How many live replicas share each host."""
         return {row["host"]: int(row["live"]) for row in self._database.fetch(_LIVE_PER_HOST)}
 
-    def _found(self, query: sa.Select[Any], **values: Any) -> Iterator[sa.RowMapping]:
-        """The rows that are not of nothing."""
+    def _rows(self, query: sa.Select[Any], **values: Any) -> Iterator[sa.RowMapping]:
+        """The rows that are not empty."""
         rows = self._database.fetch(query, values)
         return (row for row in rows if row["stream"] is not None)
 
@@ -302,11 +302,11 @@ class _OfStream(Protocol):
     def stream(self) -> str: ...
 
 
-_Found = TypeVar("_Found", bound=_OfStream)
+_Row = TypeVar("_Row", bound=_OfStream)
 
 
-def _by_stream(found: Sequence[_Found]) -> dict[str, list[_Found]]:
-    grouped: dict[str, list[_Found]] = {}
-    for one in found:
-        grouped.setdefault(one.stream, []).append(one)
+def _by_stream(rows: Sequence[_Row]) -> dict[str, list[_Row]]:
+    grouped: dict[str, list[_Row]] = {}
+    for row in rows:
+        grouped.setdefault(row.stream, []).append(row)
     return grouped

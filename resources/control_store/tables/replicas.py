@@ -1,8 +1,8 @@
 # ruff: noqa: A002 (an id is an id, also as an argument)
-"""Replicas: what each should have on, what it says it has, and that it is alive.
+"""Replicas: the desired and observed switches of each, and its heartbeat.
 
-At most one live replica has a slot of a stream: a partial unique index sees to it, so however many
-try, nothing is started twice.
+At most one live replica has a slot of a stream: a partial unique index ensures it, so that no replica is
+started twice, however many processes try.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _IN_SLOT = sa.select(replicas).where(
     _HAS_SLOT,
 )
 _LIVE_SINCE = sa.select(replicas.c.stream, replicas.c.registered_at).where(_HAS_SLOT)
-_LAUNCHED = (
+_RECORD_PROCESS = (
     sa.update(replicas)
     .where(_IS_ID, _IS_LIVE)
     .values(pid=sa.bindparam("new_pid"), pid_started_at=sa.bindparam("started_at"))
@@ -123,7 +123,7 @@ class Replicas:
         return self._database.find(ReplicaRow, _GET, {"replica": id})
 
     def of(self, stream: str, *, live: bool = True) -> list[ReplicaRow]:
-        """The live replicas of a stream, or all there ever were; newest first."""
+        """The live replicas of a stream, or all of them; newest first."""
         query = _OF.where(_IS_LIVE) if live else _OF
         return self._database.find_all(ReplicaRow, query, {"stream": stream})
 
@@ -136,27 +136,27 @@ class Replicas:
         rows = self._database.fetch(_LIVE_SINCE, {"of_slot": slot})
         return {row["stream"]: float(row["registered_at"]) for row in rows}
 
-    def launched(self, id: str, *, pid: int, pid_started_at: float) -> None:
-        """Note the process; its start time tells it from a later one with the same number."""
+    def record_process(self, id: str, *, pid: int, pid_started_at: float) -> None:
+        """Record the process of a replica; its start time tells it from a later one with the same id."""
         values = {"replica": id, "new_pid": pid, "started_at": pid_started_at}
-        self._database.execute(_LAUNCHED, values)
+        self._database.execute(_RECORD_PROCESS, values)
 
     def desire(self, id: str, switches: Switches, *, slot: Slot | None = None) -> int | None:
-        """Say which switches the replica should have on; the generation that asks for it.
+        """Set the desired switches of a replica; returns the generation of this request.
 
-        With `slot`, only if it is live and has that slot; otherwise `None`, and nothing has changed.
+        With `slot`, only if it is live and has that slot; otherwise `None`, and nothing is changed.
         """
         values = {"replica": id, "switches": switches}
         if slot is not None:
             rows = self._database.execute(_DESIRE.where(_HAS_SLOT), {**values, "of_slot": slot})
             return int(rows[0]["generation"]) if rows else None
         rows = self._database.execute(_DESIRE, values)
-        return int(_known(rows, id)["generation"])
+        return int(_require_row(rows, id)["generation"])
 
     def request_snapshot(self, id: str) -> int:
-        """Ask for a snapshot now; it is served when `snapshot_served` reaches this number."""
+        """Request a snapshot; it is served when `snapshot_served` reaches the returned number."""
         rows = self._database.execute(_REQUEST_SNAPSHOT, {"replica": id})
-        return int(_known(rows, id)["snapshot_requested"])
+        return int(_require_row(rows, id)["snapshot_requested"])
 
     def heartbeat(
         self,
@@ -168,12 +168,12 @@ class Replicas:
         snapshot_served: int,
         epoch: int | None,
     ) -> ReplicaRow:
-        """Say that the replica lives and what it has on; the row tells it what is desired.
+        """Record that the replica is alive, with its observed switches; the row has the desired ones.
 
-        An ended replica stays ended: the row says so, and the replica should stop.
+        An ended replica stays ended: the row shows it, and the replica must stop.
         """
         if state.ended:
-            raise PermanentError(f"a {state} replica has no heartbeat", hint="use `end`")
+            raise PermanentError(f"a replica in state {state} has no heartbeat", hint="call `end`")
         values = {
             "replica": id,
             "new_state": state,
@@ -184,7 +184,7 @@ class Replicas:
         }
         rows = self._database.execute(_HEARTBEAT, values, durable=False)
         rows = rows or self._database.fetch(_GET, {"replica": id})
-        return ReplicaRow(**_known(rows, id))
+        return ReplicaRow(**_require_row(rows, id))
 
     def end(
         self,
@@ -195,9 +195,9 @@ class Replicas:
         by: EndedBy,
         slot: Slot | None = None,
     ) -> None:
-        """Note the end of a replica; the first end counts. With `slot`, only if it has that slot."""
+        """Record the end of a replica; the first end counts. With `slot`, only if it has that slot."""
         if not state.ended:
-            raise PermanentError(f"{state} is no end", hint="use `heartbeat`")
+            raise PermanentError(f"a replica cannot end in state {state}", hint="call `heartbeat`")
         values = {"replica": id, "new_state": state, "new_reason": reason, "new_ended_by": by}
         if slot is None:
             self._database.execute(_END, values)
@@ -205,7 +205,7 @@ class Replicas:
             self._database.execute(_END.where(_HAS_SLOT), {**values, "of_slot": slot})
 
 
-def _known(rows: Sequence[sa.RowMapping], id: str) -> sa.RowMapping:
+def _require_row(rows: Sequence[sa.RowMapping], id: str) -> sa.RowMapping:
     if not rows:
         raise PermanentError(f"no replica {id!r} in the control store", hint="register it first")
     return rows[0]

@@ -1,8 +1,8 @@
 """Restores in place and forks.
 
-Each restore ends one history of a stream after an epoch and begins the next. Its row is the wish, written
-before anything is touched, so that the next run finishes what a dead one has left. From the moment that it
-is begun, no replica of an older history can enter anything into the ledger. A fork is a new stream that
+Each restore ends one history of a stream after an epoch and begins the next. Its row is the request, written
+before anything is changed, so that the next run finishes what an interrupted one has left. Once it is begun, no
+replica of an older history can add entries to the ledger. A fork is a new stream that
 begins with the epochs of another, as they were decided and committed.
 """
 
@@ -33,7 +33,7 @@ _OF_STREAM = restores.c.stream == sa.bindparam("of_stream")
 _IS_IT = sa.and_(_OF_STREAM, restores.c.history == sa.bindparam("number"))
 _OF = sa.select(restores).where(_OF_STREAM).order_by(restores.c.history.desc())
 _NEWEST = _OF.limit(1)
-_WANT_INSTEAD = (
+_REPLACE = (
     sa.update(restores)
     .where(_IS_IT)
     .values(
@@ -111,71 +111,71 @@ class Restores:
         return self._database.find_all(RestoreRow, _OF, {"of_stream": stream})
 
     def newest(self, stream: str) -> RestoreRow | None:
-        """The last restore that was asked for."""
+        """The last restore that was requested."""
         return self._database.find(RestoreRow, _NEWEST, {"of_stream": stream})
 
-    def want(
+    def request(
         self, stream: str, *, epoch: int, snapshot: str | None, why: str, run: str
     ) -> RestoreRow:
-        """Write the wish down, in place of one that has not begun; one that has is finished first."""
+        """Record a restore; it replaces one that has not begun. `PermanentError` if another one is half done."""
         with self._database.write() as connection:
             row = lock_stream(connection, stream)
-            known = _newest(connection, stream)
-            if known is not None and known.half_done:
-                return _resumed(known, epoch)
-            facts = {"epoch": epoch, "snapshot": snapshot, "why": why, "run": run}
+            pending = _newest(connection, stream)
+            if pending is not None and pending.half_done:
+                return _require_same_epoch(pending, epoch)
+            target = {"epoch": epoch, "snapshot": snapshot, "why": why, "run": run}
             running = row is not None and row.desired is DesiredState.RUNNING
-            if known is not None and not known.begun:
-                _want_instead(connection, known, running=running, facts=facts)
+            if pending is not None and not pending.begun:
+                _replace_request(connection, pending, running=running, target=target)
             else:
-                number = 1 if known is None else known.history + 1
-                values = {**facts, "stream": stream, "history": number, "was_running": running}
+                number = 1 if pending is None else pending.history + 1
+                values = {**target, "stream": stream, "history": number, "was_running": running}
                 insert = sa.insert(restores).values(**values, asked_at=store_now())
                 connection.execute(insert)
             wanted = _newest(connection, stream)
-        assert wanted is not None, "it was written just now"  # noqa: S101
+        assert wanted is not None, "the row was written in this transaction"  # noqa: S101
         return wanted
 
     def stop_for(self, wanted: RestoreRow) -> bool:
-        """Stop the stream, unless the restore has finished or given way to another.
+        """Stop the stream; false if the restore has finished or was replaced by another.
 
-        Two runs may perform it: the slower must not stop what the faster has started again.
+        Two runs may perform it: the slower one must not stop a stream that the faster one has started again.
         """
         with self._database.write() as connection:
             lock_stream(connection, wanted.stream)  # a run that finishes it waits, or has finished
-            known = _newest(connection, wanted.stream)
-            if known is None or known.finished or not known.is_to_the_point_of(wanted):
+            pending = _newest(connection, wanted.stream)
+            if pending is None or pending.finished or not pending.has_same_target(wanted):
                 return False
             set_desired(connection, wanted.stream, DesiredState.STOPPED)
         return True
 
     def begin(self, wanted: RestoreRow) -> int | None:
-        """End the older history: its later entries count no more, nor do those it may still bring.
+        """End the older history: its later entries no longer count, and it can add none.
 
-        The value is how many entries that were; `None` if a replica lives or is asked for, or another
-        point is asked for by now, and so nothing was changed.
+        Returns how many entries that were; `None` if nothing was changed, because a replica lives or is
+        desired, or another restore was requested meanwhile.
         """
         key = {"of_stream": wanted.stream, "number": wanted.history}
         with self._database.write() as connection:
             stopped = is_stopped_locked(self._database, connection, wanted.stream)
-            known = _newest(connection, wanted.stream)
-            if not stopped or known is None:
+            pending = _newest(connection, wanted.stream)
+            if not stopped or pending is None:
                 return None
-            if known.begun or known.history != wanted.history:
+            if pending.begun or pending.history != wanted.history:
                 return 0
-            if not known.is_to_the_point_of(wanted):
+            if not pending.has_same_target(wanted):
                 return None
-            later = {"of_stream": known.stream, "last_epoch": known.epoch}
-            connection.execute(_KEEP, {**later, "number": known.history})
+            later = {"of_stream": pending.stream, "last_epoch": pending.epoch}
+            connection.execute(_KEEP, {**later, "number": pending.history})
             connection.execute(_DROP_COPIES, later)
             moved = connection.execute(_DROP_ENTRIES, later).rowcount
-            shorten_gaps(connection, known.stream, known.epoch)
-            connection.execute(_FENCE, {"of_stream": known.stream})
+            shorten_gaps(connection, pending.stream, pending.epoch)
+            connection.execute(_FENCE, {"of_stream": pending.stream})
             connection.execute(_BEGIN, key)
         return moved
 
     def finish(self, begun: RestoreRow) -> None:
-        """Note that state and output are back, and start the stream if it ran before."""
+        """Record that state and output are restored, and start the stream if it ran before."""
         key = {"of_stream": begun.stream, "number": begun.history}
         with self._database.write() as connection:
             lock_stream(connection, begun.stream)  # the stream's row first, as others do
@@ -194,34 +194,34 @@ def _newest(connection: sa.Connection, stream: str) -> RestoreRow | None:
     return None if row is None else RestoreRow(**row)
 
 
-def _resumed(known: RestoreRow, epoch: int) -> RestoreRow:
-    if known.epoch == epoch:
-        return known
+def _require_same_epoch(pending: RestoreRow, epoch: int) -> RestoreRow:
+    if pending.epoch == epoch:
+        return pending
     raise PermanentError(
-        f"{known.stream} is being restored to epoch {known.epoch}, and is half done",
-        hint=f"`holdfast restore {known.stream} --epoch {known.epoch}` finishes that; then restore again",
+        f"{pending.stream} cannot be restored to epoch {epoch}: its restore to epoch {pending.epoch} is half done",
+        hint=f"run `holdfast restore {pending.stream} --epoch {pending.epoch}` to finish it, then restore again",
     )
 
 
-def _want_instead(
-    connection: sa.Connection, known: RestoreRow, *, running: bool, facts: dict[str, Any]
+def _replace_request(
+    connection: sa.Connection, pending: RestoreRow, *, running: bool, target: dict[str, Any]
 ) -> None:
-    values = {f"new_{name}": value for name, value in facts.items()}
-    # The run that wrote the first wish may have stopped the stream for it already.
-    was_running = known.was_running or running
-    key = {"of_stream": known.stream, "number": known.history}
-    connection.execute(_WANT_INSTEAD, {**key, **values, "new_was_running": was_running})
+    values = {f"new_{name}": value for name, value in target.items()}
+    # The run that recorded the first request may have stopped the stream for it already.
+    was_running = pending.was_running or running
+    key = {"of_stream": pending.stream, "number": pending.history}
+    connection.execute(_REPLACE, {**key, **values, "new_was_running": was_running})
 
 
 class Forks:
-    """Copies within the epoch log (with its gaps) and the ledger; what is copied from is only read."""
+    """Copies within the epoch log (with its gaps) and the ledger; the original is only read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._copies = [self._copy_in(table) for table in (epochs, ledger)]
 
     def copy(self, stream: str, *, into: str, through_epoch: int) -> int:
-        """Give a new stream the epochs of another up to one; how many entries of the ledger came new."""
+        """Give a new stream the epochs of another up to one; returns the number of new ledger entries."""
         values = {"of_stream": stream, "into_stream": into, "last_epoch": through_epoch}
         with self._database.write() as connection:
             copied = [connection.execute(copy, values).all() for copy in self._copies]

@@ -1,4 +1,4 @@
-"""Samples: the time series of what replicas and playbooks measure."""
+"""Samples: the time series of measurements of replicas and playbooks."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,9 +1,9 @@
 # ruff: noqa: A002 (an id is an id, also as an argument)
 """The catalogue of snapshots: an index for operators and playbooks.
 
-The manifest in the object store is the commit; a row here only says where it is and how it fares. What
-an older history has shipped beyond its end, or a replica that was rolled back at all, is not available, whenever it
-was recorded.
+The manifest in the object store is the commit; a row here only says where it is and whether it is usable. Snapshots that
+an older history shipped beyond its end, and all of a replica that was rolled back, are not available, whenever
+they were recorded.
 """
 
 from dataclasses import asdict
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from holdfast.resources.control_store.database import Database, store_now
 from holdfast.resources.control_store.records import SnapshotRow, SnapshotState
-from holdfast.resources.control_store.schema import replicas, restores, rollouts, snapshots
+from holdfast.resources.control_store.schema import migrations, replicas, restores, snapshots
 from holdfast.resources.vault.manifest import Manifest
 
 _KEY = (snapshots.c.stream, snapshots.c.id)
@@ -35,9 +35,9 @@ _IS_RESTORED_AWAY = sa.exists().where(
 )
 _IS_ROLLED_BACK = sa.exists().where(
     replicas.c.id == snapshots.c.replica,
-    rollouts.c.stream == replicas.c.stream,
-    rollouts.c.rollout == replicas.c.rollout,
-    rollouts.c.done.is_(False),
+    migrations.c.stream == replicas.c.stream,
+    migrations.c.rollout == replicas.c.rollout,
+    migrations.c.done.is_(False),
 )
 IS_SUPERSEDED = sa.or_(_IS_RESTORED_AWAY, _IS_ROLLED_BACK)
 _AVAILABLE = _OF.where(snapshots.c.state == SnapshotState.AVAILABLE, ~IS_SUPERSEDED)
@@ -59,10 +59,10 @@ _PROVEN = (
     .where(_IS_IT)
     .values(proven_at=store_now(), proven_seconds=sa.bindparam("took_seconds"))
 )
-_FOUND_LATER = ("verified_at", "proven_at", "proven_seconds")
+_RECORDED_LATER = ("verified_at", "proven_at", "proven_seconds")
 
 
-def snapshot_row(
+def build_snapshot_row(
     stream: str,
     manifest: Manifest,
     manifest_key: str,
@@ -71,7 +71,7 @@ def snapshot_row(
     requests: int = 0,
     seconds: float = 0.0,
 ) -> SnapshotRow:
-    """The catalogue's row of a snapshot; what shipping it took is not in its manifest."""
+    """The catalogue's row of a snapshot; the manifest does not have the cost of shipping it."""
     return SnapshotRow(
         stream=stream,
         id=manifest.id,
@@ -97,7 +97,7 @@ class Snapshots:
         self._database = database
 
     def record(self, row: SnapshotRow) -> None:
-        """Enter a snapshot, or bring its entry up to date; its time of creation stays."""
+        """Insert or update the row of a snapshot; its time of creation stays."""
         values = asdict(row)
         created_at = values.pop("created_at")
         insert = self._database.insert(snapshots).values(
@@ -106,7 +106,7 @@ class Snapshots:
         changed: dict[str, sa.ColumnElement[Any]] = {
             n: insert.excluded[n] for n in values if n not in {"stream", "id"}
         }
-        for name in _FOUND_LATER:
+        for name in _RECORDED_LATER:
             changed[name] = sa.func.coalesce(insert.excluded[name], snapshots.c[name])
         self._database.execute(
             insert.on_conflict_do_update(index_elements=list(_KEY), set_=changed)
@@ -118,7 +118,7 @@ class Snapshots:
         return self._database.find_all(SnapshotRow, query, {"of_stream": stream})
 
     def get(self, stream: str, id: str) -> SnapshotRow | None:
-        """What the catalogue knows of one snapshot."""
+        """The row of a snapshot."""
         return self._database.find(SnapshotRow, _GET, {"of_stream": stream, "of_id": id})
 
     def newest(self, stream: str) -> SnapshotRow | None:
@@ -126,23 +126,23 @@ class Snapshots:
         return self._database.find(SnapshotRow, _NEWEST, {"of_stream": stream})
 
     def last_proven(self, stream: str) -> SnapshotRow | None:
-        """The snapshot that was proven last, also if it is no longer there."""
+        """The snapshot that was proven last, even if it was dropped since."""
         return self._database.find(SnapshotRow, _LAST_PROVEN, {"of_stream": stream})
 
     def mark(self, stream: str, id: str, state: SnapshotState, reason: str) -> None:
-        """Say whether a snapshot may still be restored, and why not."""
+        """Set the state of a snapshot, with the reason if it must not be restored."""
         values = {"of_stream": stream, "of_id": id, "new_state": state, "new_reason": reason}
         self._database.execute(_MARK, values)
 
-    def verified(self, stream: str, id: str) -> None:
-        """Note that all digests of a snapshot were checked just now."""
+    def record_verification(self, stream: str, id: str) -> None:
+        """Record that all digests of a snapshot were checked."""
         self._database.execute(_VERIFIED, {"of_stream": stream, "of_id": id})
 
-    def proven(self, stream: str, id: str, seconds: float) -> None:
-        """Note that the stream went on from a snapshot just now, and how long it took to see that."""
+    def record_proof(self, stream: str, id: str, seconds: float) -> None:
+        """Record that a restore drill has proven a snapshot, and how long it took."""
         values = {"of_stream": stream, "of_id": id, "took_seconds": seconds}
         self._database.execute(_PROVEN, values)
 
     def forget(self, stream: str, id: str) -> None:
-        """Take a row out; the snapshot itself is not touched."""
+        """Delete the row; the snapshot itself stays."""
         self._database.execute(_FORGET, {"of_stream": stream, "of_id": id})

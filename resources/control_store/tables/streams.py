@@ -1,6 +1,6 @@
-"""Declared streams: whether they should run, and on which tier.
+"""Declared streams: whether they should run, and in which tier.
 
-The row in `streams` is what counts; the changes of tier are written in the same transaction, so the newest
+The row in `streams` is authoritative; the changes of tier are written in the same transaction, so the newest
 of them is always the tier that the stream should have.
 """
 
@@ -44,12 +44,12 @@ _DESIRE = (
 _UNFINISHED = sa.and_(
     restores.c.stream == sa.bindparam("of_name"), restores.c.finished_at.is_(None)
 )
-_HEEDED_BY_RESTORES = {
+_UPDATE_RESTORES = {
     DesiredState.RUNNING: sa.delete(restores).where(_UNFINISHED, restores.c.begun_at.is_(None)),
     DesiredState.STOPPED: sa.update(restores).where(_UNFINISHED).values(was_running=False),
 }
 _INTERVALS = sa.select(streams.c.snapshot_every, streams.c.sync_every).where(_IS_NAME)
-_PACE = (
+_SET_INTERVALS = (
     sa.update(streams)
     .where(_IS_NAME)
     .values(
@@ -67,21 +67,21 @@ class Streams:
         self._database = database
 
     def declare(self, name: str, declaration: JsonObject, tier: str) -> StreamRow:
-        """Make the declaration known; a new stream is stopped, a known one stays as desired.
+        """Record a declaration; a new stream is stopped, a declared one keeps its desired state.
 
         A declaration that names another tier than before changes the tier; one that names the same
-        leaves it, because it may have been switched since. One that differs at all brings back its own
-        intervals.
+        leaves it, because it may have been switched since. Any change resets the intervals to the declared
+        ones.
         """
         with self._database.write() as connection:
-            if self._declared_first(connection, name, declaration, tier):
+            if self._insert(connection, name, declaration, tier):
                 record_tier_change(connection, stream=name, tier_to=tier, why="declared", run="")
-            known = _require(lock_stream(connection, name), name)
-            if (known.declaration, known.declared_tier) == (declaration, tier):
-                return known
-            return redeclare(connection, known, declaration, tier)
+            row = _require(lock_stream(connection, name), name)
+            if (row.declaration, row.declared_tier) == (declaration, tier):
+                return row
+            return redeclare(connection, row, declaration, tier)
 
-    def _declared_first(
+    def _insert(
         self, connection: sa.Connection, name: str, declaration: JsonObject, tier: str
     ) -> bool:
         insert = self._database.insert(streams).values(
@@ -106,45 +106,49 @@ class Streams:
         return self._database.find_all(StreamRow, _ALL)
 
     def desire(self, name: str, desired: DesiredState) -> None:
-        """Say whether the stream should run.
+        """Set whether the stream should run.
 
-        A restore that has not begun is dropped when the stream is started, and one that is on its way
-        leaves a stream stopped that was stopped meanwhile; it stops the stream for itself by `stop_for`.
+        Starting a stream drops a restore that has not begun. Stopping it during a restore makes the restore
+        leave it stopped; the restore itself stops the stream by `stop_for`.
         """
         with self._database.write() as connection:
             _require(lock_stream(connection, name), name)
             set_desired(connection, name, desired)
-            connection.execute(_HEEDED_BY_RESTORES[desired], {"of_name": name})
+            connection.execute(_UPDATE_RESTORES[desired], {"of_name": name})
 
-    def pace(self, name: str, *, snapshot_every: float | None, sync_every: float | None) -> None:
-        """Say how often snapshots should be shipped and synced; running replicas heed it soon."""
-        wanted = {"new_snapshot_every": snapshot_every, "new_sync_every": sync_every}
-        if not self._database.execute(_PACE, {"of_name": name, **wanted}):
-            raise PermanentError(f"no stream {name!r}", hint="declare it first")
+    def set_intervals(
+        self, name: str, *, snapshot_every: float | None, sync_every: float | None
+    ) -> None:
+        """Set how often snapshots are shipped and synced; running replicas apply it soon."""
+        values = {"new_snapshot_every": snapshot_every, "new_sync_every": sync_every}
+        if not self._database.execute(_SET_INTERVALS, {"of_name": name, **values}):
+            raise PermanentError(
+                f"the control store has no stream {name!r}", hint="declare the stream first"
+            )
 
     def intervals(self, name: str) -> Intervals:
-        """How often snapshots should be shipped and synced, where it is not as declared."""
+        """How often snapshots are shipped and synced, where it differs from the declaration."""
         return self._database.find(Intervals, _INTERVALS, {"of_name": name}) or Intervals()
 
 
-def tier_wanted(known: StreamRow, declared: str) -> str:
-    """The tier of a known stream when it is declared with this one: a new one counts, an old one does not."""
-    return known.tier if known.declared_tier == declared else declared
+def resolve_tier(row: StreamRow, declared: str) -> str:
+    """The tier of a stream after a declaration: the declared one if it is new, otherwise the present one."""
+    return row.tier if row.declared_tier == declared else declared
 
 
 def redeclare(
-    connection: sa.Connection, known: StreamRow, declaration: JsonObject, tier: str
+    connection: sa.Connection, row: StreamRow, declaration: JsonObject, tier: str
 ) -> StreamRow:
-    """Give a known stream another declaration; one that names another tier changes the tier."""
-    wanted = tier_wanted(known, tier)
-    if wanted != known.tier:
-        change = {"tier_from": known.tier, "tier_to": wanted}
-        record_tier_change(connection, stream=known.name, **change, why="declared", run="")
+    """Give a stream another declaration; one that names another tier changes the tier."""
+    new_tier = resolve_tier(row, tier)
+    if new_tier != row.tier:
+        change = {"tier_from": row.tier, "tier_to": new_tier}
+        record_tier_change(connection, stream=row.name, **change, why="declared", run="")
     values = {
-        "of_name": known.name,
+        "of_name": row.name,
         "new_declaration": declaration,
         "new_declared_tier": tier,
-        "new_tier": wanted,
+        "new_tier": new_tier,
     }
     return StreamRow(**connection.execute(_DECLARE_AGAIN, values).mappings().one())
 
@@ -179,7 +183,7 @@ class Tiers:
         self._database = database
 
     def desire(self, stream: str, tier: str, *, why: str, run: str) -> TierChange | None:
-        """Say which tier the stream should have from now on; `None` if it was so before."""
+        """Set the tier that the stream should have; `None` if it has it already."""
         with self._database.write() as connection:
             before = _require(lock_stream(connection, stream), stream).tier
             if before == tier:
@@ -189,10 +193,10 @@ class Tiers:
                 connection, stream=stream, tier_from=before, tier_to=tier, why=why, run=run
             )
 
-    def reached(self, stream: str, *, tier: str) -> bool:
-        """Note that the replicas now have a tier; false if there is nothing to note.
+    def record_reached(self, stream: str, *, tier: str) -> bool:
+        """Record that the replicas have reached a tier; false if there is nothing to record.
 
-        Another one may have been asked for since the look: then this one is not noted.
+        Nothing is recorded if another tier was requested since the observation.
         """
         return bool(self._database.execute(_REACHED, {"of_stream": stream, "tier_is": tier}))
 
@@ -214,24 +218,24 @@ _LIVE = sa.select(replicas.c.id).where(
 
 
 def lock_stream(connection: sa.Connection, name: str) -> StreamRow | None:
-    """The stream's row, which stays as it is until the transaction ends."""
+    """Read and lock the stream's row until the transaction ends."""
     row = connection.execute(_LOCK, {"of_name": name}).mappings().one_or_none()
     return None if row is None else StreamRow(**row)
 
 
 def set_desired(connection: sa.Connection, name: str, desired: DesiredState) -> None:
-    """Say whether the stream should run, in the transaction that has locked its row."""
+    """Set whether the stream should run, in the transaction that has locked its row."""
     connection.execute(_DESIRE, {"of_name": name, "new_desired": desired})
 
 
 def is_stopped_locked(database: Database, connection: sa.Connection, stream: str) -> bool:
-    """Whether no replica lives or is asked for; it stays so until the transaction ends.
+    """Whether no replica lives or is desired; it stays so until the transaction ends.
 
-    Neither can anything be entered into the ledger until then.
+    Until then no entry can be added to the ledger either.
     """
     row = lock_stream(connection, stream)  # the stream's row first, as takeovers do
-    if not database.is_sqlite:  # whose transactions wait for each other anyway
-        # An entry that is on its way was allowed by what is about to change: wait for it.
+    if not database.is_sqlite:  # SQLite has one writer at a time
+        # Wait for an entry that is being added: it was allowed by what is about to change.
         connection.exec_driver_sql("LOCK TABLE ledger, replicas IN SHARE ROW EXCLUSIVE MODE")
     lives = connection.execute(_LIVE, {"of_stream": stream}).first() is not None
     return not lives and (row is None or row.desired is not DesiredState.RUNNING)
@@ -239,5 +243,7 @@ def is_stopped_locked(database: Database, connection: sa.Connection, stream: str
 
 def _require(row: StreamRow | None, name: str) -> StreamRow:
     if row is None:
-        raise PermanentError(f"no stream {name!r}", hint="declare it first")
+        raise PermanentError(
+            f"the control store has no stream {name!r}", hint="declare the stream first"
+        )
     return row

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.resources.control_store.store import ControlStore
-from tests.support.postgres import fresh_database
+from tests.live.postgres import fresh_database
 
 ENGINES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.integration)]
 

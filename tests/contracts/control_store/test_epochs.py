@@ -12,7 +12,7 @@ from holdfast.resources.control_store.records import (
     ReplicaState,
 )
 from holdfast.resources.control_store.store import ControlStore
-from tests.support.control_builders import a_proposal, an_entry, decide, register
+from tests.builders.control_rows import a_proposal, an_entry, decide, register
 
 
 class TestEpochs:
@@ -35,7 +35,9 @@ class TestEpochs:
 
     def test_a_proposal_that_leaves_a_hole_is_refused(self, store: ControlStore) -> None:
         decide(store, 2)
-        with pytest.raises(PermanentError, match="hole") as refused:
+        with pytest.raises(
+            PermanentError, match="the epoch before it is not in the epoch log"
+        ) as refused:
             store.epochs.propose(a_proposal(3))
         assert refused.value.hint
         assert store.epochs.get("words", 3) is None
@@ -43,7 +45,7 @@ class TestEpochs:
     @pytest.mark.parametrize("epoch", [1, -1])
     def test_a_log_begins_with_epoch_zero(self, store: ControlStore, epoch: int) -> None:
         decide(store, 3, stream="others")
-        with pytest.raises(PermanentError, match="hole"):
+        with pytest.raises(PermanentError, match="the epoch before it is not in the epoch log"):
             store.epochs.propose(a_proposal(epoch))
 
     def test_last_and_between_read_one_stream(self, store: ControlStore) -> None:
@@ -140,7 +142,9 @@ class TestGaps:
         assert read_of(store, 1)[0] == ["b", "c"]
         store.gaps.open("words", LOST, run="r")
         store.ledger.commit(an_entry(2))
-        with pytest.raises(PermanentError, match="has gone on without what r skipped") as refused:
+        with pytest.raises(
+            PermanentError, match="the gap of r cannot be closed: words has committed epochs"
+        ) as refused:
             store.gaps.close("words", run="r")
         assert "restore words --epoch 0" in str(refused.value.hint)
 
@@ -150,13 +154,17 @@ class TestGaps:
         decided(store, entered=2)
         store.streams.declare("words", {}, "deployed")
         register(store, "r1")
-        with pytest.raises(PermanentError, match="words runs") as refused:
+        with pytest.raises(
+            PermanentError, match="the input of words cannot be changed: it is running"
+        ) as refused:
             store.gaps.open("words", LOST, run="r")
         assert "holdfast stop words" in str(refused.value.hint)
         store.replicas.end("r1", ReplicaState.STOPPED, "asked to", by=EndedBy.REPLICA)
         store.gaps.open("words", LOST, run="r")
         store.streams.desire("words", DesiredState.RUNNING)
-        with pytest.raises(PermanentError, match="words runs"):
+        with pytest.raises(
+            PermanentError, match="the input of words cannot be changed: it is running"
+        ):
             store.gaps.close("words", run="r")
         assert len(store.gaps.of("words")) == 1
 
@@ -165,14 +173,14 @@ class TestGaps:
     ) -> None:
         decided(store, entered=4)
         store.gaps.open("words", {1: ["b"]}, run="r")
-        wish = store.restores.want("words", epoch=1, snapshot=None, why="bad", run="r")
-        assert store.restores.begin(wish) is not None
+        request = store.restores.request("words", epoch=1, snapshot=None, why="bad", run="r")
+        assert store.restores.begin(request) is not None
         (gap,) = store.gaps.of("words")
         assert (gap.first_epoch, gap.last_entered) == (1, 1)
         assert store.ledger.commit(an_entry(2), history=1).first
         odd = an_entry(2, replica="r2", digest="odd")
         assert not store.ledger.commit(odd, history=1).agrees
-        with pytest.raises(PermanentError, match="has gone on"):
+        with pytest.raises(PermanentError, match="the gap of r cannot be closed"):
             store.gaps.close("words", run="r")
 
     def test_a_fork_has_the_part_of_the_gaps_that_is_in_its_past(self, store: ControlStore) -> None:

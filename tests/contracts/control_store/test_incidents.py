@@ -7,7 +7,7 @@ import pytest
 from holdfast.resources.control_store.records import Incident, IncidentState
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.incidents import RECOVERY, IncidentKey, matches
-from tests.support.control_builders import (
+from tests.builders.control_rows import (
     a_recovery,
     lost_primary,
     lost_secondary,

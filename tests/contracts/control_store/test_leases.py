@@ -13,8 +13,14 @@ from holdfast.resources.control_store.records import (
     Slot,
 )
 from holdfast.resources.control_store.store import ControlStore
-from tests.support.control_builders import register
-from tests.support.control_failovers import TTL_SECONDS, Look, a_failover, held, take_over
+from tests.builders.control_rows import (
+    TTL_SECONDS,
+    FailoverView,
+    a_failover,
+    held_lease,
+    register,
+    take_over,
+)
 
 RUN_OUT = -1.0
 
@@ -142,78 +148,78 @@ def everything(store: ControlStore) -> list[object]:
     ]
 
 
-def _stop(store: ControlStore, look: Look) -> Look:
+def _stop(store: ControlStore, look: FailoverView) -> FailoverView:
     store.streams.desire("words", DesiredState.STOPPED)
     return look
 
 
-def _renew(store: ControlStore, look: Look) -> Look:
-    renewed = held(look)
-    while renewed.renewed_at == held(look).renewed_at:  # SQLite's clock ticks in milliseconds
+def _renew(store: ControlStore, look: FailoverView) -> FailoverView:
+    renewed = held_lease(look)
+    while renewed.renewed_at == held_lease(look).renewed_at:  # SQLite's clock ticks in milliseconds
         again = store.leases.renew(renewed, TTL_SECONDS)
         assert again is not None
         renewed = again
     return look
 
 
-def _release(store: ControlStore, look: Look) -> Look:
-    assert store.leases.release(held(look))
+def _release(store: ControlStore, look: FailoverView) -> FailoverView:
+    assert store.leases.release(held_lease(look))
     return look
 
 
-def _fence(store: ControlStore, look: Look) -> Look:
-    assert store.leases.fence("words", token=held(look).token)
+def _fence(store: ControlStore, look: FailoverView) -> FailoverView:
+    assert store.leases.fence("words", token=held_lease(look).token)
     return look
 
 
-def _end_secondary(store: ControlStore, look: Look) -> Look:
+def _end_secondary(store: ControlStore, look: FailoverView) -> FailoverView:
     store.replicas.end("s1", ReplicaState.DEAD, "thought dead", by=EndedBy.REPLICA)
     return look
 
 
-def _replace_secondary(store: ControlStore, look: Look) -> Look:
+def _replace_secondary(store: ControlStore, look: FailoverView) -> FailoverView:
     store.replicas.end("s1", ReplicaState.DEAD, "thought dead", by=EndedBy.REPLICA)
     assert register(store, "s2", slot=Slot.SECONDARY) is not None
     return look
 
 
-def _replace_primary(store: ControlStore, look: Look) -> Look:
+def _replace_primary(store: ControlStore, look: FailoverView) -> FailoverView:
     store.replicas.end("p1", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
     assert register(store, "p2") is not None
     return look
 
 
-def _see_no_primary(_store: ControlStore, look: Look) -> Look:
-    return Look(primary=None, lease=look.lease)
+def _see_no_primary(_store: ControlStore, look: FailoverView) -> FailoverView:
+    return FailoverView(primary=None, lease=look.lease)
 
 
-def _see_no_lease(_store: ControlStore, _look: Look) -> Look:
-    return Look(lease=None)
+def _see_no_lease(_store: ControlStore, _look: FailoverView) -> FailoverView:
+    return FailoverView(lease=None)
 
 
-def _be_primary(_store: ControlStore, look: Look) -> Look:
-    return Look(secondary="p1", lease=look.lease)
+def _be_primary(_store: ControlStore, look: FailoverView) -> FailoverView:
+    return FailoverView(secondary="p1", lease=look.lease)
 
 
-def _be_of_another_stream(store: ControlStore, look: Look) -> Look:
+def _be_of_another_stream(store: ControlStore, look: FailoverView) -> FailoverView:
     assert register(store, "s9", stream="others", slot=Slot.SECONDARY) is not None
-    return Look(secondary="s9", lease=look.lease)
+    return FailoverView(secondary="s9", lease=look.lease)
 
 
-def _be_nobody(_store: ControlStore, look: Look) -> Look:
-    return Look(secondary="s9", lease=look.lease)
+def _be_nobody(_store: ControlStore, look: FailoverView) -> FailoverView:
+    return FailoverView(secondary="s9", lease=look.lease)
 
 
-def _see_a_lease_where_none_is(store: ControlStore, look: Look) -> Look:
+def _see_a_lease_where_none_is(store: ControlStore, look: FailoverView) -> FailoverView:
     store.streams.declare("others", {}, "active_standby")
     store.streams.desire("others", DesiredState.RUNNING)
     assert register(store, "s9", stream="others", slot=Slot.SECONDARY) is not None
-    return Look(secondary="s9", primary=None, lease=look.lease, stream="others")
+    return FailoverView(secondary="s9", primary=None, lease=look.lease, stream="others")
 
 
-def _undeclared(store: ControlStore, _look: Look) -> Look:
+def _undeclared(store: ControlStore, _look: FailoverView) -> FailoverView:
     assert register(store, "s9", stream="others", slot=Slot.SECONDARY) is not None
-    return Look(secondary="s9", primary=None, lease=None, stream="others")
+    return FailoverView(secondary="s9", primary=None, lease=None, stream="others")
 
 
 SINCE = [
@@ -241,7 +247,7 @@ class TestTakeovers:
         lease = take_over(store, look)
         assert lease is not None
         assert lease == store.leases.get("words")
-        assert (lease.holder, lease.token) == ("s1", held(look).token + 1)
+        assert (lease.holder, lease.token) == ("s1", held_lease(look).token + 1)
         assert before <= lease.taken_at <= lease.renewed_at <= store.now()
         assert lease.expires_at == pytest.approx(lease.renewed_at + TTL_SECONDS, abs=0.1)
         promoted = store.replicas.live("words", Slot.PRIMARY)
@@ -257,8 +263,8 @@ class TestTakeovers:
         assert (old.state, old.reason) == (ReplicaState.FENCED, "seen dead")
         assert old.ended_by is EndedBy.TAKEOVER
         assert old.ended_at is not None
-        assert store.leases.renew(held(look), TTL_SECONDS) is None
-        assert not store.leases.release(held(look))
+        assert store.leases.renew(held_lease(look), TTL_SECONDS) is None
+        assert not store.leases.release(held_lease(look))
         assert store.leases.take("words", "p1", TTL_SECONDS) is None
 
     def test_the_secondary_slot_is_free_for_the_next(self, store: ControlStore) -> None:
@@ -266,22 +272,22 @@ class TestTakeovers:
         first = take_over(store, look)
         assert store.replicas.live("words", Slot.SECONDARY) is None
         assert register(store, "s2", slot=Slot.SECONDARY) is not None
-        second = take_over(store, Look(secondary="s2", primary="s1", lease=first))
+        second = take_over(store, FailoverView(secondary="s2", primary="s1", lease=first))
         assert second is not None
-        assert (second.holder, second.token) == ("s2", held(look).token + 2)
+        assert (second.holder, second.token) == ("s2", held_lease(look).token + 2)
 
     def test_a_takeover_happens_once(self, store: ControlStore) -> None:
         look = a_failover(store)
         lease = take_over(store, look)
         after = everything(store)
         assert take_over(store, look) is None
-        assert take_over(store, Look(primary=None, lease=lease)) is None
-        assert take_over(store, Look(primary="s1", lease=lease)) is None
+        assert take_over(store, FailoverView(primary=None, lease=lease)) is None
+        assert take_over(store, FailoverView(primary="s1", lease=lease)) is None
         assert everything(store) == after
 
     @pytest.mark.parametrize("moved", SINCE, ids=lambda moved: moved.__name__.strip("_"))
     def test_if_anything_is_not_as_seen_nothing_changes(
-        self, store: ControlStore, moved: Callable[[ControlStore, Look], Look]
+        self, store: ControlStore, moved: Callable[[ControlStore, FailoverView], FailoverView]
     ) -> None:
         look = moved(store, a_failover(store))
         before = everything(store)
@@ -295,21 +301,21 @@ class TestTakeovers:
         look = a_failover(store)
         store.replicas.end("p1", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
         ended = store.replicas.get("p1")
-        assert take_over(store, Look(primary=named, lease=look.lease)) is not None
+        assert take_over(store, FailoverView(primary=named, lease=look.lease)) is not None
         assert store.replicas.get("p1") == ended
 
     def test_a_lease_that_was_let_go_is_taken_as_it_is(self, store: ControlStore) -> None:
         look = a_failover(store)
-        assert store.leases.release(held(look))
-        lease = take_over(store, Look(lease=store.leases.get("words")))
+        assert store.leases.release(held_lease(look))
+        lease = take_over(store, FailoverView(lease=store.leases.get("words")))
         assert lease is not None
-        assert lease.token == held(look).token + 1
+        assert lease.token == held_lease(look).token + 1
 
     def test_a_lease_that_nobody_ever_took_begins_with_token_one(self, store: ControlStore) -> None:
         store.streams.declare("words", {}, "active_standby")
         store.streams.desire("words", DesiredState.RUNNING)
         assert register(store, "s1", slot=Slot.SECONDARY) is not None
-        lease = take_over(store, Look(primary=None, lease=None))
+        lease = take_over(store, FailoverView(primary=None, lease=None))
         assert lease is not None
         assert (lease.holder, lease.token) == ("s1", 1)
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from holdfast.resources.control_store.records import Disagreement
 from holdfast.resources.control_store.schema import epochs
 from holdfast.resources.control_store.store import ControlStore
-from tests.support.control_builders import an_entry, decide
+from tests.builders.control_rows import an_entry, decide
 
 
 class TestLedger:

@@ -18,7 +18,7 @@ from holdfast.resources.control_store.tables.recent import (
     SHIPPED_EPOCHS,
     STEADY_SECONDS,
 )
-from tests.support.control_builders import a_snapshot, decide, decided_at, register
+from tests.builders.control_rows import a_snapshot, decide, register, set_decision_time
 
 
 def declared(store: ControlStore, *names: str) -> None:
@@ -42,8 +42,8 @@ class TestRecentActivity:
         declared(store, "words", "others", "new")
         decide(store, 3 * EPOCHS)
         decide(store, 3, stream="others")
-        decided_at(store, "words", 2.0)
-        decided_at(store, "others", 1.0)
+        set_decision_time(store, "words", 2.0)
+        set_decision_time(store, "others", 1.0)
         seen = store.recent.inputs(None)
         assert seen.keys() == {"words", "others"}
         words, others = seen["words"], seen["others"]

@@ -6,7 +6,7 @@ from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.tiers import OFF, PRIMARY
 from holdfast.resources.control_store.records import EndedBy, ReplicaState, Slot
 from holdfast.resources.control_store.store import ControlStore
-from tests.support.control_builders import beat, register, wait_for_the_clock
+from tests.builders.control_rows import beat, register, wait_for_the_clock
 
 
 class TestReplicas:
@@ -32,7 +32,7 @@ class TestReplicas:
 
     def test_a_heartbeat_tells_the_replica_what_is_desired(self, store: ControlStore) -> None:
         register(store, "r1")
-        store.replicas.launched("r1", pid=77, pid_started_at=12.5)
+        store.replicas.record_process("r1", pid=77, pid_started_at=12.5)
         assert store.replicas.desire("r1", OFF) == 2
         assert store.replicas.request_snapshot("r1") == 1
         row = beat(store, "r1")

@@ -5,7 +5,7 @@ import pytest
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.records import DesiredState, EndedBy, ReplicaState, RestoreRow
 from holdfast.resources.control_store.store import ControlStore
-from tests.support.control_builders import a_snapshot, an_entry, decide, register
+from tests.builders.control_rows import a_snapshot, an_entry, decide, register
 
 
 def committed(store: ControlStore, epochs: int) -> None:
@@ -16,14 +16,14 @@ def committed(store: ControlStore, epochs: int) -> None:
 
 
 def wanted(store: ControlStore, epoch: int) -> RestoreRow:
-    return store.restores.want("words", epoch=epoch, snapshot="s", why="bad app", run="run")
+    return store.restores.request("words", epoch=epoch, snapshot="s", why="bad app", run="run")
 
 
 def restored(store: ControlStore, epoch: int) -> RestoreRow:
-    wish = wanted(store, epoch)
-    assert store.restores.begin(wish) is not None
-    store.restores.finish(wish)
-    return wish
+    request = wanted(store, epoch)
+    assert store.restores.begin(request) is not None
+    store.restores.finish(request)
+    return request
 
 
 def epochs_of(store: ControlStore, stream: str = "words") -> list[int]:
@@ -44,8 +44,13 @@ class TestRestores:
 
     def test_a_wish_changes_nothing_until_it_is_begun(self, store: ControlStore) -> None:
         committed(store, 5)
-        wish = wanted(store, 2)
-        assert (wish.history, wish.epoch, wish.begun, wish.finished) == (1, 2, False, False)
+        request = wanted(store, 2)
+        assert (request.history, request.epoch, request.begun, request.finished) == (
+            1,
+            2,
+            False,
+            False,
+        )
         assert store.restores.current_history("words") == 0
         assert epochs_of(store) == [0, 1, 2, 3, 4]
 
@@ -62,19 +67,19 @@ class TestRestores:
 
     def test_begun_twice_is_begun_once(self, store: ControlStore) -> None:
         committed(store, 5)
-        wish = wanted(store, 2)
-        assert store.restores.begin(wish) == 2
+        request = wanted(store, 2)
+        assert store.restores.begin(request) == 2
         assert store.ledger.commit(an_entry(3), history=1).first
-        assert store.restores.begin(wish) == 0
+        assert store.restores.begin(request) == 0
         assert epochs_of(store) == [0, 1, 2, 3]
 
     def test_a_replica_of_an_ended_history_enters_nothing(self, store: ControlStore) -> None:
         committed(store, 5)
         store.restores.begin(wanted(store, 2))
-        with pytest.raises(PermanentError, match="history 0, which has ended"):
+        with pytest.raises(PermanentError, match="its history is now 1, not 0"):
             store.ledger.commit(an_entry(3, replica="zombie", digest="bad"), history=0)
         store.ledger.commit(an_entry(3, digest="good"), history=1)
-        with pytest.raises(PermanentError, match="the current one is 1"):
+        with pytest.raises(PermanentError, match="its history is now 1"):
             store.ledger.commit(an_entry(3, replica="zombie", digest="bad"), history=0)
         assert [e.digest for e in store.ledger.between("words", 3, 99)] == ["good"]
         assert store.ledger.audit("words").disagreements == []
@@ -90,13 +95,13 @@ class TestRestores:
         committed(store, 5)
         store.streams.desire("words", DesiredState.RUNNING)
         register(store, "r1")
-        wish = wanted(store, 2)
-        assert store.restores.begin(wish) is None
-        store.restores.stop_for(wish)
-        assert store.restores.begin(wish) is None
+        request = wanted(store, 2)
+        assert store.restores.begin(request) is None
+        store.restores.stop_for(request)
+        assert store.restores.begin(request) is None
         assert epochs_of(store) == [0, 1, 2, 3, 4]
         store.replicas.end("r1", ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA)
-        assert store.restores.begin(wish) == 2
+        assert store.restores.begin(request) == 2
 
     def test_it_does_not_begin_while_the_stream_is_wanted(self, store: ControlStore) -> None:
         committed(store, 5)
@@ -116,10 +121,10 @@ class TestRestores:
     ) -> None:
         committed(store, 5)
         store.streams.desire("words", DesiredState.RUNNING)
-        wish = wanted(store, 2)
-        store.restores.stop_for(wish)
-        store.restores.begin(wish)
-        store.restores.finish(wish)
+        request = wanted(store, 2)
+        store.restores.stop_for(request)
+        store.restores.begin(request)
+        store.restores.finish(request)
         newest = store.restores.newest("words")
         assert newest is not None
         assert (desired(store), newest.finished) == (DesiredState.RUNNING, True)
@@ -130,13 +135,13 @@ class TestRestores:
     ) -> None:
         committed(store, 5)
         store.streams.desire("words", DesiredState.RUNNING)
-        wish = wanted(store, 2)
-        store.restores.stop_for(wish)
+        request = wanted(store, 2)
+        store.restores.stop_for(request)
         if begun:
-            store.restores.begin(wish)
+            store.restores.begin(request)
         store.streams.desire("words", DesiredState.STOPPED)
-        store.restores.begin(wish)
-        store.restores.finish(wish)
+        store.restores.begin(request)
+        store.restores.finish(request)
         assert desired(store) is DesiredState.STOPPED
 
     def test_a_stream_that_is_started_forgets_a_restore_that_has_not_begun(
@@ -144,13 +149,13 @@ class TestRestores:
     ) -> None:
         committed(store, 5)
         store.streams.desire("words", DesiredState.RUNNING)
-        wish = wanted(store, 2)
-        store.restores.stop_for(wish)
+        request = wanted(store, 2)
+        store.restores.stop_for(request)
         store.streams.desire("words", DesiredState.RUNNING)
         assert store.restores.newest("words") is None
-        assert not store.restores.stop_for(wish)
+        assert not store.restores.stop_for(request)
         store.streams.desire("words", DesiredState.STOPPED)
-        assert store.restores.begin(wish) is None
+        assert store.restores.begin(request) is None
         assert not wanted(store, 2).was_running
 
     def test_a_start_forgets_no_restore_that_has_begun(self, store: ControlStore) -> None:
@@ -165,13 +170,13 @@ class TestRestores:
     ) -> None:
         committed(store, 5)
         store.streams.desire("words", DesiredState.RUNNING)
-        wish = wanted(store, 2)
-        assert store.restores.stop_for(wish)
+        request = wanted(store, 2)
+        assert store.restores.stop_for(request)
         assert desired(store) is DesiredState.STOPPED
-        store.restores.begin(wish)
-        assert store.restores.stop_for(wish)
-        store.restores.finish(wish)
-        assert not store.restores.stop_for(wish)
+        store.restores.begin(request)
+        assert store.restores.stop_for(request)
+        store.restores.finish(request)
+        assert not store.restores.stop_for(request)
         assert desired(store) is DesiredState.RUNNING
 
     def test_one_that_gave_way_to_another_point_neither_stops_nor_begins(
@@ -208,9 +213,9 @@ class TestRestores:
 
     def test_one_that_is_half_done_gives_way_to_none(self, store: ControlStore) -> None:
         committed(store, 5)
-        wish = wanted(store, 2)
-        store.restores.begin(wish)
-        with pytest.raises(PermanentError, match="being restored to epoch 2") as refused:
+        request = wanted(store, 2)
+        store.restores.begin(request)
+        with pytest.raises(PermanentError, match="its restore to epoch 2 is half done") as refused:
             wanted(store, 1)
         assert "--epoch 2" in refused.value.hint
         assert wanted(store, 2).history == 1
@@ -219,24 +224,24 @@ class TestRestores:
         self, store: ControlStore
     ) -> None:
         store.streams.declare("words", {}, "deployed")
-        rollout = store.rollouts.begin(
+        migration = store.migrations.begin(
             stream="words", target={}, tier="deployed", protocol="legacy", within_seconds=60.0,
             may_differ=False, why="", run="",
         )  # fmt: skip
-        assert rollout is not None
+        assert migration is not None
         register(store, "old")
         store.replicas.end("old", ReplicaState.STOPPED, "handed over", by=EndedBy.REPLICA)
-        register(store, "target", rollout=rollout.rollout)
+        register(store, "target", rollout=migration.rollout)
         store.snapshots.record(a_snapshot("s1", 1, replica="old"))
         store.snapshots.record(a_snapshot("s2", 2, replica="target"))
-        assert store.rollouts.rolled_back("words") == {}
-        assert store.rollouts.rolled_back("words", beside=rollout.rollout) == {}
-        assert set(store.rollouts.rolled_back("words", beside=0)) == {"target"}
-        store.rollouts.abandon("words", rollout.rollout, "late")
+        assert store.migrations.rolled_back("words") == {}
+        assert store.migrations.rolled_back("words", beside=migration.rollout) == {}
+        assert set(store.migrations.rolled_back("words", beside=0)) == {"target"}
+        store.migrations.abandon("words", migration.rollout, "late")
         store.snapshots.record(a_snapshot("s3", 3, replica="target"))
         assert [row.id for row in store.snapshots.of("words")] == ["s1"]
-        assert set(store.rollouts.rolled_back("words")) == {"target"}
-        assert store.rollouts.rolled_back("another") == {}
+        assert set(store.migrations.rolled_back("words")) == {"target"}
+        assert store.migrations.rolled_back("another") == {}
 
     def test_each_restore_begins_another_history(self, store: ControlStore) -> None:
         committed(store, 5)
@@ -245,7 +250,7 @@ class TestRestores:
         assert restored(store, 1).history == 2
         assert store.restores.current_history("words") == 2
         assert [one.epoch for one in store.restores.of("words")] == [1, 3]
-        with pytest.raises(PermanentError, match="history 1, which has ended"):
+        with pytest.raises(PermanentError, match="its history is now 2, not 1"):
             store.ledger.commit(an_entry(2), history=1)
 
     def test_snapshots_beyond_the_end_of_a_history_are_not_available(

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.resources.control_store.records import SnapshotState
 from holdfast.resources.control_store.store import ControlStore
-from tests.support.control_builders import a_snapshot
+from tests.builders.control_rows import a_snapshot
 
 
 class TestSnapshots:
@@ -27,7 +27,7 @@ class TestSnapshots:
 
     def test_recording_again_updates_and_keeps_the_times(self, store: ControlStore) -> None:
         store.snapshots.record(a_snapshot("s", 1))
-        store.snapshots.verified("words", "s")
+        store.snapshots.record_verification("words", "s")
         [first] = store.snapshots.of("words")
         store.snapshots.record(a_snapshot("s", 1, total_bytes=99, parent="p"))
         [second] = store.snapshots.of("words")

@@ -110,23 +110,23 @@ class TestTiers:
 
     def test_the_newest_change_is_reached_once(self, store: ControlStore) -> None:
         store.streams.declare("words", {}, "deployed")
-        assert store.tiers.reached("words", tier="deployed")
+        assert store.tiers.record_reached("words", tier="deployed")
         [first] = store.tiers.history("words")
         assert first.reached_at == pytest.approx(store.now(), abs=30)
-        assert not store.tiers.reached("words", tier="deployed")
+        assert not store.tiers.record_reached("words", tier="deployed")
         assert store.tiers.history("words") == [first]
         switched(store, "active_standby")
         switched(store, "passive_standby_hot")
-        assert store.tiers.reached("words", tier="passive_standby_hot")
+        assert store.tiers.record_reached("words", tier="passive_standby_hot")
         reached = [change.reached_at is not None for change in store.tiers.history("words")]
         assert reached == [True, False, True]
 
     def test_a_tier_given_up_before_it_was_reached_is_not_noted(self, store: ControlStore) -> None:
         store.streams.declare("words", {}, "deployed")
         switched(store, "active_standby")
-        assert not store.tiers.reached("words", tier="deployed")
-        assert store.tiers.reached("words", tier="active_standby")
-        assert not store.tiers.reached("unknown", tier="deployed")
+        assert not store.tiers.record_reached("words", tier="deployed")
+        assert store.tiers.record_reached("words", tier="active_standby")
+        assert not store.tiers.record_reached("unknown", tier="deployed")
 
     def test_a_history_is_of_one_stream_and_keeps_the_newest(self, store: ControlStore) -> None:
         store.streams.declare("words", {}, "deployed")
@@ -164,17 +164,17 @@ class TestPace:
         row = store.streams.declare("words", {}, "deployed")
         assert (row.snapshot_every, row.sync_every) == intervals(store) == (None, None)
         assert intervals(store, "unknown") == (None, None)
-        store.streams.pace("words", snapshot_every=7.5, sync_every=2.0)
+        store.streams.set_intervals("words", snapshot_every=7.5, sync_every=2.0)
         assert intervals(store) == (7.5, 2.0)
         again = store.streams.get("words")
         assert again is not None
         assert (again.snapshot_every, again.changed_at) == (7.5, row.changed_at)
-        store.streams.pace("words", snapshot_every=None, sync_every=3.0)
+        store.streams.set_intervals("words", snapshot_every=None, sync_every=3.0)
         assert intervals(store) == (None, 3.0)
 
     def test_a_new_declaration_brings_its_own_intervals(self, store: ControlStore) -> None:
         store.streams.declare("words", {"every": 10}, "deployed")
-        store.streams.pace("words", snapshot_every=7.5, sync_every=None)
+        store.streams.set_intervals("words", snapshot_every=7.5, sync_every=None)
         store.streams.declare("words", {"every": 10}, "deployed")
         assert intervals(store) == (7.5, None)
         store.streams.declare("words", {"every": 20}, "deployed")
@@ -182,10 +182,10 @@ class TestPace:
 
     def test_a_switch_leaves_the_intervals(self, store: ControlStore) -> None:
         store.streams.declare("words", {}, "deployed")
-        store.streams.pace("words", snapshot_every=7.5, sync_every=None)
+        store.streams.set_intervals("words", snapshot_every=7.5, sync_every=None)
         store.tiers.desire("words", "active_standby", why="asked", run="r")
         assert intervals(store) == (7.5, None)
 
     def test_what_is_no_stream_has_no_pace(self, store: ControlStore) -> None:
         with pytest.raises(PermanentError, match="no stream"):
-            store.streams.pace("words", snapshot_every=7.5, sync_every=None)
+            store.streams.set_intervals("words", snapshot_every=7.5, sync_every=None)

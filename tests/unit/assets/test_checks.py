@@ -8,35 +8,33 @@ import dagster as dg
 import pytest
 
 from holdfast.assets.outputs import audit
-from holdfast.assets.project_resource import explained
+from holdfast.assets.project_resource import dagster_errors
 from holdfast.assets.snapshots import expected_seconds, judge_age, verify_newest
 from holdfast.ft_policies.errors import PermanentError, TransientError
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.observation.tables import drop_orphans, newest_rows, open_table
-from holdfast.orchestration.definitions import definitions_of
+from holdfast.orchestration.definitions import build_definitions
 from holdfast.resources.control_store.records import LedgerEntry, SnapshotState
-from tests.fakes.declared import a_declaration
-from tests.fakes.worlds import (
+from tests.builders.control_rows import a_snapshot
+from tests.builders.delta_tables import a_commit, a_table, words
+from tests.builders.projects import a_declaration
+from tests.builders.streams import (
     CLICKS,
-    SimulatedWorld,
-    SimulatedWorlds,
     a_dead_primary,
     a_primary,
     a_wanted_stream,
-    committed,
-    decided,
-    simulated_worlds,
+    commit_epochs,
+    decide_epoch,
 )
-from tests.support.control_builders import a_snapshot
-from tests.support.delta_tables import a_commit, a_table, words
+from tests.fakes.projects import SimulatedProject, SimulatedProjects, simulated_projects
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedWorlds:
-    return simulated_worlds(tmp_path)
+def worlds(tmp_path: Path) -> SimulatedProjects:
+    return simulated_projects(tmp_path)
 
 
-def a_shipped_snapshot(world: SimulatedWorld, checkpoint: Path, epoch: int = 0) -> str:
+def a_shipped_snapshot(world: SimulatedProject, checkpoint: Path, epoch: int = 0) -> str:
     """A real snapshot of a tiny checkpoint, in the vault and in the catalogue."""
     for name in ("metadata", f"offsets/{epoch}", f"commits/{epoch}"):
         file = checkpoint / name
@@ -56,17 +54,19 @@ def a_shipped_snapshot(world: SimulatedWorld, checkpoint: Path, epoch: int = 0) 
     return shipped.manifest.id
 
 
-def ran(worlds: SimulatedWorlds, job: str = "audit") -> dict[str, dg.AssetCheckEvaluation]:
+def ran(worlds: SimulatedProjects, job: str = "audit") -> dict[str, dg.AssetCheckEvaluation]:
     """Run all checks as Dagster does."""
     with worlds.open() as world:
-        definitions = definitions_of(world.config, worlds)
+        definitions = build_definitions(world.config, worlds)
     result = definitions.resolve_job_def(job).execute_in_process(raise_on_error=False)
-    return {one.check_name: one for one in result.get_asset_check_evaluations()}
+    return {
+        evaluation.check_name: evaluation for evaluation in result.get_asset_check_evaluations()
+    }
 
 
-def test_a_stream_that_is_stopped_and_empty_passes_all_checks(worlds: SimulatedWorlds) -> None:
-    found = ran(worlds)
-    assert sorted(found) == [
+def test_a_stream_that_is_stopped_and_empty_passes_all_checks(worlds: SimulatedProjects) -> None:
+    evaluations = ran(worlds)
+    assert sorted(evaluations) == [
         "doctor",
         "healthy",
         "ledger_complete",
@@ -75,10 +75,10 @@ def test_a_stream_that_is_stopped_and_empty_passes_all_checks(worlds: SimulatedW
         "restorable",
         "tier_is_held",
     ]
-    assert all(one.passed for one in found.values())
+    assert all(evaluation.passed for evaluation in evaluations.values())
 
 
-def test_a_dead_driver_is_not_healthy(worlds: SimulatedWorlds) -> None:
+def test_a_dead_driver_is_not_healthy(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_dead_primary(world)
     healthy = ran(worlds)["healthy"]
@@ -87,7 +87,7 @@ def test_a_dead_driver_is_not_healthy(worlds: SimulatedWorlds) -> None:
 
 
 def test_a_tier_that_is_not_covered_is_a_warning_with_the_reason(tmp_path: Path) -> None:
-    worlds = simulated_worlds(tmp_path, tier="deployed")
+    worlds = simulated_projects(tmp_path, tier="deployed")
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "r1")
@@ -110,21 +110,23 @@ def test_how_old_a_snapshot_may_get(changes: dict[str, object], seconds: float) 
     assert expected_seconds(a_declaration(**changes)) == seconds
 
 
-def test_a_running_stream_without_recent_snapshots_is_warned_of(worlds: SimulatedWorlds) -> None:
+def test_a_running_stream_without_recent_snapshots_is_warned_of(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "r1")
-        seen = observe(world, CLICKS)
+        status = observe_stream(world, CLICKS)
     declared = a_declaration(checkpoint={"every": "10s"})
     old = a_snapshot("s1", 0, stream=CLICKS, created_at=1.0)
-    assert judge_age(declared, seen, None).passed
-    assert judge_age(declared, seen, old).passed, "the time begins anew with a new primary"
-    late = judge_age(declared, replace(seen, at=seen.at + 31.0), old)
+    assert judge_age(declared, status, None).passed
+    assert judge_age(declared, status, old).passed, "the time starts again with a new primary"
+    late = judge_age(declared, replace(status, at=status.at + 31.0), old)
     assert not late.passed
     assert late.severity is dg.AssetCheckSeverity.WARN
 
 
-def test_a_snapshot_that_verifies_is_noted_as_such(worlds: SimulatedWorlds, tmp_path: Path) -> None:
+def test_a_snapshot_that_verifies_is_noted_as_such(
+    worlds: SimulatedProjects, tmp_path: Path
+) -> None:
     with worlds.open() as world:
         a_shipped_snapshot(world, tmp_path / "checkpoint")
         assert verify_newest(world, CLICKS).passed
@@ -133,7 +135,7 @@ def test_a_snapshot_that_verifies_is_noted_as_such(worlds: SimulatedWorlds, tmp_
     assert newest.verified_at is not None
 
 
-def test_a_damaged_snapshot_is_found_and_marked(worlds: SimulatedWorlds, tmp_path: Path) -> None:
+def test_a_damaged_snapshot_is_found_and_marked(worlds: SimulatedProjects, tmp_path: Path) -> None:
     with worlds.open() as world:
         snapshot = a_shipped_snapshot(world, tmp_path / "checkpoint")
         [pack] = [key for key in worlds.objects.objects if "/packs/" in key]
@@ -145,22 +147,24 @@ def test_a_damaged_snapshot_is_found_and_marked(worlds: SimulatedWorlds, tmp_pat
     assert (row.id, row.state) == (snapshot, SnapshotState.DAMAGED)
 
 
-def test_an_object_store_that_lost_everything_is_found(worlds: SimulatedWorlds) -> None:
+def test_an_object_store_that_lost_everything_is_found(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         world.store.snapshots.record(a_snapshot("s1", 0, stream=CLICKS))
         assert not verify_newest(world, CLICKS).passed
 
 
-def test_an_object_store_that_is_away_is_no_damage(worlds: SimulatedWorlds, tmp_path: Path) -> None:
+def test_an_object_store_that_is_away_is_no_damage(
+    worlds: SimulatedProjects, tmp_path: Path
+) -> None:
     with worlds.open() as world:
         a_shipped_snapshot(world, tmp_path / "checkpoint")
         worlds.objects.fail_next(TransientError("away", hint="wait"))
-        with pytest.raises(dg.RetryRequested), explained():
+        with pytest.raises(dg.RetryRequested), dagster_errors():
             verify_newest(world, CLICKS)
         assert world.store.snapshots.newest(CLICKS) is not None
 
 
-def table_of(world: SimulatedWorld) -> str:
+def table_of(world: SimulatedProject) -> str:
     path = world.config.table_path(CLICKS)
     a_table(path)
     return path
@@ -170,9 +174,9 @@ def problems(result: dg.AssetCheckResult) -> object:
     return result.metadata["problems"].value
 
 
-def test_ledger_and_table_that_agree_pass(worlds: SimulatedWorlds) -> None:
+def test_ledger_and_table_that_agree_pass(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
-        committed(world, 2)
+        commit_epochs(world, 2)
         path = table_of(world)
         a_commit(path, 0, words(10))
         a_commit(path, 1, words(10))
@@ -182,48 +186,52 @@ def test_ledger_and_table_that_agree_pass(worlds: SimulatedWorlds) -> None:
     assert result.metadata["table_epochs_checked"].value == "0 to 1"
 
 
-def test_an_empty_epoch_needs_no_commit(worlds: SimulatedWorlds) -> None:
+def test_an_empty_epoch_needs_no_commit(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
-        committed(world, 2, rows=0)
+        commit_epochs(world, 2, rows=0)
         table_of(world)
         assert audit(world, CLICKS).passed
 
 
-def test_an_epoch_that_the_table_lacks_is_found(worlds: SimulatedWorlds) -> None:
+def test_an_epoch_that_the_table_lacks_is_found(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
-        committed(world, 2)
+        commit_epochs(world, 2)
         a_commit(table_of(world), 0, words(10))
-        assert problems(audit(world, CLICKS)) == ["epoch 1 with 10 rows is 0 times in the table"]
-
-
-def test_an_epoch_that_is_there_twice_is_found(worlds: SimulatedWorlds) -> None:
-    with worlds.open() as world:
-        committed(world, 1)
-        path = table_of(world)
-        a_commit(path, 0, words(10))
-        a_commit(path, 0, words(10), app="another")
-        assert problems(audit(world, CLICKS)) == ["epoch 0 with 10 rows is 2 times in the table"]
-
-
-def test_another_digest_in_the_table_is_found(worlds: SimulatedWorlds) -> None:
-    with worlds.open() as world:
-        committed(world, 1)
-        a_commit(table_of(world), 0, words(10), digest="other")
         assert problems(audit(world, CLICKS)) == [
-            "epoch 0 has another digest in the table than in the ledger"
+            "epoch 1 (10 rows in the ledger) has 0 commits in the table"
         ]
 
 
-def test_a_missing_table_is_found(worlds: SimulatedWorlds) -> None:
+def test_an_epoch_that_is_there_twice_is_found(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
-        committed(world, 1)
-        assert problems(audit(world, CLICKS)) == ["there is no output table"]
+        commit_epochs(world, 1)
+        path = table_of(world)
+        a_commit(path, 0, words(10))
+        a_commit(path, 0, words(10), app="another")
+        assert problems(audit(world, CLICKS)) == [
+            "epoch 0 (10 rows in the ledger) has 2 commits in the table"
+        ]
 
 
-def test_holes_and_disagreements_are_found(worlds: SimulatedWorlds) -> None:
+def test_another_digest_in_the_table_is_found(worlds: SimulatedProjects) -> None:
+    with worlds.open() as world:
+        commit_epochs(world, 1)
+        a_commit(table_of(world), 0, words(10), digest="other")
+        assert problems(audit(world, CLICKS)) == [
+            "epoch 0: the digests in the table and in the ledger differ"
+        ]
+
+
+def test_a_missing_table_is_found(worlds: SimulatedProjects) -> None:
+    with worlds.open() as world:
+        commit_epochs(world, 1)
+        assert problems(audit(world, CLICKS)) == ["the output table does not exist"]
+
+
+def test_holes_and_disagreements_are_found(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         for epoch in range(3):
-            decided(world, epoch)
+            decide_epoch(world, epoch)
         for epoch, replica, digest in [(0, "r1", "a"), (2, "r1", "c"), (0, "r2", "b")]:
             world.store.ledger.commit(
                 LedgerEntry(
@@ -232,12 +240,12 @@ def test_holes_and_disagreements_are_found(worlds: SimulatedWorlds) -> None:
             )
         result = audit(world, CLICKS)
     assert problems(result) == [
-        "epoch 1 is missing in the ledger",
-        "epoch 0: replicas disagree",
+        "epoch 1 is missing from the ledger",
+        "epoch 0: replicas computed different rows",
     ]
 
 
-def test_the_newest_files_are_read_until_there_are_enough_rows(worlds: SimulatedWorlds) -> None:
+def test_the_newest_files_are_read_until_there_are_enough_rows(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         path = table_of(world)
         for epoch in range(4):
@@ -250,7 +258,7 @@ def test_the_newest_files_are_read_until_there_are_enough_rows(worlds: Simulated
     assert list(newest_rows(table, at_least=0).frame.columns) == ["word", "count"]
 
 
-def test_files_that_were_staged_long_ago_and_never_committed_go(worlds: SimulatedWorlds) -> None:
+def test_files_that_were_staged_long_ago_and_never_committed_go(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         path = table_of(world)
         a_commit(path, 0, words(1))
@@ -273,9 +281,9 @@ def test_files_that_were_staged_long_ago_and_never_committed_go(worlds: Simulate
 
 
 def test_errors_become_a_retry_or_a_failure_with_the_hint() -> None:
-    with pytest.raises(dg.RetryRequested), explained():
+    with pytest.raises(dg.RetryRequested), dagster_errors():
         raise TransientError("away", hint="wait")
-    with pytest.raises(dg.Failure) as failure, explained():
+    with pytest.raises(dg.Failure) as failure, dagster_errors():
         raise PermanentError("wrong", hint="mend it")
     assert failure.value.metadata["hint"].value == "mend it"
     assert failure.value.allow_retries is False

@@ -1,4 +1,4 @@
-"""The check on dead letters: few are allowed, many are not, and people are told why they are there."""
+"""The check on dead letters: few are allowed, many are not, and the reasons are shown."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,19 +9,20 @@ from deltalake import write_deltalake
 
 from holdfast.assets.dead_letters import checks, judge
 from holdfast.streaming.sinks.delta_table import DEAD_LETTERS
-from tests.fakes.declared import a_declaration
-from tests.fakes.worlds import CLICKS, SimulatedWorlds, simulated_worlds
-from tests.support.control_builders import a_proposal
+from tests.builders.control_rows import a_proposal
+from tests.builders.projects import a_declaration
+from tests.builders.streams import CLICKS
+from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 FILES = {"kind": "files", "path": "in", "format": "jsonl", "schema": "id bigint"}
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedWorlds:
-    return simulated_worlds(tmp_path, source={**FILES, "dead_letters": {"most": 0.02}})
+def worlds(tmp_path: Path) -> SimulatedProjects:
+    return simulated_projects(tmp_path, source={**FILES, "dead_letters": {"most": 0.02}})
 
 
-def decide(worlds: SimulatedWorlds, *epochs: tuple[int, int]) -> None:
+def decide(worlds: SimulatedProjects, *epochs: tuple[int, int]) -> None:
     """Epochs as (rows, records set aside)."""
     with worlds.open() as world:
         for number, (rows, aside) in enumerate(epochs):
@@ -35,21 +36,21 @@ def test_only_streams_that_set_records_aside_have_it() -> None:
     assert len(checks(a_declaration(source={**FILES, "dead_letters": {}}))) == 1
 
 
-def test_a_stream_without_any_passes(worlds: SimulatedWorlds) -> None:
+def test_a_stream_without_any_passes(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         assert judge(world, CLICKS, 0.02).passed
 
 
-def test_the_share_of_all_records_is_what_counts(worlds: SimulatedWorlds) -> None:
+def test_the_share_of_all_records_is_what_counts(worlds: SimulatedProjects) -> None:
     decide(worlds, (97, 1), (97, 2), (3, 0))
     with worlds.open() as world:
-        found = judge(world, CLICKS, 0.015)
-        assert found.passed
-        assert found.description == "3 of 200 records were set aside (1.50%, allowed 1.50%)"
+        result = judge(world, CLICKS, 0.015)
+        assert result.passed
+        assert result.description == "3 of 200 records were set aside (1.50%, allowed 1.50%)"
         assert not judge(world, CLICKS, 0.0149).passed
 
 
-def test_the_commonest_reasons_are_shown(worlds: SimulatedWorlds) -> None:
+def test_the_commonest_reasons_are_shown(worlds: SimulatedProjects) -> None:
     decide(worlds, (10, 3))
     with worlds.open() as world:
         path = world.config.dead_letters_path(CLICKS)

@@ -9,30 +9,39 @@ import pytest
 
 from holdfast.assets.doctor import judge
 from holdfast.ft_policies.doctor.diagnosis import diagnose
-from holdfast.orchestration.definitions import definitions_of
-from tests.fakes.examined import a_snapshot, a_well_stream, records
-from tests.fakes.worlds import CLICKS, SimulatedWorlds
-from tests.support.patients import a_patient, kinds, manifest_key, pack_key, patients
+from holdfast.orchestration.definitions import build_definitions
+from tests.builders.doctor_facts import a_snapshot, a_well_stream, records
+from tests.builders.doctor_stream import (
+    a_stopped_stream,
+    doctor_projects,
+    finding_kinds,
+    manifest_key,
+    pack_key,
+)
+from tests.builders.streams import CLICKS
+from tests.fakes.projects import SimulatedProjects
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedWorlds:
-    found = patients(tmp_path / "project")
-    with found.open() as world:
-        a_patient(world, tmp_path / "checkpoint")
+def worlds(tmp_path: Path) -> SimulatedProjects:
+    projects = doctor_projects(tmp_path / "project")
+    with projects.open() as world:
+        a_stopped_stream(world, tmp_path / "checkpoint")
         world.objects.delete([pack_key(world, 3)])
-    return found
+    return projects
 
 
-def ran(worlds: SimulatedWorlds, job: str, config: Mapping[str, Any]) -> dg.ExecuteInProcessResult:
+def ran(
+    worlds: SimulatedProjects, job: str, config: Mapping[str, Any]
+) -> dg.ExecuteInProcessResult:
     with worlds.open() as world:
-        definitions = definitions_of(world.config, worlds)
+        definitions = build_definitions(world.config, worlds)
     return definitions.resolve_job_def(job).execute_in_process(run_config=dict(config))
 
 
-def repair(worlds: SimulatedWorlds, **config: object) -> dg.ExecuteInProcessResult:
-    asked = {"stream": CLICKS, **config}
-    return ran(worlds, "repair_stream", {"ops": {"repair": {"config": asked}}})
+def repair(worlds: SimulatedProjects, **config: object) -> dg.ExecuteInProcessResult:
+    options = {"stream": CLICKS, **config}
+    return ran(worlds, "repair_stream", {"ops": {"repair": {"config": options}}})
 
 
 def test_severity_decides_whether_the_check_passes_warns_or_fails() -> None:
@@ -46,18 +55,21 @@ def test_severity_decides_whether_the_check_passes_warns_or_fails() -> None:
     assert (warned.passed, warned.severity) == (False, dg.AssetCheckSeverity.WARN)
     failed = judged(records=records(undecided=(3,)))
     assert (failed.passed, failed.severity) == (False, dg.AssetCheckSeverity.ERROR)
-    assert failed.description == "epoch log, epoch 3: The epoch log lacks epochs."
+    assert failed.description == "epoch log, epoch 3: Epochs are missing in the epoch log."
 
 
-def test_the_audit_runs_the_doctor(worlds: SimulatedWorlds) -> None:
-    found = {one.check_name: one for one in ran(worlds, "audit", {}).get_asset_check_evaluations()}
-    doctor = found["doctor"]
+def test_the_audit_runs_the_doctor(worlds: SimulatedProjects) -> None:
+    evaluations = {
+        evaluation.check_name: evaluation
+        for evaluation in ran(worlds, "audit", {}).get_asset_check_evaluations()
+    }
+    doctor = evaluations["doctor"]
     assert not doctor.passed
     assert doctor.severity is dg.AssetCheckSeverity.WARN
     assert doctor.metadata["finding_count"].value == 1
 
 
-def test_the_job_repairs_only_when_told_so(worlds: SimulatedWorlds) -> None:
+def test_the_job_repairs_only_when_told_so(worlds: SimulatedProjects) -> None:
     planned = repair(worlds)
     [output] = [e for e in planned.all_events if e.event_type_value == "STEP_OUTPUT"]
     plan = output.step_output_data.metadata["plan"]
@@ -68,7 +80,7 @@ def test_the_job_repairs_only_when_told_so(worlds: SimulatedWorlds) -> None:
     result = repair(worlds, dry_run=False)
     assert result.success
     with worlds.open() as world:
-        assert kinds(world) == []
+        assert finding_kinds(world) == []
         lines = world.store.journal.of(CLICKS, run=result.run_id)
     assert [(line.playbook, line.step, line.phase.value) for line in lines] == [
         ("repair", "SetAsideSnapshots", "intent"),

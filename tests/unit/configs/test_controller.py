@@ -11,7 +11,7 @@ from holdfast.configs.loading import load_file
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.tiering.controller import ControllerPolicy
 from holdfast.ft_policies.tiers import Mode, Tier
-from tests.fakes.declared import STREAM, a_declaration, written
+from tests.builders.projects import STREAM, a_declaration, stream_yaml
 
 NARROW = {"min": "20s", "max": "1m"}
 
@@ -147,7 +147,7 @@ def test_a_mistake_is_shown_where_it_is(
     tmp_path: Path, changes: Mapping[str, object], shown: str
 ) -> None:
     path = tmp_path / "clicks.yaml"
-    path.write_text(written(**changes))
+    path.write_text(stream_yaml(**changes))
     [problem] = load_file(path, StreamDeclaration, file="clicks.yaml").problems
     assert str(problem).partition(": ")[2] == shown
     assert problem.line > 1

@@ -9,7 +9,7 @@ import yaml
 from holdfast.configs.prices import PriceList
 from holdfast.configs.project import ProjectConfig, check
 from holdfast.ft_policies.costs.prices import Prices, Usage
-from tests.fakes.declared import a_project, written
+from tests.builders.projects import a_project, stream_yaml
 
 REPOSITORY = Path(__file__).parents[3]
 EXAMPLES = ("kubernetes_share", "on_demand", "spot", "started_hours")
@@ -29,7 +29,7 @@ WRITTEN = {
 
 def a_problem(root: Path, **changes: object) -> tuple[str, str]:
     """Field and message of the only thing that is wrong with a price list."""
-    a_project(root, clicks=written(prices="ours"))
+    a_project(root, clicks=stream_yaml(prices="ours"))
     (root / "configs" / "prices").mkdir()
     text = yaml.safe_dump(WRITTEN | changes)
     (root / "configs" / "prices" / "ours.yaml").write_text(text)

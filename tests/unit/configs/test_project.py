@@ -9,7 +9,7 @@ import pytest
 from holdfast.configs.loading import InvalidConfig
 from holdfast.configs.project import ProjectConfig, check
 from holdfast.ft_policies.errors import PermanentError
-from tests.fakes.declared import a_declaration, a_project, written
+from tests.builders.projects import a_declaration, a_project, stream_yaml
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -21,7 +21,7 @@ def test_the_declarations_of_this_repository_are_valid() -> None:
 
 
 def test_a_project_needs_nothing_but_streams(tmp_path: Path) -> None:
-    project = ProjectConfig.load(a_project(tmp_path, clicks=written()))
+    project = ProjectConfig.load(a_project(tmp_path, clicks=stream_yaml()))
     assert project.home == tmp_path.resolve() / ".holdfast"
     assert project.control_url == f"sqlite:///{project.home}/control.db"
     assert project.table_path("clicks") == str(project.home / "tables" / "clicks")
@@ -34,7 +34,7 @@ home: ../elsewhere
 control_store: {url: "postgresql://me@db/holdfast"}
 object_store: {kind: s3, bucket: snapshots, secret_access_key_env: SECRET}
 """
-    root = a_project(tmp_path / "project", clicks=written(), holdfast=deployment)
+    root = a_project(tmp_path / "project", clicks=stream_yaml(), holdfast=deployment)
     project = ProjectConfig.load(root)
     assert project.home == tmp_path.resolve() / "elsewhere"
     assert project.control_url == "postgresql://me@db/holdfast"
@@ -56,7 +56,7 @@ def test_a_password_in_a_url_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_a_table_may_be_elsewhere(tmp_path: Path) -> None:
-    project = ProjectConfig.load(a_project(tmp_path, clicks=written()))
+    project = ProjectConfig.load(a_project(tmp_path, clicks=stream_yaml()))
     local = a_declaration(sink={"kind": "delta", "path": "out/clicks"})
     remote = a_declaration(sink={"kind": "delta", "path": "s3://bucket/clicks"})
     assert project.table_path(local) == str(tmp_path.resolve() / "out" / "clicks")
@@ -65,20 +65,20 @@ def test_a_table_may_be_elsewhere(tmp_path: Path) -> None:
 
 def test_a_callable_sink_has_no_table(tmp_path: Path) -> None:
     sink = {"kind": "callable", "function": "json:dumps", "idempotent": True}
-    project = ProjectConfig.load(a_project(tmp_path, clicks=written(sink=sink)))
+    project = ProjectConfig.load(a_project(tmp_path, clicks=stream_yaml(sink=sink)))
     with pytest.raises(PermanentError, match="writes no table"):
         project.table_path("clicks")
 
 
 def test_an_unknown_stream_gets_a_suggestion(tmp_path: Path) -> None:
-    project = ProjectConfig.load(a_project(tmp_path, clicks=written()))
+    project = ProjectConfig.load(a_project(tmp_path, clicks=stream_yaml()))
     with pytest.raises(PermanentError, match="declared are clicks") as raised:
         project.stream("click")
     assert raised.value.hint == "did you mean clicks?"
 
 
 def test_loading_raises_with_all_problems_of_all_files(tmp_path: Path) -> None:
-    root = a_project(tmp_path, a=written(name="A"), b=written(extra=1), holdfast="hom: x\n")
+    root = a_project(tmp_path, a=stream_yaml(name="A"), b=stream_yaml(extra=1), holdfast="hom: x\n")
     with pytest.raises(InvalidConfig, match="3 problems in the configuration") as raised:
         ProjectConfig.load(root)
     assert [problem.file for problem in raised.value.problems] == [
@@ -90,7 +90,7 @@ def test_loading_raises_with_all_problems_of_all_files(tmp_path: Path) -> None:
 
 def test_two_streams_cannot_share_a_name_or_a_table(tmp_path: Path) -> None:
     sink = {"kind": "delta", "path": "out"}
-    root = a_project(tmp_path, a=written(sink=sink), b=written(sink=sink))
+    root = a_project(tmp_path, a=stream_yaml(sink=sink), b=stream_yaml(sink=sink))
     assert [(p.file, p.field, p.message) for p in check(root)] == [
         (
             "configs/streams/b.yaml",
@@ -106,7 +106,7 @@ def test_two_streams_cannot_share_a_name_or_a_table(tmp_path: Path) -> None:
 
 
 def test_a_price_list_must_exist_and_a_project_may_bring_its_own(tmp_path: Path) -> None:
-    root = a_project(tmp_path, clicks=written(prices="our_cloud"))
+    root = a_project(tmp_path, clicks=stream_yaml(prices="our_cloud"))
     [problem] = check(root)
     assert "choose one of kubernetes_share, on_demand, " in problem.message
     (root / "configs" / "prices").mkdir()
@@ -124,7 +124,7 @@ def test_a_file_that_would_not_be_read_is_a_problem(tmp_path: Path) -> None:
 
 def test_yml_is_read_too(tmp_path: Path) -> None:
     root = a_project(tmp_path)
-    (root / "configs" / "streams" / "clicks.yml").write_text(written())
+    (root / "configs" / "streams" / "clicks.yml").write_text(stream_yaml())
     assert list(ProjectConfig.load(root).streams) == ["clicks"]
 
 
@@ -134,9 +134,9 @@ def test_each_stream_is_checked_with_its_own_code(tmp_path: Path) -> None:
         (tmp_path / release / "releases_of_it.py").write_text(f"def {function}(df, params): ...")
     root = a_project(
         tmp_path,
-        clicks=written(app="releases_of_it:first", code="one"),
-        views=written(name="views", app="releases_of_it:second", code="two"),
-        orders=written(name="orders", code="three"),
+        clicks=stream_yaml(app="releases_of_it:first", code="one"),
+        views=stream_yaml(name="views", app="releases_of_it:second", code="two"),
+        orders=stream_yaml(name="orders", code="three"),
     )
     [problem] = check(root)
     assert (problem.field, problem.value) == ("code", '"three"')
@@ -152,7 +152,7 @@ def test_each_stream_is_checked_with_its_own_code(tmp_path: Path) -> None:
     ],
 )
 def test_check_finds_functions_that_do_not_exist(tmp_path: Path, reference: str, says: str) -> None:
-    root = a_project(tmp_path, clicks=written(app=reference))
+    root = a_project(tmp_path, clicks=stream_yaml(app=reference))
     (root / "user_of_check.py").write_text("NUMBER = 1\ndef build(df, params): return df\n")
     (root / "broken_of_check.py").write_text("1 / 0\n")
     [problem] = check(root)
@@ -163,13 +163,13 @@ def test_check_finds_functions_that_do_not_exist(tmp_path: Path, reference: str,
 
 def test_check_looks_at_sinks_and_expectations_too(tmp_path: Path) -> None:
     sink = {"kind": "callable", "function": "json:write", "idempotent": True}
-    root = a_project(tmp_path, clicks=written(sink=sink, expectations="json:suite"))
+    root = a_project(tmp_path, clicks=stream_yaml(sink=sink, expectations="json:suite"))
     assert sorted(problem.field for problem in check(root)) == ["expectations", "sink.function"]
 
 
 def test_check_looks_at_functions_that_are_to_be_told(tmp_path: Path) -> None:
     notify = "notify: [{kind: log}, {kind: function, function: 'json:tell'}]"
-    root = a_project(tmp_path, clicks=written(), holdfast=notify)
+    root = a_project(tmp_path, clicks=stream_yaml(), holdfast=notify)
     [problem] = check(root)
     assert (problem.file, problem.field) == ("configs/holdfast.yaml", "notify.1.function")
     assert "module json has no function tell" in problem.message
@@ -205,7 +205,7 @@ def test_a_folder_without_streams_is_a_problem(tmp_path: Path) -> None:
 
 def test_loading_imports_no_spark_no_dagster_and_no_pandas() -> None:
     code = (
-        "import sys, configs.project\n"
+        "import sys, holdfast.configs.project\n"
         "print(*{'pyspark', 'dagster', 'pandas', 'numpy', 'boto3'} & sys.modules.keys())"
     )
     done = subprocess.run(
@@ -215,7 +215,7 @@ def test_loading_imports_no_spark_no_dagster_and_no_pandas() -> None:
 
 
 def test_a_table_on_s3_needs_more_than_the_embedded_object_store(tmp_path: Path) -> None:
-    root = a_project(tmp_path, a=written(sink={"kind": "delta", "path": "s3://tables/a"}))
+    root = a_project(tmp_path, a=stream_yaml(sink={"kind": "delta", "path": "s3://tables/a"}))
     (problem,) = check(root)
     assert (problem.field, problem.value) == ("sink.path", '"s3://tables/a"')
     assert "embedded object store stores snapshots only" in problem.message

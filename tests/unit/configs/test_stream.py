@@ -11,7 +11,7 @@ from holdfast.ft_policies.driver import SpareCapacityPolicy
 from holdfast.ft_policies.epochs import Pace
 from holdfast.ft_policies.playbooks.drill import Fault
 from holdfast.ft_policies.tiers import Guarantee, Tier
-from tests.fakes.declared import a_declaration
+from tests.builders.projects import a_declaration
 
 FILES = {"kind": "files", "path": "in", "schema": "a int"}
 RATE = {"kind": "rate", "seed": 1, "keys": 10}

@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from holdfast.ft_policies.health import (
     DetectedBy,
     FailoverPolicy,
-    PrimaryLook,
+    PrimaryView,
     Process,
     Stay,
     TakeOver,
@@ -21,8 +21,8 @@ def a_look(
     process: Process = Process.RUNNING,
     holds_lease: bool = True,
     silent_seconds: float = 0.4,
-) -> PrimaryLook:
-    return PrimaryLook(
+) -> PrimaryView:
+    return PrimaryView(
         id=id, process=process, holds_lease=holds_lease, silent_seconds=silent_seconds
     )
 
@@ -37,7 +37,7 @@ def a_look(
         (a_look(process=Process.UNKNOWN, silent_seconds=9.0), DetectedBy.LEASE),
     ],
 )
-def test_a_primary_that_is_gone_or_silent_is_replaced(look: PrimaryLook, by: DetectedBy) -> None:
+def test_a_primary_that_is_gone_or_silent_is_replaced(look: PrimaryView, by: DetectedBy) -> None:
     decision = POLICY.decide(look)
     assert isinstance(decision, TakeOver)
     assert decision.detected_by is by
@@ -52,7 +52,7 @@ def test_a_primary_that_is_gone_or_silent_is_replaced(look: PrimaryLook, by: Det
         a_look(holds_lease=False, silent_seconds=100.0),
     ],
 )
-def test_a_primary_that_lives_or_starts_is_left_alone(look: PrimaryLook) -> None:
+def test_a_primary_that_lives_or_starts_is_left_alone(look: PrimaryView) -> None:
     assert isinstance(POLICY.decide(look), Stay)
 
 

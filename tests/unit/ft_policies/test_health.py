@@ -5,29 +5,29 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.ft_policies.health import Health, HealthPolicy, PrimarySeen, Process, SecondarySeen
+from holdfast.ft_policies.health import Health, HealthPolicy, PrimaryFacts, Process, SecondaryFacts
 from holdfast.ft_policies.timings import Timings
 
 POLICY = HealthPolicy(
     Timings.derive(heartbeat=0.5, lease=3.0, stuck_after=60.0, start_within=120.0)
 )
-WELL = PrimarySeen(
+WELL = PrimaryFacts(
     id="words-1",
     process=Process.RUNNING,
     registered_age=500.0,
     heartbeat_age=0.4,
     progress_age=1.0,
     processing=True,
-    level=True,
+    caught_up=True,
 )
-STARTING = replace(WELL, registered_age=5.0, progress_age=None, processing=False, level=False)
+STARTING = replace(WELL, registered_age=5.0, progress_age=None, processing=False, caught_up=False)
 
 
 @pytest.mark.parametrize(
     ("seen", "health"),
     [
         (WELL, Health.HEALTHY),
-        (replace(WELL, level=False), Health.REPLAYING),
+        (replace(WELL, caught_up=False), Health.REPLAYING),
         (replace(WELL, process=Process.UNKNOWN), Health.HEALTHY),
         (replace(WELL, process=Process.GONE), Health.DEAD),
         (replace(WELL, heartbeat_age=3.1), Health.DISPUTED),
@@ -49,7 +49,7 @@ STARTING = replace(WELL, registered_age=5.0, progress_age=None, processing=False
         (None, Health.MISSING),
     ],
 )
-def test_a_stream_that_should_run_is_judged(seen: PrimarySeen | None, health: Health) -> None:
+def test_a_stream_that_should_run_is_judged(seen: PrimaryFacts | None, health: Health) -> None:
     assert POLICY.judge(wanted=True, primary=seen).health is health
 
 
@@ -61,7 +61,7 @@ def test_a_stream_that_nobody_wants_is_stopped_or_stopping() -> None:
 def test_observers_that_disagree_are_named() -> None:
     verdict = POLICY.judge(wanted=True, primary=replace(WELL, heartbeat_age=9.0))
     assert verdict.health is Health.DISPUTED
-    assert verdict.reason == "words-1 has been silent for 9.0 s, but its process is there"
+    assert verdict.reason == "words-1 has sent no heartbeat for 9.0 s, but its process is running"
 
 
 AGES = st.none() | st.floats(0, 1000)
@@ -69,18 +69,18 @@ AGES = st.none() | st.floats(0, 1000)
 
 @given(
     st.builds(
-        PrimarySeen,
+        PrimaryFacts,
         id=st.just("words-1"),
         process=st.sampled_from(Process),
         registered_age=st.floats(0, 1000),
         heartbeat_age=AGES,
         progress_age=AGES,
         processing=st.booleans(),
-        level=st.booleans(),
+        caught_up=st.booleans(),
     )
 )
 def test_a_primary_that_is_silent_for_longer_than_its_lease_never_passes_for_well(
-    seen: PrimarySeen,
+    seen: PrimaryFacts,
 ) -> None:
     verdict = POLICY.judge(wanted=True, primary=seen)
     silent = seen.heartbeat_age is not None and seen.heartbeat_age > POLICY.timings.lease_seconds
@@ -89,7 +89,7 @@ def test_a_primary_that_is_silent_for_longer_than_its_lease_never_passes_for_wel
         assert verdict.health.failed
 
 
-STANDS_BY = SecondarySeen(
+STANDS_BY = SecondaryFacts(
     id="words-2",
     process=Process.RUNNING,
     registered_age=500.0,
@@ -130,5 +130,5 @@ PROCESSES = replace(STANDS_BY, processing=True)
         (replace(STANDS_BY, quiet_seconds=9000.0), Health.HEALTHY),
     ],
 )
-def test_a_secondary_is_judged(seen: SecondarySeen, health: Health) -> None:
+def test_a_secondary_is_judged(seen: SecondaryFacts, health: Health) -> None:
     assert POLICY.judge_secondary(seen).health is health

@@ -10,22 +10,22 @@ from holdfast.ft_policies.tiers import (
     PRIMARY,
     SECONDARY,
     Switch,
+    SwitchChange,
     Switches,
     Tier,
-    Turn,
     covered,
-    plan,
+    switch_changes,
 )
 
 TRANSITIONS = list(permutations(Tier, 2))
 SWITCHES = st.builds(Switches, **{switch.value: st.booleans() for switch in Switch})
 
 
-def carried_out(now: Switches, turns: tuple[Turn, ...]) -> list[Switches]:
+def carried_out(now: Switches, turns: tuple[SwitchChange, ...]) -> list[Switches]:
     """The sets of switches on the way, both ends included."""
     sets = [now]
     for turn in turns:
-        sets.append(sets[-1].turned(turn.switch, turn.on))
+        sets.append(sets[-1].turn(turn.switch, turn.on))
     return sets
 
 
@@ -46,7 +46,7 @@ def test_switches_that_fit_no_tier_count_for_the_strongest_they_include() -> Non
 def test_there_are_thirty_transitions_and_each_arrives() -> None:
     assert len(TRANSITIONS) == 30
     for start, end in TRANSITIONS:
-        turns = plan(SECONDARY[start], SECONDARY[end])
+        turns = switch_changes(SECONDARY[start], SECONDARY[end])
         assert turns
         assert carried_out(SECONDARY[start], turns)[-1] == SECONDARY[end]
 
@@ -54,7 +54,7 @@ def test_there_are_thirty_transitions_and_each_arrives() -> None:
 @pytest.mark.parametrize(("start", "end"), TRANSITIONS)
 def test_a_change_is_never_weaker_than_the_weaker_of_its_ends(start: Tier, end: Tier) -> None:
     weaker = min(start.strength, end.strength)
-    for switches in carried_out(SECONDARY[start], plan(SECONDARY[start], SECONDARY[end])):
+    for switches in carried_out(SECONDARY[start], switch_changes(SECONDARY[start], SECONDARY[end])):
         assert covered(switches).strength >= weaker
 
 
@@ -62,7 +62,7 @@ def test_a_change_is_never_weaker_than_the_weaker_of_its_ends(start: Tier, end: 
 def test_a_change_up_only_ever_climbs_and_a_change_down_only_ever_falls(
     start: Tier, end: Tier
 ) -> None:
-    way = carried_out(SECONDARY[start], plan(SECONDARY[start], SECONDARY[end]))
+    way = carried_out(SECONDARY[start], switch_changes(SECONDARY[start], SECONDARY[end]))
     rises = [covered(b).strength - covered(a).strength for a, b in pairwise(way)]
     up = end.strength > start.strength
     assert all(rise >= 0 for rise in rises) if up else all(rise <= 0 for rise in rises)
@@ -72,28 +72,32 @@ def test_a_change_up_only_ever_climbs_and_a_change_down_only_ever_falls(
 def test_a_plan_cut_short_anywhere_and_made_again_is_the_rest_of_it(
     now: Switches, wanted: Switches
 ) -> None:
-    turns = plan(now, wanted)
+    turns = switch_changes(now, wanted)
     for done, switches in enumerate(carried_out(now, turns)):
-        assert plan(switches, wanted) == turns[done:]
+        assert switch_changes(switches, wanted) == turns[done:]
 
 
 @given(SWITCHES)
 def test_nothing_is_planned_where_all_is_as_wanted(switches: Switches) -> None:
-    assert plan(switches, switches) == ()
+    assert switch_changes(switches, switches) == ()
 
 
 @given(switches=SWITCHES, switch=st.sampled_from(Switch), on=st.booleans())
 def test_a_turn_done_twice_is_a_turn_done_once(
     *, switches: Switches, switch: Switch, on: bool
 ) -> None:
-    once = switches.turned(switch, on)
-    assert once.turned(switch, on) == once
+    once = switches.turn(switch, on)
+    assert once.turn(switch, on) == once
     assert (switch in once.on()) is on
 
 
 def test_everything_is_made_before_anything_is_broken() -> None:
     for start, end in product(Tier, repeat=2):
-        turns = [turn.on for turn in plan(SECONDARY[start], SECONDARY[end])]
+        turns = [turn.on for turn in switch_changes(SECONDARY[start], SECONDARY[end])]
         assert turns == sorted(turns, reverse=True)
-    assert plan(OFF, SECONDARY[Tier.ACTIVE_REPLICATION])[0] == Turn(Switch.DEPLOY, on=True)
-    assert plan(SECONDARY[Tier.ACTIVE_REPLICATION], OFF)[-1] == Turn(Switch.DEPLOY, on=False)
+    assert switch_changes(OFF, SECONDARY[Tier.ACTIVE_REPLICATION])[0] == SwitchChange(
+        Switch.DEPLOY, on=True
+    )
+    assert switch_changes(SECONDARY[Tier.ACTIVE_REPLICATION], OFF)[-1] == SwitchChange(
+        Switch.DEPLOY, on=False
+    )

@@ -10,13 +10,14 @@ from holdfast.assets.tiers import tier_metadata
 from holdfast.ft_policies.playbooks.recover.steps import LaunchSecondary, TurnSwitch
 from holdfast.ft_policies.tiers import SECONDARY, Switch, Switches, Tier
 from holdfast.observation.coverage import TierCoverage, coverage_of
-from holdfast.observation.playbook_runs import recent_changes, under_way
-from holdfast.observation.status import observe
+from holdfast.observation.playbook_runs import find_current_change, recent_changes
+from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks.base import JournalWriter
 from holdfast.resources.control_store.records import DesiredState, EndedBy, Phase, ReplicaState
 from holdfast.resources.project import Project
-from tests.fakes.worlds import CLICKS, a_primary, a_secondary, a_wanted_stream, simulated_worlds
-from tests.support.obedience import PATIENT
+from tests.builders.streams import CLICKS, a_primary, a_secondary, a_wanted_stream
+from tests.fakes.followers import PATIENT
+from tests.fakes.projects import simulated_projects
 
 RECEIVE_ON = TurnSwitch("s1", Switch.RECEIVE, on=True)
 
@@ -24,14 +25,14 @@ RECEIVE_ON = TurnSwitch("s1", Switch.RECEIVE, on=True)
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[Project]:
     """A stream that runs and should be in active standby."""
-    with simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT).open() as world:
+    with simulated_projects(tmp_path, tier="active_standby", supervision=PATIENT).open() as world:
         a_wanted_stream(world)
         a_primary(world, "r1")
         yield world
 
 
 def now(world: Project) -> TierCoverage:
-    return coverage_of(observe(world, CLICKS))
+    return coverage_of(observe_stream(world, CLICKS))
 
 
 def a_run(world: Project, run: str, *, playbook: str = "switch") -> JournalWriter:
@@ -55,16 +56,16 @@ def test_a_secondary_with_all_its_switches_on_covers_the_tier(world: Project) ->
 
 def test_more_than_the_tier_needs_covers_it_too(world: Project) -> None:
     a_secondary(world, observed=SECONDARY[Tier.ACTIVE_REPLICATION])
-    found = now(world)
-    assert found.covered
-    assert found.covered_tier is Tier.ACTIVE_REPLICATION
+    coverage = now(world)
+    assert coverage.covered
+    assert coverage.covered_tier is Tier.ACTIVE_REPLICATION
 
 
 def test_without_a_secondary_the_tier_is_not_covered(world: Project) -> None:
-    found = now(world)
-    assert not found.covered
-    assert found.covered_tier is Tier.PASSIVE_REPLICATION
-    assert found.reason == "only passive_replication is covered: there is no secondary"
+    coverage = now(world)
+    assert not coverage.covered
+    assert coverage.covered_tier is Tier.PASSIVE_REPLICATION
+    assert coverage.reason == "only passive_replication is covered: there is no secondary"
 
 
 def test_secondaries_that_failed_are_named(world: Project) -> None:
@@ -83,17 +84,17 @@ def test_switches_that_are_off_are_named_in_the_order_of_the_plan(world: Project
 
 def test_a_pause_for_a_loaded_host_is_the_reason(world: Project) -> None:
     a_secondary(world, observed=Switches(deploy=True, receive=True), state=ReplicaState.PAUSED)
-    found = now(world)
-    assert not found.covered
-    assert "paused and covers deployed" in found.reason
-    assert "the host is loaded" in found.reason
+    coverage = now(world)
+    assert not coverage.covered
+    assert "paused and covers deployed" in coverage.reason
+    assert "the host is busy" in coverage.reason
 
 
 def test_a_stopped_stream_has_nothing_to_hold(world: Project) -> None:
     world.store.streams.desire(CLICKS, DesiredState.STOPPED)
-    found = now(world)
-    assert found.covered
-    assert "active_standby applies from the next start" in found.reason
+    coverage = now(world)
+    assert coverage.covered
+    assert "active_standby applies from the next start" in coverage.reason
 
 
 def test_a_change_shows_its_steps_and_the_one_that_is_under_way(world: Project) -> None:
@@ -101,7 +102,7 @@ def test_a_change_shows_its_steps_and_the_one_that_is_under_way(world: Project) 
     run.write(LaunchSecondary(), Phase.INTENT)
     run.write(LaunchSecondary(), Phase.DONE, 0.1, replica="s1")
     run.write(RECEIVE_ON, Phase.INTENT)
-    change = under_way(recent_changes(world.store, CLICKS), at=world.store.now())
+    change = find_current_change(recent_changes(world.store, CLICKS), at=world.store.now())
     assert change is not None
     assert (change.playbook, change.run) == ("switch", "run-1")
     assert [(s.step, s.about, s.phase) for s in change.steps] == [
@@ -111,18 +112,18 @@ def test_a_change_shows_its_steps_and_the_one_that_is_under_way(world: Project) 
 
 
 @pytest.mark.parametrize(
-    ("phase", "seconds", "found"),
+    ("phase", "seconds", "is_current"),
     [(Phase.DONE, 1.0, True), (Phase.DONE, 6.0, False), (Phase.FAILED, 1.0, False)],
 )
 def test_a_change_is_under_way_between_two_steps_but_not_once_they_have_ended(
-    world: Project, phase: Phase, seconds: float, *, found: bool
+    world: Project, phase: Phase, seconds: float, *, is_current: bool
 ) -> None:
     run = a_run(world, "run-1")
     run.write(RECEIVE_ON, Phase.INTENT)
     run.write(RECEIVE_ON, phase, 2.0)
     changes = recent_changes(world.store, CLICKS)
     ended_at = changes[-1].steps[-1].at
-    assert (under_way(changes, at=ended_at + seconds) is not None) is found
+    assert (find_current_change(changes, at=ended_at + seconds) is not None) is is_current
 
 
 def test_a_run_that_finished_what_another_began_has_the_last_word(world: Project) -> None:
@@ -133,25 +134,25 @@ def test_a_run_that_finished_what_another_began_has_the_last_word(world: Project
     a_run(world, "run-3", playbook="stop").write(LaunchSecondary(), Phase.INTENT)
     changes = recent_changes(world.store, CLICKS)
     assert [change.run for change in changes] == ["run-1", "run-2"]
-    assert under_way(changes, at=world.store.now() + 6.0) is None
+    assert find_current_change(changes, at=world.store.now() + 6.0) is None
 
 
 def test_the_asset_shows_history_switches_and_steps(world: Project) -> None:
     a_secondary(world, observed=Switches(deploy=True), desired=Switches(deploy=True, sync=True))
     a_run(world, "run-1").write(RECEIVE_ON, Phase.DONE, 2.0)
     world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="cheaper", run="run-1")
-    world.store.tiers.reached(CLICKS, tier=Tier.DEPLOYED)
-    found = tier_metadata(world, observe(world, CLICKS))
+    world.store.tiers.record_reached(CLICKS, tier=Tier.DEPLOYED)
+    metadata = tier_metadata(world, observe_stream(world, CLICKS))
 
-    assert (found["tier"], found["covered_tier"]) == ("deployed", "deployed")
-    assert (found["tier_strength"], found["covered_strength"]) == (1, 1)
-    first, second = rows(found["history"])
+    assert (metadata["tier"], metadata["covered_tier"]) == ("deployed", "deployed")
+    assert (metadata["tier_strength"], metadata["covered_strength"]) == (1, 1)
+    first, second = rows(metadata["history"])
     assert (first["from"], first["to"], first["why"]) == ("", "active_standby", "declared")
     assert first["seconds_until_reached"] is None
     assert (second["from"], second["to"], second["run"]) == ("active_standby", "deployed", "run-1")
     assert isinstance(second["seconds_until_reached"], float)
-    primary, secondary = rows(found["switches"])
+    primary, secondary = rows(metadata["switches"])
     assert (primary["slot"], primary["send"]) == ("primary", "on")
     assert (secondary["deploy"], secondary["sync"]) == ("on", "off, wanted on")
-    [step] = rows(found["steps"])
+    [step] = rows(metadata["steps"])
     assert (step["step"], step["about"], step["seconds"]) == ("TurnSwitch", "receive on", 2.0)

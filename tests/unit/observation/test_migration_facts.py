@@ -7,10 +7,10 @@ import pytest
 
 from holdfast.ft_policies.playbooks.recover.migration import MOST_BEHIND, Protocol
 from holdfast.ft_policies.tiers import SECONDARY, Tier
-from holdfast.observation.status import migrating
-from holdfast.resources.control_store.records import ReplicaState, Rollout, Slot
+from holdfast.observation.status import migration_facts
+from holdfast.resources.control_store.records import Migration, ReplicaState, Slot
 from holdfast.resources.control_store.store import ControlStore
-from tests.support.control_builders import an_entry, register
+from tests.builders.control_rows import an_entry, register
 
 COMMITTED = 160
 
@@ -23,9 +23,9 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
         yield store
 
 
-def a_rollout(protocol: Protocol) -> Rollout:
+def a_migration(protocol: Protocol) -> Migration:
     """One that was begun at 100 and has until 300."""
-    return Rollout(
+    return Migration(
         stream="words", rollout=1, target={}, target_tier=Tier.DEPLOYED, protocol=protocol,
         begun_at=100.0, deadline_at=300.0, may_differ=False, why="", run="r",
         ended_at=None, done=None, outcome="",
@@ -47,15 +47,15 @@ def is_level(
     )
     if compared:
         store.ledger.commit(an_entry(epoch, replica="t1"))
-    found = migrating(
+    facts = migration_facts(
         store,
-        a_rollout(protocol),
+        a_migration(protocol),
         before=0,
         at=at,
         committed=store.ledger.last("words"),
         replicas=store.replicas.of("words"),
     )
-    return found.caught_up
+    return facts.caught_up
 
 
 PROCESSING = (Protocol.INTERRUPTION_FREE, Protocol.REPLAY)

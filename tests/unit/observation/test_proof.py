@@ -11,14 +11,14 @@ from deltalake import CommitProperties, write_deltalake
 from holdfast.observation.proof import Proof, digest, prove
 from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.project import Project
-from tests.support.cli_world import STREAM, a_running_stream, a_world, commit
+from tests.builders.recorded_stream import STREAM, a_running_stream, an_open_project, commit
 
 EPOCHS = 3
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[Project]:
-    with a_world(tmp_path) as opened:
+    with an_open_project(tmp_path) as opened:
         a_running_stream(opened, epochs=EPOCHS + 1, committed=0)
         yield opened
 
@@ -101,7 +101,7 @@ def test_an_epoch_that_is_missing_is_found(world: Project) -> None:
     proof = run(world, output)
 
     assert proof.missing == [1]
-    assert "epochs missing in the ledger: 1" in proof.faults()
+    assert "epochs missing from the ledger: 1" in proof.faults()
 
 
 def test_an_epoch_in_the_ledger_that_the_table_lacks_is_found(world: Project) -> None:

@@ -40,12 +40,12 @@ def history(*samples: Sample, primaries: tuple[Primary, ...] = ()) -> StepHistor
     return StepHistory(samples, primaries, TIMINGS)
 
 
-def step(found: StepHistory, step: RecoveryStep) -> list[Observation]:
-    return list(found.steps()[step])
+def step(steps: StepHistory, step: RecoveryStep) -> list[Observation]:
+    return list(steps.steps()[step])
 
 
 def test_a_launched_primary_is_cold_and_a_secondary_starts_beside_its_primary() -> None:
-    found = history(
+    steps = history(
         sample(SampleName.DEPLOY_SECONDS, 8.0),
         sample(SampleName.WIRE_RECEIVE_SECONDS, 4.0, at=1.0),
         sample(SampleName.DEPLOY_SECONDS, 12.0, by="r2"),
@@ -54,17 +54,21 @@ def test_a_launched_primary_is_cold_and_a_secondary_starts_beside_its_primary() 
         sample(SampleName.DEPLOY_SECONDS, 9.0, by="r3"),
         sample(SampleName.WIRE_RECEIVE_SECONDS, 5.0, by="r3", at=3.0),
     )
-    assert step(found, RecoveryStep.WIRE_RECEIVE) == [
+    assert step(steps, RecoveryStep.WIRE_RECEIVE) == [
         Observation(seconds=4.0, readiness=Readiness.COLD, at=1.0),
         Observation(seconds=2.0, readiness=Readiness.BESIDE, at=2.0),
         Observation(seconds=5.0, readiness=Readiness.COLD, at=3.0),  # it had no time to rehearse
     ]
-    deploys = step(found, RecoveryStep.DEPLOY)
-    assert [(one.seconds, one.cold) for one in deploys] == [(8.0, True), (12.0, False), (9.0, True)]
+    deploys = step(steps, RecoveryStep.DEPLOY)
+    assert [(observation.seconds, observation.cold) for observation in deploys] == [
+        (8.0, True),
+        (12.0, False),
+        (9.0, True),
+    ]
 
 
 def test_a_secondary_that_takes_over_is_warm_and_one_that_processed_goes_on_running() -> None:
-    found = history(
+    steps = history(
         sample(SampleName.REHEARSE_SECONDS, 6.0, by="warm"),
         sample(SampleName.REPLAY_SECONDS, 3.0, by="warm", at=20.0, epoch=7),
         sample(SampleName.RECOVERY_SECONDS, 4.0, by="warm", at=20.0),
@@ -76,7 +80,10 @@ def test_a_secondary_that_takes_over_is_warm_and_one_that_processed_goes_on_runn
         sample(SampleName.RECOVERY_SECONDS, 0.4, by="running", at=50.0),
         sample(SampleName.REPLAY_ROWS, 10.0, by="running", at=50.1, epoch=19),
     )
-    replays = [(one.seconds, one.readiness) for one in step(found, RecoveryStep.REPLAY)]
+    replays = [
+        (observation.seconds, observation.readiness)
+        for observation in step(steps, RecoveryStep.REPLAY)
+    ]
     assert replays == [
         (3.0, Readiness.WARM),
         (8.0, Readiness.BESIDE),
@@ -90,72 +97,80 @@ def test_a_replica_whose_start_is_forgotten_is_not_a_launched_one() -> None:
 
 
 def test_reading_and_replaying_have_a_size_or_say_nothing() -> None:
-    found = history(
+    steps = history(
         sample(SampleName.READ_SNAPSHOT_SECONDS, 1.5, epoch=4),
         sample(SampleName.READ_SNAPSHOT_BYTES, 3e6, epoch=4),
         sample(SampleName.REPLAY_SECONDS, 2.0, epoch=9),
         sample(SampleName.REPLAY_ROWS, 5000.0, epoch=9),
         sample(SampleName.REPLAY_SECONDS, 3.0, by="r2", epoch=9),
     )
-    [read] = step(found, RecoveryStep.READ_SNAPSHOT)
-    [replay] = step(found, RecoveryStep.REPLAY)
+    [read] = step(steps, RecoveryStep.READ_SNAPSHOT)
+    [replay] = step(steps, RecoveryStep.REPLAY)
     assert (read.seconds, read.size) == (1.5, 3e6)
     assert (replay.seconds, replay.size) == (2.0, 5000.0)
-    assert found.fastest_replay() == 2500.0
+    assert steps.fastest_replay() == 2500.0
     assert history().fastest_replay() == 0.0
 
 
 def test_a_start_that_read_nothing_says_nothing_of_reading() -> None:
-    found = history(
+    steps = history(
         sample(SampleName.READ_SNAPSHOT_SECONDS, 0.01),
         sample(SampleName.READ_SNAPSHOT_BYTES, 0.0),
         sample(SampleName.REPLAY_SECONDS, 0.3),
         sample(SampleName.REPLAY_ROWS, 0.0),
     )
-    assert step(found, RecoveryStep.READ_SNAPSHOT) == []
-    assert [one.seconds for one in step(found, RecoveryStep.REPLAY)] == [0.3]
+    assert step(steps, RecoveryStep.READ_SNAPSHOT) == []
+    assert [observation.seconds for observation in step(steps, RecoveryStep.REPLAY)] == [0.3]
 
 
 def test_detection_is_promised_by_the_lease_until_it_is_measured() -> None:
-    warm = [one.seconds for one in step(history(), RecoveryStep.DETECT) if not one.cold]
-    cold = [one.seconds for one in step(history(), RecoveryStep.DETECT) if one.cold]
+    warm = [
+        observation.seconds
+        for observation in step(history(), RecoveryStep.DETECT)
+        if not observation.cold
+    ]
+    cold = [
+        observation.seconds
+        for observation in step(history(), RecoveryStep.DETECT)
+        if observation.cold
+    ]
     assert set(warm) == {LEASE + HEARTBEAT}
     assert set(cold) == {LEASE + HEARTBEAT + DISPATCH}
 
 
 def test_a_takeover_tells_its_detection_and_the_whole() -> None:
-    found = history(
+    steps = history(
         sample(SampleName.DETECT_SECONDS, 0.2, by="r2", at=10.0),
         sample(SampleName.RECOVERY_SECONDS, 4.0, by="r2", at=10.0),
         sample(SampleName.DETECT_SECONDS, 7.0, by="r2", at=99.0),  # a sensor's, of the loss of r2
     )
-    warm = [one for one in step(found, RecoveryStep.DETECT) if not one.cold]
+    warm = [observation for observation in step(steps, RecoveryStep.DETECT) if not observation.cold]
     assert warm == [Observation(seconds=0.2, at=10.0)]
-    assert found.recoveries() == (Recovery(seconds=4.0, detect_seconds=0.2, at=10.0),)
+    assert steps.recoveries() == (Recovery(seconds=4.0, detect_seconds=0.2, at=10.0),)
 
 
 def test_a_loss_without_a_secondary_counts_until_a_new_driver_is_launched() -> None:
     primaries = (lost("r1", 0.0, 100.0, 104.0), primary("r2", 106.0))
-    found = history(
+    steps = history(
         sample(SampleName.DEPLOY_SECONDS, 8.0, by="r2", at=114.0),
         sample(SampleName.REPLAY_SECONDS, 5.0, by="r2", at=121.0),
         sample(SampleName.REPLAY_SECONDS, 5.0, by="r2", at=500.0),
         primaries=primaries,
     )
-    cold = [one for one in step(found, RecoveryStep.DETECT) if one.cold]
+    cold = [observation for observation in step(steps, RecoveryStep.DETECT) if observation.cold]
     assert cold == [Observation(seconds=6.0, readiness=Readiness.COLD, at=106.0)]
-    [recovery] = found.recoveries()
+    [recovery] = steps.recoveries()
     assert recovery == Recovery(seconds=21.0, detect_seconds=6.0, cold=True, at=121.0)
     assert recovery.counted(count_detection=True) == 21.0
     assert recovery.counted(count_detection=False) == 15.0
 
 
 def test_who_was_sending_already_has_recovered_nothing() -> None:
-    found = history(
+    steps = history(
         sample(SampleName.DETECT_SECONDS, 3.0, by="r2", at=10.0),
         sample(SampleName.RECOVERY_SECONDS, 0.0, by="r2", at=10.0),
     )
-    [recovery] = found.recoveries()
+    [recovery] = steps.recoveries()
     assert recovery.counted(count_detection=True) == 0.0
     assert recovery.counted(count_detection=False) == 0.0
 
@@ -176,8 +191,8 @@ def test_who_was_stopped_or_stuck_or_followed_by_a_secondary_was_not_lost() -> N
             for o in step(history(started, primaries=(before, after)), RecoveryStep.DETECT)
             if o.cold
         ]
-        assert {one.seconds for one in cold} == {LEASE + HEARTBEAT + DISPATCH}
+        assert {observation.seconds for observation in cold} == {LEASE + HEARTBEAT + DISPATCH}
     rehearsed = sample(SampleName.REHEARSE_SECONDS, 6.0, by="r2")
     secondary = (lost("r0", 0.0, 10.0, 14.0), primary("r2", 20.0))
-    found = history(started, rehearsed, primaries=secondary)
-    assert {o.at for o in step(found, RecoveryStep.DETECT)} == {0.0}
+    steps = history(started, rehearsed, primaries=secondary)
+    assert {o.at for o in step(steps, RecoveryStep.DETECT)} == {0.0}

@@ -21,37 +21,30 @@ from holdfast.orchestration.sensors.tier_review import (
 )
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
-from tests.fakes.worlds import (
-    CLICKS,
-    PATIENT,
-    SimulatedWorlds,
-    a_primary,
-    a_secondary,
-    a_wanted_stream,
-    simulated_worlds,
-)
-from tests.support.control_builders import a_snapshot
-from tests.support.reviewing import (
+from tests.builders.control_rows import a_snapshot
+from tests.builders.reviews import (
     AT_ONCE,
     REVIEWER,
     STEPS,
     USE,
-    a_world,
-    measured,
-    reviewed,
-    reviewed_inputs,
+    a_reviewed_project,
+    record_measurements,
+    review_streams,
+    stream_inputs_of,
 )
+from tests.builders.streams import CLICKS, PATIENT, a_primary, a_secondary, a_wanted_stream
+from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 AR, AS, PSH, PSC, DEP, PR = Tier
 
 
 def decided(world: Project) -> Decision:
-    [(candidates, choice)] = reviewed(world)
+    [(candidates, choice)] = review_streams(world)
     return Decision.of(candidates, choice, 0)
 
 
 def test_a_stream_of_which_nothing_is_known_gets_the_fastest_tier(tmp_path: Path) -> None:
-    with a_world(tmp_path, objective="5m") as world:
+    with a_reviewed_project(tmp_path, objective="5m") as world:
         made = decided(world)
         assert (made.chosen, made.why) == (Tier.ACTIVE_REPLICATION, Why.TOO_LITTLE_DATA)
         assert made.acts
@@ -59,23 +52,23 @@ def test_a_stream_of_which_nothing_is_known_gets_the_fastest_tier(tmp_path: Path
 
 
 def test_once_it_was_measured_the_cheapest_tier_that_holds_is_enough(tmp_path: Path) -> None:
-    with a_world(tmp_path, objective="5m") as world:
-        measured(world)
+    with a_reviewed_project(tmp_path, objective="5m") as world:
+        record_measurements(world)
         made = decided(world)
         assert (made.current, made.chosen) == (Tier.PASSIVE_REPLICATION,) * 2
         assert not made.acts
-        cheap = {one.tier: one.money_per_hour for one in made.tiers}
+        cheap = {tier.tier: tier.money_per_hour for tier in made.tiers}
         assert cheap[Tier.PASSIVE_REPLICATION] == min(cheap.values())
 
 
 def test_a_choice_says_what_its_record_says(tmp_path: Path) -> None:
     bounds = {"snapshot_every": {"min": "2s", "max": "2m"}}
     controller = {**AT_ONCE, **bounds}
-    with a_world(tmp_path, objective="5m", controller=controller) as world:
-        for known in (False, True):
-            if known:
-                measured(world)
-            [(candidates, choice)] = reviewed(world)
+    with a_reviewed_project(tmp_path, objective="5m", controller=controller) as world:
+        for has_samples in (False, True):
+            if has_samples:
+                record_measurements(world)
+            [(candidates, choice)] = review_streams(world)
             made = Decision.of(candidates, choice, 0)
             assert (TIERS[choice.tier[0]], Why(choice.why[0])) == (made.chosen, made.why)
             assert choice.changes(candidates)[0] == made.acts
@@ -85,7 +78,9 @@ def test_a_choice_says_what_its_record_says(tmp_path: Path) -> None:
 
 
 def test_after_a_change_it_cools_down(tmp_path: Path) -> None:
-    with a_world(tmp_path, objective="5m", controller={"mode": "auto", "cool_down": "1h"}) as world:
+    with a_reviewed_project(
+        tmp_path, objective="5m", controller={"mode": "auto", "cool_down": "1h"}
+    ) as world:
         made = decided(world)
         assert (made.chosen, made.why) == (Tier.PASSIVE_REPLICATION, Why.COOLING_DOWN)
 
@@ -103,24 +98,28 @@ def test_after_a_change_it_cools_down(tmp_path: Path) -> None:
 def test_snapshots_come_as_soon_as_any_rule_says(
     tmp_path: Path, checkpoint: dict[str, object], seconds: float
 ) -> None:
-    with a_world(tmp_path, objective="5m", checkpoint=checkpoint, epoch={"seconds": "1s"}) as world:
+    with a_reviewed_project(
+        tmp_path, objective="5m", checkpoint=checkpoint, epoch={"seconds": "1s"}
+    ) as world:
         assert decided(world).snapshot_every == seconds
 
 
 def test_a_larger_objective_never_costs_more(tmp_path: Path) -> None:
-    with a_world(tmp_path, objective="10s") as world:
-        measured(world)
-        found = REVIEWER.what_if(world, CLICKS, [0.0, 1.0, 5.0, 20.0, 60.0, 600.0])
-        costs = [one.money_per_hour for one in found]
+    with a_reviewed_project(tmp_path, objective="10s") as world:
+        record_measurements(world)
+        points = REVIEWER.what_if(world, CLICKS, [0.0, 1.0, 5.0, 20.0, 60.0, 600.0])
+        costs = [point.money_per_hour for point in points]
         assert costs == sorted(costs, reverse=True)
-        assert found[0].tier is Tier.ACTIVE_REPLICATION
-        assert found[-1].tier is Tier.PASSIVE_REPLICATION
-        assert all(one.holds and one.seconds <= one.objective_seconds for one in found)
+        assert points[0].tier is Tier.ACTIVE_REPLICATION
+        assert points[-1].tier is Tier.PASSIVE_REPLICATION
+        assert all(point.holds and point.seconds <= point.objective_seconds for point in points)
 
 
 def test_what_if_keeps_the_margin_that_a_stream_would_keep(tmp_path: Path) -> None:
-    with a_world(tmp_path, objective="10s", controller={**AT_ONCE, "margin": 0.2}) as world:
-        measured(world)
+    with a_reviewed_project(
+        tmp_path, objective="10s", controller={**AT_ONCE, "margin": 0.2}
+    ) as world:
+        record_measurements(world)
         needs = REVIEWER.what_if(world, CLICKS, [3600.0])[0].seconds
         close, far = REVIEWER.what_if(world, CLICKS, [needs / 0.81, needs / 0.79])
         assert close.tier is not Tier.PASSIVE_REPLICATION
@@ -128,33 +127,35 @@ def test_what_if_keeps_the_margin_that_a_stream_would_keep(tmp_path: Path) -> No
 
 
 def test_active_replication_holds_whatever_is_known(tmp_path: Path) -> None:
-    with a_world(tmp_path, objective="10s") as world:
-        for one in REVIEWER.what_if(world, CLICKS, [0.0, 60.0]):
-            assert (one.tier, one.seconds, one.holds) == (Tier.ACTIVE_REPLICATION, 0.0, True)
+    with a_reviewed_project(tmp_path, objective="10s") as world:
+        for point in REVIEWER.what_if(world, CLICKS, [0.0, 60.0]):
+            assert (point.tier, point.seconds, point.holds) == (Tier.ACTIVE_REPLICATION, 0.0, True)
 
 
 def test_with_the_thesis_estimator_the_longest_of_each_step_counts(tmp_path: Path) -> None:
     controller = {**AT_ONCE, "estimator": "thesis", "weigh_by": "ec2"}
-    with a_world(tmp_path, objective="5m", controller=controller) as world:
-        measured(world)
+    with a_reviewed_project(tmp_path, objective="5m", controller=controller) as world:
+        record_measurements(world)
         made = REVIEWER.decide_now(world, CLICKS)
         detect = (
             60.0 + 1.0 + 15.0
         )  # lease, heartbeat and orchestration: no failure was measured yet
-        known = {one.tier: one.seconds for one in made.tiers[:4]}
-        assert known == pytest.approx(
+        seconds = {tier.tier: tier.seconds for tier in made.tiers[:4]}
+        assert seconds == pytest.approx(
             {AR: 0.0, AS: detect + 0.1, PSH: detect + 0.1, PSC: detect + 3.0}
         )
         assert made.tiers[3].steps == pytest.approx(
             {RecoveryStep.DETECT: detect, RecoveryStep.WIRE_RECEIVE: 3.0}
         )
-        for one in made.tiers:
-            assert one.seconds == one.seconds_ahead == pytest.approx(sum(one.steps.values()))
+        for tier in made.tiers:
+            assert tier.seconds == tier.seconds_ahead == pytest.approx(sum(tier.steps.values()))
         assert made.chosen is AR, "a tie in instances goes to the faster one"
 
 
 def test_what_the_thesis_estimator_lacks_is_named(tmp_path: Path) -> None:
-    with a_world(tmp_path, objective="5m", controller={**AT_ONCE, "estimator": "thesis"}) as world:
+    with a_reviewed_project(
+        tmp_path, objective="5m", controller={**AT_ONCE, "estimator": "thesis"}
+    ) as world:
         made = REVIEWER.decide_now(world, CLICKS)
         assert made.why is Why.TOO_LITTLE_DATA
         assert made.reason.endswith(
@@ -165,8 +166,8 @@ def test_what_the_thesis_estimator_lacks_is_named(tmp_path: Path) -> None:
 
 
 def test_a_secondary_that_is_paid_for_is_used_first(tmp_path: Path) -> None:
-    with a_world(tmp_path, objective="5m", prices="started_hours") as world:
-        measured(world)
+    with a_reviewed_project(tmp_path, objective="5m", prices="started_hours") as world:
+        record_measurements(world)
         a_secondary(world, "s")
         world.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="r")
         made = decided(world)
@@ -175,7 +176,7 @@ def test_a_secondary_that_is_paid_for_is_used_first(tmp_path: Path) -> None:
             "the secondary is paid for another 60 min, so active_replication costs nothing extra;"
             " after that passive_replication is the cheapest"
         )
-        refused = {one.tier: one.rejected for one in made.tiers}
+        refused = {tier.tier: tier.rejected for tier in made.tiers}
         assert refused[Tier.ACTIVE_REPLICATION] is None
         assert refused[Tier.PASSIVE_REPLICATION] == "the secondary is still paid for"
         world.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="r")
@@ -186,8 +187,10 @@ def test_a_secondary_that_is_paid_for_is_used_first(tmp_path: Path) -> None:
 
 def test_what_is_only_advised_waits_for_no_hour_to_end(tmp_path: Path) -> None:
     advised = {**AT_ONCE, "mode": "advise"}
-    with a_world(tmp_path, objective="5m", prices="started_hours", controller=advised) as world:
-        measured(world)
+    with a_reviewed_project(
+        tmp_path, objective="5m", prices="started_hours", controller=advised
+    ) as world:
+        record_measurements(world)
         a_secondary(world, "s")
         world.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="r")
         assert decided(world).chosen is Tier.PASSIVE_REPLICATION
@@ -200,54 +203,54 @@ def test_a_recovery_is_late_if_what_counts_of_it_is(
     misses: int,
 ) -> None:
     controller = {**AT_ONCE, "count_detection": count_detection}
-    with a_world(tmp_path, objective="5s", controller=controller) as world:
-        measured(
+    with a_reviewed_project(tmp_path, objective="5s", controller=controller) as world:
+        record_measurements(
             world,
             by="s",
             samples={SampleName.DETECT_SECONDS: 3.0, SampleName.RECOVERY_SECONDS: 7.0},
         )
-        assert reviewed_inputs(world).recent_misses == misses
+        assert stream_inputs_of(world).recent_misses == misses
 
 
 def test_a_lease_that_is_declared_anew_is_noticed(tmp_path: Path) -> None:
-    with a_world(tmp_path, objective="5m") as world:
+    with a_reviewed_project(tmp_path, objective="5m") as world:
         before = decided(world)
         declared = world.config.root / "configs" / "streams" / f"{CLICKS}.yaml"
         declared.write_text(declared.read_text().replace(PATIENT["lease"], "6s"))
-    with SimulatedWorlds(tmp_path).open() as world:
+    with SimulatedProjects(tmp_path).open() as world:
         after = decided(world)
     assert before.tiers[1].steps[RecoveryStep.DETECT] > 60.0
     assert after.tiers[1].steps[RecoveryStep.DETECT] < 60.0
 
 
 def test_a_snapshot_that_is_written_is_noticed_until_one_was_read(tmp_path: Path) -> None:
-    known = {name: value for name, value in {**STEPS, **USE}.items() if "read" not in name}
-    with a_world(tmp_path, objective="5m") as world:
-        measured(world, samples=known)
+    samples = {name: value for name, value in {**STEPS, **USE}.items() if "read" not in name}
+    with a_reviewed_project(tmp_path, objective="5m") as world:
+        record_measurements(world, samples=samples)
         assert decided(world).tiers[-1].seconds == inf
         world.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS, created_at=1.0))
         assert decided(world).tiers[-1].seconds < inf
 
 
 def test_what_was_fitted_is_kept_until_something_new_is_measured(tmp_path: Path) -> None:
-    with a_world(tmp_path, objective="5m") as world:
-        measured(world)
-        first, again = reviewed_inputs(world).fit, reviewed_inputs(world).fit
+    with a_reviewed_project(tmp_path, objective="5m") as world:
+        record_measurements(world)
+        first, again = stream_inputs_of(world).fit, stream_inputs_of(world).fit
         assert again is first
-        measured(world)
-        assert reviewed_inputs(world).fit is not first
+        record_measurements(world)
+        assert stream_inputs_of(world).fit is not first
 
 
 def test_many_streams_are_reviewed_at_once(tmp_path: Path) -> None:
     names = [f"s{number}" for number in range(60)]
-    worlds = simulated_worlds(
+    worlds = simulated_projects(
         tmp_path, *names, objective={"recovery_time": "5m"}, controller=AT_ONCE
     )
     with worlds.open() as world:
         for name in names:
             a_wanted_stream(world, name)
             a_primary(world, f"{name}-p", name)
-            measured(world, name, by=f"{name}-p")
+            record_measurements(world, name, by=f"{name}-p")
         reviewer = Reviewer()
         reviewer.review(world, {})  # fits what was measured, once
         began = process_time()
@@ -257,11 +260,11 @@ def test_many_streams_are_reviewed_at_once(tmp_path: Path) -> None:
 
 
 def test_ten_thousand_streams_take_less_than_a_second_of_policy(tmp_path: Path) -> None:
-    with a_world(tmp_path, objective="5m", prices="started_hours") as world:
-        measured(world)
+    with a_reviewed_project(tmp_path, objective="5m", prices="started_hours") as world:
+        record_measurements(world)
         declared = world.config.stream(CLICKS)
         section, prices = declared.controller, world.prices(declared)
-        inputs = reviewed_inputs(world)
+        inputs = stream_inputs_of(world)
         last = record_decision(world.store, Decision.of(*choose([inputs], section, prices), 0))
     began = process_time()
     made = choose([inputs] * 10_000, section, prices)

@@ -1,4 +1,4 @@
-"""What one look at a stream shows, from rows that replicas left in a real control store."""
+"""The status of a stream, from rows that replicas left in a real control store."""
 
 from pathlib import Path
 
@@ -6,20 +6,20 @@ from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.playbooks.recover.decide import next_step
 from holdfast.ft_policies.playbooks.recover.steps import GiveUp, GiveUpSecondary, Launch
 from holdfast.ft_policies.tiers import OFF, SECONDARY, Switches, Tier
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks.launch import launch_primary, launch_secondary
 from holdfast.resources.control_store.records import DesiredState, EndedBy, ReplicaState
 from holdfast.resources.project import Project
-from tests.fakes.worlds import (
+from tests.builders.control_rows import wait_for_the_clock
+from tests.builders.streams import (
     CLICKS,
     PATIENT,
     a_heartbeat,
     a_primary,
     a_secondary,
     a_wanted_stream,
-    simulated_worlds,
 )
-from tests.support.control_builders import wait_for_the_clock
+from tests.fakes.projects import simulated_projects
 
 
 def a_failed_primary(world: Project, number: int, *, epoch: int | None) -> None:
@@ -30,113 +30,113 @@ def a_failed_primary(world: Project, number: int, *, epoch: int | None) -> None:
 
 
 def test_three_failures_at_the_same_epoch_are_given_up(tmp_path: Path) -> None:
-    with simulated_worlds(tmp_path).open() as world:
+    with simulated_projects(tmp_path).open() as world:
         a_wanted_stream(world)
         for number in range(3):
             a_failed_primary(world, number, epoch=7)
-        assert isinstance(next_step(observe(world, CLICKS).observed()), GiveUp)
+        assert isinstance(next_step(observe_stream(world, CLICKS).recover_facts()), GiveUp)
 
 
 def test_failures_with_progress_between_them_are_not_the_same_failure(tmp_path: Path) -> None:
-    with simulated_worlds(tmp_path).open() as world:
+    with simulated_projects(tmp_path).open() as world:
         a_wanted_stream(world)
         for number in range(5):
             a_failed_primary(world, number, epoch=1000 * number)
-        assert observe(world, CLICKS).failures_in_a_row == 1
-        assert isinstance(next_step(observe(world, CLICKS).observed()), Launch)
+        assert observe_stream(world, CLICKS).failures_in_a_row == 1
+        assert isinstance(next_step(observe_stream(world, CLICKS).recover_facts()), Launch)
 
 
 def test_a_start_by_hand_is_a_new_beginning(tmp_path: Path) -> None:
-    with simulated_worlds(tmp_path).open() as world:
+    with simulated_projects(tmp_path).open() as world:
         a_wanted_stream(world)
         for number in range(3):
             a_failed_primary(world, number, epoch=None)
         world.store.streams.desire(CLICKS, DesiredState.RUNNING)
-        assert observe(world, CLICKS).failures_in_a_row == 0
+        assert observe_stream(world, CLICKS).failures_in_a_row == 0
 
 
 def test_a_primary_between_two_tries_of_its_query_waits_and_has_not_failed(tmp_path: Path) -> None:
-    with simulated_worlds(tmp_path).open() as world:
+    with simulated_projects(tmp_path).open() as world:
         a_wanted_stream(world)
         a_primary(world, "clicks-1")
         a_heartbeat(world, "clicks-1", epoch=3, observed=Switches(deploy=True))
-        verdict = observe(world, CLICKS).verdict
+        verdict = observe_stream(world, CLICKS).verdict
         assert verdict.health is Health.WAITING
         assert not verdict.health.failed
 
 
 def test_a_stream_that_was_stopped_meanwhile_is_not_launched(tmp_path: Path) -> None:
-    with simulated_worlds(tmp_path).open() as world:
+    with simulated_projects(tmp_path).open() as world:
         a_wanted_stream(world)
         world.store.streams.desire(CLICKS, DesiredState.STOPPED)
         assert launch_primary(world.config, world.store, CLICKS) is None
         assert world.store.replicas.of(CLICKS) == []
-        assert observe(world, CLICKS).verdict.health is Health.STOPPED
+        assert observe_stream(world, CLICKS).verdict.health is Health.STOPPED
 
 
 def test_a_look_shows_the_tier_wanted_and_the_one_that_is_covered(tmp_path: Path) -> None:
-    with simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT).open() as world:
-        assert observe(world, CLICKS).tier is Tier.ACTIVE_STANDBY
+    with simulated_projects(tmp_path, tier="active_standby", supervision=PATIENT).open() as world:
+        assert observe_stream(world, CLICKS).tier is Tier.ACTIVE_STANDBY
         a_wanted_stream(world)
         a_primary(world, "clicks-1")
         a_secondary(world, "clicks-2", observed=SECONDARY[Tier.PASSIVE_STANDBY_COLD])
-        seen = observe(world, CLICKS)
-        assert (seen.tier, seen.covered) == (Tier.ACTIVE_STANDBY, Tier.PASSIVE_STANDBY_COLD)
-        assert seen.secondary_verdict is not None
-        assert seen.secondary_verdict.health is Health.HEALTHY
+        status = observe_stream(world, CLICKS)
+        assert (status.tier, status.covered) == (Tier.ACTIVE_STANDBY, Tier.PASSIVE_STANDBY_COLD)
+        assert status.secondary_verdict is not None
+        assert status.secondary_verdict.health is Health.HEALTHY
         world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="")
-        assert observe(world, CLICKS).tier is Tier.DEPLOYED
+        assert observe_stream(world, CLICKS).tier is Tier.DEPLOYED
 
 
 def test_a_dead_secondary_covers_nothing(tmp_path: Path) -> None:
-    with simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT).open() as world:
+    with simulated_projects(tmp_path, tier="active_standby", supervision=PATIENT).open() as world:
         a_wanted_stream(world)
         a_secondary(world, "clicks-2", alive=False)
-        seen = observe(world, CLICKS)
-        assert seen.covered is Tier.PASSIVE_REPLICATION
-        assert seen.secondary_verdict is not None
-        assert seen.secondary_verdict.health is Health.DEAD
+        status = observe_stream(world, CLICKS)
+        assert status.covered is Tier.PASSIVE_REPLICATION
+        assert status.secondary_verdict is not None
+        assert status.secondary_verdict.health is Health.DEAD
 
 
 def test_the_last_primary_is_the_live_one_even_if_it_is_older(tmp_path: Path) -> None:
-    with simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT).open() as world:
+    with simulated_projects(tmp_path, tier="deployed", supervision=PATIENT).open() as world:
         a_wanted_stream(world)
         a_secondary(world, "older")
         a_primary(world, "younger")
         world.store.takeovers.take(
             CLICKS, "older", primary="younger", seen=None, ttl_seconds=3.0, reason="gone"
         )
-        seen = observe(world, CLICKS)
-        assert seen.primary is not None
-        assert seen.last_primary == seen.primary
-        assert seen.primary.id == "older"
+        status = observe_stream(world, CLICKS)
+        assert status.primary is not None
+        assert status.last_primary == status.primary
+        assert status.primary.id == "older"
         world.store.replicas.end("older", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
-        last = observe(world, CLICKS).last_primary
+        last = observe_stream(world, CLICKS).last_primary
         assert last is not None
         assert last.id == "older"
 
 
 def test_secondaries_that_end_by_themselves_are_counted_and_forgiven(tmp_path: Path) -> None:
-    with simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT).open() as world:
+    with simulated_projects(tmp_path, tier="deployed", supervision=PATIENT).open() as world:
         a_wanted_stream(world)
         a_primary(world, "clicks-0")
         for number, state in enumerate([ReplicaState.FAILED, ReplicaState.DEAD], 1):
             a_secondary(world, f"s{number}", observed=OFF, desired=Switches(deploy=True))
             world.store.replicas.end(f"s{number}", state, "no luck", by=EndedBy.REPLICA)
-        assert observe(world, CLICKS).secondary_failures_in_a_row == 2
+        assert observe_stream(world, CLICKS).secondary_failures_in_a_row == 2
         later = world.store.now() + 1.0
-        forgiven = observe(world, CLICKS, secondaries_since=later)
+        forgiven = observe_stream(world, CLICKS, secondaries_since=later)
         assert forgiven.secondary_failures_in_a_row == 0
         wait_for_the_clock(world.store)
         a_secondary(world, "s3")
         world.store.replicas.end("s3", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
-        assert observe(world, CLICKS).secondary_failures_in_a_row == 0
+        assert observe_stream(world, CLICKS).secondary_failures_in_a_row == 0
 
 
 def test_secondaries_that_die_once_deployed_count_wherever_the_snapshots_have_got_to(
     tmp_path: Path,
 ) -> None:
-    with simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT).open() as world:
+    with simulated_projects(tmp_path, tier="active_standby", supervision=PATIENT).open() as world:
         a_wanted_stream(world)
         a_primary(world, "clicks-0")
         for number in range(3):
@@ -145,13 +145,13 @@ def test_secondaries_that_die_once_deployed_count_wherever_the_snapshots_have_go
             world.store.replicas.end(
                 f"s{number}", ReplicaState.FENCED, "the process is gone", by=EndedBy.REPLICA
             )
-        seen = observe(world, CLICKS)
-        assert seen.secondary_failures_in_a_row == 3
-        assert isinstance(next_step(seen.observed()), GiveUpSecondary)
+        status = observe_stream(world, CLICKS)
+        assert status.secondary_failures_in_a_row == 3
+        assert isinstance(next_step(status.recover_facts()), GiveUpSecondary)
 
 
 def test_no_second_secondary_is_ever_started(tmp_path: Path) -> None:
-    with simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT).open() as world:
+    with simulated_projects(tmp_path, tier="deployed", supervision=PATIENT).open() as world:
         assert launch_secondary(world.config, world.store, CLICKS) is None, "nothing is declared"
         a_wanted_stream(world)
         a_secondary(world, "s1")

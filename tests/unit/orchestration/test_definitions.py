@@ -8,21 +8,22 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from holdfast.assets.project_resource import ProjectWorlds
+from holdfast.assets.project_resource import LocalProject
 from holdfast.configs.project import ProjectConfig
-from holdfast.orchestration.definitions import definitions_of
+from holdfast.orchestration.definitions import build_definitions
 from holdfast.orchestration.schedules import durable_snapshots
-from tests.fakes.declared import a_project, written
-from tests.fakes.worlds import SimulatedWorlds, a_primary, a_wanted_stream, simulated_worlds
+from tests.builders.projects import a_project, stream_yaml
+from tests.builders.streams import a_primary, a_wanted_stream
+from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 REPO = Path(__file__).parents[3]
 
 
 @pytest.fixture
 def definitions(tmp_path: Path) -> dg.Definitions:
-    alpha = written(name="alpha", expectations="holdfast.apps.word_count.expectations:suite")
-    project = ProjectConfig.load(a_project(tmp_path, alpha=alpha, beta=written(name="beta")))
-    return definitions_of(project, ProjectWorlds(project.root))
+    alpha = stream_yaml(name="alpha", expectations="holdfast.apps.word_count.expectations:suite")
+    project = ProjectConfig.load(a_project(tmp_path, alpha=alpha, beta=stream_yaml(name="beta")))
+    return build_definitions(project, LocalProject(project.root))
 
 
 def test_everything_loads_and_nothing_is_opened(
@@ -116,7 +117,7 @@ def test_recoveries_go_first(definitions: dg.Definitions) -> None:
 
 def test_a_project_without_streams_loads(tmp_path: Path) -> None:
     project = ProjectConfig.load(a_project(tmp_path))
-    dg.Definitions.validate_loadable(definitions_of(project, ProjectWorlds(project.root)))
+    dg.Definitions.validate_loadable(build_definitions(project, LocalProject(project.root)))
 
 
 def test_loading_leaves_spark_and_great_expectations_alone() -> None:
@@ -128,7 +129,7 @@ def test_loading_leaves_spark_and_great_expectations_alone() -> None:
     subprocess.run([sys.executable, "-c", loading], cwd=REPO, check=True, timeout=60)
 
 
-def at_noon(worlds: SimulatedWorlds) -> object:
+def at_noon(worlds: SimulatedProjects) -> object:
     context = dg.build_schedule_context(
         scheduled_execution_time=datetime(2026, 1, 1, 12, tzinfo=UTC)
     )
@@ -136,13 +137,13 @@ def at_noon(worlds: SimulatedWorlds) -> object:
 
 
 def test_stopped_streams_are_not_snapshotted_and_the_reason_is_said(tmp_path: Path) -> None:
-    skipped = at_noon(simulated_worlds(tmp_path, "alpha", "beta"))
+    skipped = at_noon(simulated_projects(tmp_path, "alpha", "beta"))
     assert isinstance(skipped, dg.SkipReason)
     assert skipped.skip_message == "alpha is stopped; beta is stopped"
 
 
 def test_each_running_stream_is_snapshotted_once_per_tick_of_the_clock(tmp_path: Path) -> None:
-    worlds = simulated_worlds(tmp_path, "alpha", "beta")
+    worlds = simulated_projects(tmp_path, "alpha", "beta")
     with worlds.open() as world:
         a_wanted_stream(world, "alpha")
         a_primary(world, "a1", "alpha")

@@ -10,16 +10,17 @@ from holdfast.orchestration.incidents import run_key
 from holdfast.resources.control_store.records import EndedBy, Incident, IncidentState, ReplicaState
 from holdfast.resources.control_store.tables.incidents import RECOVERY, SUPERSEDED
 from holdfast.resources.process import ProcessHandle
-from tests.fakes.worlds import CLICKS, a_dead_primary, a_heartbeat, a_secondary, simulated_worlds
-from tests.support.control_builders import (
+from tests.builders.control_rows import (
     a_recovery,
+    a_waiting_recovery,
     lost_primary,
     lost_secondary,
     register,
     wait_for_the_clock,
-    waiting,
 )
-from tests.support.recovery_sensor import incidents, requested, standby_worlds
+from tests.builders.recovery_sensor import incidents, requested, standby_projects
+from tests.builders.streams import CLICKS, a_dead_primary, a_heartbeat, a_secondary
+from tests.fakes.projects import simulated_projects
 
 AN_INCIDENT = Incident(
     id="i",
@@ -40,7 +41,7 @@ AN_INCIDENT = Incident(
 
 
 def test_a_failed_primary_has_the_same_incident_for_whoever_saw_it(tmp_path: Path) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     with worlds.open() as world:
         a_secondary(world, "s1")
         opened = a_recovery(world.store, lost_primary("p1", stream=CLICKS), health="dead")
@@ -59,9 +60,9 @@ def test_a_primary_that_a_migration_has_let_go_is_not_missed_for_a_moment(
     state: ReplicaState,
     is_failure: bool,  # noqa: FBT001
 ) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     with worlds.open() as world:
-        world.store.rollouts.begin(
+        world.store.migrations.begin(
             stream=CLICKS, target={}, tier="deployed", protocol="legacy",
             within_seconds=60.0, may_differ=False, why="", run="",
         )  # fmt: skip
@@ -70,12 +71,12 @@ def test_a_primary_that_a_migration_has_let_go_is_not_missed_for_a_moment(
 
 
 def test_a_dead_primary_does_not_wait_for_the_next_try_at_its_secondary(tmp_path: Path) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     with worlds.open() as world:
-        old = waiting(world.store, lost_secondary("s1", stream=CLICKS))
+        old = a_waiting_recovery(world.store, lost_secondary("s1", stream=CLICKS))
     assert requested(worlds) == []
     with worlds.open() as world:
-        world.store.replicas.launched("p1", pid=os.getpid(), pid_started_at=1.0)  # another process
+        world.store.replicas.record_process("p1", pid=os.getpid(), pid_started_at=1.0)  # another process
     keys = {key for _ in range(3) for key in requested(worlds)}
     [new] = [one for one in incidents(worlds) if one.state is IncidentState.OPEN]
     assert (new.key, new.attempts) == (f"{CLICKS}/p1/1", 0)
@@ -87,14 +88,14 @@ def test_a_dead_primary_does_not_wait_for_the_next_try_at_its_secondary(tmp_path
 def test_a_primary_that_came_back_does_not_wait_for_the_next_try_at_its_older_loss(
     tmp_path: Path,
 ) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     with worlds.open() as world:
-        old = waiting(world.store, lost_primary("p1", stream=CLICKS))
+        old = a_waiting_recovery(world.store, lost_primary("p1", stream=CLICKS))
         wait_for_the_clock(world.store)
         a_heartbeat(world, "p1", epoch=7)
     assert requested(worlds) == [], "what it waits for is its secondary"
     with worlds.open() as world:
-        world.store.replicas.launched("p1", pid=os.getpid(), pid_started_at=1.0)  # another process
+        world.store.replicas.record_process("p1", pid=os.getpid(), pid_started_at=1.0)  # another process
     keys = {key for _ in range(3) for key in requested(worlds)}
     [new] = [one for one in incidents(worlds) if one.state is IncidentState.OPEN]
     assert new.key == f"{CLICKS}/p1/2"
@@ -106,43 +107,43 @@ def test_a_primary_that_came_back_does_not_wait_for_the_next_try_at_its_older_lo
 def test_a_primary_that_is_lost_and_comes_back_by_turns_has_no_incident_each_time(
     tmp_path: Path,
 ) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     with worlds.open() as world:
-        waiting(world.store, lost_primary("p1", stream=CLICKS))
+        a_waiting_recovery(world.store, lost_primary("p1", stream=CLICKS))
         this = ProcessHandle.this()
         for epoch in range(3):
-            world.store.replicas.launched("p1", pid=this.pid, pid_started_at=this.started_at)
+            world.store.replicas.record_process("p1", pid=this.pid, pid_started_at=this.started_at)
             a_heartbeat(world, "p1", epoch=7 + epoch)
             requested(worlds)
-            world.store.replicas.launched("p1", pid=this.pid, pid_started_at=1.0)
+            world.store.replicas.record_process("p1", pid=this.pid, pid_started_at=1.0)
             requested(worlds)
     assert {one.key for one in incidents(worlds)} == {f"{CLICKS}/p1/1", f"{CLICKS}/p1/2"}
 
 
 def test_a_primary_that_has_not_worked_since_is_still_the_same_loss(tmp_path: Path) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     with worlds.open() as world:
-        waiting(world.store, lost_primary("p1", stream=CLICKS))
-        world.store.replicas.launched("p1", pid=os.getpid(), pid_started_at=1.0)  # another process
+        a_waiting_recovery(world.store, lost_primary("p1", stream=CLICKS))
+        world.store.replicas.record_process("p1", pid=os.getpid(), pid_started_at=1.0)  # another process
     assert requested(worlds) == []
     assert len(incidents(worlds)) == 1
 
 
 def test_the_next_primary_has_an_incident_of_its_own_once_it_has_worked(tmp_path: Path) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     with worlds.open() as world:
-        waiting(world.store, lost_primary("p0", stream=CLICKS))
+        a_waiting_recovery(world.store, lost_primary("p0", stream=CLICKS))
         world.store.replicas.end("p1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
     assert len(requested(worlds)) == 1
     assert {one.key for one in incidents(worlds)} == {f"{CLICKS}/p0/1", f"{CLICKS}/p1/1"}
 
 
 def test_a_primary_that_never_worked_is_the_failure_that_was_there_before(tmp_path: Path) -> None:
-    worlds = simulated_worlds(tmp_path)
+    worlds = simulated_projects(tmp_path)
     with worlds.open() as world:
         a_dead_primary(world, "p0")
         requested(worlds)
-        waiting(world.store, lost_primary("p0", stream=CLICKS))
+        a_waiting_recovery(world.store, lost_primary("p0", stream=CLICKS))
         world.store.replicas.end("p0", ReplicaState.FENCED, "dead", by=EndedBy.REPLICA)
         register(world.store, "p1", stream=CLICKS)
         world.store.replicas.end("p1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
@@ -152,9 +153,9 @@ def test_a_primary_that_never_worked_is_the_failure_that_was_there_before(tmp_pa
 
 
 def test_a_run_that_is_at_a_lost_secondary_sees_to_the_primary_too(tmp_path: Path) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     with worlds.open() as world:
-        old = waiting(world.store, lost_secondary("s1", stream=CLICKS))
+        old = a_waiting_recovery(world.store, lost_secondary("s1", stream=CLICKS))
         world.store.incidents.claim(old.id, "run-9", 60.0)
         world.store.replicas.end("p1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
     assert requested(worlds) == []

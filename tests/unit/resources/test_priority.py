@@ -22,7 +22,7 @@ by_session = pytest.mark.skipif(
 FAMILY = """
 import json, os, subprocess, sys, threading
 import psutil
-from resources import priority
+from holdfast.resources import priority
 
 os.setpriority(os.PRIO_PROCESS, 0, int(sys.argv[1]))
 priority.lower(int(sys.argv[2]))
@@ -65,7 +65,7 @@ child.wait()
 
 ORDINARY = """
 import json, os, resource, sys
-from resources import priority
+from holdfast.resources import priority
 
 resource.setrlimit(resource.RLIMIT_NICE, (0, 0))
 if os.getuid() == 0:
@@ -122,8 +122,7 @@ def test_asking_leaves_this_thread_as_it_is() -> None:
 # Reports the nice value of its session: before, after `lower`, and after `restore`.
 LEADER = """
 import ctypes, json, os, resource, sys
-from resources import priority
-from resources import priority
+from holdfast.resources import priority
 
 resource.setrlimit(resource.RLIMIT_NICE, (0, 0))
 if os.getuid() != int(sys.argv[2]):
@@ -152,7 +151,7 @@ def test_the_session_of_somebody_else_is_left_alone() -> None:
 
 TIMED = """
 import json, os, sys, threading
-from resources import priority
+from holdfast.resources import priority
 
 before = os.getpriority(os.PRIO_PROCESS, 0)
 restored, over = priority.restore, threading.Event()

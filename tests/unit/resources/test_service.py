@@ -17,9 +17,9 @@ from holdfast.resources.service import (
     ServiceRecordFile,
     Startup,
     await_healthy,
-    bind_error,
-    free_port,
-    is_free,
+    find_bind_error,
+    find_free_port,
+    is_port_free,
 )
 
 THIS = ProcessHandle.this()
@@ -107,6 +107,6 @@ def test_a_start_ends_healthy_or_with_its_leader_or_with_its_time() -> None:
 def test_a_port_that_a_server_listens_on_is_not_free() -> None:
     with socket.create_server((LOOPBACK, 0)) as server:
         port = server.getsockname()[1]
-        assert not is_free(port)
-        assert bind_error(LOOPBACK, port) is not None
-    assert is_free(free_port())
+        assert not is_port_free(port)
+        assert find_bind_error(LOOPBACK, port) is not None
+    assert is_port_free(find_free_port())

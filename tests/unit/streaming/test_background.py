@@ -56,8 +56,8 @@ def test_a_known_failure_is_said_with_its_hint_and_any_other_with_its_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     waits_of(TransientError("away", hint="wait"), ValueError("odd"), StoppedError())
-    known, other = caplog.records
-    assert (known.levelname, known.getMessage()) == ("WARNING", "no luck: away (wait)")
-    assert known.exc_info is None
-    assert other.getMessage() == "no luck: unexpected error"
+    expected, unexpected = caplog.records
+    assert (expected.levelname, expected.getMessage()) == ("WARNING", "no luck: away (wait)")
+    assert expected.exc_info is None
+    assert unexpected.getMessage() == "no luck: unexpected error"
     assert "ValueError: odd" in caplog.text

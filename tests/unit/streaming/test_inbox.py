@@ -17,8 +17,8 @@ def rows(*numbers: int) -> pa.RecordBatch:
     return pa.record_batch([pa.array(numbers), pa.array([f"w{n}" for n in numbers])], schema=SCHEMA)
 
 
-def numbers(found: Iterator[pa.RecordBatch] | None) -> list[int] | None:
-    return None if found is None else [n for batch in found for n in batch["n"].to_pylist()]
+def numbers(batches: Iterator[pa.RecordBatch] | None) -> list[int] | None:
+    return None if batches is None else [n for batch in batches for n in batch["n"].to_pylist()]
 
 
 def test_a_split_comes_back_batch_by_batch(tmp_path: Path) -> None:
@@ -26,9 +26,9 @@ def test_a_split_comes_back_batch_by_batch(tmp_path: Path) -> None:
     size = inbox.write(7, 1, SCHEMA, [rows(1, 2), rows(3)])
     file = tmp_path / "inbox/000000000007/1.arrow"
     assert file.stat().st_size == size
-    found = inbox.read(7, 1)
-    assert found is not None
-    assert list(found) == [rows(1, 2), rows(3)]
+    batches = inbox.read(7, 1)
+    assert batches is not None
+    assert list(batches) == [rows(1, 2), rows(3)]
 
 
 def test_a_split_without_rows_is_there_and_empty(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_pruning_takes_what_is_old_and_disturbs_no_reader(tmp_path: Path) -> Non
 
 def test_sparks_workers_import_little_for_it() -> None:
     heavy = "{'pyspark', 'sqlalchemy', 'boto3', 'pydantic'}"
-    code = f"import sys, streaming.inbox; print(sorted({heavy} & sys.modules.keys()))"
+    code = f"import sys, holdfast.streaming.inbox; print(sorted({heavy} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

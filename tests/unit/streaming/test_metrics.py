@@ -68,11 +68,11 @@ def test_what_a_replica_takes_is_written_whatever_it_does(store: ControlStore) -
     clock = SteppedClock()
     sampler = Sampler(store, "words", "words-1", clock)
     clock.step(MACHINE_SECONDS - 1.0)
-    sampler.tend(secondary=False)
+    sampler.sample_machine(secondary=False)
     assert values(store) == {}
     clock.step(1.0)
-    sampler.tend(secondary=False)
-    sampler.tend(secondary=False)
+    sampler.sample_machine(secondary=False)
+    sampler.sample_machine(secondary=False)
     [sample] = store.samples.series("words", SampleName.RSS_BYTES)
     assert sample.value > 0
     [sample] = store.samples.series("words", SampleName.CPU_CORES)
@@ -83,11 +83,11 @@ def test_what_a_secondary_takes_does_not_pass_for_the_primary_s(store: ControlSt
     clock = SteppedClock()
     sampler = Sampler(store, "words", "words-2", clock)
     clock.step(MACHINE_SECONDS)
-    sampler.tend(secondary=True)
+    sampler.sample_machine(secondary=True)
     assert values(store)[SampleName.SECONDARY_RSS_BYTES] > 0
     assert store.samples.series("words", SampleName.RSS_BYTES) == []
     clock.step(MACHINE_SECONDS)
-    sampler.tend(secondary=False)  # it has taken over
+    sampler.sample_machine(secondary=False)  # it has taken over
     assert len(store.samples.series("words", SampleName.RSS_BYTES)) == 1
     assert len(store.samples.series("words", SampleName.SECONDARY_CPU_CORES)) == 1
 
@@ -108,10 +108,10 @@ def test_what_a_host_says_to_itself_is_no_traffic(store: ControlStore) -> None:
     sampler = Sampler(store, "words", "words-1", clock, lambda: (dict(counted), nics))
     counted |= {"lo": Counted(9_000, 9_000), "eth0": Counted(2_000, 8_000), "tun0": Counted(500, 0)}
     clock.step(MACHINE_SECONDS)
-    sampler.tend(secondary=False)
+    sampler.sample_machine(secondary=False)
     assert values(store)[SampleName.HOST_SENT_BYTES_PER_SECOND] == 1_500 / MACHINE_SECONDS
     assert values(store)[SampleName.HOST_RECEIVED_BYTES_PER_SECOND] == 3_000 / MACHINE_SECONDS
     del counted["eth0"]
     clock.step(MACHINE_SECONDS)
-    sampler.tend(secondary=False)  # a network that is gone gives nothing back
+    sampler.sample_machine(secondary=False)  # a network that is gone gives nothing back
     assert values(store)[SampleName.HOST_SENT_BYTES_PER_SECOND] == 0.0

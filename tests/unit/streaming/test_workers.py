@@ -13,14 +13,14 @@ SHOW = "import json, os, sys; print(json.dumps([sys.argv[1:], os.environ['PYTHON
 
 
 def run(command: str, *arguments: str, path: str) -> Any:
-    told = subprocess.run(
+    completed = subprocess.run(
         [command, *arguments],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
         check=True,
     )
-    return json.loads(told.stdout)
+    return json.loads(completed.stdout)
 
 
 def test_it_is_this_python_without_the_zip_files_of_spark(tmp_path: Path) -> None:

@@ -18,13 +18,15 @@ from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.measurements import measure
 from holdfast.observation.reports.costs import day_bounds
 from holdfast.observation.reports.files import read_report, write_report
-from holdfast.orchestration.definitions import definitions_of
+from holdfast.orchestration.definitions import build_definitions
 from holdfast.orchestration.jobs.reports import daily_costs
 from holdfast.resources.control_store.records import Phase, Sample
-from tests.fakes.decisions import REASON, a_decision, a_decision_row, simulated_what_if
-from tests.fakes.worlds import CLICKS, SimulatedWorlds, simulated_worlds
-from tests.support.control_builders import wait_for_the_clock
-from tests.support.reports import a_cost_row, a_stream_that_runs, taken_over
+from tests.builders.control_rows import wait_for_the_clock
+from tests.builders.reports import a_cost_row, a_running_stream, record_takeover
+from tests.builders.streams import CLICKS
+from tests.builders.tiering import REASON, a_decision, a_decision_row
+from tests.fakes.projects import SimulatedProjects, simulated_projects
+from tests.fakes.reviewer import simulated_what_if
 
 STREAMS = [CLICKS, "beta"]
 REPORTS = (
@@ -32,7 +34,7 @@ REPORTS = (
     "playbook_journal",
 )  # fmt: skip
 A_DRILL = {
-    "blow": "kill",
+    "fault": "kill",
     "primary": "p1",
     "tier": "active_standby",
     "objective_seconds": 10.0,
@@ -42,17 +44,17 @@ A_DRILL = {
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedWorlds:
-    return simulated_worlds(tmp_path, CLICKS, "beta")
+def worlds(tmp_path: Path) -> SimulatedProjects:
+    return simulated_projects(tmp_path, CLICKS, "beta")
 
 
-def ran(worlds: SimulatedWorlds, job: str, day: str | None = None) -> dg.ExecuteInProcessResult:
+def ran(worlds: SimulatedProjects, job: str, day: str | None = None) -> dg.ExecuteInProcessResult:
     with worlds.open() as world:
-        definitions = definitions_of(world.config, worlds)
+        definitions = build_definitions(world.config, worlds)
     return definitions.resolve_job_def(job).execute_in_process(partition_key=day)
 
 
-def made(worlds: SimulatedWorlds, report: dg.AssetsDefinition) -> Any:
+def made(worlds: SimulatedProjects, report: dg.AssetsDefinition) -> Any:
     """Materialise a report; its metadata."""
     result = dg.materialize([report], resources={"worlds": worlds})
     (materialised,) = result.asset_materializations_for_node(report.node_def.name)
@@ -63,16 +65,16 @@ def rows_of(metadata: Any, table: str) -> list[dict[str, Any]]:
     return [dict(record.data) for record in metadata[table].records]
 
 
-def a_past(worlds: SimulatedWorlds) -> None:
+def a_past(worlds: SimulatedProjects) -> None:
     """A stream that runs and was decided on and has recovered, and one that should not run."""
     with worlds.open() as world:
-        a_stream_that_runs(world)
+        a_running_stream(world)
         earlier = world.store.now() - 60.0
         world.store.decisions.write(a_decision_row(a_decision(at=earlier)))
-        taken_over(world, 12.0)
+        record_takeover(world, 12.0)
 
 
-def test_reports_are_made_also_without_any_rows(worlds: SimulatedWorlds) -> None:
+def test_reports_are_made_also_without_any_rows(worlds: SimulatedProjects) -> None:
     results = [ran(worlds, "report_costs", "2026-01-02"), ran(worlds, "report_now")]
     keys = [
         event.asset_key for result in results for event in result.get_asset_materialization_events()
@@ -83,7 +85,7 @@ def test_reports_are_made_also_without_any_rows(worlds: SimulatedWorlds) -> None
         assert read_report(world.config.home, "what_if") == []
 
 
-def test_a_day_has_a_row_for_each_stream_that_ran_and_sums(worlds: SimulatedWorlds) -> None:
+def test_a_day_has_a_row_for_each_stream_that_ran_and_sums(worlds: SimulatedProjects) -> None:
     a_past(worlds)
     with worlds.open() as world:
         today = datetime.fromtimestamp(world.store.now(), UTC).date()
@@ -98,48 +100,48 @@ def test_a_day_has_a_row_for_each_stream_that_ran_and_sums(worlds: SimulatedWorl
     assert file.with_suffix(".png").exists()
 
 
-def test_a_day_names_the_streams_that_ran_and_have_no_row(worlds: SimulatedWorlds) -> None:
+def test_a_day_names_the_streams_that_ran_and_have_no_row(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
-        a_stream_that_runs(world)
+        a_running_stream(world)
         now = world.store.now()
         past = datetime.fromtimestamp(now - 30 * 86_400.0, UTC).date()
         noon = day_bounds(past)[0] + 43_200.0
         sample = Sample(stream=CLICKS, replica="r1", name="cpu_cores", value=2.0, at=noon)
         world.store.samples.write([sample])
         write_report(world.config.home, "cost_report", [], part=str(past))
-        found = report_day(world, STREAMS, past)
-    assert found.metadata is not None
-    assert found.metadata["streams_not_counted"] == CLICKS
+        result = report_day(world, STREAMS, past)
+    assert result.metadata is not None
+    assert result.metadata["streams_not_counted"] == CLICKS
 
 
-def test_decisions_are_a_table(worlds: SimulatedWorlds) -> None:
+def test_decisions_are_a_table(worlds: SimulatedProjects) -> None:
     a_past(worlds)
     (row,) = rows_of(made(worlds, decisions.definition(STREAMS)), "rows")
     assert row["tier"] == "passive_standby_hot"
 
 
-def test_recoveries_are_summed_up_by_tier_and_step(worlds: SimulatedWorlds) -> None:
+def test_recoveries_are_summed_up_by_tier_and_step(worlds: SimulatedProjects) -> None:
     a_past(worlds)
     with worlds.open() as world:
         world.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="")
         wait_for_the_clock(world.store)
-        taken_over(world, 12.0, by="r3", at=world.store.now() + 100.0)
-    found = made(worlds, model.definition(STREAMS))
-    rows = rows_of(found, "recoveries")
+        record_takeover(world, 12.0, by="r3", at=world.store.now() + 100.0)
+    metadata = made(worlds, model.definition(STREAMS))
+    rows = rows_of(metadata, "recoveries")
     assert {row["step"]: row["held"] for row in rows} == dict.fromkeys(
         ("all", "detect", "wire_send", "replay"), True
     )
-    summed = {row["step"]: row for row in rows_of(found, "by_tier_and_step")}
+    summed = {row["step"]: row for row in rows_of(metadata, "by_tier_and_step")}
     assert (summed["all"]["tier"], summed["all"]["recoveries"]) == ("active_standby", 1)
     assert 12.0 < summed["all"]["median_predicted_seconds"] < 24.0
-    assert found["held_share"].value == 1.0
-    assert found["plot"].value.startswith("![Recoveries")
+    assert metadata["held_share"].value == 1.0
+    assert metadata["plot"].value.startswith("![Recoveries")
 
 
-def test_other_objectives_are_priced_for_streams_that_should_run(worlds: SimulatedWorlds) -> None:
+def test_other_objectives_are_priced_for_streams_that_should_run(worlds: SimulatedProjects) -> None:
     a_past(worlds)
-    found = made(worlds, what_if.definition(STREAMS, simulated_what_if))
-    rows = rows_of(found, "objectives")
+    metadata = made(worlds, what_if.definition(STREAMS, simulated_what_if))
+    rows = rows_of(metadata, "objectives")
     assert {row["stream"] for row in rows} == {CLICKS}
     assert [row["tier"] for row in rows if row["objective_seconds"] in (0.0, 60.0)] == [
         "active_replication",
@@ -147,25 +149,25 @@ def test_other_objectives_are_priced_for_streams_that_should_run(worlds: Simulat
     ]
 
 
-def test_what_went_wrong_is_counted(worlds: SimulatedWorlds) -> None:
+def test_what_went_wrong_is_counted(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         line = {"stream": CLICKS, "run": "run-1", "seconds": 0.25}
         for held in (True, False):
             detail = {**A_DRILL, "held": held}
-            step = {"playbook": PLAYBOOK, "step": Report.__name__, "phase": Phase.DONE}
+            step = {"playbook": PLAYBOOK, "step": Report.name, "phase": Phase.DONE}
             world.store.journal.write(**line, **step, detail=detail)
         step = {"playbook": "recover", "step": "Launch", "phase": Phase.FAILED}
         world.store.journal.write(**line, **step, detail={"error": "no room"})
         world.store.incidents.open(stream=CLICKS, key="k", kind="recovery", detail={})
-    drills, incidents, journal = (made(worlds, one) for one in activity.definitions(STREAMS))
+    drills, incidents, journal = (made(worlds, report) for report in activity.definitions(STREAMS))
     assert drills["not_held"].value == 1
     assert incidents["open"].value == 1
     assert journal["failed"].value == 1
 
 
-def test_decisions_are_listed_with_their_reasons_newest_first(worlds: SimulatedWorlds) -> None:
+def test_decisions_are_listed_with_their_reasons_newest_first(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
-        a_stream_that_runs(world)
+        a_running_stream(world)
         for at in (1_000.0, 2_000.0):
             world.store.decisions.write(a_decision_row(a_decision(at=at)))
         unreadable = replace(a_decision_row(a_decision(at=3_000.0)), record={})
@@ -180,33 +182,33 @@ def test_decisions_are_listed_with_their_reasons_newest_first(worlds: SimulatedW
     )
 
 
-def test_a_prediction_is_held_against_what_came(worlds: SimulatedWorlds) -> None:
+def test_a_prediction_is_held_against_what_came(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
-        a_stream_that_runs(world)
+        a_running_stream(world)
         declared = world.config.stream(CLICKS)
         assert compare_stream(world, measure(world.store, [declared])[CLICKS]) == []
         world.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="")
         wait_for_the_clock(world.store)
         now = world.store.now()
-        taken_over(world, 4.0, rows=10.0, at=now + 100.0)
+        record_takeover(world, 4.0, rows=10.0, at=now + 100.0)
         assert compare_stream(world, measure(world.store, [declared])[CLICKS]) == [], (
             "it is the first"
         )
-        taken_over(world, 12.0, by="r3", rows=40.0, at=now + 200.0)
-        (one,) = compare_stream(world, measure(world.store, [declared])[CLICKS])
-    assert (one.tier, one.observed_seconds) == (Tier.ACTIVE_STANDBY, 12.0)
-    assert 8.0 < one.predicted_seconds < 30.0, "four times the rows of the one that took 4 s"
+        record_takeover(world, 12.0, by="r3", rows=40.0, at=now + 200.0)
+        (recovery,) = compare_stream(world, measure(world.store, [declared])[CLICKS])
+    assert (recovery.tier, recovery.observed_seconds) == (Tier.ACTIVE_STANDBY, 12.0)
+    assert 8.0 < recovery.predicted_seconds < 30.0, "four times the rows of the one that took 4 s"
 
 
-def test_a_day_that_was_reported_outlives_its_measurements(worlds: SimulatedWorlds) -> None:
+def test_a_day_that_was_reported_outlives_its_measurements(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
-        a_stream_that_runs(world)
+        a_running_stream(world)
         part = str(datetime.fromtimestamp(world.store.now() - 30 * 86_400.0, UTC).date())
         rows = [a_cost_row().cells()]
         write_report(world.config.home, "cost_report", rows, part=part)
-        found = report_day(world, ["beta"], date.fromisoformat(part))
-        assert found.metadata is not None
-        assert found.metadata["dagster/row_count"] == 0
+        result = report_day(world, ["beta"], date.fromisoformat(part))
+        assert result.metadata is not None
+        assert result.metadata["dagster/row_count"] == 0
         assert read_report(world.config.home, "cost_report", part=part) == rows
 
 

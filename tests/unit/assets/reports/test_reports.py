@@ -13,17 +13,18 @@ from holdfast.assets.reports.plots import SHOWN_STREAMS, draw_costs, draw_recove
 from holdfast.assets.reports.table_report import SHOWN_ROWS, picture, table
 from holdfast.ft_policies.tiering.decision import WhatIf
 from holdfast.ft_policies.tiers import Tier
-from holdfast.observation.reports.files import finite, read_report, write_report
+from holdfast.observation.reports.files import finite_or_none, read_report, write_report
 from holdfast.observation.reports.what_if import OBJECTIVES, what_if_cells
-from tests.fakes.decisions import simulated_what_if
-from tests.fakes.worlds import CLICKS, simulated_worlds
-from tests.support.reports import a_cost_row, a_recovery
+from tests.builders.reports import a_cost_row, a_recovery
+from tests.builders.streams import CLICKS
+from tests.fakes.projects import simulated_projects
+from tests.fakes.reviewer import simulated_what_if
 
 PNG = b"\x89PNG\r\n"
 
 
 def points(tmp_path: Path) -> list[WhatIf]:
-    with simulated_worlds(tmp_path).open() as world:
+    with simulated_projects(tmp_path).open() as world:
         return simulated_what_if(world, CLICKS, OBJECTIVES)
 
 
@@ -45,7 +46,7 @@ def test_long_tables_are_cut_and_figures_are_short() -> None:
 
 
 def test_what_is_infinite_is_no_figure() -> None:
-    assert (finite(1.5), finite(inf)) == (1.5, None)
+    assert (finite_or_none(1.5), finite_or_none(inf)) == (1.5, None)
     point = WhatIf(
         objective_seconds=1.0,
         tier=Tier.ACTIVE_REPLICATION,
@@ -90,8 +91,8 @@ def test_costs_are_drawn_for_any_number_of_streams(streams: int) -> None:
 
 @pytest.mark.parametrize("streams", [0, 1, 11])
 def test_curves_are_drawn_for_any_number_of_streams(tmp_path: Path, streams: int) -> None:
-    found = points(tmp_path)
-    drawn = draw_what_if({f"stream_{n}": found for n in range(streams)}, "USD", "what if")
+    curve = points(tmp_path)
+    drawn = draw_what_if({f"stream_{n}": curve for n in range(streams)}, "USD", "what if")
     assert drawn.startswith(PNG)
     assert len(drawn) < 300_000, "it goes into Dagster's event log"
 
@@ -101,8 +102,8 @@ def test_panels_without_a_stream_are_not_seen(
 ) -> None:
     drawn: list[Figure] = []
     monkeypatch.setattr(plots, "_png", drawn.append)
-    found = points(tmp_path)
-    draw_what_if({f"stream_{n}": found for n in range(4)}, "USD", "what if")
+    curve = points(tmp_path)
+    draw_what_if({f"stream_{n}": curve for n in range(4)}, "USD", "what if")
     (figure,) = drawn
     assert [panel.get_visible() for panel in figure.axes] == [True] * 4 + [False] * 2
 

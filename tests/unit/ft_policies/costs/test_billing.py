@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.ft_policies.costs.billing import Span, billed_instance_hours, kept, paid_until
+from holdfast.ft_policies.costs.billing import Span, billed_instance_hours, keep_paid, paid_until
 from holdfast.ft_policies.prediction.steps import TIERS
 from holdfast.ft_policies.tiering.candidates import Candidates
 from holdfast.ft_policies.tiering.controller import ControllerPolicy, Why, keep_paid_secondaries
@@ -25,7 +25,7 @@ spans = st.builds(lambda at, seconds: Span(at, at + seconds), moments, st.floats
 def chosen(
     wanted: Tier, *, ago: float, allowed: np.ndarray = ALL, release_seconds: float = 60.0
 ) -> Tier:
-    [tier] = kept(
+    [tier] = keep_paid(
         np.array([TIERS.index(wanted)]),
         started_at=np.array([NOW - ago]),
         now=NOW,
@@ -73,7 +73,7 @@ def test_a_tier_with_a_secondary_is_taken_as_it_is_wanted(wanted: Tier) -> None:
 
 
 def test_many_streams_are_asked_at_once_and_nothing_is_kept_where_nothing_is() -> None:
-    tiers = kept(
+    tiers = keep_paid(
         np.array([LAST, LAST, 3]),
         started_at=np.array([NOBODY, NOW - 5.0, NOBODY]),
         now=NOW,

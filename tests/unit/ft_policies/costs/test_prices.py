@@ -141,7 +141,7 @@ def test_shares_that_are_assumed_fall_from_tier_to_tier() -> None:
 
 
 def test_a_measured_tier_replaces_what_was_assumed_of_it_only() -> None:
-    shares = ASSUMED_SHARES.measured(Tier.DEPLOYED, cpu=0.01, memory=0.4, network=0.02)
+    shares = ASSUMED_SHARES.with_measured(Tier.DEPLOYED, cpu=0.01, memory=0.4, network=0.02)
     assert (of(shares.cpu, Tier.DEPLOYED), of(shares.memory, Tier.DEPLOYED)) == (0.01, 0.4)
     assert of(shares.network, Tier.DEPLOYED) == 0.02
     np.testing.assert_array_equal(shares.cpu[:4], ASSUMED_SHARES.cpu[:4])

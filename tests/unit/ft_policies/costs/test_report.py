@@ -2,10 +2,10 @@
 
 import pytest
 
-from holdfast.ft_policies.costs.report import CostRow, added_up
+from holdfast.ft_policies.costs.report import CostRow, add_up_rows
 from holdfast.ft_policies.prediction.steps import TIERS
 from holdfast.ft_policies.tiers import Tier
-from tests.support.reports import a_day
+from tests.builders.reports import a_day
 
 HOUR = 3600.0
 PASSIVE, HOT, ACTIVE = (
@@ -72,7 +72,7 @@ def test_days_add_up() -> None:
     spans = [(ACTIVE, 0.0, 30.0), (PASSIVE, 30.0, 48.0)]
     first = a_day(*spans, recoveries=[3.0])
     second = a_day(*spans, recoveries=[12.0], hours=(24.0, 48.0))
-    both = added_up([first, second])
+    both = add_up_rows([first, second])
     whole = a_day(*spans, recoveries=[3.0, 12.0], hours=(0.0, 48.0))
     assert both.money == pytest.approx(whole.money)
     assert both.unit_hours_if_active == pytest.approx(whole.unit_hours_if_active)

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.ft_policies.costs.tier_spans import Asked, tier_spans
+from holdfast.ft_policies.costs.tier_spans import TierRequest, tier_spans
 from holdfast.ft_policies.tiers import Tier
 
 PASSIVE, COLD, ACTIVE = (
@@ -15,12 +15,12 @@ PASSIVE, COLD, ACTIVE = (
 )
 
 
-def asked(tier: Tier, at: float, reached_at: float | None = None) -> Asked:
-    return Asked(tier=tier, at=at, reached_at=reached_at)
+def asked(tier: Tier, at: float, reached_at: float | None = None) -> TierRequest:
+    return TierRequest(tier=tier, at=at, reached_at=reached_at)
 
 
 def spans(
-    *changes: Asked, lives: tuple[tuple[float, float], ...] = ((0.0, 100.0),)
+    *changes: TierRequest, lives: tuple[tuple[float, float], ...] = ((0.0, 100.0),)
 ) -> list[tuple[Tier, float, float]]:
     found = tier_spans(changes, lives, from_at=0.0, to_at=100.0)
     return [(one.tier, one.from_at, one.to_at) for one in found]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.ft_policies.doctor.diagnosis import diagnose
-from holdfast.ft_policies.doctor.facts import Examined, Fault, Leftover, LostInput, Skipped
+from holdfast.ft_policies.doctor.facts import ExaminedStream, Fault, Leftover, LostInput, Skipped
 from holdfast.ft_policies.doctor.findings import (
     Cost,
     Finding,
@@ -14,13 +14,20 @@ from holdfast.ft_policies.doctor.findings import (
     Repair,
     RepairKind as Mend,
     Severity,
-    confirmed,
-    epochs_told,
-    ranked,
-    worst,
+    confirm_findings,
+    format_epochs,
+    rank_repairs,
+    worst_severity,
 )
 from holdfast.ft_policies.tiers import Guarantee
-from tests.fakes.examined import a_checkpoint, a_commit, a_snapshot, a_well_stream, records, stopped
+from tests.builders.doctor_facts import (
+    a_checkpoint,
+    a_commit,
+    a_snapshot,
+    a_well_stream,
+    records,
+    stopped,
+)
 
 LOST = LostInput(epoch=9, rows=100, file="9.json", reason="is gone from /in")
 
@@ -28,7 +35,7 @@ LOST = LostInput(epoch=9, rows=100, file="9.json", reason="is gone from /in")
 def test_nothing_is_wrong_with_a_stream_that_is_well() -> None:
     assert diagnose(a_well_stream()) == []
     assert diagnose(stopped(a_well_stream())) == []
-    assert diagnose(Examined(stream="words")) == []
+    assert diagnose(ExaminedStream(stream="words")) == []
 
 
 def test_an_epoch_that_is_planned_and_not_yet_committed_is_no_finding() -> None:
@@ -97,7 +104,7 @@ def test_an_unusable_snapshot_is_set_aside_and_costs_what_the_one_before_replays
     (repair,) = found.repairs
     assert repair.kind is Mend.SET_ASIDE_SNAPSHOTS
     assert repair.cost == Cost(epochs_replayed=4, rows_replayed=400, seconds=2.0)
-    heals = "the next one that the primary ships is whole" in repair.does
+    heals = "the next snapshot of the primary will be complete" in repair.does
     assert heals is (kind is not Kind.SHIPPED_DAMAGED)
 
 
@@ -165,7 +172,7 @@ def test_lost_input_can_be_given_up_and_the_loss_is_told_to_the_row(guarantee: G
     lost = (LOST, replace(LOST, file="9b.json"), replace(LOST, epoch=8, rows=50))
     (found,) = diagnose(stopped(a_well_stream(lost_input=lost, guarantee=guarantee)))
     assert found.epochs == (8, 9)
-    assert "250 rows cannot be read again" in found.evidence
+    assert "250 rows after the newest good snapshot cannot be read again" in found.evidence
     (skip,) = found.repairs
     assert (skip.kind, skip.cost.epochs_skipped, skip.cost.rows_lost) == (Mend.SKIP_INPUT, 2, 250)
     assert skip.by_name is (guarantee is not Guarantee.GAP)
@@ -182,7 +189,7 @@ def test_what_was_given_up_is_not_forgotten() -> None:
     gap = Skipped(gap=1, run="cli-1", epochs=(4, 5), files=3, rows=150, last_entered=8)
     (found,) = diagnose(a_well_stream(skipped=(gap,)))
     assert (found.kind, found.severity, found.epochs) == (Kind.INPUT_SKIPPED, Severity.NOTE, (4, 5))
-    assert "150 rows in 3 files; the output up to epoch 8 was made with them" in found.evidence
+    assert "150 rows in 3 files; the output up to epoch 8 contains them" in found.evidence
 
 
 @pytest.mark.parametrize(
@@ -212,7 +219,7 @@ def test_the_newest_epoch_that_only_the_table_has_is_entered_by_the_next_replica
     last = records(last_entered=8, unentered=(a_commit(9),))
     (found,) = diagnose(a_well_stream(records=last))
     assert found.severity is Severity.NOTE
-    assert "the next replica enters it by itself" in found.evidence
+    assert "the next replica adds it by itself" in found.evidence
 
 
 def test_an_epoch_in_merged_files_cannot_be_entered() -> None:
@@ -261,7 +268,7 @@ def test_nobody_is_told_to_restore_across_a_hole_in_the_epoch_log() -> None:
 
 def test_leftovers_are_notes() -> None:
     staged = [Leftover(path=f"/t/data/{n}", of="epoch 1", staging=True) for n in range(5)]
-    folder = Leftover(path="/home/drills/x", of="a drill that was cut short")
+    folder = Leftover(path="/home/drills/x", of="a drill that was interrupted")
     found = diagnose(a_well_stream(leftovers=(*staged, folder)))
     assert [one.kind for one in found] == [Kind.LEFTOVER_STAGING, Kind.LEFTOVER_FOLDER]
     assert {one.severity for one in found} == {Severity.NOTE}
@@ -275,8 +282,8 @@ def test_the_worst_comes_first_and_counts() -> None:
     )
     found = diagnose(seen)
     assert [one.severity for one in found] == [Severity.CRITICAL, Severity.NOTE]
-    assert worst(found) is Severity.CRITICAL
-    assert worst([]) is None
+    assert worst_severity(found) is Severity.CRITICAL
+    assert worst_severity([]) is None
 
 
 def test_what_only_one_of_two_looks_shows_was_in_flight() -> None:
@@ -289,12 +296,12 @@ def test_what_only_one_of_two_looks_shows_was_in_flight() -> None:
             epochs=epochs,
         )
 
-    assert confirmed([finding(4)], [finding(5)]) == []
-    assert confirmed([finding(4)], []) == []
-    assert confirmed([], [finding(4)]) == []
-    assert confirmed([finding(3, 4)], [finding(3, 5)]) == [finding(3)]
-    assert confirmed([finding(where="a")], [finding(where="a")]) == [finding(where="a")]
-    assert confirmed([finding(where="a")], [finding(where="b")]) == []
+    assert confirm_findings([finding(4)], [finding(5)]) == []
+    assert confirm_findings([finding(4)], []) == []
+    assert confirm_findings([], [finding(4)]) == []
+    assert confirm_findings([finding(3, 4)], [finding(3, 5)]) == [finding(3)]
+    assert confirm_findings([finding(where="a")], [finding(where="a")]) == [finding(where="a")]
+    assert confirm_findings([finding(where="a")], [finding(where="b")]) == []
 
 
 def test_repairs_that_lose_nothing_come_first_then_the_cheapest() -> None:
@@ -305,7 +312,7 @@ def test_repairs_that_lose_nothing_come_first_then_the_cheapest() -> None:
     slow = repair(Mend.REBUILD_STATE, epochs_replayed=9, rows_replayed=900, seconds=9.0)
     unknown = repair(Mend.REPLAY_OUTPUT, epochs_replayed=1, rows_replayed=10, seconds=None)
     free = repair(Mend.SHIP_SNAPSHOT)
-    assert ranked([skip, unknown, slow, free]) == (free, slow, unknown, skip)
+    assert rank_repairs([skip, unknown, slow, free]) == (free, slow, unknown, skip)
 
 
 @pytest.mark.parametrize(
@@ -317,8 +324,8 @@ def test_repairs_that_lose_nothing_come_first_then_the_cheapest() -> None:
     ],
 )
 def test_epochs_are_told_in_runs(epochs: tuple[int, ...], told: str) -> None:
-    assert epochs_told(epochs) == told
+    assert format_epochs(epochs) == told
 
 
 def test_every_kind_has_a_sentence() -> None:
-    assert all(kind.told.endswith(".") for kind in Kind)
+    assert all(kind.sentence.endswith(".") for kind in Kind)

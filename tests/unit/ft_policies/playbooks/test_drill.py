@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.ft_policies.health import Health, Verdict
+from holdfast.ft_policies.health import Health, HealthVerdict
 from holdfast.ft_policies.playbooks.base import plan_steps
 from holdfast.ft_policies.playbooks.drill import (
     AwaitBack,
@@ -29,7 +29,7 @@ from tests.fakes.stream import Crash
 WELL = DrillFacts(
     fault=Fault.KILL,
     wanted=True,
-    verdict=Verdict(Health.HEALTHY, "it commits"),
+    verdict=HealthVerdict(Health.HEALTHY, "it commits"),
     primary="p1",
     host=None,
     tier=Tier.ACTIVE_STANDBY,
@@ -52,7 +52,10 @@ def test_a_stream_that_is_well_is_struck_and_what_is_predicted_is_written_down()
 @pytest.mark.parametrize(
     ("seen", "reason"),
     [
-        (replace(WELL, verdict=Verdict(Health.REPLAYING, "behind")), "it is replaying: behind"),
+        (
+            replace(WELL, verdict=HealthVerdict(Health.REPLAYING, "behind")),
+            "it is replaying: behind",
+        ),
         (replace(WELL, incident="i1"), "the recovery i1 is not closed yet"),
         (
             replace(WELL, covered=Tier.DEPLOYED),
@@ -82,17 +85,19 @@ def test_a_plan_has_all_steps_and_a_pause_is_released() -> None:
 
 def test_a_stream_that_people_stop_meanwhile_is_not_brought_back() -> None:
     struck = InjectedFault(primary="p1", fault=Fault.KILL, landed=True)
-    stopped = replace(WELL, wanted=False, verdict=Verdict(Health.STOPPED, ""), injected=struck)
+    stopped = replace(
+        WELL, wanted=False, verdict=HealthVerdict(Health.STOPPED, ""), injected=struck
+    )
     assert next_step(stopped) == Report("p1")
 
 
 def test_a_budget_counts_what_is_not_too_long_ago() -> None:
     budget = DisturbanceBudget(most=2, period_seconds=3600.0)
     assert budget.objection([10.0, 3600.0, 7200.0]) is None
-    reason = "it was disturbed 2 times in the last 1 h, and may be 2 times"
+    reason = "it was disturbed 2 times in the last 1 h, and the limit is 2"
     assert budget.objection([10.0, 20.0]) == reason
     none = DisturbanceBudget(most=0, period_seconds=3600.0)
-    assert none.objection([]) == "its declaration allows no drill"
+    assert none.objection([]) == "its declaration allows no drills"
 
 
 @dataclass
@@ -116,7 +121,7 @@ class SimulatedDrill:
         return replace(
             WELL,
             fault=self.fault,
-            verdict=Verdict(Health.HEALTHY if healthy else Health.MISSING, ""),
+            verdict=HealthVerdict(Health.HEALTHY if healthy else Health.MISSING, ""),
             primary=self.primary,
             is_settled=self.is_settled and healthy,
             injected=self._struck(),

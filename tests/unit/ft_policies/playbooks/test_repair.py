@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from holdfast.ft_policies.doctor.diagnosis import diagnose
-from holdfast.ft_policies.doctor.facts import Examined, Fault, Leftover, LostInput
-from holdfast.ft_policies.doctor.findings import RepairKind as Mend, Severity, worst
+from holdfast.ft_policies.doctor.facts import ExaminedStream, Fault, Leftover, LostInput
+from holdfast.ft_policies.doctor.findings import RepairKind as Mend, Severity, worst_severity
 from holdfast.ft_policies.playbooks.base import plan_steps
 from holdfast.ft_policies.playbooks.repair import (
     BringBack,
@@ -25,7 +25,7 @@ from holdfast.ft_policies.playbooks.repair import (
     next_step,
 )
 from holdfast.ft_policies.tiers import Guarantee
-from tests.fakes.examined import (
+from tests.builders.doctor_facts import (
     PRIMARY,
     a_checkpoint,
     a_commit,
@@ -34,7 +34,7 @@ from tests.fakes.examined import (
     records,
     stopped,
 )
-from tests.fakes.patient import SimulatedPatient
+from tests.fakes.repair import SimulatedRepair
 from tests.fakes.stream import Crash
 
 OLD, NEW = a_snapshot(3), a_snapshot(7)
@@ -57,15 +57,15 @@ DAMAGES: dict[str, dict[str, object]] = {
 }
 
 
-def steps_of(seen: Examined, chosen: Mend | None = None) -> list[object]:
+def steps_of(seen: ExaminedStream, chosen: Mend | None = None) -> list[object]:
     facts = RepairFacts(examined=seen, findings=diagnose(seen), chosen=chosen)
     return list(plan_steps(facts, next_step))
 
 
 def test_a_damaged_checkpoint_ends_its_primary_and_the_stream_is_brought_back() -> None:
-    patient = SimulatedPatient(a_well_stream(checkpoint=DAMAGED))
-    assert list(patient.repair(None)) == [EndPrimary(PRIMARY), BringBack()]
-    assert diagnose(patient.seen) == []
+    simulated = SimulatedRepair(a_well_stream(checkpoint=DAMAGED))
+    assert list(simulated.repair(None)) == [EndPrimary(PRIMARY), BringBack()]
+    assert diagnose(simulated.examined) == []
 
 
 @pytest.mark.parametrize("chosen", [None, Mend.RESTART_PRIMARY])
@@ -74,15 +74,15 @@ def test_a_snapshot_with_the_primarys_damage_is_set_aside_before_another_would_r
 ) -> None:
     seen = a_well_stream(checkpoint=DAMAGED, snapshots=(SHIPPED_SO, OLD))
     assert diagnose(seen)[0].repairs[0].cost.epochs_replayed == 9 - OLD.epoch
-    patient = SimulatedPatient(seen)
+    simulated = SimulatedRepair(seen)
     steps = [SetAsideSnapshots((NEW.id,)), EndPrimary(PRIMARY), BringBack()]
-    assert list(patient.repair(chosen)) == steps
-    assert patient.seen.newest_good == OLD
+    assert list(simulated.repair(chosen)) == steps
+    assert simulated.examined.newest_good == OLD
 
 
 def test_a_stream_that_nobody_wants_is_not_brought_back() -> None:
     leaving = a_well_stream(checkpoint=DAMAGED, wanted=False)
-    assert list(SimulatedPatient(leaving).repair(None)) == [EndPrimary(PRIMARY)]
+    assert list(SimulatedRepair(leaving).repair(None)) == [EndPrimary(PRIMARY)]
 
 
 def test_a_stream_that_failed_by_itself_is_left_to_its_recovery() -> None:
@@ -110,28 +110,28 @@ def test_only_what_was_chosen_is_mended() -> None:
 def test_a_primary_ships_only_after_what_it_would_build_on_is_set_aside() -> None:
     foreign = replace(OLD, replica="words-0", lost_packs=("p0",))
     seen = a_well_stream(snapshots=(LOST, foreign))
-    patient = SimulatedPatient(seen)
-    done = list(patient.repair(Mend.SHIP_SNAPSHOT))
+    simulated = SimulatedRepair(seen)
+    done = list(simulated.repair(Mend.SHIP_SNAPSHOT))
     assert done == [SetAsideSnapshots((LOST.id,)), ShipSnapshot()]
 
 
 def test_state_is_rebuilt_from_the_epoch_log_alone_by_the_next_start() -> None:
-    patient = SimulatedPatient(stopped(a_well_stream(snapshots=(LOST,))))
-    assert list(patient.repair(Mend.REBUILD_STATE)) == [SetAsideSnapshots((LOST.id,))]
-    assert diagnose(patient.seen) == []
+    simulated = SimulatedRepair(stopped(a_well_stream(snapshots=(LOST,))))
+    assert list(simulated.repair(Mend.REBUILD_STATE)) == [SetAsideSnapshots((LOST.id,))]
+    assert diagnose(simulated.examined) == []
 
 
 def test_what_hides_lost_output_is_set_aside() -> None:
     torn = stopped(a_well_stream(records=records(newest_written=5, unwritten=(6, 8))))
-    patient = SimulatedPatient(torn)
-    assert list(patient.repair(None)) == [SetAsideSnapshots((NEW.id,))]
-    assert patient.seen.newest_good == OLD
+    simulated = SimulatedRepair(torn)
+    assert list(simulated.repair(None)) == [SetAsideSnapshots((NEW.id,))]
+    assert simulated.examined.newest_good == OLD
 
 
 def test_the_ledger_comes_first_and_the_stream_last() -> None:
     seen = a_well_stream(**{k: v for one in DAMAGES.values() for k, v in one.items()})
-    patient = SimulatedPatient(seen)
-    assert [type(step) for step in patient.repair(None)] == [
+    simulated = SimulatedRepair(seen)
+    assert [type(step) for step in simulated.repair(None)] == [
         EnterEpochs,
         SetAsideSnapshots,
         MarkSnapshots,
@@ -140,7 +140,7 @@ def test_the_ledger_comes_first_and_the_stream_last() -> None:
         EndPrimary,
         BringBack,
     ], "and the primary, whose state nobody else can have, ships it before it is ended"
-    assert diagnose(patient.seen) == []
+    assert diagnose(simulated.examined) == []
 
 
 def test_what_is_lost_is_given_up_unasked_only_where_gaps_are_allowed() -> None:
@@ -152,9 +152,9 @@ def test_what_is_lost_is_given_up_unasked_only_where_gaps_are_allowed() -> None:
 
 def test_a_state_with_neither_snapshot_nor_input_is_rebuilt_from_what_is_left() -> None:
     nothing_left = stopped(a_well_stream(snapshots=(LOST,), lost_input=(EXPIRED,)))
-    patient = SimulatedPatient(replace(nothing_left, guarantee=Guarantee.GAP))
-    assert list(patient.repair(None)) == [SkipInput((EXPIRED,)), SetAsideSnapshots((LOST.id,))]
-    assert diagnose(patient.seen) == []
+    simulated = SimulatedRepair(replace(nothing_left, guarantee=Guarantee.GAP))
+    assert list(simulated.repair(None)) == [SkipInput((EXPIRED,)), SetAsideSnapshots((LOST.id,))]
+    assert diagnose(simulated.examined) == []
 
 
 def test_a_primary_is_not_ended_while_nobody_knows_whether_another_could_read_its_input() -> None:
@@ -182,21 +182,21 @@ def test_a_repair_that_is_cut_short_anywhere_ends_as_one_that_is_not(
     facts = {key: value for name in damages for key, value in DAMAGES[name].items()}
     seen = a_well_stream(guarantee=guarantee, **facts)
     seen = stopped(seen) if runs == "stopped" else seen
-    whole, cut = SimulatedPatient(seen), SimulatedPatient(seen, die)
+    whole, cut = SimulatedRepair(seen), SimulatedRepair(seen, die)
     list(whole.repair(chosen))
     for _ in range(len(die) + 1):
         with suppress(Crash):
             list(cut.repair(chosen))
-    assert cut.seen == whole.seen
+    assert cut.examined == whole.examined
     assert list(cut.repair(chosen)) == []
 
 
 @given(st.sets(st.sampled_from(sorted(DAMAGES))))
 def test_a_live_stream_is_well_after_all_of_its_repairs(damages: set[str]) -> None:
     facts = {key: value for name in damages for key, value in DAMAGES[name].items()}
-    patient = SimulatedPatient(a_well_stream(**facts))
-    list(patient.repair(None))
-    assert worst(diagnose(patient.seen)) in (None, Severity.NOTE)
+    simulated = SimulatedRepair(a_well_stream(**facts))
+    list(simulated.repair(None))
+    assert worst_severity(diagnose(simulated.examined)) in (None, Severity.NOTE)
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ def test_many_streams_at_once_are_predicted_as_each_alone() -> None:
     model, known = RecoveryModel(), [step_timings(), replays_by_rows(), step_timings(cold=False)]
     rates, sizes = np.array([[50.0], [100.0], [500.0]]), np.array([[1e6], [5e7], [1e8]])
     ages = StateAges(snapshot=np.array([5.0, 20.0]), sync=5.0)
-    bounds = Bounds.stacked(Bounds.of(model.lines(one)) for one in known)
+    bounds = Bounds.stack(Bounds.of(model.lines(one)) for one in known)
     loads = Load(
         rows_per_second=rates, capacity_rows_per_second=1e3, state_bytes=sizes, epoch_seconds=1.0
     )

@@ -8,14 +8,21 @@ import pytest
 
 from holdfast.ft_policies.costs.billing import RELEASE_SECONDS
 from holdfast.ft_policies.costs.prices import ALL_COSTS, EC2, Prices, Weights
-from holdfast.ft_policies.simulator.engine import Passed, Scenario, simulate
+from holdfast.ft_policies.simulator.engine import Scenario, SimulationProgress, simulate
 from holdfast.ft_policies.simulator.presets import MEASURED, THESIS
 from holdfast.ft_policies.simulator.results import Outcome
 from holdfast.ft_policies.simulator.system import RESOURCES, System
 from holdfast.ft_policies.simulator.traces import Generated, Shape
 from holdfast.ft_policies.tiering.controller import ControllerPolicy
 from holdfast.ft_policies.tiers import Tier
-from tests.support.simulations import ON_DEMAND, Given, erratic, held, steady, the_thesis
+from tests.builders.simulations import (
+    ON_DEMAND,
+    Given,
+    erratic_scenario,
+    run_thesis,
+    steady_trace,
+    tiers_by_tick,
+)
 
 HOUR = 3600.0
 MOST_CHANGES_PER_HOUR = 20.0
@@ -45,7 +52,7 @@ def never_wary(system: System) -> System:
 
 @pytest.mark.parametrize("system", [THESIS, MEASURED])
 def test_what_is_added_up_is_what_each_tick_takes(system: System) -> None:
-    seen: list[Passed] = []
+    seen: list[SimulationProgress] = []
     (found,) = simulate(spiky(system, 10.0, seconds=600 * system.tick_seconds), seen.append)
     used, active = dict.fromkeys(RESOURCES, 0.0), dict.fromkeys(RESOURCES, 0.0)
     for passed in seen:
@@ -74,7 +81,9 @@ def test_decisions_do_not_depend_on_the_order_of_streams() -> None:
     trace = Given(rates=rates, states=rates * 50_000)
     turned = Given(rates=rates[:, ::-1], states=rates[:, ::-1] * 50_000)
     one = Scenario(system=MEASURED, trace=trace, seconds=2000.0, objectives=(10.0,))
-    np.testing.assert_array_equal(held(one)[:, :, ::-1], held(replace(one, trace=turned)))
+    np.testing.assert_array_equal(
+        tiers_by_tick(one)[:, :, ::-1], tiers_by_tick(replace(one, trace=turned))
+    )
 
 
 def test_what_cannot_be_held_is_met_by_the_fastest_tier_that_is_allowed() -> None:
@@ -94,7 +103,7 @@ def test_failures_come_as_often_as_asked_and_alike_for_each_objective() -> None:
     found = simulate(
         Scenario(
             system=MEASURED,
-            trace=steady(2000.0, 120e6, streams=50),
+            trace=steady_trace(2000.0, 120e6, streams=50),
             seconds=2 * HOUR,
             objectives=(0.0, 60.0),
             failures_per_day=48.0,
@@ -105,7 +114,7 @@ def test_failures_come_as_often_as_asked_and_alike_for_each_objective() -> None:
 
 
 def test_an_objective_that_a_tier_holds_with_ease_is_missed_by_second_failures_only() -> None:
-    strict, easy = simulate(replace(erratic(), objectives=(0.0, 180.0)))
+    strict, easy = simulate(replace(erratic_scenario(), objectives=(0.0, 180.0)))
     assert strict.failures > 500
     assert strict.misses == strict.double_misses > 0
     assert easy.misses == 0
@@ -123,25 +132,25 @@ def misses(outcome: Outcome) -> int:
 
 def test_the_violation_budget_cuts_misses_under_an_erratic_load() -> None:
     without_margin = replace(MEASURED, policy=replace(MEASURED.policy, least_margin=0.0))
-    (wary,) = simulate(erratic(without_margin))
-    (careless,) = simulate(erratic(never_wary(without_margin)))
+    (wary,) = simulate(erratic_scenario(without_margin))
+    (careless,) = simulate(erratic_scenario(never_wary(without_margin)))
     assert misses(careless) >= 50
     assert misses(wary) < 0.8 * misses(careless)
     assert wary.switches_per_hour < careless.switches_per_hour
 
 
 def test_nothing_flaps_under_an_erratic_load() -> None:
-    scenario = erratic()
-    tiers = held(scenario)[:, 0, :]
+    scenario = erratic_scenario()
+    tiers = tiers_by_tick(scenario)[:, 0, :]
     changes = (np.diff(tiers, axis=0) != 0).sum(axis=0) / (scenario.seconds / HOUR)
     assert changes.max() <= MOST_CHANGES_PER_HOUR
     eager = replace(MEASURED, policy=replace(THESIS.policy, cool_down_seconds=0.0))
-    assert simulate(erratic(eager))[0].switches_per_hour > 2 * MOST_CHANGES_PER_HOUR
+    assert simulate(erratic_scenario(eager))[0].switches_per_hour > 2 * MOST_CHANGES_PER_HOUR
 
 
 @pytest.mark.parametrize("system", [THESIS, MEASURED])
 def test_nothing_changes_within_the_cool_down(system: System) -> None:
-    tiers = held(erratic(system, hours=600 * system.tick_seconds / HOUR))[:, 0, :]
+    tiers = tiers_by_tick(erratic_scenario(system, hours=600 * system.tick_seconds / HOUR))[:, 0, :]
     cool_down = system.policy.cool_down_seconds
     changes = [np.flatnonzero(np.diff(one)) * system.tick_seconds for one in tiers.T]
     gaps = [later - earlier for one in changes for earlier, later in pairwise(one)]
@@ -155,7 +164,7 @@ def test_nothing_changes_within_the_cool_down(system: System) -> None:
 @pytest.mark.parametrize("objective", [4.0, 10.0, 45.0])
 def test_a_cheaper_price_never_raises_the_bill(cheaper: str, objective: float) -> None:
     at_once = replace(MEASURED, policy=ControllerPolicy(dwell_seconds=0.0, min_relative_saving=0.0))
-    dear = replace(spiky(at_once, objective), trace=steady(2000.0, 120e6))
+    dear = replace(spiky(at_once, objective), trace=steady_trace(2000.0, 120e6))
     less: Prices = replace(ON_DEMAND, **{cheaper: getattr(ON_DEMAND, cheaper) / 4})
     (before,), (after,) = simulate(dear), simulate(replace(dear, rank_by=less))
     assert before.money is not None
@@ -167,7 +176,7 @@ def test_intervals_are_chosen_for_the_least_cost_that_holds() -> None:
     every = (2.0, 10.0, 60.0)
     choosing = replace(MEASURED, snapshot_every=every, sync_every=every)
     fixed = [replace(MEASURED, snapshot_every=(one,), sync_every=(one,)) for one in every]
-    load = {"trace": steady(2000.0, 120e6), "failures_per_day": 0.0}
+    load = {"trace": steady_trace(2000.0, 120e6), "failures_per_day": 0.0}
     best = simulate(replace(spiky(choosing, 12.0), **load))[0]
     alone = [simulate(replace(spiky(one, 12.0), **load))[0] for one in fixed]
     assert best.cost <= min(one.cost for one in alone) * 1.05
@@ -178,7 +187,7 @@ def test_a_paid_hour_is_used_and_billed_whole() -> None:
     hourly = replace(ON_DEMAND, started_hours=True)
     asked = Scenario(
         system=MEASURED,
-        trace=steady(100.0, 1e6),
+        trace=steady_trace(100.0, 1e6),
         seconds=4 * HOUR,
         objectives=(60.0,),
         rank_by=hourly,
@@ -196,8 +205,8 @@ def test_a_paid_hour_is_used_and_billed_whole() -> None:
 
 @pytest.mark.parametrize("weights", [ALL_COSTS, EC2])
 def test_money_is_told_also_where_weights_rank(weights: Weights) -> None:
-    (unpriced,) = the_thesis(4.0, rank_by=weights)
-    (priced,) = the_thesis(4.0, rank_by=weights, prices=ON_DEMAND)
+    (unpriced,) = run_thesis(4.0, rank_by=weights)
+    (priced,) = run_thesis(4.0, rank_by=weights, prices=ON_DEMAND)
     assert unpriced.money is None
     assert priced.money is not None
     assert priced.time_share == unpriced.time_share

@@ -9,13 +9,18 @@ from holdfast.ft_policies.costs.prices import ALL_COSTS, EC2, Usage, weighted
 from holdfast.ft_policies.prediction.estimators import Observation, Readiness
 from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
 from holdfast.ft_policies.prediction.steps import STEPS, Load, RecoveryStep
-from holdfast.ft_policies.simulator.formulas import Plane, Ranking, costs, predictions, quick
-from holdfast.ft_policies.simulator.presets import MEASURED, THESIS, as_the_thesis_reckons, measured
+from holdfast.ft_policies.simulator.formulas import Plane, Ranking, costs, predictions, simplify
+from holdfast.ft_policies.simulator.presets import (
+    MEASURED,
+    THESIS,
+    measured_system,
+    thesis_recoveries,
+)
 from holdfast.ft_policies.simulator.state_size import FloatArray
 from holdfast.ft_policies.simulator.system import System
 from holdfast.ft_policies.tiering.candidates import evaluate
-from tests.support.simulations import ON_DEMAND
-from tests.support.tiering import stream_inputs
+from tests.builders.simulations import ON_DEMAND
+from tests.builders.tiering import stream_inputs
 
 CHANCE = np.random.default_rng(4)
 RATES, STATES = CHANCE.lognormal(8.0, 2.0, 40), CHANCE.lognormal(17.0, 2.0, 40)
@@ -50,14 +55,14 @@ def test_what_is_no_plane_is_asked_each_time() -> None:
     def curved(rates: FloatArray, states: FloatArray) -> FloatArray:
         return np.sqrt(rates * states)[:, np.newaxis, np.newaxis] * np.ones(6)
 
-    assert quick(curved, rate=10.0, state=10.0) is curved
+    assert simplify(curved, rate=10.0, state=10.0) is curved
 
 
 def test_what_is_not_known_is_no_plane() -> None:
     def unknown(rates: FloatArray, states: FloatArray) -> FloatArray:
         return np.full((len(rates), 1, 6), np.inf)
 
-    assert quick(unknown, rate=10.0, state=10.0) is unknown
+    assert simplify(unknown, rate=10.0, state=10.0) is unknown
 
 
 EVERY_STEP = StepTimings(
@@ -79,7 +84,7 @@ def test_a_fitted_system_says_what_the_live_review_says(count_detection: bool) -
     every = {"snapshot_every": (5.0, 5.0, 20.0), "sync_every": (2.0, 4.0, 30.0)}
     inputs = stream_inputs(fit=model.fit(EVERY_STEP), **every)
     live = evaluate([inputs], model, ON_DEMAND, None)
-    system = measured(inputs, count_detection=count_detection)
+    system = measured_system(inputs, count_detection=count_detection)
     now = np.array([500.0]), np.array([30e6])
     np.testing.assert_allclose(predictions(system, precise=True)(*now), live.predicted)
     np.testing.assert_allclose(costs(system, ON_DEMAND)(*now), live.cost)
@@ -93,8 +98,8 @@ def test_a_failure_finds_state_of_any_age_but_never_older_than_was_predicted() -
 
 def test_the_thesis_estimator_takes_the_longest_that_was_seen() -> None:
     load, ages = MEASURED.load(np.array([500.0]), np.array([30e6])), MEASURED.ages(np.array([0]))
-    blind = as_the_thesis_reckons(EVERY_STEP, count_detection=False)
-    counted = as_the_thesis_reckons(EVERY_STEP, count_detection=True)
+    blind = thesis_recoveries(EVERY_STEP, count_detection=False)
+    counted = thesis_recoveries(EVERY_STEP, count_detection=True)
     found = counted.seconds(load, ages, precise=False)[0]
     assert found[-1] == pytest.approx(
         4.0 + 5.0 + 1.0 + 8.0
@@ -104,14 +109,14 @@ def test_the_thesis_estimator_takes_the_longest_that_was_seen() -> None:
 
 def test_the_thesis_estimator_takes_what_is_usual_for_what_was_never_seen() -> None:
     load, ages = MEASURED.load(np.array([500.0]), np.array([30e6])), MEASURED.ages(np.array([0]))
-    nothing = as_the_thesis_reckons(StepTimings(steps={}), count_detection=True)
+    nothing = thesis_recoveries(StepTimings(steps={}), count_detection=True)
     found = nothing.seconds(load, ages, precise=True)
     assert np.isfinite(found).all()
     assert found[0, -1] > MEASURED.recoveries.seconds(load, ages, precise=False)[0, -1]
 
 
 def test_a_fitted_system_takes_what_was_seen_at_the_load_that_was_seen() -> None:
-    system = measured(stream_inputs())
+    system = measured_system(stream_inputs())
     usage = system.work.usage(np.array(500.0), np.array(30e6))
     assert np.asarray(usage.cpu_cores).item() == pytest.approx(1.5)
     assert np.asarray(usage.memory_bytes).item() == pytest.approx(2e9)
@@ -126,7 +131,7 @@ def test_of_what_was_never_seen_a_fitted_system_takes_what_is_usual() -> None:
     nothing = Load(
         rows_per_second=0.0, capacity_rows_per_second=0.0, state_bytes=0.0, epoch_seconds=1.0
     )
-    system = measured(
+    system = measured_system(
         stream_inputs(
             load=nothing,
             primary=Usage(),
@@ -146,8 +151,8 @@ def test_of_what_was_never_seen_a_fitted_system_takes_what_is_usual() -> None:
 
 def test_a_step_that_was_measured_replaces_the_usual_one() -> None:
     slow = {RecoveryStep.DEPLOY: [Observation(seconds=100.0, readiness=Readiness.COLD)] * 20}
-    system = measured(stream_inputs(fit=RecoveryModel().fit(StepTimings(steps=slow))))
-    usual = measured(stream_inputs())
+    system = measured_system(stream_inputs(fit=RecoveryModel().fit(StepTimings(steps=slow))))
+    usual = measured_system(stream_inputs())
     found, before = (predictions(one, precise=True)(RATES, STATES) for one in (system, usual))
     np.testing.assert_allclose(found[..., :5], before[..., :5])
     assert (found[..., 5] > before[..., 5] + 80).all()

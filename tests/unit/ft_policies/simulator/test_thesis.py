@@ -9,7 +9,13 @@ from holdfast.ft_policies.costs.prices import ALL_COSTS, EC2, Weights
 from holdfast.ft_policies.simulator.presets import THESIS
 from holdfast.ft_policies.simulator.results import Outcome
 from holdfast.ft_policies.tiers import Guarantee, Tier
-from tests.support.simulations import VALIDATION_SECONDS, held, steady, the_thesis, the_validation
+from tests.builders.simulations import (
+    VALIDATION_SECONDS,
+    run_thesis,
+    steady_trace,
+    tiers_by_tick,
+    validation_scenario,
+)
 
 SWEEP = tuple(np.arange(0.0, 25.5, 0.5).tolist())
 TIERS = list(Tier)
@@ -28,7 +34,7 @@ def settled(outcomes: tuple[Outcome, ...]) -> float:
 def test_an_objective_of_0_is_active_replication_with_the_whole_overhead(
     weights: Weights, guarantee: Guarantee
 ) -> None:
-    (found,) = the_thesis(0.0, rank_by=weights, guarantee=guarantee)
+    (found,) = run_thesis(0.0, rank_by=weights, guarantee=guarantee)
     assert found.time_share[Tier.ACTIVE_REPLICATION] == 1
     assert found.overhead == pytest.approx(
         {"cpu": 1, "memory": 1, "network": 1, "instances": 1}, abs=1e-12
@@ -41,7 +47,7 @@ def test_an_objective_of_0_is_active_replication_with_the_whole_overhead(
 def test_cost_cpu_and_instances_never_rise_with_a_larger_objective(
     weights: Weights, guarantee: Guarantee
 ) -> None:
-    found = the_thesis(*SWEEP, rank_by=weights, guarantee=guarantee)
+    found = run_thesis(*SWEEP, rank_by=weights, guarantee=guarantee)
     costs = [one.cost for one in found]
     assert np.diff(costs).max() <= NEITHER_UP
     for name in ("cpu", "instances"):
@@ -64,36 +70,36 @@ def test_cost_cpu_and_instances_never_rise_with_a_larger_objective(
 def test_network_and_memory_rise_only_where_a_larger_objective_leads_to_the_tier_that_takes_more(
     weights: Weights, guarantee: Guarantee, name: str, into: Tier
 ) -> None:
-    found = the_thesis(*SWEEP, rank_by=weights, guarantee=guarantee)
+    found = run_thesis(*SWEEP, rank_by=weights, guarantee=guarantee)
     for before, after in pairwise(found):
         if after.overhead[name] > before.overhead[name] + NEITHER_UP:
             assert after.time_share[into] > before.time_share[into] + 0.2
 
 
 def test_all_costs_halve_the_cpu_from_4_seconds_on() -> None:
-    found = the_thesis(*SWEEP)
+    found = run_thesis(*SWEEP)
     assert all(one.overhead["cpu"] == 1 for one in found if one.objective_seconds < 3)
     assert all(one.overhead["cpu"] <= 0.5 for one in found if one.objective_seconds >= 4)
 
 
 def test_hot_standby_takes_more_network_than_active_replication() -> None:
-    hot = [one for one in the_thesis(*SWEEP) if one.time_share[Tier.PASSIVE_STANDBY_HOT] > 0.5]
+    hot = [one for one in run_thesis(*SWEEP) if one.time_share[Tier.PASSIVE_STANDBY_HOT] > 0.5]
     assert [one.objective_seconds for one in hot] == [4.0]
     assert all(one.overhead["network"] > 1 for one in hot)
 
 
 def test_ec2_knows_active_and_passive_replication_only() -> None:
-    for one in the_thesis(*SWEEP, rank_by=EC2):
+    for one in run_thesis(*SWEEP, rank_by=EC2):
         share = one.time_share
         assert share[Tier.ACTIVE_REPLICATION] + share[Tier.PASSIVE_REPLICATION] >= 0.95
 
 
 def test_ec2_saves_nothing_below_5_5_seconds_and_then_instances() -> None:
-    found = {one.objective_seconds: one for one in the_thesis(*SWEEP, rank_by=EC2)}
+    found = {one.objective_seconds: one for one in run_thesis(*SWEEP, rank_by=EC2)}
     assert all(found[t].overhead["cpu"] == 1 for t in SWEEP if t < 5.5)
     assert found[5.5].overhead["instances"] < 0.6
     mean = {
-        by: np.mean([one.overhead["cpu"] for one in the_thesis(*SWEEP, rank_by=by)])
+        by: np.mean([one.overhead["cpu"] for one in run_thesis(*SWEEP, rank_by=by)])
         for by in (EC2, ALL_COSTS)
     }
     assert mean[EC2] > mean[ALL_COSTS]
@@ -101,8 +107,8 @@ def test_ec2_saves_nothing_below_5_5_seconds_and_then_instances() -> None:
 
 @pytest.mark.parametrize("weights", [ALL_COSTS, EC2])
 def test_gap_never_costs_more_than_precise_and_settles_earlier(weights: Weights) -> None:
-    precise = the_thesis(*SWEEP, rank_by=weights)
-    gap = the_thesis(*SWEEP, rank_by=weights, guarantee=Guarantee.GAP)
+    precise = run_thesis(*SWEEP, rank_by=weights)
+    gap = run_thesis(*SWEEP, rank_by=weights, guarantee=Guarantee.GAP)
     assert all(g.cost <= p.cost + NEITHER_UP for g, p in zip(gap, precise, strict=True))
     assert settled(gap) < settled(precise)
 
@@ -112,20 +118,20 @@ def test_500_megabytes_of_state_need_more_than_20_seconds_before_an_instance_is_
     weights: Weights,
 ) -> None:
     # Padded events: rows and state grow together, as 20 MB at 100,000 rows/s.
-    padded = steady(rate=2_500_000.0, state=500e6)
-    until_20, later = the_thesis(20.0, 21.0, trace=padded, rank_by=weights)
+    padded = steady_trace(rate=2_500_000.0, state=500e6)
+    until_20, later = run_thesis(20.0, 21.0, trace=padded, rank_by=weights)
     assert until_20.overhead["instances"] == 1
     assert later.overhead["instances"] < 0.05
 
 
 @pytest.mark.parametrize("megabytes", [1.0, 20.0, 100.0, 500.0])
 def test_more_than_4_seconds_save_cpu_at_any_size_of_state(megabytes: float) -> None:
-    (found,) = the_thesis(4.5, trace=steady(rate=5_000.0 * megabytes, state=1e6 * megabytes))
+    (found,) = run_thesis(4.5, trace=steady_trace(rate=5_000.0 * megabytes, state=1e6 * megabytes))
     assert found.overhead["cpu"] <= 0.5
 
 
 def test_the_validation_run_goes_down_at_once_and_ends_in_a_passive_standby() -> None:
-    tiers = held(the_validation(5.5))[:, 0, 0]
+    tiers = tiers_by_tick(validation_scenario(5.5))[:, 0, 0]
     names = [TIERS[tier] for tier in tiers]
     at = dict(zip(np.arange(len(names)) * THESIS.tick_seconds, names, strict=True))
     assert at[0.0] is Tier.ACTIVE_REPLICATION

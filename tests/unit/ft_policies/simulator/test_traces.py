@@ -93,7 +93,7 @@ def test_an_erratic_state_goes_from_kilobytes_to_hundreds_of_megabytes_within_se
 
 def test_a_windows_state_follows_the_rate_with_the_windows_lag() -> None:
     rates = np.array([[100.0]] * 10 + [[300.0]] * 30)
-    states = TEN_SECONDS.filled(0.5).after(rates)[:, 0]
+    states = TEN_SECONDS.fill(0.5).after(rates)[:, 0]
     assert states[0] == pytest.approx(100 * 10 * 20)
     assert states[19] == pytest.approx((100 + 300) / 2 * 10 * 20)
     assert states[-1] == pytest.approx(300 * 10 * 20)
@@ -101,7 +101,7 @@ def test_a_windows_state_follows_the_rate_with_the_windows_lag() -> None:
 
 
 def test_a_window_shorter_than_a_tick_holds_what_arrives_within_it() -> None:
-    states = SlidingWindow(window_seconds=1.0, bytes_per_row=10.0).filled(5.0)
+    states = SlidingWindow(window_seconds=1.0, bytes_per_row=10.0).fill(5.0)
     assert states.after(np.array([[7.0], [9.0]]))[:, 0].tolist() == [70.0, 90.0]
 
 
@@ -123,7 +123,7 @@ def test_a_recorded_load_holds_its_last_value_until_the_next() -> None:
     [
         ([], [], "at least one"),
         ([0.0, 1.0], [1.0], "as many seconds as rates"),
-        ([0.0, 0.0], [1.0, 1.0], "must grow"),
+        ([0.0, 0.0], [1.0, 1.0], "must increase"),
         ([0.0, 1.0], [1.0, -1.0], "must not be negative"),
         ([0.0, 1.0], [1.0, np.nan], "must be numbers"),
     ],

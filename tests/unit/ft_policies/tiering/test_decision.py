@@ -14,8 +14,8 @@ from holdfast.ft_policies.tiering.candidates import Candidates, evaluate
 from holdfast.ft_policies.tiering.controller import ControllerPolicy, Why
 from holdfast.ft_policies.tiering.decision import Decision
 from holdfast.ft_policies.tiers import Mode, Tier
-from tests.support.simulations import ON_DEMAND
-from tests.support.tiering import stream_inputs
+from tests.builders.simulations import ON_DEMAND
+from tests.builders.tiering import stream_inputs
 
 AR, AS, PSH, PSC, DEP, PR = range(6)
 SECONDS = (0.0, 1.0, 2.0, 4.0, 6.2, 16.0)

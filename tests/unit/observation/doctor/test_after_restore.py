@@ -6,57 +6,64 @@ import pytest
 
 from holdfast.ft_policies.doctor.findings import FindingKind, RepairKind, Severity
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.observation.doctor.examine import diagnosed
+from holdfast.observation.doctor.examine import diagnose_stream
 from holdfast.orchestration.playbooks.repair.repair import Repair
 from holdfast.orchestration.playbooks.restore.fork import Fork
 from holdfast.orchestration.playbooks.restore.point import RestoreTarget
 from holdfast.orchestration.playbooks.restore.restore import Restore
 from holdfast.resources.control_store.schema import ledger, ledger_copies
-from tests.fakes.worlds import CLICKS
-from tests.support.patients import a_patient, delete_epoch, everything, kinds, patients, repaired
+from tests.builders.doctor_stream import (
+    a_stopped_stream,
+    delete_epoch,
+    doctor_projects,
+    everything,
+    finding_kinds,
+    run_repair,
+)
+from tests.builders.streams import CLICKS
 
 BEFORE = 3
 
 
 def test_a_stream_that_was_restored_in_place_is_well(tmp_path: Path) -> None:
-    with patients(tmp_path).open() as world:
-        a_patient(world, tmp_path / "checkpoint")
-        assert diagnosed(world, CLICKS, deep=True).findings == []
+    with doctor_projects(tmp_path).open() as world:
+        a_stopped_stream(world, tmp_path / "checkpoint")
+        assert diagnose_stream(world, CLICKS, deep=True).findings == []
         for epoch in (BEFORE + 1, BEFORE):
             list(Restore(world, CLICKS, "run", target=RestoreTarget(epoch=epoch), why="").steps())
-            assert diagnosed(world, CLICKS, deep=True).findings == []
+            assert diagnose_stream(world, CLICKS, deep=True).findings == []
         delete_epoch(world.store, ledger_copies, BEFORE - 1)
         delete_epoch(world.store, ledger, BEFORE - 1)
-        assert kinds(world) == [FindingKind.WRITTEN_NOT_ENTERED]
-        assert repaired(world) == ["EnterEpochs"]
-        assert diagnosed(world, CLICKS, deep=True).findings == []
+        assert finding_kinds(world) == [FindingKind.WRITTEN_NOT_ENTERED]
+        assert run_repair(world) == ["EnterEpochs"]
+        assert diagnose_stream(world, CLICKS, deep=True).findings == []
 
 
 def test_a_stream_that_is_half_restored_has_one_finding_and_no_repair_touches_it(
     tmp_path: Path,
 ) -> None:
-    with patients(tmp_path).open() as world:
-        a_patient(world, tmp_path / "checkpoint")
+    with doctor_projects(tmp_path).open() as world:
+        a_stopped_stream(world, tmp_path / "checkpoint")
         for step in Restore(
             world, CLICKS, "run", target=RestoreTarget(epoch=BEFORE), why=""
         ).steps():
             if step.name == "BeginHistory":
                 break
         before = everything(world)
-        (found,) = diagnosed(world, CLICKS, deep=True).findings
-        assert (found.kind, found.severity) == (FindingKind.HALF_RESTORED, Severity.CRITICAL)
-        assert f"`holdfast restore {CLICKS}` finishes it" in found.evidence
-        assert repaired(world) == []
+        (finding,) = diagnose_stream(world, CLICKS, deep=True).findings
+        assert (finding.kind, finding.severity) == (FindingKind.HALF_RESTORED, Severity.CRITICAL)
+        assert f"run `holdfast restore {CLICKS}` to finish it" in finding.evidence
+        assert run_repair(world) == []
         with pytest.raises(PermanentError, match="nothing that was found"):
             Repair(world, CLICKS, "plan", chosen=RepairKind.ENTER_EPOCHS).plan()
         assert everything(world) == before
         list(Restore(world, CLICKS, "run", target=RestoreTarget(epoch=BEFORE), why="").steps())
-        assert diagnosed(world, CLICKS, deep=True).findings == []
+        assert diagnose_stream(world, CLICKS, deep=True).findings == []
 
 
 def test_a_snapshot_is_entered_into_the_catalogue_with_its_history(tmp_path: Path) -> None:
-    with patients(tmp_path).open() as world:
-        checkpoint = a_patient(world, tmp_path / "checkpoint")
+    with doctor_projects(tmp_path).open() as world:
+        checkpoint = a_stopped_stream(world, tmp_path / "checkpoint")
         list(Restore(world, CLICKS, "run", target=RestoreTarget(epoch=BEFORE), why="").steps())
         shipped = world.vault(CLICKS).ship(
             checkpoint.root,
@@ -69,17 +76,17 @@ def test_a_snapshot_is_entered_into_the_catalogue_with_its_history(tmp_path: Pat
             scratch=tmp_path / "scratch",
             history=1,
         )
-        assert repaired(world) == ["EnterSnapshots"]
+        assert run_repair(world) == ["EnterSnapshots"]
         row = world.store.snapshots.get(CLICKS, shipped.manifest.id)
         assert row is not None
         assert row.history == 1
 
 
 def test_a_fork_is_well_and_so_is_its_original(tmp_path: Path) -> None:
-    worlds = patients(tmp_path)
+    worlds = doctor_projects(tmp_path)
     with worlds.open() as world:
-        a_patient(world, tmp_path / "checkpoint")
+        a_stopped_stream(world, tmp_path / "checkpoint")
         list(Fork(world, CLICKS, "run", target=RestoreTarget(epoch=BEFORE), into="tried").steps())
     with worlds.open() as world:
-        assert diagnosed(world, CLICKS, deep=True).findings == []
-        assert diagnosed(world, "tried", deep=True).findings == []
+        assert diagnose_stream(world, CLICKS, deep=True).findings == []
+        assert diagnose_stream(world, "tried", deep=True).findings == []

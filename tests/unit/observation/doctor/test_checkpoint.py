@@ -9,28 +9,29 @@ import pytest
 
 from holdfast.ft_policies.doctor.diagnosis import diagnose
 from holdfast.ft_policies.doctor.findings import FindingKind as Kind, RepairKind as Mend, Severity
-from holdfast.observation.doctor.examine import diagnosed, examine
+from holdfast.observation.doctor.examine import diagnose_stream, examine
 from holdfast.orchestration.playbooks.base import InnerSteps
 from holdfast.orchestration.playbooks.repair.quarantine import Quarantine
 from holdfast.orchestration.playbooks.repair.repair import Repair
 from holdfast.resources.control_store.records import DesiredState, ReplicaState
-from tests.fakes.checkpoints import StateKind
-from tests.fakes.drivers import simulated_drivers
-from tests.fakes.worlds import CLICKS, SimulatedWorld
-from tests.support.patients import (
+from tests.builders.checkpoints import StateKind
+from tests.builders.doctor_stream import (
     REPLICA,
     RUN,
-    a_live_patient,
+    a_stream_with_live_primary,
+    doctor_projects,
     everything,
-    kinds,
-    patients,
-    repaired,
+    finding_kinds,
     replica_row,
+    run_repair,
     ship,
     shorten,
     snapshot_id,
 )
-from tests.support.vaults import tree
+from tests.builders.streams import CLICKS
+from tests.builders.vaults import tree
+from tests.fakes.drivers import simulated_drivers
+from tests.fakes.projects import SimulatedProject
 
 
 @pytest.fixture(autouse=True)
@@ -40,21 +41,23 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
-    with patients(tmp_path / "project").open() as opened:
+def world(tmp_path: Path) -> Iterator[SimulatedProject]:
+    with doctor_projects(tmp_path / "project").open() as opened:
         yield opened
 
 
 @pytest.mark.parametrize("kind", [StateKind.HDFS, StateKind.ROCKSDB])
-def test_nothing_is_found_in_a_stream_that_is_well(world: SimulatedWorld, kind: StateKind) -> None:
-    a_live_patient(world, kind=kind)
+def test_nothing_is_found_in_a_stream_that_is_well(
+    world: SimulatedProject, kind: StateKind
+) -> None:
+    a_stream_with_live_primary(world, kind=kind)
     before = everything(world)
-    assert kinds(world, deep=True) == []
+    assert finding_kinds(world, deep=True) == []
     assert everything(world) == before
 
 
-def test_nothing_is_found_in_a_stream_that_never_ran(world: SimulatedWorld) -> None:
-    assert kinds(world, deep=True) == []
+def test_nothing_is_found_in_a_stream_that_never_ran(world: SimulatedProject) -> None:
+    assert finding_kinds(world, deep=True) == []
 
 
 CHECKPOINT_DAMAGES: dict[str, tuple[Callable[[Path], None], Kind]] = {
@@ -73,19 +76,19 @@ CHECKPOINT_DAMAGES: dict[str, tuple[Callable[[Path], None], Kind]] = {
 
 @pytest.mark.parametrize("damage", list(CHECKPOINT_DAMAGES))
 def test_a_damaged_checkpoint_ends_its_live_primary_and_is_a_note_afterwards(
-    world: SimulatedWorld, damage: str
+    world: SimulatedProject, damage: str
 ) -> None:
-    checkpoint = a_live_patient(world)
+    checkpoint = a_stream_with_live_primary(world)
     act, kind = CHECKPOINT_DAMAGES[damage]
     act(checkpoint.root)
-    (found,) = diagnosed(world, CLICKS).findings
-    assert (found.kind, found.where) == (kind, str(checkpoint.root))
-    assert found.severity is not Severity.NOTE
+    (finding,) = diagnose_stream(world, CLICKS).findings
+    assert (finding.kind, finding.where) == (kind, str(checkpoint.root))
+    assert finding.severity is not Severity.NOTE
 
-    assert repaired(world) == ["EndPrimary"]
+    assert run_repair(world) == ["EndPrimary"]
 
     assert replica_row(world).state is ReplicaState.FENCED
-    (left,) = diagnosed(world, CLICKS).findings
+    (left,) = diagnose_stream(world, CLICKS).findings
     assert (left.kind, left.severity) == (kind, Severity.NOTE)
     assert examine(world, CLICKS).ended_by_doctor
 
@@ -95,12 +98,12 @@ def test_the_checkpoint_of_a_primary_that_was_ended_is_kept_until_it_is_confirme
     tmp_path: Path, *, elsewhere: bool
 ) -> None:
     folder = {"resources": {"folder": str(tmp_path / "disk")}} if elsewhere else {}
-    with patients(tmp_path / "project", **folder).open() as world:
+    with doctor_projects(tmp_path / "project", **folder).open() as world:
         replicas = tmp_path / "disk" if elsewhere else world.config.home / "replicas"
-        checkpoint = a_live_patient(world, replicas=replicas)
+        checkpoint = a_stream_with_live_primary(world, replicas=replicas)
         (checkpoint.root / "metadata").unlink()
         before = tree(checkpoint.root)
-        assert repaired(world) == ["EndPrimary"]
+        assert run_repair(world) == ["EndPrimary"]
         assert tree(checkpoint.root) == before, "its process may still be there"
         for decide in (Quarantine.undo, Quarantine.confirm):
             shutil.rmtree(checkpoint.root)  # as the next start does
@@ -112,14 +115,14 @@ def test_the_checkpoint_of_a_primary_that_was_ended_is_kept_until_it_is_confirme
         assert not list(tmp_path.glob(f"**/aside/{RUN}"))
 
 
-def test_a_changed_byte_of_shipped_state_needs_a_deep_look(world: SimulatedWorld) -> None:
-    checkpoint = a_live_patient(world)
+def test_a_changed_byte_of_shipped_state_needs_a_deep_look(world: SimulatedProject) -> None:
+    checkpoint = a_stream_with_live_primary(world)
     file = checkpoint.root / "state/0/1/4.delta"
     body = bytearray(file.read_bytes())
     body[0] ^= 0xFF
     file.write_bytes(bytes(body))
-    assert kinds(world) == []
-    assert kinds(world, deep=True) == [Kind.STATE_FILE]
+    assert finding_kinds(world) == []
+    assert finding_kinds(world, deep=True) == [Kind.STATE_FILE]
 
 
 def flip_under_its_checksum(file: Path) -> None:
@@ -133,34 +136,36 @@ def flip_under_its_checksum(file: Path) -> None:
 
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_snapshot_that_was_shipped_with_the_damage_is_not_what_the_next_primary_restores(
-    world: SimulatedWorld, *, deep: bool
+    world: SimulatedProject, *, deep: bool
 ) -> None:
-    checkpoint = a_live_patient(world)
+    checkpoint = a_stream_with_live_primary(world)
     flip_under_its_checksum(checkpoint.root / "state/0/1/6.delta")
     ship(world, checkpoint)
-    found = {one.kind: one for one in diagnosed(world, CLICKS, deep=deep).findings}
-    assert set(found) == {Kind.STATE_FILE, Kind.SHIPPED_DAMAGED}
-    assert found[Kind.SHIPPED_DAMAGED].where == f"snapshot {snapshot_id(5)}"
-    (restart,) = found[Kind.STATE_FILE].repairs
+    findings = {
+        finding.kind: finding for finding in diagnose_stream(world, CLICKS, deep=deep).findings
+    }
+    assert set(findings) == {Kind.STATE_FILE, Kind.SHIPPED_DAMAGED}
+    assert findings[Kind.SHIPPED_DAMAGED].where == f"snapshot {snapshot_id(5)}"
+    (restart,) = findings[Kind.STATE_FILE].repairs
     assert snapshot_id(3) in restart.does
-    assert repaired(world, Mend.RESTART_PRIMARY, deep=deep) == ["SetAsideSnapshots", "EndPrimary"]
+    assert run_repair(world, Mend.RESTART_PRIMARY, deep=deep) == ["SetAsideSnapshots", "EndPrimary"]
     restored = world.vault(CLICKS).restore_newest(checkpoint.root / "restored")
     assert restored is not None
     assert restored.manifest.id == snapshot_id(3)
 
 
-def test_a_rocksdb_table_that_is_gone_is_found(world: SimulatedWorld) -> None:
-    checkpoint = a_live_patient(world, kind=StateKind.ROCKSDB)
+def test_a_rocksdb_table_that_is_gone_is_found(world: SimulatedProject) -> None:
+    checkpoint = a_stream_with_live_primary(world, kind=StateKind.ROCKSDB)
     max((checkpoint.root / "state/0/0/SSTs").glob("*.sst")).unlink()
-    (found,) = diagnosed(world, CLICKS).findings
-    assert found.kind is Kind.STATE_FILE
-    assert "it is missing, and 6.zip needs it" in found.evidence
+    (finding,) = diagnose_stream(world, CLICKS).findings
+    assert finding.kind is Kind.STATE_FILE
+    assert "it is missing, and 6.zip needs it" in finding.evidence
 
 
 def test_what_is_only_in_flight_is_not_claimed(
-    world: SimulatedWorld, monkeypatch: pytest.MonkeyPatch
+    world: SimulatedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkpoint = a_live_patient(world)
+    checkpoint = a_stream_with_live_primary(world)
     hidden = (checkpoint.root / "offsets/2").rename(checkpoint.root / "offsets/.2")
 
     def come_back(_: float) -> None:
@@ -169,23 +174,23 @@ def test_what_is_only_in_flight_is_not_claimed(
     monkeypatch.setattr(
         "holdfast.resources.clock.SystemClock.sleep", lambda _, seconds: come_back(seconds)
     )
-    assert kinds(world) == []
+    assert finding_kinds(world) == []
 
 
 def test_a_stream_that_is_wanted_is_brought_back_with_another_primary(
-    world: SimulatedWorld, monkeypatch: pytest.MonkeyPatch
+    world: SimulatedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkpoint = a_live_patient(world)
+    checkpoint = a_stream_with_live_primary(world)
     world.store.streams.desire(CLICKS, DesiredState.RUNNING)
     (checkpoint.root / "metadata").unlink()
     with simulated_drivers(world, monkeypatch) as drivers:
         steps = Repair(world, CLICKS, RUN, chosen=None, keep_alive=drivers.act).steps()
         ended, brought_back = list(steps)
-        seen = examine(world, CLICKS)
+        examined = examine(world, CLICKS)
     assert (ended.name, brought_back.name) == ("EndPrimary", "BringBack")
     assert isinstance(brought_back.result, InnerSteps)
     assert [inner.name for inner in brought_back.result.done] == ["Launch"]
-    assert seen.primary not in (None, REPLICA)
-    assert diagnose(seen) == []
+    assert examined.primary not in (None, REPLICA)
+    assert diagnose(examined) == []
     lines = world.store.journal.of(CLICKS, run=RUN)
     assert {line.playbook for line in lines} == {"repair"}

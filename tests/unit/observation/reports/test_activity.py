@@ -13,15 +13,9 @@ from holdfast.observation.reports.incidents import incident_rows
 from holdfast.orchestration.schedules import failure_drills
 from holdfast.resources.control_store.records import Phase, SnapshotState
 from holdfast.resources.project import Project
-from tests.fakes.worlds import (
-    CLICKS,
-    PATIENT,
-    SimulatedWorlds,
-    a_primary,
-    a_wanted_stream,
-    simulated_worlds,
-)
-from tests.support.control_builders import a_snapshot
+from tests.builders.control_rows import a_snapshot
+from tests.builders.streams import CLICKS, PATIENT, a_primary, a_wanted_stream
+from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 TOLD = {
     "fault": "kill",
@@ -35,8 +29,8 @@ TOLD = {
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedWorlds:
-    return simulated_worlds(
+def worlds(tmp_path: Path) -> SimulatedProjects:
+    return simulated_projects(
         tmp_path, CLICKS, "beta", supervision=PATIENT, drills={"fault": "pause"}
     )
 
@@ -46,14 +40,14 @@ def a_line(world: Project, step: str, phase: Phase, **changes: object) -> None:
     world.store.journal.write(**{**line, "step": step, "phase": phase, **changes})  # type: ignore[arg-type]
 
 
-def test_drills_are_listed_with_the_last_proven_snapshot(worlds: SimulatedWorlds) -> None:
+def test_drills_are_listed_with_the_last_proven_snapshot(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         for detail in (TOLD, {**TOLD, "held": False}):
             a_line(world, Report.__name__, Phase.DONE, playbook=PLAYBOOK, detail=detail)
         a_line(world, Report.__name__, Phase.FAILED, playbook=PLAYBOOK, detail={})
         for name in ("s1", "s2"):
             world.store.snapshots.record(a_snapshot(name, 1, stream="beta"))
-            world.store.snapshots.proven("beta", name, 12.5)
+            world.store.snapshots.record_proof("beta", name, 12.5)
         world.store.snapshots.mark("beta", "s2", SnapshotState.DROPPED, "too old")
         rows = drill_rows(world, [CLICKS, "beta"])
     assert [(row["drill"], row["held"]) for row in rows if row["stream"] == CLICKS] == [
@@ -64,16 +58,18 @@ def test_drills_are_listed_with_the_last_proven_snapshot(worlds: SimulatedWorlds
     assert (proof["drill"], proof["about"], proof["observed_seconds"]) == ("restore", "s2", 12.5)
 
 
-def test_an_incident_is_told_with_its_timeline(worlds: SimulatedWorlds) -> None:
+def test_an_incident_is_told_with_its_timeline(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         detail = {"reason": "its process is gone"}
-        one = world.store.incidents.open(stream=CLICKS, key="k", kind="recovery", detail=detail)
-        a_line(world, "Fence", Phase.INTENT, incident=one.id)
-        a_line(world, "Fence", Phase.DONE, incident=one.id, detail={"primary": "p1"})
+        incident = world.store.incidents.open(
+            stream=CLICKS, key="k", kind="recovery", detail=detail
+        )
+        a_line(world, "Fence", Phase.INTENT, incident=incident.id)
+        a_line(world, "Fence", Phase.DONE, incident=incident.id, detail={"primary": "p1"})
         failed = {"error": "no room"}
-        a_line(world, "Launch", Phase.FAILED, incident=one.id, detail=failed)
+        a_line(world, "Launch", Phase.FAILED, incident=incident.id, detail=failed)
         a_line(world, "Launch", Phase.DONE)
-        world.store.incidents.close(one.id, "recovered")
+        world.store.incidents.close(incident.id, "recovered")
         [row] = incident_rows(world, [CLICKS, "beta"])
     assert (row["reason"], row["state"], row["outcome"]) == (
         "its process is gone",
@@ -87,7 +83,7 @@ def test_an_incident_is_told_with_its_timeline(worlds: SimulatedWorlds) -> None:
     assert timeline.count(";") == 2, "what was done for no incident is not its"
 
 
-def test_the_journal_is_listed_newest_first(worlds: SimulatedWorlds) -> None:
+def test_the_journal_is_listed_newest_first(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_line(world, "Fence", Phase.INTENT, seconds=None)
         a_line(world, "Fence", Phase.DONE, detail={"primary": "p1"})
@@ -95,14 +91,14 @@ def test_the_journal_is_listed_newest_first(worlds: SimulatedWorlds) -> None:
     assert [(row["phase"], row["about"]) for row in rows] == [("done", "p1"), ("intent", "")]
 
 
-def on_tuesday(worlds: SimulatedWorlds) -> object:
+def on_tuesday(worlds: SimulatedProjects) -> object:
     context = dg.build_schedule_context(
         scheduled_execution_time=datetime(2026, 1, 6, 3, 41, tzinfo=UTC)
     )
     return failure_drills(context, worlds=worlds)
 
 
-def test_only_streams_that_are_well_are_drilled_by_the_clock(worlds: SimulatedWorlds) -> None:
+def test_only_streams_that_are_well_are_drilled_by_the_clock(worlds: SimulatedProjects) -> None:
     skipped = on_tuesday(worlds)
     assert isinstance(skipped, dg.SkipReason)
     assert skipped.skip_message == "beta: it was never started; clicks: it was never started"

@@ -20,9 +20,10 @@ from holdfast.observation.reports.files import write_report
 from holdfast.resources.control_store.records import Sample
 from holdfast.resources.control_store.schema import replicas, tier_changes
 from holdfast.resources.project import Project
-from tests.fakes.worlds import CLICKS, a_primary, a_wanted_stream, simulated_worlds
-from tests.support.control_builders import wait_for_the_clock
-from tests.support.reports import a_cost_row
+from tests.builders.control_rows import wait_for_the_clock
+from tests.builders.reports import a_cost_row
+from tests.builders.streams import CLICKS, a_primary, a_wanted_stream
+from tests.fakes.projects import simulated_projects
 
 GB = 2.0**30
 
@@ -30,7 +31,7 @@ GB = 2.0**30
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[Project]:
     """A stream that has just been started, and one that never was."""
-    with simulated_worlds(tmp_path, CLICKS, "beta").open() as world:
+    with simulated_projects(tmp_path, CLICKS, "beta").open() as world:
         a_wanted_stream(world)
         a_primary(world, "r1")
         wait_for_the_clock(world.store)
@@ -102,7 +103,7 @@ def test_a_recovery_counts_on_its_day(world: Project) -> None:
 
 def test_who_does_not_count_detection_misses_less(tmp_path: Path) -> None:
     uncounted = {"mode": "pinned", "count_detection": False}
-    with simulated_worlds(tmp_path, controller=uncounted).open() as world:
+    with simulated_projects(tmp_path, controller=uncounted).open() as world:
         a_wanted_stream(world)
         a_primary(world, "r1")
         now = world.store.now()
@@ -136,7 +137,7 @@ def test_a_day_that_was_reported_is_read_and_any_other_is_counted(world: Project
     write_report(world.config.home, REPORT, [row.cells()], part=str(day))
     assert read_costs(world, day, [CLICKS]) == [row]
     assert read_costs(world, day, ["beta"]) == []
-    assert [one.stream for one in read_costs(world, today(world), [CLICKS])] == [CLICKS]
+    assert [row.stream for row in read_costs(world, today(world), [CLICKS])] == [CLICKS]
 
 
 def test_a_day_that_has_not_begun_has_no_costs_yet(world: Project) -> None:
@@ -158,9 +159,9 @@ def test_a_day_whose_measurements_are_gone_is_not_counted_as_if_they_were_none(
     since, _ = day_bounds(day)
     world.store._database.execute(replicas.update().values(registered_at=since))
     world.store._database.execute(tier_changes.update().values(at=since, reached_at=since))
-    with pytest.raises(PermanentError, match=f"what {day} cost cannot be counted") as refused:
+    with pytest.raises(PermanentError, match=f"the costs of {day} cannot be counted") as refused:
         read_costs(world, day, [CLICKS])
     assert "samples.keep" in refused.value.hint
     assert read_costs(world, day, ["beta"]) == [], "it did not run"
-    lately = today(world) - timedelta(days=2)
-    assert [row.ran_seconds for row in read_costs(world, lately, [CLICKS])] == [86_400.0]
+    kept = today(world) - timedelta(days=2)
+    assert [row.ran_seconds for row in read_costs(world, kept, [CLICKS])] == [86_400.0]

@@ -13,12 +13,12 @@ from holdfast.ft_policies.prediction.steps import RecoveryStep
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.recovery_history import Recovery
 from holdfast.observation.reports.recoveries import (
-    Compared,
-    Recovered,
+    MatchedRecovery,
+    RecoveryComparison,
     compare_recoveries,
     match_recoveries,
 )
-from tests.support.reports import a_recovery
+from tests.builders.reports import a_recovery
 
 HOT, ACTIVE, PASSIVE = (
     Tier.PASSIVE_STANDBY_HOT,
@@ -50,7 +50,7 @@ MAXIMA = RecoveryModel(estimator=MaxOfHistory())
 PROMISED = Observation(seconds=3.5)
 
 
-def found(*observed: Recovery, count_detection: bool = True) -> list[Recovered]:
+def matched(*observed: Recovery, count_detection: bool = True) -> list[MatchedRecovery]:
     return match_recoveries("clicks", observed, TIMINGS, SPANS, count_detection=count_detection)
 
 
@@ -58,7 +58,7 @@ def promised(detected: Sequence[Observation]) -> Sequence[Observation]:
     return detected or [PROMISED]
 
 
-def judged(*recovered: Recovered, model: RecoveryModel = MAXIMA) -> list[Compared]:
+def judged(*recovered: MatchedRecovery, model: RecoveryModel = MAXIMA) -> list[RecoveryComparison]:
     """A hot standby has replayed 500 rows before."""
     steps = {
         RecoveryStep.DETECT: [Observation(seconds=1.0, at=3_000.0)],
@@ -71,26 +71,26 @@ def judged(*recovered: Recovered, model: RecoveryModel = MAXIMA) -> list[Compare
     return compare_recoveries(recovered, StepTimings(steps=steps), model, promised, capacity=0.0)
 
 
-def seconds(recovered: Recovered) -> dict[RecoveryStep, float]:
-    return {step: one.seconds for step, one in recovered.steps.items()}
+def seconds(recovered: MatchedRecovery) -> dict[RecoveryStep, float]:
+    return {step: observation.seconds for step, observation in recovered.steps.items()}
 
 
-def again() -> Recovered:
+def again() -> MatchedRecovery:
     """The same hot standby, with three times as many."""
     replay = Observation(seconds=7.5, size=1_500.0, at=3_000.0)
     steps = {RecoveryStep.DETECT: Observation(seconds=1.0), RecoveryStep.REPLAY: replay}
-    return replace(found(AGAIN)[0], steps=steps)
+    return replace(matched(AGAIN)[0], steps=steps)
 
 
 def test_a_takeover_has_the_tier_of_that_time_and_its_own_steps() -> None:
-    (one,) = found(TAKEN_OVER)
-    assert (one.tier, one.seconds, one.lost_at) == (ACTIVE, 4.0, 996.0)
-    assert seconds(one) == {RecoveryStep.DETECT: 1.5, RecoveryStep.REPLAY: 2.0}
+    (recovery,) = matched(TAKEN_OVER)
+    assert (recovery.tier, recovery.seconds, recovery.lost_at) == (ACTIVE, 4.0, 996.0)
+    assert seconds(recovery) == {RecoveryStep.DETECT: 1.5, RecoveryStep.REPLAY: 2.0}
 
 
 def test_who_does_not_count_detection_does_not_observe_it_either() -> None:
-    (one,) = found(TAKEN_OVER, count_detection=False)
-    assert (one.seconds, one.lost_at) == (2.5, 996.0)
+    (recovery,) = matched(TAKEN_OVER, count_detection=False)
+    assert (recovery.seconds, recovery.lost_at) == (2.5, 996.0)
     (counted,) = judged(again())
     (uncounted,) = judged(again(), model=replace(MAXIMA, count_detection=False))
     assert counted.predicted_seconds - uncounted.predicted_seconds == PROMISED.seconds
@@ -98,9 +98,9 @@ def test_who_does_not_count_detection_does_not_observe_it_either() -> None:
 
 
 def test_whoever_was_launched_anew_was_recovered_passively_whatever_was_wanted() -> None:
-    (one,) = found(RESTARTED)
-    assert one.tier is PASSIVE
-    assert seconds(one) == {
+    (recovery,) = matched(RESTARTED)
+    assert recovery.tier is PASSIVE
+    assert seconds(recovery) == {
         RecoveryStep.DETECT: 20.0,
         RecoveryStep.DEPLOY: 9.0,
         RecoveryStep.REPLAY: 4.0,
@@ -108,33 +108,34 @@ def test_whoever_was_launched_anew_was_recovered_passively_whatever_was_wanted()
 
 
 def test_only_what_was_measured_before_the_failure_makes_the_prediction() -> None:
-    (one,) = judged(again())
-    assert one.predicted_seconds == PROMISED.seconds + 0.5 + 5.0
-    assert [(row["step"], row["held"]) for row in one.cells()] == [
+    (recovery,) = judged(again())
+    assert recovery.predicted_seconds == PROMISED.seconds + 0.5 + 5.0
+    assert [(row["step"], row["held"]) for row in recovery.cells()] == [
         ("all", True),
         ("detect", True),
         ("replay", False),
     ]
-    assert judged(replace(again(), lost_at=999.0)) == [], "nothing was known of the replay then"
+    assert judged(replace(again(), lost_at=999.0)) == [], "no replay had been measured by then"
 
 
 def test_it_is_predicted_for_as_much_as_there_was_to_replay() -> None:
-    (one,) = judged(again(), model=RecoveryModel())
+    (recovery,) = judged(again(), model=RecoveryModel())
     few = replace(again().steps[RecoveryStep.REPLAY], size=100.0)
     (less,) = judged(replace(again(), steps={RecoveryStep.REPLAY: few}), model=RecoveryModel())
     assert (
-        one.predicted_steps[RecoveryStep.REPLAY] > 2.5 * less.predicted_steps[RecoveryStep.REPLAY]
+        recovery.predicted_steps[RecoveryStep.REPLAY]
+        > 2.5 * less.predicted_steps[RecoveryStep.REPLAY]
     )
-    assert sum(one.predicted_steps.values()) == pytest.approx(one.predicted_seconds)
-    assert judged(replace(again(), steps={})) == [], "nobody knows how much there was"
+    assert sum(recovery.predicted_steps.values()) == pytest.approx(recovery.predicted_seconds)
+    assert judged(replace(again(), steps={})) == [], "the sizes are unknown"
 
 
 def test_in_active_replication_there_is_nothing_to_recover_nor_to_judge() -> None:
     at_once = Recovery(seconds=0.0, detect_seconds=3.0, at=1_000.0)
     spans = [TierSpan(tier=Tier.ACTIVE_REPLICATION, from_at=0.0, to_at=9_000.0)]
-    (one,) = match_recoveries("clicks", [at_once], TIMINGS, spans, count_detection=False)
-    assert (one.tier, one.seconds) == (Tier.ACTIVE_REPLICATION, 0.0)
-    assert judged(one) == []
+    (recovery,) = match_recoveries("clicks", [at_once], TIMINGS, spans, count_detection=False)
+    assert (recovery.tier, recovery.seconds) == (Tier.ACTIVE_REPLICATION, 0.0)
+    assert judged(recovery) == []
 
 
 def test_tiers_and_steps_are_summed_up() -> None:

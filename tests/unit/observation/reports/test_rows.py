@@ -15,9 +15,11 @@ from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.reports.incidents import incident_rows
 from holdfast.observation.reports.what_if import OBJECTIVES, what_if_cells
 from holdfast.resources.control_store.records import Phase
-from tests.fakes.decisions import a_decision, a_decision_row, simulated_what_if
-from tests.fakes.worlds import CLICKS, simulated_worlds
-from tests.support.reports import a_day, a_recovery
+from tests.builders.reports import a_day, a_recovery
+from tests.builders.streams import CLICKS
+from tests.builders.tiering import a_decision, a_decision_row
+from tests.fakes.projects import simulated_projects
+from tests.fakes.reviewer import simulated_what_if
 
 AMOUNTS = (
     "money", "money_if_active", "money_if_passive",
@@ -61,7 +63,7 @@ def test_a_decision_has_its_reason_a_tier_and_figures_that_can_be() -> None:
 
 
 def test_an_objective_that_is_held_is_predicted_to_be_in_time(tmp_path: Path) -> None:
-    with simulated_worlds(tmp_path).open() as world:
+    with simulated_projects(tmp_path).open() as world:
         rows = what_if_cells(simulated_what_if(world, CLICKS, OBJECTIVES), currency="USD")
     held = [row for row in rows if row["holds"]]
     assert held
@@ -99,13 +101,13 @@ def test_a_recovery_is_held_if_it_took_no_longer_than_predicted() -> None:
 def test_a_closed_incident_has_an_outcome_and_a_step_that_ended_its_seconds(
     tmp_path: Path,
 ) -> None:
-    with simulated_worlds(tmp_path).open() as world:
-        one = world.store.incidents.open(stream=CLICKS, key="k", kind="recovery", detail={})
+    with simulated_projects(tmp_path).open() as world:
+        incident = world.store.incidents.open(stream=CLICKS, key="k", kind="recovery", detail={})
         line = {"stream": CLICKS, "playbook": "recover", "run": "r", "step": "Fence"}
         world.store.journal.write(**line, phase=Phase.INTENT)  # type: ignore[arg-type]
         world.store.journal.write(**line, phase=Phase.DONE, seconds=0.5)  # type: ignore[arg-type]
         [still_open] = incident_rows(world, [CLICKS])
-        world.store.incidents.close(one.id, "recovered")
+        world.store.incidents.close(incident.id, "recovered")
         [closed] = incident_rows(world, [CLICKS])
         done, intent = journal_rows(world, [CLICKS])
     assert (still_open["state"], still_open["outcome"]) == ("open", None)

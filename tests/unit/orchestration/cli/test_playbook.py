@@ -12,8 +12,8 @@ from holdfast.orchestration.cli.playbook import run_for_streams
 from holdfast.orchestration.playbooks.base import StepDone
 from holdfast.orchestration.playbooks.recover_secondary import Measured, ReplicaLaunched
 from holdfast.resources.project import Project
-from tests.support.cli import facts
-from tests.support.cli_world import STREAM, a_world
+from tests.builders.recorded_stream import STREAM, an_open_project
+from tests.cli import holdfast_json
 
 
 class BringUp:
@@ -37,38 +37,36 @@ def bring_up(world: Project, stream: str, run: str) -> Any:
 
 def test_each_step_is_a_line_with_its_seconds_and_parts(tmp_path: Path) -> None:
     console = Console(width=100, record=True, quiet=False, force_terminal=False)
-    with a_world(tmp_path) as world:
-        told = run_for_streams(world, [STREAM], bring_up, console, nothing_to_do="runs already")
+    with an_open_project(tmp_path) as world:
+        output = run_for_streams(world, [STREAM], bring_up, console, nothing_to_do="runs already")
 
-    assert [step.name for step in told[0].steps] == ["Launch", "AwaitCatchUp"]
+    assert [step.name for step in output[0].steps] == ["Launch", "AwaitCatchUp"]
     shown = console.export_text()
     assert "✔ clicks  Launch 0.4 s (clicks-1)" in shown
-    assert (
-        "✔ clicks  AwaitCatchUp 14.2 s (deploy 8.1 s, read snapshot 0.3 s, replay 2.0 s)" in shown
-    )
+    assert "✔ clicks  AwaitCatchUp 14.2 s (deploy 8.1 s, read snapshot 0.3 s, replay 2 s)" in shown
 
 
 def test_one_stream_that_fails_does_not_hold_the_others_back(tmp_path: Path) -> None:
-    with a_world(tmp_path) as world:
-        told = run_for_streams(world, ["broken", STREAM], bring_up, None, nothing_to_do="")
+    with an_open_project(tmp_path) as world:
+        output = run_for_streams(world, ["broken", STREAM], bring_up, None, nothing_to_do="")
 
-    assert told[0].as_dict()["error"] == {"message": "it fails each time", "hint": "mend it"}
-    assert len(told[0].steps) == 1
-    assert told[1].error is None
-    assert len(told[1].steps) == 2
+    assert output[0].as_dict()["error"] == {"message": "it fails each time", "hint": "mend it"}
+    assert len(output[0].steps) == 1
+    assert output[1].error is None
+    assert len(output[1].steps) == 2
 
 
 def test_stopping_what_does_not_run_does_nothing(tmp_path: Path) -> None:
-    with a_world(tmp_path):
-        (stream,) = facts(tmp_path, "stop", STREAM)["streams"]
+    with an_open_project(tmp_path):
+        (stream,) = holdfast_json(tmp_path, "stop", STREAM)["streams"]
 
     assert stream["steps"] == []
     assert stream["error"] is None
 
 
 def test_down_without_anything_running_is_no_error(tmp_path: Path) -> None:
-    with a_world(tmp_path):
-        found = facts(tmp_path, "down")
+    with an_open_project(tmp_path):
+        found = holdfast_json(tmp_path, "down")
 
     assert found["dagster"] == {"stopped": False}
     assert found["object_store"] == {"stopped": False}

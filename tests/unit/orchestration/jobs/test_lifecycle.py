@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from holdfast.ft_policies.tiers import OFF, Switches
-from holdfast.orchestration.definitions import definitions_of
+from holdfast.orchestration.definitions import build_definitions
 from holdfast.resources.control_store.records import (
     DesiredState,
     EndedBy,
@@ -21,55 +21,57 @@ from holdfast.resources.control_store.records import (
 )
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
-from tests.fakes.worlds import (
+from tests.builders.control_rows import a_recovery, a_snapshot, lost_primary, lost_secondary
+from tests.builders.streams import (
     CLICKS,
     PATIENT,
-    SimulatedWorlds,
     a_dead_primary,
     a_primary,
     a_secondary,
     a_wanted_stream,
-    simulated_worlds,
-    worlds_with_a_paused_secondary,
 )
-from tests.support.control_builders import a_recovery, a_snapshot, lost_primary, lost_secondary
+from tests.fakes.projects import (
+    SimulatedProjects,
+    projects_with_paused_secondary,
+    simulated_projects,
+)
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedWorlds:
-    return simulated_worlds(tmp_path)
+def worlds(tmp_path: Path) -> SimulatedProjects:
+    return simulated_projects(tmp_path)
 
 
 def ran(
-    worlds: SimulatedWorlds, job: str, op: str, config: Mapping[str, Any]
+    worlds: SimulatedProjects, job: str, op: str, config: Mapping[str, Any]
 ) -> dg.ExecuteInProcessResult:
     with worlds.open() as world:
-        definitions = definitions_of(world.config, worlds)
+        definitions = build_definitions(world.config, worlds)
     return definitions.resolve_job_def(job).execute_in_process(
         run_config={"ops": {op: {"config": dict(config)}}}, raise_on_error=False
     )
 
 
-def recovered(worlds: SimulatedWorlds, incident: str | None = None) -> dg.ExecuteInProcessResult:
+def recovered(worlds: SimulatedProjects, incident: str | None = None) -> dg.ExecuteInProcessResult:
     config = {"stream": CLICKS} if incident is None else {"stream": CLICKS, "incident": incident}
     return ran(worlds, "recover_stream", "recover", config)
 
 
-def an_incident(worlds: SimulatedWorlds, *, detect_seconds: float = 2.0) -> Incident:
+def an_incident(worlds: SimulatedProjects, *, detect_seconds: float = 2.0) -> Incident:
     """As the sensor opens it."""
     with worlds.open() as world:
         key = lost_primary("p1", stream=CLICKS)
         return a_recovery(world.store, key, t_detect_seconds=detect_seconds)
 
 
-def as_it_is(worlds: SimulatedWorlds, incident: Incident) -> Incident:
+def as_it_is(worlds: SimulatedProjects, incident: Incident) -> Incident:
     with worlds.open() as world:
         found = world.store.incidents.get(incident.id)
     assert found is not None
     return found
 
 
-def a_dead_primary_that_nobody_wants(worlds: SimulatedWorlds) -> None:
+def a_dead_primary_that_nobody_wants(worlds: SimulatedProjects) -> None:
     """Its recovery is one step: the fence."""
     with worlds.open() as world:
         a_dead_primary(world)
@@ -81,7 +83,7 @@ def table(value: object) -> list[Mapping[str, Any]]:
     return [record.data for record in value.records]
 
 
-def test_a_recovery_shows_its_steps_and_closes_its_incident(worlds: SimulatedWorlds) -> None:
+def test_a_recovery_shows_its_steps_and_closes_its_incident(worlds: SimulatedProjects) -> None:
     a_dead_primary_that_nobody_wants(worlds)
     incident = an_incident(worlds)
     result = recovered(worlds, incident.id)
@@ -103,7 +105,7 @@ def test_a_recovery_shows_its_steps_and_closes_its_incident(worlds: SimulatedWor
     ]
 
 
-def test_the_output_says_if_the_objective_was_held(worlds: SimulatedWorlds) -> None:
+def test_the_output_says_if_the_objective_was_held(worlds: SimulatedProjects) -> None:
     a_dead_primary_that_nobody_wants(worlds)
     result = recovered(worlds, an_incident(worlds).id)
     [output] = [e for e in result.all_events if e.event_type_value == "STEP_OUTPUT"]
@@ -113,14 +115,14 @@ def test_the_output_says_if_the_objective_was_held(worlds: SimulatedWorlds) -> N
     assert [row["step"] for row in table(metadata["steps"])] == ["Fence"]
 
 
-def test_a_recovery_needs_no_incident(worlds: SimulatedWorlds) -> None:
+def test_a_recovery_needs_no_incident(worlds: SimulatedProjects) -> None:
     a_dead_primary_that_nobody_wants(worlds)
     assert recovered(worlds).success
     with worlds.open() as world:
         assert world.store.replicas.of(CLICKS) == []
 
 
-def test_a_run_whose_incident_another_run_has_does_nothing(worlds: SimulatedWorlds) -> None:
+def test_a_run_whose_incident_another_run_has_does_nothing(worlds: SimulatedProjects) -> None:
     a_dead_primary_that_nobody_wants(worlds)
     incident = an_incident(worlds)
     with worlds.open() as world:
@@ -134,7 +136,7 @@ def test_a_run_whose_incident_another_run_has_does_nothing(worlds: SimulatedWorl
 
 
 def test_a_recovery_that_gives_up_fails_with_a_hint_and_closes_the_incident(
-    worlds: SimulatedWorlds,
+    worlds: SimulatedProjects,
 ) -> None:
     with worlds.open() as world:
         a_wanted_stream(world)
@@ -150,7 +152,7 @@ def test_a_recovery_that_gives_up_fails_with_a_hint_and_closes_the_incident(
     about = failure.step_failure_data.user_failure_data
     assert about is not None
     assert "column x is missing" in str(about.description)
-    assert about.metadata["hint"].value == f"mend the cause, then `holdfast start {CLICKS}`"
+    assert about.metadata["hint"].value == f"fix the cause, then run `holdfast start {CLICKS}`"
     assert as_it_is(worlds, incident).state is IncidentState.CLOSED
     with worlds.open() as world:
         row = world.store.streams.get(CLICKS)
@@ -166,7 +168,7 @@ def output_of(result: dg.ExecuteInProcessResult) -> Mapping[str, Any]:
 def test_a_failover_tells_its_own_recovery_from_the_time_without_redundancy(
     tmp_path: Path,
 ) -> None:
-    worlds = simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT)
+    worlds = simulated_projects(tmp_path, tier="active_standby", supervision=PATIENT)
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "s1")
@@ -181,7 +183,7 @@ def test_a_failover_tells_its_own_recovery_from_the_time_without_redundancy(
     assert metadata["redundancy_seconds"].value >= 2.0
     assert metadata["objective_held"].value is True
     outcome = as_it_is(worlds, incident).outcome
-    assert outcome.startswith("recovered 0.7 s after the last sign of life, active_standby held")
+    assert outcome.startswith("recovered 0.7 s after the last sign of life, active_standby covered")
     with worlds.open() as world:
         assert world.store.tiers.history(CLICKS)[-1].reached_at is not None
 
@@ -193,7 +195,7 @@ def a_measured_recovery(store: ControlStore, seconds: float, *, at: float) -> No
 
 
 def test_the_recovery_of_a_stuck_primary_counts_from_its_last_progress(tmp_path: Path) -> None:
-    worlds = simulated_worlds(tmp_path, tier="active_standby", supervision=PATIENT)
+    worlds = simulated_projects(tmp_path, tier="active_standby", supervision=PATIENT)
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "s1")
@@ -207,7 +209,7 @@ def test_the_recovery_of_a_stuck_primary_counts_from_its_last_progress(tmp_path:
 
 
 def test_a_secondary_that_is_back_and_paused_is_not_said_to_hold_the_tier(tmp_path: Path) -> None:
-    worlds = worlds_with_a_paused_secondary(tmp_path, "s2")
+    worlds = projects_with_paused_secondary(tmp_path, "s2")
     with worlds.open() as world:
         incident = a_recovery(world.store, lost_secondary("s1", stream=CLICKS))
     assert recovered(worlds, incident.id).success
@@ -219,7 +221,7 @@ def test_a_secondary_that_is_back_and_paused_is_not_said_to_hold_the_tier(tmp_pa
 def test_a_failover_that_is_reported_once_it_is_level_counts_from_the_failure(
     tmp_path: Path,
 ) -> None:
-    worlds = simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT)
+    worlds = simulated_projects(tmp_path, tier="deployed", supervision=PATIENT)
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "s1")
@@ -232,7 +234,7 @@ def test_a_failover_that_is_reported_once_it_is_level_counts_from_the_failure(
 
 
 def test_a_lost_secondary_is_no_recovery_of_the_stream(tmp_path: Path) -> None:
-    worlds = simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT)
+    worlds = simulated_projects(tmp_path, tier="deployed", supervision=PATIENT)
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "p1")
@@ -241,13 +243,13 @@ def test_a_lost_secondary_is_no_recovery_of_the_stream(tmp_path: Path) -> None:
     metadata = output_of(recovered(worlds, incident.id))
     assert "recovery_seconds" not in metadata
     assert metadata["redundancy_seconds"].value >= 0.0
-    assert as_it_is(worlds, incident).outcome.startswith("deployed held again after")
+    assert as_it_is(worlds, incident).outcome.startswith("deployed covered again after")
 
 
 def test_a_secondary_that_always_fails_leaves_stream_and_incident_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worlds = simulated_worlds(tmp_path, tier="deployed", supervision=PATIENT)
+    worlds = simulated_projects(tmp_path, tier="deployed", supervision=PATIENT)
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "p1")
@@ -276,14 +278,16 @@ def test_a_secondary_that_always_fails_leaves_stream_and_incident_as_they_are(
         assert len(world.store.replicas.of(CLICKS)) == 1
 
 
-def test_an_unknown_stream_is_a_failure_that_says_which_there_are(worlds: SimulatedWorlds) -> None:
+def test_an_unknown_stream_is_a_failure_that_says_which_there_are(
+    worlds: SimulatedProjects,
+) -> None:
     result = ran(worlds, "start_stream", "start", {"stream": "click"})
     assert not result.success
     [failure] = [e for e in result.all_events if e.event_type_value == "STEP_FAILURE"]
     assert "declared are clicks" in str(failure.step_failure_data.user_failure_data)
 
 
-def test_stopping_a_stream_whose_driver_is_gone_notes_its_end(worlds: SimulatedWorlds) -> None:
+def test_stopping_a_stream_whose_driver_is_gone_notes_its_end(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_dead_primary(world)
     result = ran(worlds, "stop_stream", "stop", {"stream": CLICKS, "patience_seconds": 5.0})
@@ -293,18 +297,18 @@ def test_stopping_a_stream_whose_driver_is_gone_notes_its_end(worlds: SimulatedW
     assert row.state is ReplicaState.DEAD
 
 
-def test_a_stream_that_does_not_run_has_nothing_to_snapshot(worlds: SimulatedWorlds) -> None:
+def test_a_stream_that_does_not_run_has_nothing_to_snapshot(worlds: SimulatedProjects) -> None:
     assert not ran(worlds, "snapshot_stream", "snapshot", {"stream": CLICKS}).success
 
 
-def test_the_object_store_is_ensured_by_a_run(worlds: SimulatedWorlds) -> None:
+def test_the_object_store_is_ensured_by_a_run(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
-        definitions = definitions_of(world.config, worlds)
+        definitions = build_definitions(world.config, worlds)
     assert definitions.resolve_job_def("ensure_object_store").execute_in_process().success
     assert "ensure" in worlds.objects.calls
 
 
-def many_snapshots(worlds: SimulatedWorlds, count: int) -> None:
+def many_snapshots(worlds: SimulatedProjects, count: int) -> None:
     """Manifests of long ago, each in the catalogue."""
     with worlds.open() as world:
         for epoch in range(count):
@@ -313,7 +317,7 @@ def many_snapshots(worlds: SimulatedWorlds, count: int) -> None:
             world.store.snapshots.record(a_snapshot(name, epoch, stream=CLICKS))
 
 
-def test_pruning_says_why_and_the_catalogue_follows(worlds: SimulatedWorlds) -> None:
+def test_pruning_says_why_and_the_catalogue_follows(worlds: SimulatedProjects) -> None:
     many_snapshots(worlds, 7)
     result = ran(worlds, "prune_snapshots", "prune", {})
     assert result.success
@@ -327,7 +331,7 @@ def test_pruning_says_why_and_the_catalogue_follows(worlds: SimulatedWorlds) -> 
     assert [e for e, state in states.items() if state is SnapshotState.DROPPED] == [1, 0]
 
 
-def test_a_dry_run_drops_nothing(worlds: SimulatedWorlds) -> None:
+def test_a_dry_run_drops_nothing(worlds: SimulatedProjects) -> None:
     many_snapshots(worlds, 7)
     assert ran(worlds, "prune_snapshots", "prune", {"dry_run": True}).success
     with worlds.open() as world:

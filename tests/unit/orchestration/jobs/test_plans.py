@@ -7,30 +7,23 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from holdfast.observation.status import observe
-from holdfast.orchestration.definitions import definitions_of
+from holdfast.observation.status import observe_stream
+from holdfast.orchestration.definitions import build_definitions
 from holdfast.resources.control_store.records import ReplicaState
-from tests.fakes.worlds import (
-    CLICKS,
-    PATIENT,
-    SimulatedWorlds,
-    a_primary,
-    a_wanted_stream,
-    committed,
-    simulated_worlds,
-)
-from tests.support.control_builders import a_snapshot
+from tests.builders.control_rows import a_snapshot
+from tests.builders.streams import CLICKS, PATIENT, a_primary, a_wanted_stream, commit_epochs
+from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedWorlds:
-    return simulated_worlds(tmp_path, supervision=PATIENT)
+def worlds(tmp_path: Path) -> SimulatedProjects:
+    return simulated_projects(tmp_path, supervision=PATIENT)
 
 
-def plan(worlds: SimulatedWorlds, job: str, op: str) -> list[Mapping[str, Any]]:
+def plan(worlds: SimulatedProjects, job: str, op: str) -> list[Mapping[str, Any]]:
     """The plan that a dry run shows, of a job that must do nothing."""
     with worlds.open() as world:
-        definitions = definitions_of(world.config, worlds)
+        definitions = build_definitions(world.config, worlds)
     result = definitions.resolve_job_def(job).execute_in_process(
         run_config={"ops": {op: {"config": {"stream": CLICKS, "dry_run": True}}}}
     )
@@ -48,7 +41,7 @@ def names(rows: list[Mapping[str, Any]]) -> list[str]:
     return [row["step"] for row in rows]
 
 
-def test_a_start_is_planned_before_the_stream_is_declared(worlds: SimulatedWorlds) -> None:
+def test_a_start_is_planned_before_the_stream_is_declared(worlds: SimulatedProjects) -> None:
     rows = plan(worlds, "start_stream", "start")
     assert names(rows) == ["Launch", "AwaitCatchUp"]
     assert rows[0]["does"] == "starts a new primary from the newest snapshot"
@@ -56,7 +49,7 @@ def test_a_start_is_planned_before_the_stream_is_declared(worlds: SimulatedWorld
         assert world.store.streams.get(CLICKS) is None
 
 
-def test_a_stop_is_planned_and_the_stream_runs_on(worlds: SimulatedWorlds) -> None:
+def test_a_stop_is_planned_and_the_stream_runs_on(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "p1")
@@ -64,10 +57,10 @@ def test_a_stop_is_planned_and_the_stream_runs_on(worlds: SimulatedWorlds) -> No
     assert names(rows) == ["RequestExit", "AwaitExit"]
     assert str(rows[0]["does"]).startswith("asks p1 to finish its epoch")
     with worlds.open() as world:
-        assert observe(world, CLICKS).wanted
+        assert observe_stream(world, CLICKS).wanted
 
 
-def test_a_recovery_is_planned_and_nobody_is_fenced(worlds: SimulatedWorlds) -> None:
+def test_a_recovery_is_planned_and_nobody_is_fenced(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "p1", alive=False)
@@ -78,10 +71,10 @@ def test_a_recovery_is_planned_and_nobody_is_fenced(worlds: SimulatedWorlds) -> 
     assert row.state is not ReplicaState.FENCED
 
 
-def test_a_proof_is_planned_and_no_snapshot_is_proven(worlds: SimulatedWorlds) -> None:
+def test_a_proof_is_planned_and_no_snapshot_is_proven(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_wanted_stream(world)
-        committed(world, 3)
+        commit_epochs(world, 3)
         world.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS))
     rows = plan(worlds, "prove_snapshot", "prove")
     assert names(rows) == ["RestoreScratch", "Recompute", "RecordProof"]

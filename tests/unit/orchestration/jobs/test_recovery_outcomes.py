@@ -17,15 +17,9 @@ from holdfast.orchestration.playbooks.base import JournalWriter
 from holdfast.resources.control_store.records import Incident, Phase, Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
-from tests.fakes.worlds import (
-    CLICKS,
-    PATIENT,
-    a_primary,
-    a_secondary,
-    a_wanted_stream,
-    simulated_worlds,
-)
-from tests.support.control_builders import a_recovery, lost_primary, lost_secondary
+from tests.builders.control_rows import a_recovery, lost_primary, lost_secondary
+from tests.builders.streams import CLICKS, PATIENT, a_primary, a_secondary, a_wanted_stream
+from tests.fakes.projects import simulated_projects
 
 RECOVERY_SECONDS = 1.5
 LOST_P1 = lost_primary("p1", stream=CLICKS)
@@ -34,7 +28,7 @@ LOST_P1 = lost_primary("p1", stream=CLICKS)
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[Project]:
     """A stream whose secondary has taken over, and which has a new one."""
-    worlds = simulated_worlds(tmp_path, tier="passive_standby_cold", supervision=PATIENT)
+    worlds = simulated_projects(tmp_path, tier="passive_standby_cold", supervision=PATIENT)
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "s1")
@@ -77,7 +71,7 @@ def test_detection_the_replica_s_own_steps_and_those_of_all_runs_are_told(world:
     outcome = outcome_of(world, incident)
     assert outcome.sentence.startswith("recovered 1.5 s after the last sign of life, passive_")
     assert outcome.timeline == (
-        "noticed after 0.25 s; wire_receive 0.50 s, replay 0.75 s; "
+        "detected after 0.25 s; wire_receive 0.50 s, replay 0.75 s; "
         "LaunchSecondary 2.00 s, TurnSwitch sync on 2.00 s"
     )
 

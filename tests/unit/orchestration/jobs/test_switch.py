@@ -8,32 +8,26 @@ import dagster as dg
 import pytest
 
 from holdfast.ft_policies.tiers import SECONDARY, Tier
-from holdfast.orchestration.definitions import definitions_of
+from holdfast.orchestration.definitions import build_definitions
 from holdfast.resources.control_store.records import TierChange
-from tests.fakes.worlds import (
-    CLICKS,
-    SimulatedWorlds,
-    a_primary,
-    a_secondary,
-    a_wanted_stream,
-    simulated_worlds,
-)
-from tests.support.obedience import PATIENT, following
+from tests.builders.streams import CLICKS, a_primary, a_secondary, a_wanted_stream
+from tests.fakes.followers import PATIENT, following
+from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedWorlds:
-    return simulated_worlds(tmp_path, supervision=PATIENT)
+def worlds(tmp_path: Path) -> SimulatedProjects:
+    return simulated_projects(tmp_path, supervision=PATIENT)
 
 
-def switched(worlds: SimulatedWorlds, config: Mapping[str, object]) -> dg.ExecuteInProcessResult:
+def switched(worlds: SimulatedProjects, config: Mapping[str, object]) -> dg.ExecuteInProcessResult:
     with worlds.open() as world:
-        job = definitions_of(world.config, worlds).resolve_job_def("switch_tier")
+        job = build_definitions(world.config, worlds).resolve_job_def("switch_tier")
     run_config = {"ops": {"switch": {"config": {"stream": CLICKS, **config}}}}
     return job.execute_in_process(run_config=run_config, raise_on_error=False)
 
 
-def history(worlds: SimulatedWorlds) -> list[TierChange]:
+def history(worlds: SimulatedProjects) -> list[TierChange]:
     with worlds.open() as world:
         return world.store.tiers.history(CLICKS)
 
@@ -48,7 +42,7 @@ def failure(result: dg.ExecuteInProcessResult) -> str:
     return str(event.step_failure_data.user_failure_data)
 
 
-def test_a_switch_shows_its_steps_and_what_is_covered(worlds: SimulatedWorlds) -> None:
+def test_a_switch_shows_its_steps_and_what_is_covered(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "r1")
@@ -70,7 +64,7 @@ def test_a_switch_shows_its_steps_and_what_is_covered(worlds: SimulatedWorlds) -
     assert change.reached_at is not None
 
 
-def test_a_dry_run_shows_the_plan_and_changes_nothing(worlds: SimulatedWorlds) -> None:
+def test_a_dry_run_shows_the_plan_and_changes_nothing(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "r1")
@@ -92,14 +86,14 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(worlds: SimulatedWorlds) -
         assert len(world.store.replicas.of(CLICKS)) == 1
 
 
-def test_a_stopped_stream_is_only_told(worlds: SimulatedWorlds) -> None:
+def test_a_stopped_stream_is_only_told(worlds: SimulatedProjects) -> None:
     result = switched(worlds, {"tier": "deployed"})
     assert result.success
     assert result.get_asset_observation_events() == []
-    assert history(worlds)[-1].why == "asked in Dagster"
+    assert history(worlds)[-1].why == "requested in Dagster"
 
 
-def test_an_unknown_tier_is_a_failure_that_says_which_there_are(worlds: SimulatedWorlds) -> None:
+def test_an_unknown_tier_is_a_failure_that_says_which_there_are(worlds: SimulatedProjects) -> None:
     result = switched(worlds, {"tier": "deploy"})
     assert not result.success
     assert "did you mean deployed?" in failure(result)

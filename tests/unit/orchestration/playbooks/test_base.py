@@ -18,7 +18,8 @@ from holdfast.orchestration.playbooks.base import (
     run_playbook,
 )
 from holdfast.resources.control_store.records import Phase
-from tests.fakes.worlds import CLICKS, SimulatedWorld, simulated_worlds
+from tests.builders.streams import CLICKS
+from tests.fakes.projects import SimulatedProject, simulated_projects
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +75,13 @@ class Counting(Playbook[int, Count]):
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
-    with simulated_worlds(tmp_path).open() as world:
+def world(tmp_path: Path) -> Iterator[SimulatedProject]:
+    with simulated_projects(tmp_path).open() as world:
         yield world
 
 
 @pytest.fixture
-def journal(world: SimulatedWorld) -> JournalWriter:
+def journal(world: SimulatedProject) -> JournalWriter:
     return JournalWriter(store=world.store, stream=CLICKS, playbook="count", run="r")
 
 
@@ -96,7 +97,7 @@ def test_what_is_requested_is_recorded_at_once_and_the_steps_follow(journal: Jou
 
 
 def test_a_plan_is_the_same_decision_again_and_again_and_changes_nothing(
-    world: SimulatedWorld,
+    world: SimulatedProject,
 ) -> None:
     counting = Counting(3)
     assert [step.describe() for step in plan_playbook(counting)] == [
@@ -109,7 +110,7 @@ def test_a_plan_is_the_same_decision_again_and_again_and_changes_nothing(
 
 
 def test_the_journal_keeps_the_name_the_fields_and_the_result_of_a_step(
-    world: SimulatedWorld, journal: JournalWriter
+    world: SimulatedProject, journal: JournalWriter
 ) -> None:
     list(run_playbook(Counting(1), journal))
     intent, done = world.store.journal.of(CLICKS)
@@ -118,7 +119,7 @@ def test_the_journal_keeps_the_name_the_fields_and_the_result_of_a_step(
 
 
 def test_a_step_that_fails_is_written_down_and_ends_the_run(
-    world: SimulatedWorld, journal: JournalWriter
+    world: SimulatedProject, journal: JournalWriter
 ) -> None:
     counting = Counting(3, fails_at=2)
     with pytest.raises(PermanentError, match="it does not count"):
@@ -131,13 +132,13 @@ def test_a_step_that_fails_is_written_down_and_ends_the_run(
 
 def test_a_playbook_that_does_not_end_is_stopped(journal: JournalWriter) -> None:
     counting = Counting(MAX_STEPS + 1)
-    with pytest.raises(PermanentError, match=f"did not end in {MAX_STEPS} steps"):
+    with pytest.raises(PermanentError, match=f"did not end within {MAX_STEPS} steps"):
         list(run_playbook(counting, journal))
     assert counting.calls == ["begin", "close"]
 
 
 def test_a_playbook_inside_another_is_written_down_as_the_outer_one(
-    world: SimulatedWorld, journal: JournalWriter
+    world: SimulatedProject, journal: JournalWriter
 ) -> None:
     list(run_playbook(Counting(1), replace(journal, playbook="outer")))
     assert {line.playbook for line in world.store.journal.of(CLICKS)} == {"outer"}

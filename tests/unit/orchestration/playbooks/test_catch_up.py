@@ -9,29 +9,30 @@ from holdfast.ft_policies.errors import TransientError
 from holdfast.orchestration.playbooks import waiting
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
 from holdfast.resources.control_store.records import ReplicaState
+from tests.builders.playbooks import a_running_project, recovery_steps
+from tests.builders.streams import a_heartbeat
 from tests.fakes.clocks import SteppedClock
-from tests.fakes.worlds import SimulatedWorld, a_heartbeat
-from tests.support.playbooks import a_running_world, recovery
+from tests.fakes.projects import SimulatedProject
 
 PATIENCE_SECONDS = 3 * waiting.POLL_SECONDS
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedWorld]:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedProject]:
     """A primary that replays, and patience for a few looks."""
     monkeypatch.setattr(waiting, "SYSTEM_CLOCK", SteppedClock())
     monkeypatch.setattr(StreamWaiter, "patience_seconds", PATIENCE_SECONDS)
-    with a_running_world(tmp_path) as world:
+    with a_running_project(tmp_path) as world:
         world.timing_changes["progress_within_seconds"] = PATIENCE_SECONDS
         replay(world, 0)
         yield world
 
 
-def replay(world: SimulatedWorld, epoch: int) -> None:
+def replay(world: SimulatedProject, epoch: int) -> None:
     a_heartbeat(world, "p", epoch=epoch, state=ReplicaState.STARTING)
 
 
-def test_a_replay_that_moves_is_waited_for_however_long_it_takes(world: SimulatedWorld) -> None:
+def test_a_replay_that_moves_is_waited_for_however_long_it_takes(world: SimulatedProject) -> None:
     epochs = iter(range(1, 20))
 
     def go_on() -> None:
@@ -41,9 +42,9 @@ def test_a_replay_that_moves_is_waited_for_however_long_it_takes(world: Simulate
         else:
             replay(world, epoch)
 
-    assert [one.name for one in recovery(world, go_on)] == ["AwaitCatchUp"]
+    assert [one.name for one in recovery_steps(world, go_on)] == ["AwaitCatchUp"]
 
 
-def test_one_that_stands_still_is_not(world: SimulatedWorld) -> None:
-    with pytest.raises(TransientError, match="has not caught up, and has finished no epoch"):
-        list(recovery(world))
+def test_one_that_stands_still_is_not(world: SimulatedProject) -> None:
+    with pytest.raises(TransientError, match="has not caught up and has finished no epoch"):
+        list(recovery_steps(world))

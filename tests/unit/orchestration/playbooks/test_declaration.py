@@ -8,30 +8,24 @@ from holdfast.orchestration.playbooks.launch import launch_primary
 from holdfast.orchestration.playbooks.recover import Start
 from holdfast.resources.control_store.records import EndedBy, ReplicaState
 from holdfast.resources.project import Project
-from tests.fakes.declared import written
+from tests.builders.projects import stream_yaml
+from tests.builders.streams import CLICKS, a_primary, a_secondary, a_wanted_stream
 from tests.fakes.drivers import simulated_drivers
-from tests.fakes.worlds import (
-    CLICKS,
-    SimulatedWorlds,
-    a_primary,
-    a_secondary,
-    a_wanted_stream,
-    simulated_worlds,
-)
+from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedWorlds:
-    worlds = simulated_worlds(tmp_path)
+def worlds(tmp_path: Path) -> SimulatedProjects:
+    worlds = simulated_projects(tmp_path)
     with worlds.open() as world:
         a_wanted_stream(world)
     return worlds
 
 
-def written_anew(worlds: SimulatedWorlds) -> None:
+def written_anew(worlds: SimulatedProjects) -> None:
     """People change the stream's file: another tier."""
     file = worlds.root / "configs" / "streams" / f"{CLICKS}.yaml"
-    file.write_text(written(name=CLICKS, tier="deployed"), encoding="utf-8")
+    file.write_text(stream_yaml(name=CLICKS, tier="deployed"), encoding="utf-8")
 
 
 def declared_tier(world: Project) -> str:
@@ -41,7 +35,7 @@ def declared_tier(world: Project) -> str:
 
 
 def test_a_start_changes_nothing_under_a_secondary_that_may_take_over(
-    worlds: SimulatedWorlds,
+    worlds: SimulatedProjects,
 ) -> None:
     with worlds.open() as world:
         a_secondary(world, "s1")
@@ -54,7 +48,7 @@ def test_a_start_changes_nothing_under_a_secondary_that_may_take_over(
         assert declared_tier(world) == "deployed"
 
 
-def test_who_finds_the_slot_taken_declares_nothing(worlds: SimulatedWorlds) -> None:
+def test_who_finds_the_slot_taken_declares_nothing(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_primary(world, "p1")
     written_anew(worlds)
@@ -64,7 +58,7 @@ def test_who_finds_the_slot_taken_declares_nothing(worlds: SimulatedWorlds) -> N
 
 
 def test_a_new_primary_goes_by_what_the_stream_was_started_with(
-    worlds: SimulatedWorlds, monkeypatch: pytest.MonkeyPatch
+    worlds: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written_anew(worlds)
     with worlds.open() as world, simulated_drivers(world, monkeypatch):

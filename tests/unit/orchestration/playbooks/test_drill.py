@@ -10,16 +10,17 @@ import pytest
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.playbooks.drill import Fault
 from holdfast.observation.reports.drills import drill_rows
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks.drill import Awaited, Drill
 from holdfast.resources.control_store.records import ReplicaRow, Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.streaming.replica.fault_injection import blocked_until
+from tests.builders.control_rows import a_snapshot
+from tests.builders.playbooks import run_recovery
+from tests.builders.streams import CLICKS, PATIENT, a_wanted_stream
 from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
-from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorld, a_wanted_stream, simulated_worlds
-from tests.support.control_builders import a_snapshot
-from tests.support.playbooks import recovered
-from tests.support.standbys import until
+from tests.fakes.projects import SimulatedProject, simulated_projects
+from tests.waiting import wait_until
 
 STANDBY = {"tier": "active_standby"}
 
@@ -27,19 +28,19 @@ STANDBY = {"tier": "active_standby"}
 @contextmanager
 def a_live_world(
     root: Path, patch: pytest.MonkeyPatch, **changes: object
-) -> Iterator[tuple[SimulatedWorld, SimulatedDrivers]]:
+) -> Iterator[tuple[SimulatedProject, SimulatedDrivers]]:
     """A stream whose replicas were all launched, so that nobody strikes the test itself."""
     with (
-        simulated_worlds(root, supervision=PATIENT, **changes).open() as world,
+        simulated_projects(root, supervision=PATIENT, **changes).open() as world,
         simulated_drivers(world, patch) as drivers,
     ):
         a_wanted_stream(world)
-        recovered(drivers)
+        run_recovery(drivers)
         yield world, drivers
 
 
-def primary_of(world: SimulatedWorld) -> ReplicaRow:
-    row = observe(world, CLICKS).primary
+def primary_of(world: SimulatedProject) -> ReplicaRow:
+    row = observe_stream(world, CLICKS).primary
     assert row is not None
     return row
 
@@ -55,7 +56,7 @@ def measuring(drivers: SimulatedDrivers) -> Callable[[], None]:
 
     def beat() -> None:
         drivers.act()
-        seen = observe(drivers.world, CLICKS).primary
+        seen = observe_stream(drivers.world, CLICKS).primary
         if seen is not None and seen.id not in {first, *told}:
             told.add(seen.id)
             took = {SampleName.DETECT_SECONDS: 0.5, SampleName.RECOVERY_SECONDS: 1.5}
@@ -79,7 +80,7 @@ def test_a_killed_primary_is_followed_by_its_secondary_and_the_report_has_the_ti
             "it was back at once"
         )
         assert primary_of(world).id != struck.id
-        assert observe(world, CLICKS).covers_its_tier
+        assert observe_stream(world, CLICKS).covers_its_tier
         [row] = drill_rows(world, [CLICKS])
         assert (row["drill"], row["about"], row["tier"]) == ("kill", struck.id, "active_standby")
         assert (row["observed_seconds"], row["objective_seconds"], row["held"]) == (1.5, 10.0, True)
@@ -94,7 +95,7 @@ def test_a_paused_primary_is_let_go_and_leaves(
         process = psutil.Process(struck.pid)
         steps = drilled(drivers, fault=Fault.PAUSE).steps()
         assert next(steps).name == "InjectFault"
-        until(lambda: process.status() == psutil.STATUS_STOPPED)
+        wait_until(lambda: process.status() == psutil.STATUS_STOPPED)
         assert [one.name for one in steps] == ["Recover", "Release", "Report"]
         assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 

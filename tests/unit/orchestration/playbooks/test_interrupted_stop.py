@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.tiers import PRIMARY
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.orchestration.incidents import calls_for_recovery
 from holdfast.orchestration.jobs.recovery import outcome_of
 from holdfast.orchestration.playbooks.base import StepSkipped
@@ -20,14 +20,14 @@ from holdfast.resources.control_store.records import (
     ReplicaState,
 )
 from holdfast.resources.project import Project
+from tests.builders.playbooks import a_running_project, recovery_steps, replica_of, run_recovery
+from tests.builders.recovery_sensor import incidents, requested, standby_projects, tick
+from tests.builders.streams import CLICKS, a_primary, a_secondary
 from tests.fakes.drivers import simulated_drivers
-from tests.fakes.worlds import CLICKS, a_primary, a_secondary
-from tests.support.playbooks import a_running_world, recovered, recovery, replica_of
-from tests.support.recovery_sensor import incidents, requested, standby_worlds, tick
 
 
 def calls_after(world: Project, seconds: float) -> bool:
-    seen = observe(world, CLICKS)
+    seen = observe_stream(world, CLICKS)
     return calls_for_recovery(world, replace(seen, at=seen.at + seconds))
 
 
@@ -40,7 +40,7 @@ def a_stop(world: Project, phase: Phase) -> None:
 
 
 def test_a_stop_leaves_a_stream_alone_that_somebody_wants_again(tmp_path: Path) -> None:
-    with a_running_world(tmp_path) as world:
+    with a_running_project(tmp_path) as world:
         steps = Stop(world, CLICKS, "run").steps()
         assert next(steps).name == "RequestExit"
         world.store.replicas.end("p", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
@@ -51,14 +51,14 @@ def test_a_stop_leaves_a_stream_alone_that_somebody_wants_again(tmp_path: Path) 
 
 
 def test_a_primary_that_is_wanted_again_is_not_told_to_leave(tmp_path: Path) -> None:
-    with a_running_world(tmp_path) as world:
+    with a_running_project(tmp_path) as world:
         world.store.streams.desire(CLICKS, DesiredState.STOPPED)
 
         def want_it_again() -> None:
             if world.store.journal.of(CLICKS):
                 world.store.streams.desire(CLICKS, DesiredState.RUNNING)
 
-        done = list(recovery(world, want_it_again))
+        done = list(recovery_steps(world, want_it_again))
         assert [(one.name, one.result) for one in done] == [("AwaitPrimaryExit", StepSkipped())]
         assert replica_of(world, "p").desired == PRIMARY
 
@@ -66,7 +66,7 @@ def test_a_primary_that_is_wanted_again_is_not_told_to_leave(tmp_path: Path) -> 
 def test_replicas_that_nobody_wants_or_has_told_to_leave_are_seen_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     with worlds.open() as world:
         a_secondary(world, "s1")
         world.store.streams.desire(CLICKS, DesiredState.STOPPED)
@@ -77,8 +77,8 @@ def test_replicas_that_nobody_wants_or_has_told_to_leave_are_seen_off(
     [incident] = incidents(worlds)
     assert incident.key == f"{CLICKS}/p1/unwanted/1"
     with worlds.open() as world, simulated_drivers(world, monkeypatch) as drivers:
-        assert recovered(drivers) == ["AwaitPrimaryExit", "AwaitSecondaryExit"]
-        assert observe(world, CLICKS).verdict.health is Health.STOPPED
+        assert run_recovery(drivers) == ["AwaitPrimaryExit", "AwaitSecondaryExit"]
+        assert observe_stream(world, CLICKS).verdict.health is Health.STOPPED
         outcome = outcome_of(world, incident)
     assert outcome.sentence.startswith("stopped after")
     assert outcome.recovery_seconds is None
@@ -87,7 +87,7 @@ def test_replicas_that_nobody_wants_or_has_told_to_leave_are_seen_off(
 
 
 def test_a_secondary_alone_is_seen_off_too(tmp_path: Path) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     with worlds.open() as world:
         a_secondary(world, "s1")
         world.store.replicas.end("p1", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
@@ -96,7 +96,7 @@ def test_a_secondary_alone_is_seen_off_too(tmp_path: Path) -> None:
 
 
 def test_a_stop_that_waits_for_the_secondary_is_not_disturbed(tmp_path: Path) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     with worlds.open() as world:
         a_secondary(world, "s1")
         a_stop(world, Phase.INTENT)
@@ -106,15 +106,15 @@ def test_a_stop_that_waits_for_the_secondary_is_not_disturbed(tmp_path: Path) ->
 
 
 def test_who_interrupts_his_stop_has_it_finished_for_him(tmp_path: Path) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     with worlds.open() as world:
         a_stop(world, Phase.FAILED)
         assert calls_after(world, 6.0)
 
 
 def test_a_process_that_is_gone_needs_nobody_to_tell_it(tmp_path: Path) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     with worlds.open() as world:
-        world.store.replicas.launched("p1", pid=1, pid_started_at=1.0)
+        world.store.replicas.record_process("p1", pid=1, pid_started_at=1.0)
         world.store.streams.desire(CLICKS, DesiredState.STOPPED)
         assert not calls_after(world, 6.0)

@@ -15,13 +15,19 @@ from holdfast.resources.control_store.records import EndedBy, Phase, ReplicaStat
 from holdfast.resources.priority import GIVING_WAY
 from holdfast.streaming.sinks.ledger_writer import DIGEST_DIFFERS
 from holdfast.streaming.spec import ReplicaSpec
-from tests.fakes.checkpoints import SyntheticCheckpoint
-from tests.fakes.worlds import CLICKS, committed
-from tests.support.control_builders import an_entry
-from tests.support.migrations import LARGER, a_live_world, memory_of, primary_of, written_anew
-from tests.support.patients import ship
-from tests.support.playbooks import recovered
-from tests.support.standbys import until
+from tests.builders.checkpoints import SyntheticCheckpoint
+from tests.builders.control_rows import an_entry
+from tests.builders.doctor_stream import ship
+from tests.builders.playbooks import (
+    LARGER,
+    a_recovered_project,
+    memory_of,
+    primary_of,
+    redeclared_project,
+    run_recovery,
+)
+from tests.builders.streams import CLICKS, commit_epochs
+from tests.waiting import wait_until
 
 
 @pytest.mark.parametrize("protocol", Protocol)
@@ -29,9 +35,9 @@ from tests.support.standbys import until
 def test_a_stream_runs_by_what_is_declared_now_and_so_does_its_secondary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: Protocol, tier: str
 ) -> None:
-    with a_live_world(tmp_path, monkeypatch, tier=tier) as (worlds, before, drivers):
+    with a_recovered_project(tmp_path, monkeypatch, tier=tier) as (worlds, before, drivers):
         old = primary_of(before)
-        with written_anew(worlds, tier=tier, **LARGER) as world:
+        with redeclared_project(worlds, tier=tier, **LARGER) as world:
             wish = MigrationRequest(protocol=protocol)
             done = [
                 one.name
@@ -45,8 +51,8 @@ def test_a_stream_runs_by_what_is_declared_now_and_so_does_its_secondary(
             assert {row.slot for row in live} == (
                 {Slot.PRIMARY} if tier == "passive_replication" else {Slot.PRIMARY, Slot.SECONDARY}
             )
-            [rollout] = world.store.rollouts.history(CLICKS)
-            assert (rollout.done, rollout.why) == (True, "asked for")
+            [migration] = world.store.migrations.history(CLICKS)
+            assert (migration.done, migration.why) == (True, "requested")
             assert list(Migrate(world, CLICKS, "r2", request=MigrationRequest()).steps()) == [], (
                 "there is nothing left to do"
             )
@@ -56,24 +62,24 @@ def test_a_migration_whose_run_dies_is_finished_by_whoever_looks_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
-        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
-        written_anew(worlds, **LARGER) as world,
+        a_recovered_project(tmp_path, monkeypatch) as (worlds, _, drivers),
+        redeclared_project(worlds, **LARGER) as world,
     ):
         steps = Migrate(
             world, CLICKS, "first", request=MigrationRequest(), keep_alive=drivers.act
         ).steps()
         assert next(steps).name == "LaunchSecondary"
         steps.close()  # type: ignore[attr-defined]
-        assert "FinishMigration" in recovered(drivers), "the recovery sensor's run does it, too"
+        assert "FinishMigration" in run_recovery(drivers), "the recovery sensor's run does it, too"
         assert memory_of(world) == "2g"
 
 
 def test_a_target_that_is_not_level_in_time_is_let_go_and_the_primary_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_live_world(tmp_path, monkeypatch) as (worlds, before, drivers):
+    with a_recovered_project(tmp_path, monkeypatch) as (worlds, before, drivers):
         old = primary_of(before)
-        with written_anew(worlds, **LARGER) as world:
+        with redeclared_project(worlds, **LARGER) as world:
             steps = Migrate(
                 world,
                 CLICKS,
@@ -81,7 +87,7 @@ def test_a_target_that_is_not_level_in_time_is_let_go_and_the_primary_goes_on(
                 request=MigrationRequest(within_seconds=0.0),
                 keep_alive=drivers.act,
             ).steps()
-            with pytest.raises(PermanentError, match="rolled back: the target had not caught up"):
+            with pytest.raises(PermanentError, match="rolled back: the target did not catch up in time"):
                 list(steps)
             assert primary_of(world).id == old.id
             assert memory_of(world) == "1g"
@@ -100,8 +106,8 @@ def test_a_target_gives_way_for_half_its_time_to_a_primary_that_is_not_to_be_slo
     seconds: float | None,
 ) -> None:
     with (
-        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
-        written_anew(worlds, **LARGER) as world,
+        a_recovered_project(tmp_path, monkeypatch) as (worlds, _, drivers),
+        redeclared_project(worlds, **LARGER) as world,
     ):
         wish = MigrationRequest(protocol=protocol, within_seconds=100.0)
         list(Migrate(world, CLICKS, "r", request=wish, keep_alive=drivers.act).steps())
@@ -124,15 +130,15 @@ def test_only_a_target_that_replays_gets_the_lease_before_it_is_at_work_on_the_l
 ) -> None:
     slow = {"epoch": {"seconds": "10s", "silence": "10ms"}}
     with (
-        a_live_world(tmp_path, monkeypatch, **slow) as (worlds, _, drivers),
-        written_anew(worlds, **slow, **LARGER) as world,
+        a_recovered_project(tmp_path, monkeypatch, **slow) as (worlds, _, drivers),
+        redeclared_project(worlds, **slow, **LARGER) as world,
     ):
         commits = looks = 0
 
         def is_behind_for_a_while() -> None:
             nonlocal commits, looks
             commits += 1
-            committed(world, commits)
+            commit_epochs(world, commits)
             target = world.store.replicas.live(CLICKS, Slot.SECONDARY)
             if target is not None and commits > 2:
                 world.store.ledger.commit(an_entry(commits - 3, stream=CLICKS, replica=target.id))
@@ -153,10 +159,10 @@ def test_a_replay_that_never_comes_near_gets_the_lease_when_half_of_the_time_is_
 ) -> None:
     """Though its switch `process` has never been seen on, which means level."""
     with (
-        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
-        written_anew(worlds, **LARGER) as world,
+        a_recovered_project(tmp_path, monkeypatch) as (worlds, _, drivers),
+        redeclared_project(worlds, **LARGER) as world,
     ):
-        committed(world, 300)
+        commit_epochs(world, 300)
         drivers.stuck = Switch.PROCESS
 
         def is_far_behind() -> None:
@@ -178,20 +184,20 @@ def test_a_replay_that_never_comes_near_gets_the_lease_when_half_of_the_time_is_
 def test_a_commit_is_fresh_for_a_part_of_the_pace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pace: str, *, fresh: bool
 ) -> None:
-    with a_live_world(tmp_path, monkeypatch, epoch={"seconds": pace}) as (_, world, __):
-        committed(world, 1)
+    with a_recovered_project(tmp_path, monkeypatch, epoch={"seconds": pace}) as (_, world, __):
+        commit_epochs(world, 1)
         last = world.store.ledger.last(CLICKS)
         assert last is not None
         watch = StreamWaiter(world=world, stream=CLICKS, began_at=0.0)
-        until(lambda: migrate_steps._is_fresh(watch, last) is fresh)
+        wait_until(lambda: migrate_steps._is_fresh(watch, last) is fresh)
 
 
 def test_time_is_also_over_while_a_switch_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_live_world(tmp_path, monkeypatch) as (worlds, before, drivers):
+    with a_recovered_project(tmp_path, monkeypatch) as (worlds, before, drivers):
         old, drivers.turns = primary_of(before), False
-        with written_anew(worlds, **LARGER) as world:
+        with redeclared_project(worlds, **LARGER) as world:
             steps = Migrate(
                 world,
                 CLICKS,
@@ -200,7 +206,7 @@ def test_time_is_also_over_while_a_switch_turns(
                 keep_alive=drivers.act,
             ).steps()
             assert [next(steps).name, next(steps).name] == ["LaunchSecondary", "TurnSwitch"]
-            with pytest.raises(PermanentError, match="rolled back: the target had not caught up"):
+            with pytest.raises(PermanentError, match="rolled back: the target did not catch up in time"):
                 list(steps)
             assert primary_of(world).id == old.id
 
@@ -208,9 +214,9 @@ def test_time_is_also_over_while_a_switch_turns(
 def test_targets_that_fail_one_after_the_other_are_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_live_world(tmp_path, monkeypatch) as (worlds, before, drivers):
+    with a_recovered_project(tmp_path, monkeypatch) as (worlds, before, drivers):
         old, drivers.failing = primary_of(before), 3
-        with written_anew(worlds, **LARGER) as world:
+        with redeclared_project(worlds, **LARGER) as world:
             steps = Migrate(
                 world, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
             ).steps()
@@ -229,11 +235,11 @@ def test_targets_that_fail_one_after_the_other_are_given_up(
 def test_after_a_rollback_nobody_goes_on_from_what_the_target_has_shipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_live_world(tmp_path, monkeypatch) as (worlds, before, drivers):
+    with a_recovered_project(tmp_path, monkeypatch) as (worlds, before, drivers):
         old, checkpoint = primary_of(before), SyntheticCheckpoint(tmp_path / "checkpoint")
         checkpoint.commit()
         ship(before, checkpoint, old.id)
-        with written_anew(worlds, **LARGER) as world:
+        with redeclared_project(worlds, **LARGER) as world:
             steps = Migrate(
                 world,
                 CLICKS,
@@ -254,7 +260,7 @@ def test_after_a_rollback_nobody_goes_on_from_what_the_target_has_shipped(
                 replica=target.id,
                 detail=differing,
             )
-            with pytest.raises(PermanentError, match="computes something else: epoch 1 differs"):
+            with pytest.raises(PermanentError, match="computes other results: epoch 1 differs"):
                 list(steps)
             assert primary_of(world).rollout == 0
             assert [one.replica for one in world.vault(CLICKS).list()] == [old.id]
@@ -266,8 +272,8 @@ def test_a_hand_over_is_put_off_while_the_target_is_late(
 ) -> None:
     """The moment at which it is well is waited for; one that dies meanwhile gets nothing."""
     with (
-        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
-        written_anew(worlds, **LARGER) as world,
+        a_recovered_project(tmp_path, monkeypatch) as (worlds, _, drivers),
+        redeclared_project(worlds, **LARGER) as world,
     ):
         old = primary_of(world)
 

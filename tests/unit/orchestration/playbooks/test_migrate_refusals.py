@@ -12,9 +12,10 @@ from holdfast.orchestration.playbooks.migrate import Migrate, MigrationRequest
 from holdfast.resources.control_store.records import DesiredState, SnapshotRow
 from holdfast.resources.project import Project
 from holdfast.streaming.spark.checkpoint import CHECKPOINT_CONF, PROVIDER
-from tests.fakes.worlds import CLICKS, a_wanted_stream, committed, simulated_worlds
-from tests.support.control_builders import a_snapshot
-from tests.support.migrations import LARGER, a_live_world, primary_of, written_anew
+from tests.builders.control_rows import a_snapshot
+from tests.builders.playbooks import LARGER, a_recovered_project, primary_of, redeclared_project
+from tests.builders.streams import CLICKS, a_wanted_stream, commit_epochs
+from tests.fakes.projects import simulated_projects
 
 
 @pytest.mark.parametrize("may_differ", [True, False])
@@ -25,10 +26,10 @@ def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted
     may_differ: bool,
 ) -> None:
     with (
-        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
-        written_anew(worlds, params={"threshold": 2}) as world,
+        a_recovered_project(tmp_path, monkeypatch) as (worlds, _, drivers),
+        redeclared_project(worlds, params={"threshold": 2}) as world,
     ):
-        committed(world, 3)
+        commit_epochs(world, 3)
         world.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS))
         tried: list[tuple[object, int]] = []
 
@@ -39,7 +40,7 @@ def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted
             return Recomputed(rows=3, digest="another")
 
         monkeypatch.setattr(
-            "holdfast.orchestration.playbooks.migrate_trial._recomputed", recomputed
+            "holdfast.orchestration.playbooks.migrate_trial._recompute", recomputed
         )
         request = MigrationRequest(may_differ=may_differ)
         migrate = Migrate(world, CLICKS, "r", request=request, keep_alive=drivers.act)
@@ -48,7 +49,7 @@ def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted
         else:
             with pytest.raises(PermanentError, match="epoch 2 has 3 rows"):
                 migrate.steps()
-            assert world.store.rollouts.history(CLICKS) == []
+            assert world.store.migrations.history(CLICKS) == []
         assert tried == [(2, 1)]
 
 
@@ -56,10 +57,10 @@ def test_a_stream_without_a_snapshot_is_asked_for_one_to_try_the_target_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
-        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
-        written_anew(worlds, params={"threshold": 2}) as world,
+        a_recovered_project(tmp_path, monkeypatch) as (worlds, _, drivers),
+        redeclared_project(worlds, params={"threshold": 2}) as world,
     ):
-        committed(world, 3)
+        commit_epochs(world, 3)
         tried: list[str] = []
 
         def recomputed(_: Project, __: StreamDeclaration, ___: str, row: SnapshotRow) -> Recomputed:
@@ -70,20 +71,20 @@ def test_a_stream_without_a_snapshot_is_asked_for_one_to_try_the_target_on(
             world.store.snapshots.record(a_snapshot("s1", 1, stream=stream))
 
         monkeypatch.setattr(
-            "holdfast.orchestration.playbooks.migrate_trial._recomputed", recomputed
+            "holdfast.orchestration.playbooks.migrate_trial._recompute", recomputed
         )
         monkeypatch.setattr("holdfast.orchestration.playbooks.migrate_trial.snapshot_now", ship)
         assert Migrate(world, CLICKS, "p", request=MigrationRequest()).plan(), (
             "a plan asks for nothing"
         )
         assert tried == []
-        with pytest.raises(PermanentError, match="would put out something else"):
+        with pytest.raises(PermanentError, match="would compute another output"):
             next(
                 Migrate(
                     world, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
                 ).steps()
             )
-        with pytest.raises(PermanentError, match="would put out something else"):
+        with pytest.raises(PermanentError, match="would compute another output"):
             Migrate(world, CLICKS, "p", request=MigrationRequest()).plan()
         assert tried == ["s1", "s1"]
 
@@ -91,8 +92,8 @@ def test_a_stream_without_a_snapshot_is_asked_for_one_to_try_the_target_on(
 def test_another_migration_is_refused_while_one_is_under_way_and_the_same_is_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers):
-        with written_anew(worlds, **LARGER) as world:
+    with a_recovered_project(tmp_path, monkeypatch) as (worlds, _, drivers):
+        with redeclared_project(worlds, **LARGER) as world:
             next(
                 Migrate(
                     world, CLICKS, "first", request=MigrationRequest(), keep_alive=drivers.act
@@ -103,11 +104,11 @@ def test_another_migration_is_refused_while_one_is_under_way_and_the_same_is_gon
                 with pytest.raises(PermanentError, match="another migration of clicks"):
                     refused(Migrate(world, CLICKS, "r", request=other))
         with (
-            written_anew(worlds, resources={"driver_memory": "3g"}) as world,
+            redeclared_project(worlds, resources={"driver_memory": "3g"}) as world,
             pytest.raises(PermanentError, match="another migration of clicks"),
         ):
             list(Migrate(world, CLICKS, "r", request=MigrationRequest()).steps())
-        with written_anew(worlds, **LARGER) as world:
+        with redeclared_project(worlds, **LARGER) as world:
             done = [
                 one.name
                 for one in Migrate(
@@ -121,8 +122,8 @@ def test_a_stream_that_was_stopped_meanwhile_is_not_said_to_be_migrated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
-        a_live_world(tmp_path, monkeypatch) as (worlds, _, drivers),
-        written_anew(worlds, **LARGER) as world,
+        a_recovered_project(tmp_path, monkeypatch) as (worlds, _, drivers),
+        redeclared_project(worlds, **LARGER) as world,
     ):
         steps = Migrate(
             world, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
@@ -138,10 +139,10 @@ def test_a_stream_that_was_stopped_meanwhile_is_not_said_to_be_migrated(
 def test_a_folder_in_which_no_replica_can_be_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_live_world(tmp_path, monkeypatch) as (worlds, _, __):
+    with a_recovered_project(tmp_path, monkeypatch) as (worlds, _, __):
         (tmp_path / "file").touch()
         with (
-            written_anew(worlds, resources={"folder": str(tmp_path / "file" / "x")}) as world,
+            redeclared_project(worlds, resources={"folder": str(tmp_path / "file" / "x")}) as world,
             pytest.raises(PermanentError, match="can have no replicas in"),
         ):
             list(
@@ -149,7 +150,7 @@ def test_a_folder_in_which_no_replica_can_be_is_refused(
                     world, CLICKS, "r", request=MigrationRequest(protocol=Protocol.LEGACY)
                 ).steps()
             )
-        assert world.store.rollouts.history(CLICKS) == []
+        assert world.store.migrations.history(CLICKS) == []
 
 
 def test_what_spark_does_by_itself_may_be_written_down(
@@ -157,8 +158,8 @@ def test_what_spark_does_by_itself_may_be_written_down(
 ) -> None:
     conf = {"spark_conf": {PROVIDER: CHECKPOINT_CONF[PROVIDER]}}
     with (
-        a_live_world(tmp_path, monkeypatch) as (worlds, _, __),
-        written_anew(worlds, resources=conf) as world,
+        a_recovered_project(tmp_path, monkeypatch) as (worlds, _, __),
+        redeclared_project(worlds, resources=conf) as world,
     ):
         assert Migrate(world, CLICKS, "p", request=MigrationRequest()).plan()
 
@@ -177,41 +178,41 @@ def test_what_spark_does_by_itself_may_be_written_down(
 def test_what_a_checkpoint_does_not_survive_is_refused_before_anything_is_touched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, object], field: str
 ) -> None:
-    with a_live_world(tmp_path, monkeypatch) as (worlds, before, _):
+    with a_recovered_project(tmp_path, monkeypatch) as (worlds, before, _):
         old, journal = primary_of(before), before.store.journal.of(CLICKS)
-        with written_anew(worlds, **change) as world:
+        with redeclared_project(worlds, **change) as world:
             for refused in (Migrate.steps, Migrate.plan):
                 with pytest.raises(PermanentError, match=f"cannot be migrated: {field}"):
                     refused(Migrate(world, CLICKS, "r", request=MigrationRequest()))
-            assert world.store.rollouts.history(CLICKS) == []
+            assert world.store.migrations.history(CLICKS) == []
             assert world.store.journal.of(CLICKS) == journal
             assert primary_of(world) == old
 
 
 def test_a_stream_that_does_not_run_is_started_and_not_migrated(tmp_path: Path) -> None:
     with (
-        simulated_worlds(tmp_path).open() as world,
+        simulated_projects(tmp_path).open() as world,
         pytest.raises(PermanentError, match="does not run"),
     ):
         list(Migrate(world, CLICKS, "r", request=MigrationRequest()).steps())
 
 
-def test_one_rollout_is_under_way_at_a_time(tmp_path: Path) -> None:
-    with simulated_worlds(tmp_path).open() as world:
+def test_one_migration_is_under_way_at_a_time(tmp_path: Path) -> None:
+    with simulated_projects(tmp_path).open() as world:
         a_wanted_stream(world)
         about = {
             "stream": CLICKS, "target": {}, "tier": "deployed", "protocol": "legacy",
             "within_seconds": 60.0, "may_differ": False, "why": "", "run": "",
         }  # fmt: skip
-        rollouts = world.store.rollouts
-        first = rollouts.begin(**about)  # type: ignore[arg-type]
+        migrations = world.store.migrations
+        first = migrations.begin(**about)  # type: ignore[arg-type]
         assert first is not None
-        assert rollouts.begin(**about) is None  # type: ignore[arg-type]
-        rollouts.abandon(CLICKS, first.rollout, "never mind")
-        rollouts.finish(CLICKS, first.rollout, "too late")
-        assert [(one.done, one.outcome) for one in rollouts.history(CLICKS)] == [
+        assert migrations.begin(**about) is None  # type: ignore[arg-type]
+        migrations.abandon(CLICKS, first.rollout, "never mind")
+        migrations.finish(CLICKS, first.rollout, "too late")
+        assert [(one.done, one.outcome) for one in migrations.history(CLICKS)] == [
             (False, "never mind")
         ]
-        second = rollouts.begin(**about)  # type: ignore[arg-type]
+        second = migrations.begin(**about)  # type: ignore[arg-type]
         assert second is not None
         assert (first.rollout, second.rollout) == (1, 2)

@@ -5,19 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.orchestration.playbooks.launch import sweep
+from holdfast.orchestration.playbooks.launch import remove_old_checkpoints
 from holdfast.resources.control_store.records import EndedBy, ReplicaState
-from tests.fakes.worlds import CLICKS, SimulatedWorld, a_primary, a_secondary, simulated_worlds
-from tests.support.standbys import until
+from tests.builders.streams import CLICKS, a_primary, a_secondary
+from tests.fakes.projects import SimulatedProject, simulated_projects
+from tests.waiting import wait_until
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
-    with simulated_worlds(tmp_path).open() as opened:
+def world(tmp_path: Path) -> Iterator[SimulatedProject]:
+    with simulated_projects(tmp_path).open() as opened:
         yield opened
 
 
-def left_by(world: SimulatedWorld, replica: str) -> Path:
+def left_by(world: SimulatedProject, replica: str) -> Path:
     """Its folder, with a checkpoint and a log in it."""
     folder = world.config.home / "replicas" / replica
     (folder / "checkpoints" / "state").mkdir(parents=True)
@@ -30,21 +31,21 @@ def names(folder: Path) -> list[str]:
 
 
 def test_the_checkpoints_of_those_that_have_ended_go_and_their_logs_stay(
-    world: SimulatedWorld,
+    world: SimulatedProject,
 ) -> None:
     folder = left_by(world, "p1")
     a_primary(world, "p1", alive=False)
     world.store.replicas.end("p1", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
-    assert sweep(world.store, CLICKS) is not None
-    until(lambda: names(folder) == ["replica.log"])
+    assert remove_old_checkpoints(world.store, CLICKS) is not None
+    wait_until(lambda: names(folder) == ["replica.log"])
 
 
-def test_what_is_still_somebodys_stays(world: SimulatedWorld) -> None:
+def test_what_is_still_somebodys_stays(world: SimulatedProject) -> None:
     lingers, elsewhere, lives = (left_by(world, one) for one in ("p1", "s1", "p2"))
     a_primary(world, "p1")  # its process is there still
     world.store.replicas.end("p1", ReplicaState.HANDED_OVER, "to another", by=EndedBy.REPLICA)
     a_secondary(world, "s1")  # on another host
     world.store.replicas.end("s1", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
     a_primary(world, "p2", alive=False)  # nobody has noticed yet
-    assert sweep(world.store, CLICKS) is None
+    assert remove_old_checkpoints(world.store, CLICKS) is None
     assert names(lingers) == names(elsewhere) == names(lives) == ["checkpoints", "replica.log"]

@@ -13,14 +13,15 @@ from holdfast.ft_policies.playbooks.prove import (
     RestoreScratch,
     next_step,
 )
-from holdfast.orchestration.playbooks.prove import provable
-from tests.fakes.worlds import CLICKS, SimulatedWorlds, a_wanted_stream, committed, simulated_worlds
-from tests.support.control_builders import a_snapshot
+from holdfast.orchestration.playbooks.prove import require_provable
+from tests.builders.control_rows import a_snapshot
+from tests.builders.streams import CLICKS, a_wanted_stream, commit_epochs
+from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedWorlds:
-    return simulated_worlds(tmp_path)
+def worlds(tmp_path: Path) -> SimulatedProjects:
+    return simulated_projects(tmp_path)
 
 
 def test_a_snapshot_is_restored_gone_on_from_and_noted() -> None:
@@ -46,31 +47,31 @@ def test_all_steps_are_foreseen_before_the_first() -> None:
 
 
 def test_the_newest_snapshot_is_chosen_after_which_an_epoch_was_committed(
-    worlds: SimulatedWorlds,
+    worlds: SimulatedProjects,
 ) -> None:
     with worlds.open() as world:
         a_wanted_stream(world)
-        committed(world, 3)
+        commit_epochs(world, 3)
         for name, epoch in (("s0", 0), ("s1", 1), ("s2", 2)):
             world.store.snapshots.record(a_snapshot(name, epoch, stream=CLICKS))
-        assert provable(world, CLICKS).id == "s1"
-        assert provable(world, CLICKS, "s0").id == "s0"
+        assert require_provable(world, CLICKS).id == "s1"
+        assert require_provable(world, CLICKS, "s0").id == "s0"
         with pytest.raises(PermanentError, match="no epoch of clicks was committed after s2"):
-            provable(world, CLICKS, "s2")
+            require_provable(world, CLICKS, "s2")
 
 
-def test_without_such_a_snapshot_there_is_nothing_to_prove(worlds: SimulatedWorlds) -> None:
+def test_without_such_a_snapshot_there_is_nothing_to_prove(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         with pytest.raises(PermanentError, match=r"clicks has no available snapshot$"):
-            provable(world, CLICKS)
+            require_provable(world, CLICKS)
         with pytest.raises(PermanentError, match="clicks has no available snapshot s9"):
-            provable(world, CLICKS, "s9")
+            require_provable(world, CLICKS, "s9")
 
 
-def test_a_proof_is_kept_with_the_snapshot(worlds: SimulatedWorlds) -> None:
+def test_a_proof_is_kept_with_the_snapshot(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         world.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS))
-        world.store.snapshots.proven(CLICKS, "s1", 12.5)
+        world.store.snapshots.record_proof(CLICKS, "s1", 12.5)
         world.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS))
         newest = world.store.snapshots.newest(CLICKS)
     assert newest is not None

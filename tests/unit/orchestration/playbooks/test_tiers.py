@@ -12,31 +12,25 @@ from holdfast.ft_policies.playbooks.recover.steps import (
     TurnSwitch,
 )
 from holdfast.ft_policies.tiers import SECONDARY, Switch, Switches, Tier
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks import recover_secondary
 from holdfast.orchestration.playbooks.base import StepDone, StepSkipped
 from holdfast.orchestration.playbooks.lifecycle import SwitchTier
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
 from holdfast.resources.control_store.records import DesiredState, Phase, ReplicaState, Slot
 from holdfast.resources.project import Project
-from tests.fakes.drivers import SimulatedDrivers
-from tests.fakes.worlds import (
-    CLICKS,
-    STANDS_BY,
-    a_heartbeat,
-    a_secondary,
-    a_wanted_stream,
-    simulated_worlds,
-)
-from tests.support.playbooks import (
-    a_driven_world,
-    a_running_world,
-    a_watch,
-    recovered,
-    recovery,
+from tests.builders.playbooks import (
+    a_driven_project,
+    a_running_project,
+    a_waiter,
+    recovery_steps,
     replica_of,
+    run_recovery,
     secondary_of,
 )
+from tests.builders.streams import CLICKS, STANDS_BY, a_heartbeat, a_secondary, a_wanted_stream
+from tests.fakes.drivers import SimulatedDrivers
+from tests.fakes.projects import simulated_projects
 
 
 def switched(drivers: SimulatedDrivers, tier: Tier) -> list[StepDone[RecoverStep]]:
@@ -65,22 +59,22 @@ def turns(steps: list[StepDone[RecoverStep]]) -> list[str]:
 def test_a_stream_gets_the_secondary_that_its_tier_wants(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_driven_world(tmp_path, monkeypatch, tier="active_standby") as (world, drivers):
-        assert observe(world, CLICKS).covered is Tier.PASSIVE_REPLICATION
-        assert recovered(drivers) == ["LaunchSecondary", *["TurnSwitch"] * 3]
-        seen = observe(world, CLICKS)
+    with a_driven_project(tmp_path, monkeypatch, tier="active_standby") as (world, drivers):
+        assert observe_stream(world, CLICKS).covered is Tier.PASSIVE_REPLICATION
+        assert run_recovery(drivers) == ["LaunchSecondary", *["TurnSwitch"] * 3]
+        seen = observe_stream(world, CLICKS)
         assert seen.secondary is not None
         assert seen.secondary.observed == seen.secondary.desired == STANDS_BY
         assert seen.covered is seen.tier is Tier.ACTIVE_STANDBY
         [change] = world.store.tiers.history(CLICKS)
         assert change.reached_at is not None
-        assert recovered(drivers) == []
+        assert run_recovery(drivers) == []
 
 
 def test_a_tier_is_changed_and_changed_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_driven_world(tmp_path, monkeypatch) as (world, drivers):
+    with a_driven_project(tmp_path, monkeypatch) as (world, drivers):
         up = switched(drivers, Tier.PASSIVE_STANDBY_HOT)
         assert turns(up) == ["LaunchSecondary", "deploy+", "sync+", "receive+"]
         assert turns(switched(drivers, Tier.ACTIVE_REPLICATION)) == ["process+", "send+", "sync-"]
@@ -94,69 +88,69 @@ def test_a_tier_is_changed_and_changed_back(
         ]
         assert all(change.reached_at is not None for change in history[1:])
         assert {line.playbook for line in world.store.journal.of(CLICKS)} == {"switch"}
-        seen = observe(world, CLICKS)
+        seen = observe_stream(world, CLICKS)
         assert seen.secondary is None
         assert seen.last_secondary is not None
         assert seen.last_secondary.state is ReplicaState.STOPPED
 
 
 def test_a_dry_run_says_what_a_switch_would_do_and_does_nothing(tmp_path: Path) -> None:
-    with a_running_world(tmp_path) as world:
+    with a_running_project(tmp_path) as world:
         steps = planned(world, Tier.PASSIVE_STANDBY_COLD)
         assert [type(step) for step in steps] == [LaunchSecondary, TurnSwitch, TurnSwitch]
         a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
         assert planned(world, Tier.PASSIVE_REPLICATION) == [AwaitSecondaryExit("s")]
         assert planned(world, Tier.DEPLOYED) == []
         assert world.store.journal.of(CLICKS) == []
-        assert observe(world, CLICKS).tier is Tier.PASSIVE_REPLICATION
+        assert observe_stream(world, CLICKS).tier is Tier.PASSIVE_REPLICATION
 
 
 def test_a_tier_that_the_sink_cannot_bear_is_refused(tmp_path: Path) -> None:
     sink = {"kind": "callable", "function": "json:dumps"}
     objective = {"recovery_time": "10s", "guarantee": "rollback"}
-    with a_running_world(tmp_path, sink=sink, objective=objective) as world:
+    with a_running_project(tmp_path, sink=sink, objective=objective) as world:
         with pytest.raises(PermanentError, match="cannot be in active_replication") as refused:
             SwitchTier(world, CLICKS, "run", tier=Tier.ACTIVE_REPLICATION, why="test").steps()
         assert "idempotent" in refused.value.hint
-        assert observe(world, CLICKS).tier is Tier.PASSIVE_REPLICATION
+        assert observe_stream(world, CLICKS).tier is Tier.PASSIVE_REPLICATION
 
 
 def test_a_stopped_stream_gets_its_tier_when_it_starts(tmp_path: Path) -> None:
-    with simulated_worlds(tmp_path).open() as world:
+    with simulated_projects(tmp_path).open() as world:
         assert list(SwitchTier(world, CLICKS, "run", tier=Tier.DEPLOYED, why="test").steps()) == []
-        assert observe(world, CLICKS).tier is Tier.DEPLOYED
+        assert observe_stream(world, CLICKS).tier is Tier.DEPLOYED
         assert world.store.tiers.history(CLICKS)[-1].reached_at is None
         a_wanted_stream(world)
-        assert observe(world, CLICKS).tier is Tier.DEPLOYED
+        assert observe_stream(world, CLICKS).tier is Tier.DEPLOYED
 
 
 def test_a_dead_secondary_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with a_driven_world(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
-        recovered(drivers)
+    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
+        run_recovery(drivers)
         first = secondary_of(world)
         drivers.kill(first)
-        assert recovered(drivers) == ["EndSecondary", "LaunchSecondary", "TurnSwitch"]
+        assert run_recovery(drivers) == ["EndSecondary", "LaunchSecondary", "TurnSwitch"]
         assert secondary_of(world).id != first.id
 
 
 def test_a_secondary_that_always_fails_leaves_the_stream_running_and_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_driven_world(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
+    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
         drivers.failing = 3
         with pytest.raises(PermanentError, match=r"runs without its secondary: 3 .* no room"):
-            recovered(drivers)
+            run_recovery(drivers)
         row = world.store.streams.get(CLICKS)
         assert row is not None
         assert row.desired is DesiredState.RUNNING
         assert world.store.tiers.history(CLICKS)[-1].reached_at is None
-        assert recovered(drivers) == ["LaunchSecondary", "TurnSwitch"]
+        assert run_recovery(drivers) == ["LaunchSecondary", "TurnSwitch"]
 
 
 def test_secondaries_that_die_of_what_they_are_asked_for_are_given_up_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_driven_world(tmp_path, monkeypatch, tier="active_standby") as (world, drivers):
+    with a_driven_project(tmp_path, monkeypatch, tier="active_standby") as (world, drivers):
 
         def die_of_processing() -> None:
             drivers.act()
@@ -165,19 +159,19 @@ def test_secondaries_that_die_of_what_they_are_asked_for_are_given_up_too(
                 drivers.kill(row)
 
         with pytest.raises(PermanentError, match="3 secondaries failed in a row"):
-            list(recovery(world, die_of_processing))
+            list(recovery_steps(world, die_of_processing))
         assert len(drivers.children) == 3
 
 
 def test_a_switch_that_cannot_be_turned_costs_nothing_that_is_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_running_world(tmp_path, tier="active_standby") as world:
+    with a_running_project(tmp_path, tier="active_standby") as world:
         a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
         monkeypatch.setattr(StreamWaiter, "patience_seconds", 0.1)
-        with pytest.raises(TransientError, match="receive of s was not on"):
-            list(recovery(world))
-        seen = observe(world, CLICKS)
+        with pytest.raises(TransientError, match="receive of s is not on"):
+            list(recovery_steps(world))
+        seen = observe_stream(world, CLICKS)
         assert seen.secondary is not None
         assert seen.secondary.id == "s"
         assert seen.covered is Tier.DEPLOYED
@@ -189,7 +183,7 @@ def test_what_a_secondary_said_before_it_saw_a_wish_is_no_answer_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.orchestration.playbooks.waiting.POLL_SECONDS", 0.0)
-    with a_running_world(tmp_path, tier="deployed") as world:
+    with a_running_project(tmp_path, tier="deployed") as world:
         a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED], desired=STANDS_BY)
         looks: list[int] = []
 
@@ -199,17 +193,17 @@ def test_what_a_secondary_said_before_it_saw_a_wish_is_no_answer_to_it(
                 a_heartbeat(world, "s", epoch=0, observed=SECONDARY[Tier.DEPLOYED])
 
         recover_secondary.turn_switch(
-            a_watch(world, answer_late), TurnSwitch("s", Switch.PROCESS, on=False)
+            a_waiter(world, answer_late), TurnSwitch("s", Switch.PROCESS, on=False)
         )
         assert looks == [1, 1, 1, 1]
         assert replica_of(world, "s").observed_generation == 2
 
 
 def test_a_step_towards_a_tier_that_nobody_wants_any_more_is_not_taken(tmp_path: Path) -> None:
-    with a_running_world(tmp_path, tier="active_standby") as world:
+    with a_running_project(tmp_path, tier="active_standby") as world:
         a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
         world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="")
-        watch = a_watch(world)
+        watch = a_waiter(world)
         turned = recover_secondary.turn_switch(watch, TurnSwitch("s", Switch.RECEIVE, on=True))
         seen_off = recover_secondary.stop(watch, AwaitSecondaryExit("s"))
         assert turned == seen_off == StepSkipped()
@@ -217,7 +211,7 @@ def test_a_step_towards_a_tier_that_nobody_wants_any_more_is_not_taken(tmp_path:
 
 
 def test_who_is_interrupted_says_so(tmp_path: Path) -> None:
-    with a_running_world(tmp_path, tier="active_standby") as world:
+    with a_running_project(tmp_path, tier="active_standby") as world:
         a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
 
         def interrupt() -> None:
@@ -225,13 +219,13 @@ def test_who_is_interrupted_says_so(tmp_path: Path) -> None:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            list(recovery(world, interrupt))
+            list(recovery_steps(world, interrupt))
         last = world.store.journal.of(CLICKS)[-1]
         assert (last.phase, last.detail["error"]) == (Phase.FAILED, "KeyboardInterrupt")
 
 
 def test_a_paused_secondary_counts_as_there(tmp_path: Path) -> None:
-    with a_running_world(tmp_path, tier="active_standby") as world:
+    with a_running_project(tmp_path, tier="active_standby") as world:
         a_secondary(world, "s", observed=Switches(deploy=True, receive=True), desired=STANDS_BY)
         a_heartbeat(
             world,
@@ -241,7 +235,7 @@ def test_a_paused_secondary_counts_as_there(tmp_path: Path) -> None:
             state=ReplicaState.PAUSED,
         )
         assert planned(world, Tier.ACTIVE_STANDBY) == []
-        assert observe(world, CLICKS).covered is Tier.PASSIVE_STANDBY_HOT
-        assert list(recovery(world)) == []
+        assert observe_stream(world, CLICKS).covered is Tier.PASSIVE_STANDBY_HOT
+        assert list(recovery_steps(world)) == []
         [change] = world.store.tiers.history(CLICKS)
         assert change.reached_at is None

@@ -8,25 +8,26 @@ import pytest
 
 from holdfast.ft_policies.playbooks.stop import AwaitExit, RequestExit
 from holdfast.ft_policies.tiers import OFF
-from holdfast.observation.status import observe
+from holdfast.ft_policies.timings import EXIT_WITHIN_SECONDS
+from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks import waiting
 from holdfast.orchestration.playbooks.lifecycle import Stop
 from holdfast.orchestration.playbooks.waiting import ReplicaExit, await_exit
 from holdfast.resources.control_store.records import EndedBy, ReplicaRow, ReplicaState, Slot
-from holdfast.resources.process import process_of
-from tests.fakes.clocks import SteppedClock
-from tests.fakes.worlds import CLICKS, a_secondary
-from tests.support.playbooks import (
-    a_driven_world,
-    a_running_world,
-    recovered,
+from holdfast.resources.process import find_process
+from tests.builders.playbooks import (
+    a_driven_project,
+    a_running_project,
+    run_recovery,
     secondary_of,
     take_over,
 )
+from tests.builders.streams import CLICKS, a_secondary
+from tests.fakes.clocks import SteppedClock
 
 
 def lives(row: ReplicaRow) -> bool:
-    process = process_of(row)
+    process = find_process(row)
     assert process is not None
     return process.is_alive()
 
@@ -34,12 +35,12 @@ def lives(row: ReplicaRow) -> bool:
 def test_a_secondary_that_takes_over_as_patience_ends_is_not_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_driven_world(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
-        recovered(drivers)
+    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
+        run_recovery(drivers)
         secondary = secondary_of(world)
 
         def take_over_once() -> None:
-            if observe(world, CLICKS).secondary is not None:
+            if observe_stream(world, CLICKS).secondary is not None:
                 take_over(world, secondary.id, primary="p")
 
         found = await_exit(
@@ -56,8 +57,8 @@ def test_a_secondary_that_takes_over_as_patience_ends_is_not_killed(
 def test_one_that_does_not_leave_in_time_is_ended_and_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_driven_world(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
-        recovered(drivers)
+    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
+        run_recovery(drivers)
         secondary = secondary_of(world)
         found = await_exit(world, secondary.id, slot=Slot.SECONDARY, patience_seconds=-1.0)
         assert found.ended is ReplicaState.DEAD
@@ -68,21 +69,21 @@ def test_the_claim_is_kept_while_the_process_of_one_that_has_left_lingers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiting, "SYSTEM_CLOCK", SteppedClock())
-    with a_driven_world(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
-        recovered(drivers)
+    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
+        run_recovery(drivers)
         secondary = secondary_of(world)
         beats: list[int] = []
-        process = process_of(secondary)
+        process = find_process(secondary)
         assert process is not None
         os.kill(process.pid, signal.SIGSTOP)
         world.store.replicas.end(secondary.id, ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA)
         await_exit(world, secondary.id, slot=Slot.SECONDARY, keep_alive=lambda: beats.append(1))
-        assert len(beats) == waiting.EXIT_SECONDS / waiting.POLL_SECONDS + 1, "the last look, too"
+        assert len(beats) == EXIT_WITHIN_SECONDS / waiting.POLL_SECONDS + 1, "the last look, too"
         assert not lives(secondary)
 
 
 def test_what_a_stop_would_do_is_told_from_one_look(tmp_path: Path) -> None:
-    with a_running_world(tmp_path, tier="active_standby") as world:
+    with a_running_project(tmp_path, tier="active_standby") as world:
         a_secondary(world, "s")
         world.store.replicas.desire("s", OFF)
         assert Stop(world, CLICKS, "run").plan() == [
@@ -90,5 +91,5 @@ def test_what_a_stop_would_do_is_told_from_one_look(tmp_path: Path) -> None:
             RequestExit("p"),
             AwaitExit("p"),
         ]
-        assert observe(world, CLICKS).wanted
+        assert observe_stream(world, CLICKS).wanted
         assert world.store.journal.of(CLICKS) == []

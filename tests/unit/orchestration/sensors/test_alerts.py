@@ -15,7 +15,7 @@ import pytest
 from holdfast.configs.deployment import Function, Log, Webhook
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.orchestration.jobs.base import STREAM_TAG
-from holdfast.orchestration.sensors.alerts import alert_of, tell
+from holdfast.orchestration.sensors.alerts import build_alert, send_alert
 from holdfast.resources.notifiers import TRIES, Alert, WebhookNotifier
 from tests.fakes.clocks import SteppedClock
 
@@ -85,14 +85,14 @@ def test_a_webhook_that_is_ill_is_tried_again_and_one_that_refuses_is_not() -> N
     with a_chat(503, 200) as chat:
         WebhookNotifier(chat.url, SteppedClock()).notify(ALERT)
     assert len(chat.heard) == 2
-    with a_chat(*[500] * TRIES) as chat, pytest.raises(TransientError, match="answers 500"):
+    with a_chat(*[500] * TRIES) as chat, pytest.raises(TransientError, match="answered 500"):
         WebhookNotifier(chat.url, SteppedClock()).notify(ALERT)
-    with a_chat(404) as chat, pytest.raises(PermanentError, match="answers 404"):
+    with a_chat(404) as chat, pytest.raises(PermanentError, match="answered 404"):
         WebhookNotifier(chat.url, SteppedClock()).notify(ALERT)
     assert len(chat.heard) == 1
     with pytest.raises(TransientError, match="does not answer"):
         WebhookNotifier(chat.url, SteppedClock()).notify(ALERT)
-    with pytest.raises(PermanentError, match="no URL that begins with http"):
+    with pytest.raises(PermanentError, match="URL does not begin with http"):
         WebhookNotifier("file:///etc/passwd").notify(ALERT)
 
 
@@ -111,7 +111,7 @@ def test_a_webhook_that_answers_garbage_is_tried_again() -> None:
     "url", ["http://chat:port/s3cret", "http://chat/s3 cret", "http://chat/s3cröt"]
 )
 def test_a_url_that_is_none_is_told_without_it(url: str) -> None:
-    with pytest.raises(PermanentError, match="URL cannot be read") as refused:
+    with pytest.raises(PermanentError, match="URL is not valid") as refused:
         WebhookNotifier(url, SteppedClock()).notify(ALERT)
     assert "s3" not in str(refused.value)
 
@@ -125,10 +125,10 @@ def test_a_function_of_the_users_own_is_called_with_the_facts(
         Function(function="no_such_module_here:tell"),
         Function(function=f"{__name__}:remember"),
     ]
-    tell(ALERT, notify, logging.getLogger("sensor"))
+    send_alert(ALERT, notify, logging.getLogger("sensor"))
     assert told_so_far == [{"text": ALERT.text, **asdict(ALERT)}]
-    assert f"function was not told: {__name__}:stammer raised ValueError: oh" in caplog.text
-    assert "function was not told: cannot load no_such_module_here:tell" in caplog.text
+    assert f"no alert was sent to function: {__name__}:stammer raised ValueError: oh" in caplog.text
+    assert "no alert was sent to function: cannot load no_such_module_here:tell" in caplog.text
 
 
 def test_one_who_cannot_be_reached_keeps_nobody_else_from_hearing(
@@ -137,9 +137,11 @@ def test_one_who_cannot_be_reached_keeps_nobody_else_from_hearing(
     notify = [Webhook(url_env="NOT_SET"), Webhook(url_env="CHAT"), Log()]
     with a_chat() as chat, caplog.at_level(logging.WARNING):
         monkeypatch.setenv("CHAT", chat.url)
-        tell(ALERT, notify, logging.getLogger("sensor"))
+        send_alert(ALERT, notify, logging.getLogger("sensor"))
     assert len(chat.heard) == 1
-    assert "webhook was not told: the environment variable NOT_SET is not set" in caplog.text
+    assert (
+        "no alert was sent to webhook: the environment variable NOT_SET is not set" in caplog.text
+    )
     assert ALERT.text in caplog.text
 
 
@@ -165,7 +167,7 @@ def test_a_failed_run_is_told_in_its_own_words(op: dg.OpDefinition, error: str, 
         context = dg.build_run_status_sensor_context(
             "alerts", result.get_run_failure_event(), instance, result.dagster_run
         )
-        told = alert_of(context.for_run_failure())
+        told = build_alert(context.for_run_failure())
     assert (told.job, told.stream) == ("recover_stream", "clicks")
     assert error in told.error
     assert told.hint == hint

@@ -16,25 +16,18 @@ from holdfast.resources.control_store.records import (
     Sample,
 )
 from holdfast.resources.control_store.sample_names import SampleName
-from tests.fakes.worlds import (
-    CLICKS,
-    SimulatedWorlds,
-    a_primary,
-    a_secondary,
-    a_wanted_stream,
-    committed,
-    simulated_worlds,
-)
-from tests.support.control_builders import a_snapshot
-from tests.support.obedience import PATIENT
+from tests.builders.control_rows import a_snapshot
+from tests.builders.streams import CLICKS, a_primary, a_secondary, a_wanted_stream, commit_epochs
+from tests.fakes.followers import PATIENT
+from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedWorlds:
-    return simulated_worlds(tmp_path, supervision=PATIENT)
+def worlds(tmp_path: Path) -> SimulatedProjects:
+    return simulated_projects(tmp_path, supervision=PATIENT)
 
 
-def tick(worlds: SimulatedWorlds, cursor: str | None) -> dg.SensorResult:
+def tick(worlds: SimulatedProjects, cursor: str | None) -> dg.SensorResult:
     result = stream_observer(dg.build_sensor_context(cursor=cursor), worlds=worlds)
     assert isinstance(result, dg.SensorResult)
     return result
@@ -61,17 +54,17 @@ def value(event: object, key: str) -> object:
     return event.metadata[key].value
 
 
-def a_running_stream(worlds: SimulatedWorlds, epochs: int) -> None:
+def a_running_stream(worlds: SimulatedProjects, epochs: int) -> None:
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "r1")
-        committed(world, epochs)
+        commit_epochs(world, epochs)
         world.store.samples.write(
             [Sample(stream=CLICKS, replica="r1", name=SampleName.LAG_ROWS, value=7.0)]
         )
 
 
-def test_committed_epochs_advance_the_stream_and_its_output(worlds: SimulatedWorlds) -> None:
+def test_committed_epochs_advance_the_stream_and_its_output(worlds: SimulatedProjects) -> None:
     a_running_stream(worlds, epochs=3)
     result = tick(worlds, None)
     assert shown(result) == [
@@ -90,31 +83,31 @@ def test_committed_epochs_advance_the_stream_and_its_output(worlds: SimulatedWor
     assert value(health, "health") == "healthy"
 
 
-def test_nothing_is_shown_twice(worlds: SimulatedWorlds) -> None:
+def test_nothing_is_shown_twice(worlds: SimulatedProjects) -> None:
     a_running_stream(worlds, epochs=3)
     first = tick(worlds, None)
     second = tick(worlds, aged(first.cursor))
     assert shown(second) == []
     assert second.skip_reason is not None
-    assert second.skip_reason.skip_message == "nothing is new"
+    assert second.skip_reason.skip_message == "nothing has changed"
 
 
-def test_only_what_is_new_counts(worlds: SimulatedWorlds) -> None:
+def test_only_what_is_new_counts(worlds: SimulatedProjects) -> None:
     a_running_stream(worlds, epochs=3)
     cursor = tick(worlds, None).cursor
     with worlds.open() as world:
-        committed(world, 5)
+        commit_epochs(world, 5)
     result = tick(worlds, aged(cursor))
     assert value(result.asset_events[1], "epochs_since_last_report") == 2
     assert value(result.asset_events[1], "epoch") == 4
 
 
-def test_a_stream_that_was_restored_shows_what_it_commits_again(worlds: SimulatedWorlds) -> None:
+def test_a_stream_that_was_restored_shows_what_it_commits_again(worlds: SimulatedProjects) -> None:
     a_running_stream(worlds, epochs=5)
     cursor = tick(worlds, None).cursor
     with worlds.open() as world:
         store = world.store
-        wish = store.restores.want(CLICKS, epoch=1, snapshot=None, why="", run="")
+        wish = store.restores.request(CLICKS, epoch=1, snapshot=None, why="", run="")
         store.replicas.end("r1", ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA)
         store.streams.desire(CLICKS, DesiredState.STOPPED)
         assert store.restores.begin(wish) == 3
@@ -126,17 +119,17 @@ def test_a_stream_that_was_restored_shows_what_it_commits_again(worlds: Simulate
     assert shown(tick(worlds, aged(result.cursor))) == []
 
 
-def test_progress_is_shown_at_most_now_and_then(worlds: SimulatedWorlds) -> None:
+def test_progress_is_shown_at_most_now_and_then(worlds: SimulatedProjects) -> None:
     a_running_stream(worlds, epochs=3)
     cursor = tick(worlds, None).cursor
     with worlds.open() as world:
-        committed(world, 5)
+        commit_epochs(world, 5)
     soon = tick(worlds, cursor)
     assert shown(soon) == []
     assert Marks.parse(soon.cursor).streams[CLICKS].epoch == 2
 
 
-def test_a_change_of_health_is_shown_at_once(worlds: SimulatedWorlds) -> None:
+def test_a_change_of_health_is_shown_at_once(worlds: SimulatedProjects) -> None:
     a_running_stream(worlds, epochs=1)
     cursor = tick(worlds, None).cursor
     with worlds.open() as world:
@@ -148,7 +141,7 @@ def test_a_change_of_health_is_shown_at_once(worlds: SimulatedWorlds) -> None:
     assert (check.check_name, check.passed) == ("healthy", False)
 
 
-def test_a_change_of_tier_or_of_cover_is_shown_at_once_and_once(worlds: SimulatedWorlds) -> None:
+def test_a_change_of_tier_or_of_cover_is_shown_at_once_and_once(worlds: SimulatedProjects) -> None:
     a_running_stream(worlds, epochs=1)
     cursor = tick(worlds, None).cursor
     with worlds.open() as world:
@@ -174,7 +167,7 @@ def test_a_change_of_tier_or_of_cover_is_shown_at_once_and_once(worlds: Simulate
     assert check.passed
 
 
-def test_a_new_snapshot_is_shown_with_its_figures(worlds: SimulatedWorlds) -> None:
+def test_a_new_snapshot_is_shown_with_its_figures(worlds: SimulatedProjects) -> None:
     cursor = tick(worlds, None).cursor
     with worlds.open() as world:
         world.store.snapshots.record(a_snapshot("s1", 4, stream=CLICKS))
@@ -201,7 +194,7 @@ def test_a_cursor_survives_its_serialiser_and_fields_of_another_version() -> Non
     assert Marks.parse(newer).streams[CLICKS].epoch == 4
 
 
-def test_a_control_store_that_is_away_keeps_the_cursor(worlds: SimulatedWorlds) -> None:
+def test_a_control_store_that_is_away_keeps_the_cursor(worlds: SimulatedProjects) -> None:
     worlds.failures.append(TransientError("locked", hint="wait"))
     result = tick(worlds, "{}")
     assert result.cursor is None

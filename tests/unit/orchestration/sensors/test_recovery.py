@@ -17,23 +17,17 @@ from holdfast.resources.control_store.records import (
 )
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.tables.incidents import RECOVERY
-from tests.fakes.worlds import (
-    CLICKS,
-    SimulatedWorlds,
-    a_dead_primary,
-    a_primary,
-    a_wanted_stream,
-    simulated_worlds,
-)
-from tests.support.recovery_sensor import incidents, requested, tick
+from tests.builders.recovery_sensor import incidents, requested, tick
+from tests.builders.streams import CLICKS, a_dead_primary, a_primary, a_wanted_stream
+from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedWorlds:
-    return simulated_worlds(tmp_path)
+def worlds(tmp_path: Path) -> SimulatedProjects:
+    return simulated_projects(tmp_path)
 
 
-def test_a_dead_driver_gives_one_run_over_many_ticks_and_daemons(worlds: SimulatedWorlds) -> None:
+def test_a_dead_driver_gives_one_run_over_many_ticks_and_daemons(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_dead_primary(world)
     keys = {key for _ in range(10) for key in requested(worlds)}
@@ -46,7 +40,7 @@ def test_a_dead_driver_gives_one_run_over_many_ticks_and_daemons(worlds: Simulat
         assert len(world.store.samples.series(CLICKS, SampleName.DETECT_SECONDS)) == 1
 
 
-def test_the_request_names_the_job_the_stream_and_the_incident(worlds: SimulatedWorlds) -> None:
+def test_the_request_names_the_job_the_stream_and_the_incident(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_dead_primary(world)
     [request] = tick(worlds).run_requests or []
@@ -62,7 +56,7 @@ def test_the_request_names_the_job_the_stream_and_the_incident(worlds: Simulated
 
 
 def test_each_failed_stream_gets_a_run_of_its_own(tmp_path: Path) -> None:
-    worlds = simulated_worlds(tmp_path, "alpha", "beta", "gamma")
+    worlds = simulated_projects(tmp_path, "alpha", "beta", "gamma")
     with worlds.open() as world:
         a_dead_primary(world, "a1", "alpha")
         a_dead_primary(world, "b1", "beta")
@@ -70,7 +64,9 @@ def test_each_failed_stream_gets_a_run_of_its_own(tmp_path: Path) -> None:
     assert streams == ["alpha", "beta"]
 
 
-def test_streams_that_are_well_or_that_nobody_wants_are_left_alone(worlds: SimulatedWorlds) -> None:
+def test_streams_that_are_well_or_that_nobody_wants_are_left_alone(
+    worlds: SimulatedProjects,
+) -> None:
     assert requested(worlds) == []
     with worlds.open() as world:
         a_dead_primary(world)
@@ -79,13 +75,13 @@ def test_streams_that_are_well_or_that_nobody_wants_are_left_alone(worlds: Simul
     assert incidents(worlds) == []
 
 
-def test_a_stream_that_is_just_being_started_is_no_incident(worlds: SimulatedWorlds) -> None:
+def test_a_stream_that_is_just_being_started_is_no_incident(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_wanted_stream(world)
     assert requested(worlds) == []
 
 
-def test_a_replica_that_failed_by_itself_is_one(worlds: SimulatedWorlds) -> None:
+def test_a_replica_that_failed_by_itself_is_one(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "r1")
@@ -94,7 +90,7 @@ def test_a_replica_that_failed_by_itself_is_one(worlds: SimulatedWorlds) -> None
     assert incidents(worlds)[0].detail["health"] == "missing"
 
 
-def test_a_replica_that_fails_just_after_a_switch_is_one_too(worlds: SimulatedWorlds) -> None:
+def test_a_replica_that_fails_just_after_a_switch_is_one_too(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_wanted_stream(world)
         a_primary(world, "r1")
@@ -104,7 +100,7 @@ def test_a_replica_that_fails_just_after_a_switch_is_one_too(worlds: SimulatedWo
 
 
 def test_one_that_was_told_to_leave_makes_room_for_who_starts_the_stream_anew(
-    worlds: SimulatedWorlds,
+    worlds: SimulatedProjects,
 ) -> None:
     with worlds.open() as world:
         a_wanted_stream(world)
@@ -115,7 +111,7 @@ def test_one_that_was_told_to_leave_makes_room_for_who_starts_the_stream_anew(
     assert requested(worlds) == []
 
 
-def test_while_a_run_has_the_claim_no_other_is_asked_for(worlds: SimulatedWorlds) -> None:
+def test_while_a_run_has_the_claim_no_other_is_asked_for(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_dead_primary(world)
         requested(worlds)
@@ -125,7 +121,7 @@ def test_while_a_run_has_the_claim_no_other_is_asked_for(worlds: SimulatedWorlds
     assert requested(worlds) == []
 
 
-def test_a_run_that_died_is_followed_by_another(worlds: SimulatedWorlds) -> None:
+def test_a_run_that_died_is_followed_by_another(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_dead_primary(world)
         first = requested(worlds)
@@ -138,7 +134,7 @@ def test_a_run_that_died_is_followed_by_another(worlds: SimulatedWorlds) -> None
 
 
 def test_a_stream_between_fence_and_launch_is_still_the_same_incident(
-    worlds: SimulatedWorlds,
+    worlds: SimulatedProjects,
 ) -> None:
     with worlds.open() as world:
         a_dead_primary(world)
@@ -148,7 +144,7 @@ def test_a_stream_between_fence_and_launch_is_still_the_same_incident(
     assert len(incidents(worlds)) == 1
 
 
-def test_the_same_failure_after_it_was_closed_is_a_new_incident(worlds: SimulatedWorlds) -> None:
+def test_the_same_failure_after_it_was_closed_is_a_new_incident(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_dead_primary(world)
         first = requested(worlds)
@@ -159,7 +155,7 @@ def test_the_same_failure_after_it_was_closed_is_a_new_incident(worlds: Simulate
     assert len(incidents(worlds)) == 2
 
 
-def test_an_incident_of_a_stream_that_is_well_again_is_closed(worlds: SimulatedWorlds) -> None:
+def test_an_incident_of_a_stream_that_is_well_again_is_closed(worlds: SimulatedProjects) -> None:
     with worlds.open() as world:
         a_dead_primary(world)
         requested(worlds)
@@ -171,7 +167,7 @@ def test_an_incident_of_a_stream_that_is_well_again_is_closed(worlds: SimulatedW
     assert "r2 finished an epoch" in incident.outcome
 
 
-def test_a_control_store_that_is_away_is_a_skipped_tick(worlds: SimulatedWorlds) -> None:
+def test_a_control_store_that_is_away_is_a_skipped_tick(worlds: SimulatedProjects) -> None:
     worlds.failures.append(TransientError("locked", hint="wait"))
     result = tick(worlds)
     assert result.skip_reason is not None
@@ -179,7 +175,7 @@ def test_a_control_store_that_is_away_is_a_skipped_tick(worlds: SimulatedWorlds)
 
 
 def test_a_dead_object_store_is_brought_back_while_streams_are_wanted(
-    worlds: SimulatedWorlds,
+    worlds: SimulatedProjects,
 ) -> None:
     def asked() -> int:
         result = object_store_sensor(worlds=worlds)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from holdfast.ft_policies.playbooks.recover.steps import LaunchSecondary
 from holdfast.ft_policies.tiers import OFF, Switches, Tier
-from holdfast.observation.status import observe
+from holdfast.observation.status import observe_stream
 from holdfast.orchestration.incidents import calls_for_recovery
 from holdfast.orchestration.playbooks.base import JournalWriter, StepResult
 from holdfast.resources.control_store.records import (
@@ -17,19 +17,14 @@ from holdfast.resources.control_store.records import (
 )
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.tables.incidents import RECOVERY
-from tests.fakes.worlds import (
-    CLICKS,
-    STANDS_BY,
-    a_heartbeat,
-    a_secondary,
-    worlds_with_a_paused_secondary,
-)
-from tests.support.control_builders import a_recovery, lost_primary, lost_secondary, waiting
-from tests.support.recovery_sensor import incidents, requested, standby_worlds, tick
+from tests.builders.control_rows import a_recovery, a_waiting_recovery, lost_primary, lost_secondary
+from tests.builders.recovery_sensor import incidents, requested, standby_projects, tick
+from tests.builders.streams import CLICKS, STANDS_BY, a_heartbeat, a_secondary
+from tests.fakes.projects import projects_with_paused_secondary
 
 
 def test_a_missing_secondary_is_an_incident_of_the_same_kind(tmp_path: Path) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     keys = {key for _ in range(3) for key in requested(worlds)}
     [incident] = incidents(worlds)
     assert keys == {f"{incident.id}-0-0"}
@@ -43,7 +38,7 @@ def test_a_missing_secondary_is_an_incident_of_the_same_kind(tmp_path: Path) -> 
 
 
 def test_a_dead_secondary_is_an_incident_until_the_tier_is_held_again(tmp_path: Path) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     with worlds.open() as world:
         a_secondary(world, "s1", alive=False)
     assert len(requested(worlds)) == 1
@@ -64,7 +59,7 @@ def test_a_dead_secondary_is_an_incident_until_the_tier_is_held_again(tmp_path: 
 def test_after_a_failover_the_incident_is_open_until_redundancy_is_restored(
     tmp_path: Path,
 ) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     with worlds.open() as world:
         a_secondary(world, "s1")
         world.store.takeovers.take(
@@ -81,7 +76,7 @@ def test_after_a_failover_the_incident_is_open_until_redundancy_is_restored(
 
 
 def test_an_incident_ends_when_people_want_another_tier(tmp_path: Path) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     assert len(requested(worlds)) == 1
     with worlds.open() as world:
         world.store.tiers.desire(CLICKS, Tier.PASSIVE_REPLICATION, why="test", run="")
@@ -90,7 +85,7 @@ def test_an_incident_ends_when_people_want_another_tier(tmp_path: Path) -> None:
 
 
 def test_a_secondary_that_is_starting_or_a_tier_that_is_held_is_left_alone(tmp_path: Path) -> None:
-    worlds = standby_worlds(tmp_path)
+    worlds = standby_projects(tmp_path)
     with worlds.open() as world:
         a_secondary(world, "s1", observed=OFF, desired=Switches(deploy=True))
     assert requested(worlds) == []
@@ -104,11 +99,11 @@ def test_a_secondary_that_is_starting_or_a_tier_that_is_held_is_left_alone(tmp_p
 def test_a_change_that_somebody_works_on_is_no_incident_until_he_falls_silent(
     tmp_path: Path,
 ) -> None:
-    worlds = standby_worlds(tmp_path, tier="passive_replication")
+    worlds = standby_projects(tmp_path, tier="passive_replication")
     with worlds.open() as world:
         world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="run-1")
         assert requested(worlds) == [], "it was wanted just now"
-        seen = observe(world, CLICKS)
+        seen = observe_stream(world, CLICKS)
         assert calls_for_recovery(world, replace(seen, at=seen.at + 6.0))
         world.store.journal.write(
             stream=CLICKS,
@@ -124,11 +119,11 @@ def test_a_change_that_somebody_works_on_is_no_incident_until_he_falls_silent(
 
 
 def test_a_change_whose_performer_is_gone_is_gone_on_with_at_once(tmp_path: Path) -> None:
-    worlds = standby_worlds(tmp_path, tier="passive_replication")
+    worlds = standby_projects(tmp_path, tier="passive_replication")
     with worlds.open() as world:
         world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="run-1")
         journal = JournalWriter(store=world.store, stream=CLICKS, playbook="switch", run="run-1")
-        seen = observe(world, CLICKS)
+        seen = observe_stream(world, CLICKS)
         later, calls = replace(seen, at=seen.at + 6.0), list[bool]()
 
         def calls_in_the_middle(step: LaunchSecondary) -> StepResult:
@@ -144,12 +139,12 @@ def test_a_change_whose_performer_is_gone_is_gone_on_with_at_once(tmp_path: Path
 
 
 def test_a_tier_is_reached_when_the_paused_secondary_goes_on(tmp_path: Path) -> None:
-    worlds = worlds_with_a_paused_secondary(tmp_path, "s1")
+    worlds = projects_with_paused_secondary(tmp_path, "s1")
     with worlds.open() as world:
-        waiting(world.store, lost_secondary("s0", stream=CLICKS))
+        a_waiting_recovery(world.store, lost_secondary("s0", stream=CLICKS))
     assert requested(worlds) == []
     [incident] = incidents(worlds)
-    assert "s1 has paused: the host is loaded, good for passive_standby_cold" in incident.outcome
+    assert "s1 has paused: the host is busy, covers passive_standby_cold" in incident.outcome
     with worlds.open() as world:
         assert world.store.tiers.history(CLICKS)[-1].reached_at is None
         a_heartbeat(world, "s1", epoch=2, observed=STANDS_BY)

@@ -8,17 +8,17 @@ from holdfast.ft_policies.tiering.decision import Decision
 from holdfast.ft_policies.tiers import Mode, Tier
 from holdfast.orchestration.sensors.tier_review import due_switches
 from holdfast.resources.project import Project
-from tests.fakes.worlds import CLICKS, decided
-from tests.support.reviewing import (
+from tests.builders.reviews import (
     AT_ONCE,
     QUICK,
     REVIEWER,
-    a_world,
-    decided_by_hand,
-    measured,
-    reviewed_inputs,
-    unchanged_for_long,
+    a_reviewed_project,
+    age_last_change,
+    record_decision_by_hand,
+    record_measurements,
+    stream_inputs_of,
 )
+from tests.builders.streams import CLICKS, decide_epoch
 
 
 def decision_now(world: Project) -> Decision:
@@ -30,8 +30,8 @@ def recorded(world: Project) -> list[tuple[Tier, str]]:
 
 
 def test_a_short_objective_needs_a_secondary_that_processes(tmp_path: Path) -> None:
-    with a_world(tmp_path, objective="1s", supervision=QUICK) as world:
-        measured(world)
+    with a_reviewed_project(tmp_path, objective="1s", supervision=QUICK) as world:
+        record_measurements(world)
         [due] = due_switches(world, REVIEWER)
         assert due.decision.chosen in (Tier.ACTIVE_REPLICATION, Tier.ACTIVE_STANDBY)
         assert due.run_key.startswith(f"{CLICKS}-{due.decision.id}-")
@@ -41,9 +41,9 @@ def test_a_tier_that_is_requested_is_no_change_until_the_stream_should_have_it(
     tmp_path: Path,
 ) -> None:
     auto = {"mode": "auto"}
-    with a_world(tmp_path, objective="1s", supervision=QUICK, controller=auto) as world:
-        measured(world)
-        unchanged_for_long(world)
+    with a_reviewed_project(tmp_path, objective="1s", supervision=QUICK, controller=auto) as world:
+        record_measurements(world)
+        age_last_change(world)
         asked = [due for _ in range(3) for due in due_switches(world, REVIEWER)]
         assert len(asked) == 3
         assert len({due.run_key for due in asked}) == 1
@@ -51,17 +51,17 @@ def test_a_tier_that_is_requested_is_no_change_until_the_stream_should_have_it(
         assert why == "needed"
         world.store.tiers.desire(CLICKS, chosen, why="test", run="r")
         assert due_switches(world, REVIEWER) == []
-        assert reviewed_inputs(world).since_change < 60.0
+        assert stream_inputs_of(world).since_change < 60.0
         assert len(recorded(world)) == 1
 
 
 def test_a_decision_is_recorded_when_it_is_new_and_not_at_every_review(tmp_path: Path) -> None:
-    with a_world(tmp_path, objective="5m") as world:
+    with a_reviewed_project(tmp_path, objective="5m") as world:
         assert len(due_switches(world, REVIEWER)) == len(due_switches(world, REVIEWER)) == 1
         assert recorded(world) == [(Tier.ACTIVE_REPLICATION, "too_little_data")]
         world.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="r")
         assert due_switches(world, REVIEWER) == []
-        measured(world)
+        record_measurements(world)
         [due] = due_switches(world, REVIEWER)
         assert due.decision.chosen is Tier.PASSIVE_REPLICATION
         world.store.tiers.desire(CLICKS, Tier.PASSIVE_REPLICATION, why="test", run="r")
@@ -76,8 +76,10 @@ def test_a_decision_is_recorded_when_it_is_new_and_not_at_every_review(tmp_path:
 def test_a_stream_that_is_pinned_or_advised_is_reviewed_and_left_alone(
     tmp_path: Path, mode: Mode
 ) -> None:
-    with a_world(tmp_path, objective="1s", controller={**AT_ONCE, "mode": mode.value}) as world:
-        measured(world)
+    with a_reviewed_project(
+        tmp_path, objective="1s", controller={**AT_ONCE, "mode": mode.value}
+    ) as world:
+        record_measurements(world)
         assert due_switches(world, REVIEWER) == []
         [(chosen, _)] = recorded(world)
         assert chosen is not Tier.PASSIVE_REPLICATION
@@ -88,11 +90,11 @@ def test_intervals_that_the_controller_may_not_set_make_no_new_decision(
     tmp_path: Path, mode: Mode
 ) -> None:
     changes = {"controller": {**AT_ONCE, "mode": mode.value}, "checkpoint": {"epochs": 5}}
-    with a_world(tmp_path, objective="5m", **changes) as world:
-        measured(world)
+    with a_reviewed_project(tmp_path, objective="5m", **changes) as world:
+        record_measurements(world)
         lengths = set()
         for epoch in range(4):
-            decided(world, epoch)
+            decide_epoch(world, epoch)
             due_switches(world, REVIEWER)
             lengths.add(decision_now(world).snapshot_every)
         assert len(lengths) > 1
@@ -102,9 +104,9 @@ def test_intervals_that_the_controller_may_not_set_make_no_new_decision(
 def test_intervals_within_bounds_are_chosen_with_the_tier(tmp_path: Path) -> None:
     bounds = {"snapshot_every": {"min": "2s", "max": "2m"}}
     changes = {"controller": {"mode": "auto", **bounds}, "checkpoint": {"every": "2s"}}
-    with a_world(tmp_path, objective="5m", **changes) as world:
-        measured(world)
-        unchanged_for_long(world)
+    with a_reviewed_project(tmp_path, objective="5m", **changes) as world:
+        record_measurements(world)
+        age_last_change(world)
         assert due_switches(world, REVIEWER) == []
         chosen = world.store.streams.intervals(CLICKS)
         assert chosen.snapshot_every is not None
@@ -113,15 +115,15 @@ def test_intervals_within_bounds_are_chosen_with_the_tier(tmp_path: Path) -> Non
         now = decision_now(world)
         assert now.snapshot_every == chosen.snapshot_every
         assert not now.acts
-        assert reviewed_inputs(world).since_change < 60.0, "intervals are moved at once"
+        assert stream_inputs_of(world).since_change < 60.0, "intervals are moved at once"
         due_switches(world, REVIEWER)
         assert len(recorded(world)) == 1
 
 
 def test_a_record_of_another_version_is_followed_by_a_new_one(tmp_path: Path) -> None:
-    with a_world(tmp_path, objective="5m") as world:
-        measured(world)
-        decided_by_hand(world, Tier.PASSIVE_REPLICATION)
+    with a_reviewed_project(tmp_path, objective="5m") as world:
+        record_measurements(world)
+        record_decision_by_hand(world, Tier.PASSIVE_REPLICATION)
         for _ in range(2):
             assert due_switches(world, REVIEWER) == []
         assert recorded(world) == [

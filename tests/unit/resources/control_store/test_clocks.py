@@ -8,9 +8,8 @@ import pytest
 
 from holdfast.resources.control_store.records import Slot
 from holdfast.resources.control_store.store import ControlStore
-from tests.support.control_builders import register
-from tests.support.control_clocks import shift_clock
-from tests.support.control_failovers import Look, a_failover, held, take_over
+from tests.builders.control_rows import FailoverView, a_failover, held_lease, register, take_over
+from tests.fakes.clocks import shift_clock
 
 APART_SECONDS = 600.0
 Opener = Callable[[float], ControlStore]
@@ -36,8 +35,8 @@ def test_the_clocks_are_apart(opened: Opener) -> None:
 def test_a_renewal_counts_whatever_time_the_secondary_has(opened: Opener, shift: float) -> None:
     primary, secondary = opened(0.0), opened(shift)
     look = a_failover(primary)
-    renewed = held(look)
-    while renewed.renewed_at == held(look).renewed_at:
+    renewed = held_lease(look)
+    while renewed.renewed_at == held_lease(look).renewed_at:
         again = primary.leases.renew(renewed, 60.0)
         assert again is not None
         renewed = again
@@ -52,9 +51,9 @@ def test_a_silent_primary_is_replaced_whatever_time_it_is(opened: Opener, shift:
     look = a_failover(primary)
     lease = take_over(secondary, look)
     assert lease is not None
-    assert lease.token == held(look).token + 1
+    assert lease.token == held_lease(look).token + 1
     assert lease.expired(primary.now()) is (shift < 0)
-    assert primary.leases.renew(held(look), 60.0) is None
+    assert primary.leases.renew(held_lease(look), 60.0) is None
     assert secondary.leases.renew(lease, 60.0) is not None
 
 
@@ -62,7 +61,7 @@ def test_tokens_grow_by_one_as_the_lease_goes_from_clock_to_clock(opened: Opener
     stores = [opened(shift) for shift in (0.0, -APART_SECONDS, APART_SECONDS, 0.0)]
     lease, primary = a_failover(stores[0]).lease, "p1"
     for number, store in enumerate(stores, start=1):
-        lease = take_over(store, Look(secondary=f"s{number}", primary=primary, lease=lease))
+        lease = take_over(store, FailoverView(secondary=f"s{number}", primary=primary, lease=lease))
         assert lease is not None
         assert lease.token == number + 1
         primary = f"s{number}"

@@ -1,8 +1,8 @@
 import pytest
 
 from holdfast.resources.object_store.connection import S3Connection
+from tests.contracts.object_store import ObjectStoreContract
 from tests.fakes.object_store import InMemoryObjectStore
-from tests.support.object_store_contract import ObjectStoreContract
 
 
 class TestInMemoryObjectStore(ObjectStoreContract):

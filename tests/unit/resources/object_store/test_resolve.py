@@ -38,6 +38,6 @@ def test_another_endpoint_has_keys_of_its_own(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("url", ["http://copies/x", "s3://", "copies", "s3://copies?endpont_url=x"])
 def test_what_is_no_address_is_told(url: str) -> None:
-    with pytest.raises(PermanentError, match="is not the address of snapshots") as refused:
+    with pytest.raises(PermanentError, match="is not an address of snapshots") as refused:
         found(url)
     assert "s3://bucket/prefix" in refused.value.hint

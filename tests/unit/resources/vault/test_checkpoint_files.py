@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.vault.checkpoint_files import cut, find_chain
-from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint
+from tests.builders.checkpoints import StateKind, SyntheticCheckpoint
 
 JOIN = ("left-keyToNumValues", "right-keyToNumValues")
 

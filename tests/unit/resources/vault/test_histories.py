@@ -8,7 +8,7 @@ from holdfast.ft_policies.snapshots import RetentionPolicy
 from holdfast.resources.vault.manifest import SnapshotName, UnusableSnapshotError
 from holdfast.resources.vault.prune import SUPERSEDED_SECONDS
 from holdfast.resources.vault.vault import SnapshotVault
-from tests.support.vaults import ShippedStream, a_stream, tree
+from tests.builders.vaults import ShippedStream, a_stream, tree
 
 
 def shipped(folder: Path, *, ships: int = 4) -> ShippedStream:

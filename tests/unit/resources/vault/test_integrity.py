@@ -18,7 +18,7 @@ from holdfast.resources.vault.integrity import (
     require_whole,
 )
 from holdfast.resources.vault.lz4 import MAGIC, checksum
-from tests.fakes.checkpoints import StateKind, SyntheticCheckpoint, lz4
+from tests.builders.checkpoints import StateKind, SyntheticCheckpoint, lz4
 
 
 def written(file: Path, body: bytes) -> Path:
@@ -44,12 +44,12 @@ def test_blocks_up_to_an_empty_one_are_whole(tmp_path: Path) -> None:
         (b"", "it is empty"),
         (b"x" * 50, "no block begins at byte 0"),
         (lz4(b"a" * 40)[:-3], "no block begins at byte 61"),
-        (lz4(b"a" * 40)[:-21], "it ends without an end at byte 61"),
+        (lz4(b"a" * 40)[:-21], "it has no end mark: it ends at byte 61"),
         (lz4(b"a" * 40)[:50], "it ends in the block at byte 0"),
-        (lz4(b"a" * 40) + b"more", "it goes on after its end at byte 61"),
+        (lz4(b"a" * 40) + b"more", "it continues after its end mark at byte 61"),
         (
             lz4(b"b", b"a" * 40).replace(b"aaa", b"aXa", 1),
-            "the block at byte 22 has another checksum",
+            "the block at byte 22 has a wrong checksum",
         ),
     ],
 )
@@ -135,9 +135,9 @@ def test_checksums_beside_a_file_find_a_single_changed_byte(tmp_path: Path) -> N
     assert find_damage(file) is None
     flipped = bytearray(body)
     flipped[1_234_567] ^= 1
-    told = "its bytes do not have the checksums beside it"
+    told = "its bytes do not match its checksum file"
     assert find_damage(written(file, bytes(flipped))) == told
-    assert find_damage(written(file, body[:512])) == "it is shorter than its checksums"
+    assert find_damage(written(file, body[:512])) == "it is shorter than its checksum file says"
     assert find_damage(written(file, body + b"x" * 512)) == told
 
 
@@ -147,8 +147,8 @@ def test_a_zip_is_read_through(tmp_path: Path) -> None:
         archive.writestr("metadata", "v1\n{}")
     assert find_damage(file) is None
     body = file.read_bytes()
-    assert "another checksum" in (find_damage(written(file, body.replace(b"v1", b"v2"))) or "")
-    assert "it is no zip" in (find_damage(written(file, body[:20])) or "")
+    assert "a wrong checksum" in (find_damage(written(file, body.replace(b"v1", b"v2"))) or "")
+    assert "it is not a zip file" in (find_damage(written(file, body[:20])) or "")
 
 
 def test_a_file_that_has_gone_meanwhile_is_no_fault(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from holdfast.resources.vault.manifest import Manifest, UnusableSnapshotError
 from holdfast.resources.vault.restore import LinkSource
-from tests.fakes.checkpoints import StateKind
-from tests.support.vaults import ShippedStream, a_stream, tree
+from tests.builders.checkpoints import StateKind
+from tests.builders.vaults import ShippedStream, a_stream, tree
 
 OPERATOR = "state/0/_metadata/v2/0"
 

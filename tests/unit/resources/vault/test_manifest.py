@@ -53,7 +53,7 @@ def test_what_cannot_be_read_is_an_unusable_snapshot(body: bytes) -> None:
 
 def test_a_newer_format_is_refused_by_name() -> None:
     document = json.loads(gzip.decompress(A_MANIFEST.encode())) | {"format": 99}
-    with pytest.raises(UnusableSnapshotError, match="has format 99"):
+    with pytest.raises(UnusableSnapshotError, match="it has format 99"):
         decode(gzip.compress(json.dumps(document).encode()), snapshot_id="x")
 
 

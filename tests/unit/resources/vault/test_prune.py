@@ -7,8 +7,8 @@ from hypothesis import given, settings, strategies as st
 
 from holdfast.ft_policies.snapshots import RetentionPolicy
 from holdfast.resources.vault.vault import SnapshotVault
-from tests.fakes.checkpoints import StateKind
-from tests.support.vaults import ShippedStream, a_stream, tree
+from tests.builders.checkpoints import StateKind
+from tests.builders.vaults import ShippedStream, a_stream, tree
 
 LAST = RetentionPolicy(last=1)
 

@@ -1,4 +1,4 @@
-"""The last steps of a recovery are timed, and their size is told."""
+"""The last steps of a recovery are timed, and their size is recorded."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from holdfast.streaming.metrics import Sampler
 from holdfast.streaming.query.catch_up import CatchUp
 from holdfast.streaming.spec import ReplicaSpec
 from holdfast.streaming.state.follower import RestoredState
-from tests.support.control_builders import decide
-from tests.support.standbys import a_spec
-from tests.support.vaults import a_stream
+from tests.builders.control_rows import decide
+from tests.builders.replicas import a_spec
+from tests.builders.vaults import a_stream
 
 
 @dataclass
@@ -45,11 +45,14 @@ def test_wire_and_replay_are_timed_one_after_the_other(tmp_path: Path, store: Co
     assert not catch_up.observe(query, sampler, sent=False)  # type: ignore[arg-type]
     assert catch_up.observe(query, sampler, sent=True)  # type: ignore[arg-type]
     catch_up.record_rows(query, store, sampler)  # type: ignore[arg-type]
-    told = store.samples.latest("words")
-    assert told[SampleName.WIRE_RECEIVE_SECONDS].value >= 3.0
-    assert told[SampleName.REPLAY_SECONDS].value < 3.0
-    assert (told[SampleName.REPLAY_SECONDS].epoch, told[SampleName.REPLAY_ROWS].epoch) == (6, 6)
-    assert told[SampleName.REPLAY_ROWS].value == 50.0  # epochs 3 to 7, ten rows each
+    samples = store.samples.latest("words")
+    assert samples[SampleName.WIRE_RECEIVE_SECONDS].value >= 3.0
+    assert samples[SampleName.REPLAY_SECONDS].value < 3.0
+    assert (samples[SampleName.REPLAY_SECONDS].epoch, samples[SampleName.REPLAY_ROWS].epoch) == (
+        6,
+        6,
+    )
+    assert samples[SampleName.REPLAY_ROWS].value == 50.0  # epochs 3 to 7, ten rows each
 
 
 def test_a_stream_that_begins_replays_from_its_first_epoch(
@@ -70,9 +73,9 @@ def test_a_restore_tells_how_much_it_read(tmp_path: Path, store: ControlStore) -
     assert store.samples.latest("words")[SampleName.READ_SNAPSHOT_BYTES].value == 0.0
     manifest = a_stream(tmp_path / "primary").ship(3).manifest
     RestoredState(checkpoint=tmp_path, manifest=manifest, seconds=1.5).record(sampler)
-    told = store.samples.latest("words")
-    assert told[SampleName.READ_SNAPSHOT_BYTES].value == manifest.state_bytes
+    samples = store.samples.latest("words")
+    assert samples[SampleName.READ_SNAPSHOT_BYTES].value == manifest.state_bytes
     assert (
-        told[SampleName.READ_SNAPSHOT_SECONDS].value,
-        told[SampleName.READ_SNAPSHOT_BYTES].epoch,
+        samples[SampleName.READ_SNAPSHOT_SECONDS].value,
+        samples[SampleName.READ_SNAPSHOT_BYTES].epoch,
     ) == (1.5, 2)

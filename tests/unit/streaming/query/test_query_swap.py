@@ -1,4 +1,4 @@
-"""A query is replaced by one on newer state: nobody waits for its end, and its folder goes after it."""
+"""A query is replaced by one on newer state: the replica does not wait for its end, and its folder is removed after it."""
 
 from pathlib import Path
 from typing import Any
@@ -7,9 +7,9 @@ import pytest
 
 from holdfast.resources.vault.manifest import Manifest
 from holdfast.streaming.state.follower import LocalSnapshot
+from tests.builders.vaults import a_stream
 from tests.fakes.queries import SlowQuerySwap
-from tests.support.standbys import until
-from tests.support.vaults import a_stream
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -45,7 +45,9 @@ def test_a_fresh_query_replaces_the_held_one_without_waiting_for_its_end(
     queries.remove_unused(shown={old.checkpoint}, keep=[new.checkpoint])
     assert old.checkpoint.exists(), "it may still write there"
     held.may_end.set()
-    until(lambda: held.ended.is_set() and not any(one.is_alive() for one in queries._leaving))
+    wait_until(
+        lambda: held.ended.is_set() and not any(thread.is_alive() for thread in queries._leaving)
+    )
     queries.remove_unused(shown=set(), keep=[new.checkpoint])
     assert not old.checkpoint.exists()
     assert new.checkpoint.exists()

@@ -24,9 +24,8 @@ from holdfast.streaming.replica.failover import (
     Takeover,
 )
 from holdfast.streaming.replica.heartbeat import Heartbeat
+from tests.builders.control_rows import FailoverView, a_failover, held_lease, wait_for_the_clock
 from tests.fakes.clocks import SteppedClock
-from tests.support.control_builders import wait_for_the_clock
-from tests.support.control_failovers import Look, a_failover, held
 
 LEASE_SECONDS = 3.0
 BEAT_SECONDS = 0.5
@@ -40,7 +39,7 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
 
 
 @pytest.fixture
-def look(store: ControlStore) -> Look:
+def look(store: ControlStore) -> FailoverView:
     return a_failover(store)
 
 
@@ -109,7 +108,7 @@ def test_silence_does_not_care_what_time_the_lease_tells() -> None:
     assert silence.seconds == 0.0
 
 
-def test_a_control_store_that_does_not_answer_makes_nobody_look_dead() -> None:
+def test_a_control_store_that_does_not_answer_makes_no_primary_look_dead() -> None:
     clock = SteppedClock()
     silence = LeaseSilence(clock)
     silence.look(lambda: a_lease(10.0))
@@ -139,7 +138,7 @@ def test_a_slow_answer_does_not_count_as_silence() -> None:
     assert silence.seconds == 0.0
 
 
-def test_a_primary_that_renews_stays(store: ControlStore, look: Look) -> None:
+def test_a_primary_that_renews_stays(store: ControlStore, look: FailoverView) -> None:
     monitored, lease = Monitored(store), look.lease
     for _ in range(20):
         assert monitored.look_after(1.0) == []
@@ -147,7 +146,9 @@ def test_a_primary_that_renews_stays(store: ControlStore, look: Look) -> None:
         lease = store.leases.renew(lease, LEASE_SECONDS)
 
 
-def test_a_silent_primary_falls_after_the_lease_time(store: ControlStore, look: Look) -> None:
+def test_a_silent_primary_falls_after_the_lease_time(
+    store: ControlStore, look: FailoverView
+) -> None:
     monitored = Monitored(store)
     assert monitored.look_after(0.0) == []
     assert monitored.look_after(LEASE_SECONDS - 0.1) == []
@@ -158,19 +159,19 @@ def test_a_silent_primary_falls_after_the_lease_time(store: ControlStore, look: 
 
 @pytest.mark.parametrize("lease_seconds", [1.0, 3.0, 3.2])
 def test_one_that_falls_silent_right_after_a_look_is_seen_half_a_beat_after_the_lease_time(
-    store: ControlStore, look: Look, lease_seconds: float
+    store: ControlStore, look: FailoverView, lease_seconds: float
 ) -> None:
     monitored = Monitored(store, lease_seconds)
     assert monitored.look_after(0.0) == []
     wait_for_the_clock(store)
-    assert store.leases.renew(held(look), lease_seconds) is not None
+    assert store.leases.renew(held_lease(look), lease_seconds) is not None
     polls = next(n for n in range(1, 100) if monitored.look_after(POLL_SECONDS))
     longest = lease_seconds + BEAT_SECONDS / 2 + POLL_SECONDS
     assert lease_seconds < polls * POLL_SECONDS < longest
 
 
 def test_a_silent_one_that_cannot_be_followed_is_tried_again_every_half_beat(
-    store: ControlStore, look: Look
+    store: ControlStore, look: FailoverView
 ) -> None:
     monitored = Monitored(store)
     monitored.look_after(0.0)
@@ -187,7 +188,7 @@ def child(store: ControlStore) -> Iterator["subprocess.Popen[bytes]"]:
             id="p1", stream="words", slot=Slot.PRIMARY, desired=PRIMARY, host=HOST, folder="."
         )
         born = ProcessHandle.of(process.pid).started_at
-        store.replicas.launched("p1", pid=process.pid, pid_started_at=born)
+        store.replicas.record_process("p1", pid=process.pid, pid_started_at=born)
         yield process
         process.kill()
 
@@ -231,7 +232,7 @@ def a_failed_primary(store: ControlStore) -> FailedPrimary:
     return failed
 
 
-def test_a_promoted_secondary_holds_lease_and_slot(store: ControlStore, look: Look) -> None:
+def test_a_promoted_secondary_holds_lease_and_slot(store: ControlStore, look: FailoverView) -> None:
     failed, heartbeat = a_failed_primary(store), a_heartbeat(store, look.secondary)
     promotion = Takeover(heartbeat).attempt(failed)
     assert promotion is not None
@@ -245,7 +246,7 @@ def test_a_promoted_secondary_holds_lease_and_slot(store: ControlStore, look: Lo
 
 
 def test_a_primary_that_renews_in_the_last_moment_keeps_its_place(
-    store: ControlStore, look: Look
+    store: ControlStore, look: FailoverView
 ) -> None:
     failed, heartbeat = a_failed_primary(store), a_heartbeat(store, look.secondary)
     assert look.lease is not None
@@ -255,7 +256,7 @@ def test_a_primary_that_renews_in_the_last_moment_keeps_its_place(
 
 
 def test_a_secondary_that_was_asked_to_leave_takes_nothing_over(
-    store: ControlStore, look: Look
+    store: ControlStore, look: FailoverView
 ) -> None:
     failed, heartbeat = a_failed_primary(store), a_heartbeat(store, look.secondary)
     store.replicas.desire(look.secondary, OFF)
@@ -263,7 +264,7 @@ def test_a_secondary_that_was_asked_to_leave_takes_nothing_over(
     assert Takeover(heartbeat).attempt(failed) is None
 
 
-def test_a_takeover_whose_answer_got_lost_counts(store: ControlStore, look: Look) -> None:
+def test_a_takeover_whose_answer_got_lost_counts(store: ControlStore, look: FailoverView) -> None:
     failed, heartbeat = a_failed_primary(store), a_heartbeat(store, look.secondary)
     first = Takeover(heartbeat).attempt(failed)
     again = Takeover(heartbeat).attempt(failed)

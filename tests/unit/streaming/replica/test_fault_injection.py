@@ -25,11 +25,11 @@ def test_a_way_that_is_cut_lets_nothing_through_until_its_time_is_over(tmp_path:
         lambda: way.list(""),
         lambda: way.delete(["a"]),
     ):
-        with pytest.raises(TransientError, match="a drill has cut the way"):
+        with pytest.raises(TransientError, match="a drill blocks the object store"):
             request()
     block_object_store(tmp_path, seconds=-1.0)
     assert way.get("a") == b"1"
-    assert [one.key for one in way.list("")] == ["a"]
+    assert [entry.key for entry in way.list("")] == ["a"]
     way.delete(["a"])
     assert way.requests == objects.requests
 

@@ -8,8 +8,8 @@ import pytest
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.lease import StreamLease
 from holdfast.streaming.replica.heartbeat import Heartbeat
-from tests.support.control_builders import register
-from tests.support.standbys import until
+from tests.builders.control_rows import register
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_another_epoch_is_reported_without_waiting_for_the_next_beat(store: Cont
     try:
         for epoch in (7, 8):
             heartbeat.report(epoch=epoch)
-            until(lambda reported=epoch: store.replicas.get("r1").epoch == reported)
+            wait_until(lambda reported=epoch: store.replicas.get("r1").epoch == reported)
     finally:
         heartbeat.stop()
 

@@ -10,9 +10,9 @@ from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.gate import GateState
 from holdfast.streaming.replica.processor import Processor
 from holdfast.streaming.replica.states import Processing
+from tests.builders.control_rows import decide
+from tests.builders.replicas import a_reconciler, query_of
 from tests.fakes.queries import EasyQuery
-from tests.support.control_builders import decide
-from tests.support.replicas import a_reconciler, query_of
 
 ACTIVE, HOT, COLD = (
     SECONDARY[tier]
@@ -78,7 +78,7 @@ def test_a_stopped_query_stays_until_there_is_another_state(processor: Processor
     assert query.ended.is_set()
 
 
-def test_after_a_takeover_the_gate_is_opened_anew_with_the_new_token(processor: Processor) -> None:
+def test_after_a_takeover_the_gate_is_opened_again_with_the_new_token(processor: Processor) -> None:
     caught_up(processor, ACTIVE)
     lease = processor.departure.heartbeat.lease
     processor.store.leases.fence("words", token=lease.token)

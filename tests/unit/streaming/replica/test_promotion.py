@@ -13,14 +13,17 @@ from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.incidents import SUPERSEDED
 from holdfast.streaming.metrics import Sampler
 from holdfast.streaming.replica.failover import FailedPrimary, Promotion
-from tests.support.control_builders import (
+from tests.builders.control_rows import (
+    FailoverView,
+    a_failover,
     a_recovery,
+    a_waiting_recovery,
+    held_lease,
     lost_primary,
     lost_secondary,
+    take_over,
     wait_for_the_clock,
-    waiting,
 )
-from tests.support.control_failovers import Look, a_failover, held, take_over
 
 
 @pytest.fixture
@@ -29,14 +32,18 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
         yield opened
 
 
-def renewed(store: ControlStore, look: Look) -> Look:
+def renewed(store: ControlStore, look: FailoverView) -> FailoverView:
     """The primary, alive after all that was before, and seen so."""
     wait_for_the_clock(store)
-    return replace(look, lease=store.leases.renew(held(look), 60.0))
+    return replace(look, lease=store.leases.renew(held_lease(look), 60.0))
 
 
 def promoted(
-    store: ControlStore, look: Look, *, primary: str | None = "p1", was_sending: bool = False
+    store: ControlStore,
+    look: FailoverView,
+    *,
+    primary: str | None = "p1",
+    was_sending: bool = False,
 ) -> None:
     """Take over, and have caught up at once."""
     wait_for_the_clock(store)
@@ -55,12 +62,12 @@ def promoted(
 
 
 def open_keys(store: ControlStore) -> list[str]:
-    return [one.key for one in store.incidents.of("words")]
+    return [incident.key for incident in store.incidents.of("words")]
 
 
 def test_a_place_that_was_handed_over_is_no_failure(store: ControlStore) -> None:
     look = a_failover(store)
-    store.leases.fence("words", token=held(look).token)
+    store.leases.fence("words", token=held_lease(look).token)
     store.replicas.end("p1", ReplicaState.HANDED_OVER, "to s1", by=EndedBy.REPLICA)
     fenced = replace(look, primary=None, lease=store.leases.get("words"))
     promoted(store, fenced, primary=None)
@@ -112,7 +119,7 @@ def test_an_older_loss_that_waits_for_its_next_try_is_overtaken(
     store: ControlStore, primary: str | None, key: str
 ) -> None:
     look = a_failover(store)
-    old = waiting(store, lost_primary("p1"))
+    old = a_waiting_recovery(store, lost_primary("p1"))
     promoted(store, renewed(store, look), primary=primary)
     assert open_keys(store) == [key]
     overtaken = store.incidents.get(old.id)
@@ -125,7 +132,7 @@ def test_one_that_waits_and_was_opened_after_the_last_renewal_is_this_one(
 ) -> None:
     look = a_failover(store)
     wait_for_the_clock(store)
-    waiting(store, lost_primary("p1"))
+    a_waiting_recovery(store, lost_primary("p1"))
     promoted(store, look)
     assert open_keys(store) == ["words/p1/1"]
 

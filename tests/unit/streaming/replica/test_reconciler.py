@@ -21,9 +21,9 @@ from holdfast.streaming.gate import GateState
 from holdfast.streaming.replica.failover import FailedPrimary, Takeover
 from holdfast.streaming.replica.reconciler import Ending, Reconciler
 from holdfast.streaming.replica.states import Processing, Role
-from tests.support.control_builders import decide, register, wait_for_the_clock
-from tests.support.replicas import REPLICA, a_reconciler, query_of
-from tests.support.standbys import until
+from tests.builders.control_rows import decide, register, wait_for_the_clock
+from tests.builders.replicas import REPLICA, a_reconciler, query_of
+from tests.waiting import wait_until
 
 ACTIVE = SECONDARY[Tier.ACTIVE_STANDBY]
 
@@ -56,10 +56,10 @@ def running(reconciler: Reconciler) -> Iterator["Future[Ending]"]:
 
 
 def catch_up(reconciler: Reconciler, *, epoch: int) -> None:
-    until(lambda: reconciler.processor.state is Processing.CATCHING_UP)
+    wait_until(lambda: reconciler.processor.state is Processing.CATCHING_UP)
     query = query_of(reconciler.processor)
     query.wired, query.epoch = True, epoch
-    until(lambda: reconciler.processor.state is Processing.CAUGHT_UP)
+    wait_until(lambda: reconciler.processor.state is Processing.CAUGHT_UP)
 
 
 def test_a_replica_that_is_launched_as_primary_takes_the_lease_first(
@@ -102,7 +102,7 @@ def test_a_standby_has_caught_up_without_sending_and_leads_nothing(
     reconciler = a_reconciler(tmp_path, store, slot=Slot.SECONDARY, desired=ACTIVE)
     with running(reconciler):
         catch_up(reconciler, epoch=2)
-        until(lambda: reconciler._observed() == ACTIVE)
+        wait_until(lambda: reconciler._observed() == ACTIVE)
         assert (reconciler.role, reconciler.sending.is_open) == (Role.STANDBY, False)
     assert not reconciler.leading.is_set()
 
@@ -118,12 +118,12 @@ def test_a_standby_takes_over_with_the_new_token_and_reopens_its_gate(
         wait_for_the_clock(store)
         store.replicas.end("p1", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
         reconciler.monitor.look()
-        until(reconciler.leading.is_set)
+        wait_until(reconciler.leading.is_set)
         assert reconciler.role is Role.PRIMARY
         lease = reconciler.heartbeat.lease
         assert lease.token == old.token + 1
         assert reconciler.processor.gate.get() == GateState(open=True, token=lease.token)
-        until(lambda: "recovery_seconds" in store.samples.latest("words"))
+        wait_until(lambda: "recovery_seconds" in store.samples.latest("words"))
 
 
 def test_one_that_has_the_slot_and_not_the_token_yet_changes_nothing(

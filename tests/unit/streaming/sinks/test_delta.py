@@ -13,8 +13,8 @@ from holdfast.ft_policies.errors import TransientError
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.sinks.delta import DeltaSink
 from holdfast.streaming.sinks.sender import Sender
-from tests.support.control_builders import wait_for_the_clock
-from tests.support.delta_sinks import NAME, SCHEMA, PlainDeltaSink, Rows, SinkWorld as World
+from tests.builders.control_rows import wait_for_the_clock
+from tests.builders.delta_sinks import NAME, SCHEMA, PlainDeltaSink, Rows, SinkSetup as World
 
 
 @pytest.fixture
@@ -44,23 +44,23 @@ def test_pruned_epochs_leave_no_files(world: World) -> None:
 
 
 def test_the_loser_of_a_race_deletes_its_files(world: World) -> None:
-    one, other = world.sink("a"), world.sink("b")
-    for sink in (one, other):
+    first, second = world.sink("a"), world.sink("b")
+    for sink in (first, second):
         sink.prepare(SCHEMA)
-    staged = [sink.stage(Rows([0]), 0, write=True) for sink in (one, other)]
-    one.commit(staged[0], 0)
-    other.commit(staged[1], 0)
+    staged = [sink.stage(Rows([0]), 0, write=True) for sink in (first, second)]
+    first.commit(staged[0], 0)
+    second.commit(staged[1], 0)
     assert (world.output(), world.folders()) == ([0], ["0-a"])
 
 
 def test_another_look_at_the_table_before_the_commit_does_not_let_it_in_twice(world: World) -> None:
-    one, other = world.sink("a"), world.sink("b")
-    for sink in (one, other):
+    first, second = world.sink("a"), world.sink("b")
+    for sink in (first, second):
         sink.prepare(SCHEMA)
-    staged = other.stage(Rows([0]), 0, write=True)
-    one.commit(one.stage(Rows([0]), 0, write=True), 0)
-    assert other.is_done(0)  # as `prune` might, between staging and commit
-    other.commit(staged, 0)
+    staged = second.stage(Rows([0]), 0, write=True)
+    first.commit(first.stage(Rows([0]), 0, write=True), 0)
+    assert second.is_done(0)  # as `prune` might, between staging and commit
+    second.commit(staged, 0)
     assert (world.output(), world.folders()) == ([0], ["0-a"])
 
 
@@ -115,7 +115,7 @@ def test_replicas_that_make_the_table_at_once_agree_on_it(world: World) -> None:
         raced = World(folder, world.store)
         sinks = [raced.sink(name) for name in "abc"]
         at_once([lambda sink=sink: sink.prepare(SCHEMA) for sink in sinks])
-        # delta-rs may have made it twice, one upon the other: whoever opened the first reads it again.
+        # delta-rs may have made it twice, one upon the other: a replica that opened the first reads it again.
         for epoch, sink in enumerate(sinks):
             sink.commit(sink.stage(Rows([epoch]), epoch, write=True), epoch)
         assert raced.output() == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""Tables that are rolled to an earlier epoch: what they have then, and who may still write to them."""
+"""Tables that are rolled back to an earlier epoch: their content then, and which replicas may still write."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,44 +15,44 @@ from holdfast.streaming.sinks.copy import TableCopy
 from holdfast.streaming.sinks.delta_table import DEAD_LETTERS
 from holdfast.streaming.sinks.lineage import dead_letter_writer, version_after, writer
 from holdfast.streaming.sinks.rollback import RollbackPoint, TableRollback
-from tests.support.delta_sinks import NAME, SCHEMA, Rows, SinkWorld
+from tests.builders.delta_sinks import NAME, SCHEMA, Rows, SinkSetup
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[SinkWorld]:
+def world(tmp_path: Path) -> Iterator[SinkSetup]:
     with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
-        yield SinkWorld(tmp_path, store)
+        yield SinkSetup(tmp_path, store)
 
 
 def nowhere() -> S3Connection:
     raise AssertionError("the tables are on a disk")
 
 
-def output_of(world: SinkWorld) -> TableRollback:
+def output_of(world: SinkSetup) -> TableRollback:
     return TableRollback(str(world.folder / "table"), nowhere)
 
 
-def commit(world: SinkWorld, *epochs: int, replica: str = "a", history: int = 0) -> None:
+def commit(world: SinkSetup, *epochs: int, replica: str = "a", history: int = 0) -> None:
     """Commit epochs; every fourth has no rows."""
     sender = world.sender(replica, history=history)
     for epoch in epochs:
         sender(Rows([] if epoch % 4 == 3 else [100 * history + epoch]), epoch)
 
 
-def begin(world: SinkWorld, epoch: int) -> RollbackPoint:
+def begin(world: SinkSetup, epoch: int) -> RollbackPoint:
     """Begin another history in the control store."""
     store = world.store
-    wish = store.restores.want(NAME, epoch=epoch, snapshot=None, why="", run="")
+    wish = store.restores.request(NAME, epoch=epoch, snapshot=None, why="", run="")
     assert store.restores.begin(wish) is not None
     store.restores.finish(wish)
     return RollbackPoint(stream=NAME, history=wish.history, epoch=epoch)
 
 
-def restored(world: SinkWorld, epoch: int) -> None:
-    output_of(world).roll(begin(world, epoch))
+def restored(world: SinkSetup, epoch: int) -> None:
+    output_of(world).roll_back(begin(world, epoch))
 
 
-def test_a_rolled_table_is_what_it_was_after_the_epoch(world: SinkWorld) -> None:
+def test_a_rolled_table_is_what_it_was_after_the_epoch(world: SinkSetup) -> None:
     commit(world, 0, 1, 2)
     then = world.output()
     commit(world, 3, 4, 5, replica="b")
@@ -60,7 +60,7 @@ def test_a_rolled_table_is_what_it_was_after_the_epoch(world: SinkWorld) -> None
     assert world.output() == then == [0, 1, 2]
 
 
-def test_an_epoch_without_rows_is_a_point_like_any_other(world: SinkWorld) -> None:
+def test_an_epoch_without_rows_is_a_point_like_any_other(world: SinkSetup) -> None:
     commit(world, 0, 1, 2, 3, 4, 5)
     restored(world, 3)
     assert world.output() == [0, 1, 2]
@@ -68,7 +68,7 @@ def test_an_epoch_without_rows_is_a_point_like_any_other(world: SinkWorld) -> No
     assert world.output() == [0, 1, 2, 104, 105]
 
 
-def test_a_point_before_any_rows_leaves_an_empty_table(world: SinkWorld) -> None:
+def test_a_point_before_any_rows_leaves_an_empty_table(world: SinkSetup) -> None:
     sender = world.sender("a")
     for epoch, rows in enumerate([[], [], [2], [3]]):
         sender(Rows(rows), epoch)
@@ -77,28 +77,28 @@ def test_a_point_before_any_rows_leaves_an_empty_table(world: SinkWorld) -> None
 
 
 def test_a_restore_to_the_last_epoch_changes_no_row_and_shuts_the_table_all_the_same(
-    world: SinkWorld,
+    world: SinkSetup,
 ) -> None:
     commit(world, 0, 1, 2)
     zombie = world.sink("zombie")
     zombie.prepare(SCHEMA)
     restored(world, 2)
     assert world.output() == [0, 1, 2]
-    with pytest.raises(PermanentError, match="the history 0 of words has ended"):
+    with pytest.raises(PermanentError, match="history 0 of words has ended"):
         zombie.commit(zombie.stage(Rows([4]), 4, write=True), 4)
     assert world.output() == [0, 1, 2]
 
 
-def test_a_zombie_that_had_staged_can_neither_commit_nor_enter(world: SinkWorld) -> None:
+def test_a_zombie_that_had_staged_can_neither_commit_nor_enter(world: SinkSetup) -> None:
     commit(world, 0, 1, 2)
     zombie = world.sink("zombie")
     zombie.prepare(SCHEMA)
     assert not zombie.is_done(4)
     staged = zombie.stage(Rows([4]), 4, write=True)
     restored(world, 1)
-    with pytest.raises(PermanentError, match="was rolled to an earlier epoch"):
+    with pytest.raises(PermanentError, match="was rolled back to an earlier epoch"):
         zombie.commit(staged, 4)
-    with pytest.raises(PermanentError, match="history 0, which has ended"):
+    with pytest.raises(PermanentError, match="its history is now 1, not 0"):
         zombie.ledger.write(4, rows=1, digest="bad")
     assert world.output() == [0, 1]
     assert [entry.epoch for entry in world.store.ledger.between(NAME, 0, 99)] == [0, 1]
@@ -106,52 +106,52 @@ def test_a_zombie_that_had_staged_can_neither_commit_nor_enter(world: SinkWorld)
     assert world.output() == [0, 1, 102, 104]
 
 
-def test_a_zombie_that_is_asked_for_its_next_epoch_leaves(world: SinkWorld) -> None:
+def test_a_zombie_that_is_asked_for_its_next_epoch_leaves(world: SinkSetup) -> None:
     commit(world, 0, 1, 2)
     zombie = world.sender("zombie")
     restored(world, 1)
-    with pytest.raises(PermanentError, match="was rolled to an earlier epoch"):
+    with pytest.raises(PermanentError, match="was rolled back to an earlier epoch"):
         zombie(Rows([2]), 2)
     assert world.store.incidents.of(NAME) == []
 
 
-def test_what_a_zombie_commits_before_the_roll_is_rolled_with_the_rest(world: SinkWorld) -> None:
+def test_what_a_zombie_commits_before_the_roll_is_rolled_with_the_rest(world: SinkSetup) -> None:
     commit(world, 0, 1, 2)
     zombie = world.sink("zombie")
     zombie.prepare(SCHEMA)
     turn = begin(world, 1)
     zombie.commit(zombie.stage(Rows([4]), 4, write=True), 4)
-    output_of(world).roll(turn)
+    output_of(world).roll_back(turn)
     assert world.output() == [0, 1]
 
 
-def test_a_roll_that_is_repeated_leaves_what_came_after_it(world: SinkWorld) -> None:
+def test_a_roll_that_is_repeated_leaves_what_came_after_it(world: SinkSetup) -> None:
     commit(world, 0, 1, 2)
     turn = begin(world, 1)
     output = output_of(world)
-    assert not output.is_rolled(writer(NAME, 1))
-    output.roll(turn)
-    assert output.is_rolled(writer(NAME, 1))
+    assert not output.is_rolled_back(writer(NAME, 1))
+    output.roll_back(turn)
+    assert output.is_rolled_back(writer(NAME, 1))
     commit(world, 2, replica="b", history=1)
-    output.roll(turn)
+    output.roll_back(turn)
     assert world.output() == [0, 1, 102]
 
 
-def test_only_commits_of_the_way_that_the_stream_went_count(world: SinkWorld) -> None:
+def test_only_commits_of_the_way_that_the_stream_went_count(world: SinkSetup) -> None:
     commit(world, *range(10))
     restored(world, 5)
     commit(world, 6, 7, 8, replica="b", history=1)
     restored(world, 1)
     commit(world, 2, 3, 4, replica="c", history=2)
     table = DeltaTable(str(world.folder / "table"))
-    found = table_epochs(table, NAME)
-    assert found.counts == {0: 1, 1: 1, 2: 1, 4: 1}
-    assert found.digests[4] == f"{204:016x}"
-    assert (found.whole, found.first) == (True, 0)
+    epochs = table_epochs(table, NAME)
+    assert epochs.counts == {0: 1, 1: 1, 2: 1, 4: 1}
+    assert epochs.digests[4] == f"{204:016x}"
+    assert (epochs.whole, epochs.first) == (True, 0)
     assert sorted(table.to_pandas()["n"]) == [0, 1, 202, 204]
 
 
-def test_a_second_restore_goes_back_on_the_way_that_the_stream_went(world: SinkWorld) -> None:
+def test_a_second_restore_goes_back_on_the_way_that_the_stream_went(world: SinkSetup) -> None:
     commit(world, *range(10))
     restored(world, 5)
     commit(world, 6, 7, 8, replica="b", history=1)
@@ -161,7 +161,7 @@ def test_a_second_restore_goes_back_on_the_way_that_the_stream_went(world: SinkW
     assert world.output() == [0, 1, 2, 4, 5]
 
 
-def test_what_others_did_to_the_table_up_to_the_point_stays(world: SinkWorld) -> None:
+def test_what_others_did_to_the_table_up_to_the_point_stays(world: SinkSetup) -> None:
     commit(world, 0, 1, 2)
     DeltaTable(str(world.folder / "table")).delete("n = 1")
     commit(world, 4, 5, replica="b")
@@ -169,7 +169,7 @@ def test_what_others_did_to_the_table_up_to_the_point_stays(world: SinkWorld) ->
     assert world.output() == [0, 2]
 
 
-def test_a_log_that_is_too_short_is_told_before_anything_is_touched(world: SinkWorld) -> None:
+def test_a_log_that_is_too_short_is_reported_before_anything_is_touched(world: SinkSetup) -> None:
     commit(world, *range(8))
     table = DeltaTable(str(world.folder / "table"))
     table.create_checkpoint()
@@ -180,7 +180,7 @@ def test_a_log_that_is_too_short_is_told_before_anything_is_touched(world: SinkW
     assert "later epoch" in refused.value.hint
 
 
-def test_files_that_were_vacuumed_are_told_before_anything_is_touched(world: SinkWorld) -> None:
+def test_files_that_were_vacuumed_are_reported_before_anything_is_touched(world: SinkSetup) -> None:
     commit(world, 0, 1, 2)
     commit(world, 4, replica="b")
     table = DeltaTable(str(world.folder / "table"))
@@ -190,7 +190,7 @@ def test_files_that_were_vacuumed_are_told_before_anything_is_touched(world: Sin
         output_of(world).version(NAME, 2)
 
 
-def test_without_a_table_there_is_nothing_to_roll(world: SinkWorld) -> None:
+def test_without_a_table_there_is_nothing_to_roll(world: SinkSetup) -> None:
     with pytest.raises(PermanentError, match="there is no table"):
         output_of(world).version(NAME, 2)
 
@@ -218,9 +218,9 @@ def test_dead_letters_of_later_epochs_go_and_the_table_is_shut(
     path = tmp_path / "aside"
     dead_letters(path, 0, 1, 2)
     rolling = TableRollback(str(path), nowhere)
-    rolling.roll_dead_letters(RollbackPoint(stream=NAME, history=1, epoch=epoch))
+    rolling.roll_back_dead_letters(RollbackPoint(stream=NAME, history=1, epoch=epoch))
     assert epochs_in(path) == left
-    assert rolling.is_rolled(dead_letter_writer(NAME, 1))
+    assert rolling.is_rolled_back(dead_letter_writer(NAME, 1))
     newest = DeltaTable(str(path)).transaction_version(dead_letter_writer(NAME, 0))
     assert newest is not None
     assert newest > 10**9
@@ -228,7 +228,7 @@ def test_dead_letters_of_later_epochs_go_and_the_table_is_shut(
 
 def test_a_table_of_dead_letters_that_is_not_there_yet_is_made_and_shut(tmp_path: Path) -> None:
     path = tmp_path / "aside"
-    TableRollback(str(path), nowhere).roll_dead_letters(
+    TableRollback(str(path), nowhere).roll_back_dead_letters(
         RollbackPoint(stream=NAME, history=1, epoch=4)
     )
     table = DeltaTable(str(path))
@@ -247,7 +247,7 @@ def a_copy(source: Path, target: Path, name: str) -> TableCopy:
     )
 
 
-def test_a_copy_has_the_rows_up_to_the_epoch_in_one_commit(world: SinkWorld) -> None:
+def test_a_copy_has_the_rows_up_to_the_epoch_in_one_commit(world: SinkSetup) -> None:
     commit(world, 0, 1, 2, 4, 5)
     source, target = world.folder / "table", world.folder / "trial"
     copy = a_copy(source, target, writer("trial", 0))
@@ -260,14 +260,14 @@ def test_a_copy_has_the_rows_up_to_the_epoch_in_one_commit(world: SinkWorld) -> 
     table = DeltaTable(str(target))
     assert sorted(table.to_pandas()["n"]) == [0, 1, 2]
     assert table.transaction_version(writer("trial", 0)) == 2
-    found = table_epochs(table, "trial")
-    assert (found.counts, found.copied_through, found.first) == ({}, 2, 3)
+    epochs = table_epochs(table, "trial")
+    assert (epochs.counts, epochs.copied_through, epochs.first) == ({}, 2, 3)
     assert DeltaTable(str(source)).version() == before
     with pytest.raises(PermanentError, match="does not reach back to epoch 1"):
         version_after(table, "trial", 1)
 
 
-def test_copied_twice_is_copied_once(world: SinkWorld) -> None:
+def test_copied_twice_is_copied_once(world: SinkSetup) -> None:
     commit(world, 0, 1, 2)
     copy = a_copy(world.folder / "table", world.folder / "trial", writer("trial", 0))
     copy.copy(3)
@@ -275,12 +275,12 @@ def test_copied_twice_is_copied_once(world: SinkWorld) -> None:
     assert sorted(DeltaTable(copy.target).to_pandas()["n"]) == [0, 1, 2]
 
 
-def test_a_table_of_somebody_else_is_not_copied_over(world: SinkWorld) -> None:
+def test_a_table_of_another_writer_is_not_copied_over(world: SinkSetup) -> None:
     commit(world, 0, 1, 2)
     target = world.folder / "trial"
     write_deltalake(str(target), pa.table({"n": [1]}))
     write_deltalake(str(target), pa.table({"n": [2]}), mode="append")
-    with pytest.raises(PermanentError, match="there is a table"):
+    with pytest.raises(PermanentError, match="already holds a table"):
         a_copy(world.folder / "table", target, writer("trial", 0)).is_done()
 
 

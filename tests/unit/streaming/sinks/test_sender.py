@@ -194,8 +194,8 @@ def finished(pair: Pair, drivers: list[Driver], through: int) -> None:
     drivers[0].act("open")
     while drivers[0].epoch <= through:
         drivers[0].act("batch")
-    wanted = [epoch for epoch in range(drivers[0].epoch) if epoch % 3]
-    assert [epoch for epoch in pair.table.epochs if epoch < drivers[0].epoch] == wanted
+    expected = [epoch for epoch in range(drivers[0].epoch) if epoch % 3]
+    assert [epoch for epoch in pair.table.epochs if epoch < drivers[0].epoch] == expected
     assert pair.table.epochs == sorted(set(pair.table.epochs))
     assert list(pair.ledger.entries) == list(range(len(pair.ledger.entries)))
     assert pair.ledger.differing == set()

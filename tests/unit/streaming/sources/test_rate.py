@@ -97,7 +97,7 @@ def test_what_waits_is_what_the_profile_made_less_what_was_taken() -> None:
 
 
 def test_another_seed_makes_other_rows() -> None:
-    one = a_source()
-    other = RateSource(one.declared.model_copy(update={"seed": 8}))
-    taken = dict(one.take(None, 100, now=0.0).input)
-    assert not rows_of(one, taken).equals(rows_of(other, taken))
+    source = a_source()
+    other = RateSource(source.declared.model_copy(update={"seed": 8}))
+    taken = dict(source.take(None, 100, now=0.0).input)
+    assert not rows_of(source, taken).equals(rows_of(other, taken))

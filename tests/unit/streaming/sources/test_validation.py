@@ -41,7 +41,7 @@ def validated(path: Path, by: RecordValidator) -> tuple[list[int], list[Rejected
     ids = [row["id"] for batch in batches for row in batch.to_pylist()]
     aside = list(by.rejected(files, str(path), decided.aside))
     assert decided.rows == len(ids)
-    assert decided.aside == tuple(one.position for one in aside)
+    assert decided.aside == tuple(record.position for record in aside)
     return ids, aside
 
 
@@ -68,15 +68,15 @@ def test_each_bad_line_is_set_aside_with_its_number_and_itself(
     file.write_text("\n".join(lines))
     ids, aside = validated(file, validator(kind))
     assert ids == list(range(len(bad) + 1))
-    assert [(one.position, one.record) for one in aside] == [
+    assert [(record.position, record.record) for record in aside] == [
         (2 + 3 * at, line) for at, line in enumerate(bad)
     ]
-    assert all(one.reason for one in aside)
+    assert all(record.reason for record in aside)
 
 
 def test_rules_object_to_rows_that_can_be_read(tmp_path: Path) -> None:
     file = tmp_path / "a"
-    file.write_text("\n".join(GOOD["csv"].format(id=one) for one in (12, 13, 14)))
+    file.write_text("\n".join(GOOD["csv"].format(id=number) for number in (12, 13, 14)))
     ids, aside = validated(file, validator("csv", rules=True))
     assert ids == [12, 14]
     assert aside == [RejectedRecord(position=2, reason="unlucky", record=GOOD["csv"].format(id=13))]
@@ -85,8 +85,8 @@ def test_rules_object_to_rows_that_can_be_read(tmp_path: Path) -> None:
 def test_rules_hold_for_parquet_too(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"id": list(range(20))}), tmp_path / "a", row_group_size=7)
     ids, aside = validated(tmp_path / "a", validator("parquet", rules=True))
-    assert ids == [one for one in range(20) if one != 13]
-    assert [(one.position, one.reason) for one in aside] == [(14, "unlucky")]
+    assert ids == [number for number in range(20) if number != 13]
+    assert [(record.position, record.reason) for record in aside] == [(14, "unlucky")]
     assert "13" in aside[0].record
 
 
@@ -95,7 +95,7 @@ def test_a_header_names_the_columns_and_is_no_record(tmp_path: Path) -> None:
     file.write_text("\ufeffword,id\nw,1\nw,x\nw,3\n")
     ids, aside = validated(file, validator("csv", header=True))
     assert ids == [1, 3]
-    assert [one.position for one in aside] == [3]
+    assert [record.position for record in aside] == [3]
 
 
 def test_an_empty_file_has_neither(tmp_path: Path) -> None:
@@ -113,12 +113,12 @@ def test_whatever_stands_where_each_line_is_read_or_set_aside(
     tmp_path_factory: pytest.TempPathFactory, kind: str, lines: list[int | str]
 ) -> None:
     file = tmp_path_factory.mktemp("validated") / "a"
-    text = [GOOD[kind].format(id=one) if isinstance(one, int) else one for one in lines]
+    text = [GOOD[kind].format(id=line) if isinstance(line, int) else line for line in lines]
     file.write_text("".join(f"{line}\n" for line in text))
     ids, aside = validated(file, validator(kind))
-    assert ids == [one for one in lines if isinstance(one, int)]
-    assert [one.position for one in aside] == [
-        at for at, one in enumerate(lines, start=1) if isinstance(one, str)
+    assert ids == [line for line in lines if isinstance(line, int)]
+    assert [record.position for record in aside] == [
+        at for at, line in enumerate(lines, start=1) if isinstance(line, str)
     ]
 
 
@@ -127,22 +127,22 @@ def test_blocks_and_buffers_end_anywhere(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(formats, "BLOCK_LINES", 3)
     file = tmp_path / "a"
     file.write_text(
-        "\n".join(GOOD["csv"].format(id=one) if one % 5 else "bad" for one in range(50))
+        "\n".join(GOOD["csv"].format(id=number) if number % 5 else "bad" for number in range(50))
     )
     ids, aside = validated(file, validator("csv"))
-    assert ids == [one for one in range(50) if one % 5]
-    assert [one.position for one in aside] == list(range(1, 51, 5))
+    assert ids == [number for number in range(50) if number % 5]
+    assert [record.position for record in aside] == list(range(1, 51, 5))
 
 
 def test_what_was_decided_stands_even_if_the_rules_have_changed(tmp_path: Path) -> None:
     file, files = tmp_path / "a", fs.LocalFileSystem()
-    file.write_text("\n".join(GOOD["csv"].format(id=one) for one in (12, 13, 14)))
+    file.write_text("\n".join(GOOD["csv"].format(id=number) for number in (12, 13, 14)))
     decided = validator("csv", rules=True).validate(files, str(file))
     lenient = validator("csv")
     [batch] = lenient.read(files, str(file), decided.aside)
     assert batch.column("id").to_pylist() == [12, 14]
     [aside] = lenient.rejected(files, str(file), decided.aside)
-    assert aside.reason == "it was set aside when its epoch was decided"
+    assert aside.reason == "rejected when its epoch was decided"
 
 
 def test_good_rows_stay_together_however_many_bad_ones_stand_between_them(tmp_path: Path) -> None:

@@ -17,10 +17,11 @@ from holdfast.resources.vault.vault import SnapshotVault
 from holdfast.streaming.metrics import Sampler
 from holdfast.streaming.spec import ReplicaSpec
 from holdfast.streaming.state.follower import LocalSnapshot, SnapshotFollower
+from tests.builders.control_rows import a_snapshot, register
+from tests.builders.replicas import a_spec
+from tests.builders.vaults import ShippedStream, a_stream, tree
 from tests.fakes.clocks import SteppedClock
-from tests.support.control_builders import a_snapshot, register
-from tests.support.standbys import a_spec, until
-from tests.support.vaults import ShippedStream, a_stream, tree
+from tests.waiting import wait_until
 
 LONG = 1000.0
 
@@ -149,14 +150,14 @@ def test_the_controller_may_want_it_more_seldom_or_more_often(followed: Followed
     follower = followed.follower(every_seconds=5.0)
     followed.primary_at(3)
     follower.follow()
-    followed.store.streams.pace("words", snapshot_every=None, sync_every=20.0)
+    followed.store.streams.set_intervals("words", snapshot_every=None, sync_every=20.0)
     followed.clock.step(19.0)
     follower.follow()
     assert followed.asked() == 1
     followed.clock.step(1.0)
     follower.follow()
     assert followed.asked() == 2
-    followed.store.streams.pace("words", snapshot_every=None, sync_every=None)
+    followed.store.streams.set_intervals("words", snapshot_every=None, sync_every=None)
     followed.clock.step(5.0)
     follower.follow()
     assert followed.asked() == 3
@@ -233,7 +234,7 @@ def test_a_store_that_is_away_is_waited_for(followed: Followed) -> None:
     away = [TransientError("the object store is away")]
     followed.stream.store.plan_failures([*away, None, *away])
     with running(followed.follower()) as follower:
-        until(lambda: follower.snapshot is not None)
+        wait_until(lambda: follower.snapshot is not None)
     assert followed.is_at(follower.snapshot, manifest)
     assert followed.store.incidents.of("words", open_only=False) == []
     assert followed.stream.store.failures == []
@@ -245,9 +246,9 @@ def test_it_stops_in_the_middle_of_a_restore_and_shows_nothing(followed: Followe
 
     class StoppedMeanwhile(SnapshotVault):
         def manifest(self, snapshot_id: str) -> Manifest:
-            found = super().manifest(snapshot_id)
+            manifest = super().manifest(snapshot_id)
             stopping[0]()
-            return found
+            return manifest
 
     follower = followed.follower(vault=StoppedMeanwhile(followed.stream.store, "words"))
     stopping.append(follower.stop)

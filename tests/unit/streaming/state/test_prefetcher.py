@@ -16,7 +16,8 @@ from holdfast.streaming.sources.base import Json
 from holdfast.streaming.sources.rate import SCHEMA as RATE_SCHEMA
 from holdfast.streaming.spec import ReplicaSpec
 from holdfast.streaming.state.prefetcher import Prefetcher
-from tests.support.standbys import a_spec, until
+from tests.builders.replicas import a_spec
+from tests.waiting import wait_until
 
 FILE_SCHEMA = pa.schema([("id", pa.int64())])
 RATE = {
@@ -71,10 +72,10 @@ class Received:
             )
 
     def values(self, epoch: int, splits: int, column: str) -> list[int]:
-        found = [self.inbox.read(epoch, index) for index in range(splits)]
+        splits_read = [self.inbox.read(epoch, index) for index in range(splits)]
         return [
             value
-            for batches in found
+            for batches in splits_read
             if batches is not None
             for batch in batches
             for value in batch[column].to_pylist()
@@ -136,9 +137,9 @@ def test_each_split_of_each_epoch_after_the_first_wanted_is_fetched(rate: Receiv
     assert rate.inbox.epochs() == [1, 3]
     assert rate.values(1, 3, "offset") == list(range(30, 37))
     assert rate.values(3, 3, "offset") == list(range(37, 46))
-    found = rate.inbox.read(1, 0)
-    assert found is not None
-    assert next(found).schema == RATE_SCHEMA
+    batches = rate.inbox.read(1, 0)
+    assert batches is not None
+    assert next(batches).schema == RATE_SCHEMA
 
 
 def test_an_empty_epoch_log_is_caught_up_with_at_the_first_look(rate: Received) -> None:
@@ -149,9 +150,9 @@ def test_an_empty_epoch_log_is_caught_up_with_at_the_first_look(rate: Received) 
 
 def test_it_follows_the_log_while_it_runs(rate: Received) -> None:
     with running(rate.prefetcher()) as prefetcher:
-        until(lambda: prefetcher.caught_up)
+        wait_until(lambda: prefetcher.caught_up)
         rate.decide(*(numbers(10 * epoch, 10) for epoch in range(5)))
-        until(lambda: rate.inbox.has(4, 3))
+        wait_until(lambda: rate.inbox.has(4, 3))
     assert rate.inbox.epochs() == [0, 1, 2, 3, 4]
 
 
@@ -220,11 +221,11 @@ def test_input_that_cannot_be_read_is_tried_again_and_nothing_later_comes_first(
         files.decide(files_of(tmp_path / "in", [f"{number}.jsonl"]))
     (tmp_path / "in/0.jsonl").rename(tmp_path / "0.jsonl")
     with running(files.prefetcher()) as prefetcher:
-        until(lambda: prefetcher._decided == 1)
+        wait_until(lambda: prefetcher._decided == 1)
         assert not prefetcher.caught_up
         assert not files.inbox.has(1, 1)
         (tmp_path / "0.jsonl").rename(tmp_path / "in/0.jsonl")
-        until(lambda: prefetcher.caught_up)
+        wait_until(lambda: prefetcher.caught_up)
     assert files.values(0, 1, "id") == [0]
 
 
@@ -236,9 +237,9 @@ def test_input_that_is_gone_for_good_holds_nothing_up_once_the_state_covers_it(
         files.decide(files_of(tmp_path / "in", [f"{number}.jsonl"]))
     (tmp_path / "in/0.jsonl").unlink()
     with running(files.prefetcher()) as prefetcher:
-        until(lambda: prefetcher._decided == 1)
+        wait_until(lambda: prefetcher._decided == 1)
         prefetcher.prune(0)
-        until(lambda: prefetcher.caught_up)
+        wait_until(lambda: prefetcher.caught_up)
     assert files.inbox.epochs() == [1]
 
 
@@ -248,17 +249,17 @@ def test_a_disk_that_is_nearly_full_is_left_alone(
     free = [0]
     rate.decide(numbers(0, 3))
     with running(rate.prefetcher(free_bytes=lambda _: free[0])) as prefetcher:
-        until(lambda: "only 0 MiB are free" in caplog.text)
+        wait_until(lambda: "only 0 MiB are free" in caplog.text)
         assert not prefetcher.caught_up
         free[0] = 1 << 40
-        until(lambda: prefetcher.caught_up)
+        wait_until(lambda: prefetcher.caught_up)
 
 
 def test_it_stops_in_the_middle_of_an_epoch(rate: Received) -> None:
     rate.decide(numbers(0, 3_000_000))
     prefetcher = rate.prefetcher()
     prefetcher.start()
-    until((rate.spec.folder / "inbox/000000000000").exists)
+    wait_until((rate.spec.folder / "inbox/000000000000").exists)
     prefetcher.stop()
     prefetcher.join(2.0)
     assert not prefetcher.is_alive()

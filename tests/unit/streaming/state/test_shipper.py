@@ -8,8 +8,8 @@ import pytest
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.records import SnapshotState
 from holdfast.resources.control_store.store import ControlStore
-from tests.support.shipping import Shipping, a_shipping
-from tests.support.standbys import until
+from tests.builders.vaults import ShipperSetup, a_shipper
+from tests.waiting import wait_until
 
 AWAY = TransientError("the object store is away", hint="wait")
 
@@ -22,8 +22,8 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
 
 
 @pytest.fixture
-def shipping(tmp_path: Path, store: ControlStore) -> Shipping:
-    return a_shipping(tmp_path, store, every="10s")
+def shipping(tmp_path: Path, store: ControlStore) -> ShipperSetup:
+    return a_shipper(tmp_path, store, every="10s")
 
 
 def shipped(store: ControlStore) -> list[int]:
@@ -31,22 +31,22 @@ def shipped(store: ControlStore) -> list[int]:
 
 
 def test_a_failure_is_tried_again_and_tells_how_old_the_last_snapshot_is(
-    shipping: Shipping, store: ControlStore, caplog: pytest.LogCaptureFixture
+    shipping: ShipperSetup, store: ControlStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     shipping.stream.checkpoint.commit(3)
     shipping.clock.step(12.0)
     shipping.stream.store.fail_next(AWAY)
     shipping.shipper.start()
-    until(lambda: shipped(store) == [2])
+    wait_until(lambda: shipped(store) == [2])
     shipping.shipper.finish()
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-        "no snapshot: the object store is away (wait)",
+        "snapshot not shipped: the object store is away (wait)",
         "the last snapshot is 12 s old",
     ]
 
 
 def test_state_that_was_cut_is_not_shipped_and_older_snapshots_stay_the_newest(
-    shipping: Shipping, store: ControlStore
+    shipping: ShipperSetup, store: ControlStore
 ) -> None:
     assert shipping.after(12.0) == 1
     delta = shipping.stream.checkpoint.root / "state/0/1/2.delta"
@@ -54,14 +54,14 @@ def test_state_that_was_cut_is_not_shipped_and_older_snapshots_stay_the_newest(
     delta.write_bytes(delta.read_bytes()[:-1])
     with pytest.raises(PermanentError, match="is damaged: no block begins") as refused:
         shipping.after(12.0)
-    assert "older snapshots are good still" in refused.value.hint
+    assert "older snapshots are not affected" in refused.value.hint
     assert shipped(store) == [0]
     shipping.stream.checkpoint.commit()
     assert shipping.after(12.0) == 2, "the query has written a whole from its memory"
     assert shipped(store) == [4, 0]
 
 
-def test_at_the_end_what_is_left_is_shipped(shipping: Shipping, store: ControlStore) -> None:
+def test_at_the_end_what_is_left_is_shipped(shipping: ShipperSetup, store: ControlStore) -> None:
     shipping.shipper.start()
     shipping.stream.checkpoint.commit(2)
     shipping.shipper.finish()
@@ -70,7 +70,7 @@ def test_at_the_end_what_is_left_is_shipped(shipping: Shipping, store: ControlSt
 
 
 def test_an_object_store_that_is_away_does_not_hold_the_end_back(
-    shipping: Shipping, store: ControlStore, caplog: pytest.LogCaptureFixture
+    shipping: ShipperSetup, store: ControlStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     shipping.shipper.start()
     shipping.stream.checkpoint.commit()
@@ -81,7 +81,7 @@ def test_an_object_store_that_is_away_does_not_hold_the_end_back(
 
 
 def test_on_a_snapshot_that_was_found_damaged_nothing_is_built(
-    shipping: Shipping, store: ControlStore
+    shipping: ShipperSetup, store: ControlStore
 ) -> None:
     assert shipping.after(12.0) == 1
     first = store.snapshots.of("words")[0]

@@ -32,7 +32,7 @@ def a_pair(tier: Tier, protocol: Protocol, **facts: object) -> SimulatedPair:
     migration = MigrationFacts(rollout=1, protocol=protocol)
     return SimulatedPair(
         tier,
-        primary=SimulatedReplica("words-p", PRIMARY, PRIMARY, level=True),
+        primary=SimulatedReplica("words-p", PRIMARY, PRIMARY, caught_up=True),
         secondary=None if wanted == OFF else SimulatedReplica("words-s", wanted, wanted),
         migration=replace(migration, **facts),
     )
@@ -92,7 +92,7 @@ def test_a_target_that_is_the_primary_already_is_replaced_at_once_by_what_ran_be
     fault: dict[str, object],
 ) -> None:
     pair = a_pair(Tier.PASSIVE_REPLICATION, Protocol.REPLAY, **fault)
-    pair.primary = SimulatedReplica("words-t", PRIMARY, PRIMARY, level=level, rollout=1)
+    pair.primary = SimulatedReplica("words-t", PRIMARY, PRIMARY, caught_up=level, rollout=1)
     announced = [type(step).__name__ for step in plan_recovery(pair.observed())]
     names = [type(step).__name__ for step in pair.recover()]
     assert names == announced == ["RollBack", "Fence", "Launch", "AwaitCatchUp"]
@@ -112,7 +112,7 @@ def test_only_a_replay_is_cut_short_before_its_target_processes_level(
 ) -> None:
     pair = a_pair(Tier.PASSIVE_REPLICATION, protocol, caught_up=True)
     wanted = SECONDARY[Tier.ACTIVE_STANDBY]
-    observed = wanted.turned(Switch.PROCESS, on=False)
+    observed = wanted.turn(Switch.PROCESS, on=False)
     pair.secondary = SimulatedReplica("words-t", wanted, observed, rollout=1, paused=paused)
     expected = "AwaitTarget" if paused and protocol is not Protocol.REPLAY else step
     assert type(next_step(pair.observed())).__name__ == expected
@@ -120,12 +120,12 @@ def test_only_a_replay_is_cut_short_before_its_target_processes_level(
 
 def test_a_target_that_is_level_at_last_is_kept_though_it_was_late() -> None:
     pair = a_pair(Tier.PASSIVE_REPLICATION, Protocol.REPLAY, overdue=True)
-    pair.primary = SimulatedReplica("words-t", PRIMARY, PRIMARY, level=True, rollout=1)
+    pair.primary = SimulatedReplica("words-t", PRIMARY, PRIMARY, caught_up=True, rollout=1)
     assert [type(step).__name__ for step in pair.recover()] == ["FinishMigration"]
 
 
 EVENTS = st.sampled_from(
-    ["kill primary", "kill secondary", "take over", "follow", "level", "overdue"]
+    ["kill primary", "kill secondary", "take over", "follow", "catch up", "overdue"]
 )
 
 
@@ -175,7 +175,7 @@ def test_what_a_checkpoint_does_not_survive_is_refused_with_what_to_do_instead()
         "output_mode",
         "spark.sql.shuffle.partitions",
     ]
-    assert "make a new stream" in str(found[0])
+    assert "declare a new stream" in str(found[0])
     same = {"spark.sql.shuffle.partitions": "2"}
     assert objections(SOURCE, SOURCE, source_conf=same, target_conf=same) == []
 

@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.ft_policies.health import Health, Verdict
+from holdfast.ft_policies.health import Health, HealthVerdict
 from holdfast.ft_policies.playbooks.recover.decide import next_step, plan_recovery
 from holdfast.ft_policies.playbooks.recover.secondary import SecondaryView
 from holdfast.ft_policies.playbooks.recover.steps import (
@@ -27,9 +27,9 @@ from holdfast.ft_policies.tiers import (
     PRIMARY,
     SECONDARY,
     Switch,
+    SwitchChange,
     Switches,
     Tier,
-    Turn,
     covered,
 )
 from tests.fakes.pair import SimulatedPair, SimulatedReplica
@@ -44,7 +44,7 @@ def a_pair(tier: Tier) -> SimulatedPair:
     wanted = SECONDARY[tier]
     return SimulatedPair(
         tier,
-        primary=SimulatedReplica("words-p", PRIMARY, PRIMARY, level=True),
+        primary=SimulatedReplica("words-p", PRIMARY, PRIMARY, caught_up=True),
         secondary=None if wanted == OFF else SimulatedReplica("words-s", wanted, wanted),
     )
 
@@ -74,7 +74,7 @@ def seen(
     primary_failures: int = 0,
 ) -> RecoverFacts:
     return RecoverFacts(
-        verdict=Verdict(health, "as told"),
+        verdict=HealthVerdict(health, "as told"),
         primary=None if health in (Health.MISSING, Health.STOPPED) else "p",
         token=1,
         failures_in_a_row=primary_failures,
@@ -173,21 +173,21 @@ def test_a_failover_is_foreseen_too() -> None:
 
 def test_a_desire_of_an_earlier_plan_neither_breaks_nor_lingers() -> None:
     cut = a_look(observed=Switches(deploy=True, receive=True, process=True, sync=True), desired=HOT)
-    turn = cut.next_turn(STANDBY)
-    assert turn == Turn(Switch.SYNC, on=False)
-    assert cut.asked(turn, STANDBY) == STANDBY
+    turn = cut.next_change(STANDBY)
+    assert turn == SwitchChange(Switch.SYNC, on=False)
+    assert cut.desire_for(turn, STANDBY) == STANDBY
 
 
 def test_a_query_that_waits_to_be_tried_again_does_not_lose_the_rest() -> None:
     both = SECONDARY[Tier.ACTIVE_REPLICATION]
     dip = a_look(observed=Switches(deploy=True, receive=True), desired=both)
-    turn = dip.next_turn(both)
-    assert turn == Turn(Switch.PROCESS, on=True)
-    assert dip.asked(turn, both) == both
+    turn = dip.next_change(both)
+    assert turn == SwitchChange(Switch.PROCESS, on=True)
+    assert dip.desire_for(turn, both) == both
 
 
 EVENTS = st.one_of(
-    st.sampled_from(["kill primary", "kill secondary", "take over", "follow", "level"]),
+    st.sampled_from(["kill primary", "kill secondary", "take over", "follow", "catch up"]),
     st.sampled_from(Tier),
 )
 

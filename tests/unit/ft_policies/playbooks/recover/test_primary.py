@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.ft_policies.health import Health, Verdict
+from holdfast.ft_policies.health import Health, HealthVerdict
 from holdfast.ft_policies.playbooks.recover.decide import next_step
 from holdfast.ft_policies.playbooks.recover.steps import (
     AwaitCatchUp,
@@ -33,7 +33,7 @@ def test_a_failed_primary_is_fenced_and_replaced(health: Health) -> None:
 
 @pytest.mark.parametrize("health", [Health.HEALTHY, Health.STOPPED])
 def test_a_stream_that_is_as_it_should_be_is_left_alone(health: Health) -> None:
-    assert next_step(RecoverFacts(verdict=Verdict(health, ""), primary=None, token=0)) is None
+    assert next_step(RecoverFacts(verdict=HealthVerdict(health, ""), primary=None, token=0)) is None
 
 
 def test_a_stream_that_fails_each_time_is_given_up() -> None:

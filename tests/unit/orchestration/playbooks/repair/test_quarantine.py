@@ -9,28 +9,29 @@ from hypothesis import given, settings, strategies as st
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.orchestration.playbooks.repair.quarantine import Quarantine, quarantined_runs
 from holdfast.resources.control_store.schema import ledger, ledger_copies
-from tests.fakes.worlds import CLICKS, SimulatedWorld
-from tests.support.patients import (
+from tests.builders.doctor_stream import (
     RUN,
-    a_patient,
+    a_stopped_stream,
     delete_epoch,
+    doctor_projects,
     everything,
-    kinds,
+    finding_kinds,
     pack_key,
-    patients,
-    repaired,
+    run_repair,
     snapshot_id,
 )
+from tests.builders.streams import CLICKS
+from tests.fakes.projects import SimulatedProject
 
 AWAY = TransientError("the object store is away", hint="wait")
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedWorld]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedProject]:
     """A stream with a damaged snapshot, an epoch that the ledger lacks, and one left-over folder."""
     root = tmp_path_factory.mktemp("patient")
-    with patients(root / "project").open() as opened:
-        a_patient(opened, root / "checkpoint")
+    with doctor_projects(root / "project").open() as opened:
+        a_stopped_stream(opened, root / "checkpoint")
         opened.objects.truncate(pack_key(opened, 3), 10)
         opened.store.snapshots.forget(CLICKS, snapshot_id(1))
         for table in (ledger_copies, ledger):
@@ -44,18 +45,18 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedWorld]:
 @settings(max_examples=25, deadline=None)
 @given(repair=st.integers(0, 60), undo=st.integers(0, 60))
 def test_a_store_that_fails_at_any_call_changes_nothing_about_the_end(
-    world: SimulatedWorld, repair: int, undo: int
+    world: SimulatedProject, repair: int, undo: int
 ) -> None:
     before = everything(world)
     runs = {RUN}
     world.objects.plan_failures([None] * repair + [AWAY])
     try:
-        repaired(world)
+        run_repair(world)
     except TransientError:
         runs.add("cli-00000002")
-        repaired(world, run="cli-00000002")
+        run_repair(world, run="cli-00000002")
     world.objects.plan_failures([])
-    assert kinds(world) == []
+    assert finding_kinds(world) == []
     world.objects.plan_failures([None] * undo + [AWAY])
     for run in sorted(runs & set(runs_aside_patiently(world)), reverse=True):
         undone(world, run)
@@ -64,14 +65,14 @@ def test_a_store_that_fails_at_any_call_changes_nothing_about_the_end(
     assert everything(world) == before
 
 
-def runs_aside_patiently(world: SimulatedWorld) -> list[str]:
+def runs_aside_patiently(world: SimulatedProject) -> list[str]:
     try:
         return quarantined_runs(world, CLICKS)
     except TransientError:
         return quarantined_runs(world, CLICKS)
 
 
-def undone(world: SimulatedWorld, run: str) -> None:
+def undone(world: SimulatedProject, run: str) -> None:
     try:
         Quarantine(world, CLICKS, run).undo()
     except TransientError:
@@ -82,24 +83,24 @@ def undone(world: SimulatedWorld, run: str) -> None:
 def test_a_run_that_has_set_nothing_aside_is_an_error_that_names_those_that_have(
     tmp_path: Path,
 ) -> None:
-    with patients(tmp_path / "project").open() as world:
-        a_patient(world, tmp_path / "checkpoint")
+    with doctor_projects(tmp_path / "project").open() as world:
+        a_stopped_stream(world, tmp_path / "checkpoint")
         with pytest.raises(PermanentError, match="has set nothing of clicks aside") as none:
             Quarantine(world, CLICKS, "cli-9").undo()
-        assert none.value.hint == "runs that have: none"
+        assert none.value.hint == "name one of the runs that have: none"
         world.objects.truncate(pack_key(world, 3), 10)
-        repaired(world)
+        run_repair(world)
         with pytest.raises(PermanentError) as wrong:
             Quarantine(world, CLICKS, "cli-9").confirm()
-        assert wrong.value.hint == f"runs that have: {RUN}"
+        assert wrong.value.hint == f"name one of the runs that have: {RUN}"
 
 
 def test_what_is_there_again_meanwhile_is_left_alone(tmp_path: Path) -> None:
-    with patients(tmp_path / "project").open() as world:
-        a_patient(world, tmp_path / "checkpoint")
+    with doctor_projects(tmp_path / "project").open() as world:
+        a_stopped_stream(world, tmp_path / "checkpoint")
         key = pack_key(world, 3)
         world.objects.truncate(key, 10)
-        repaired(world)
+        run_repair(world)
         world.objects.put(key, b"whole again")
         Quarantine(world, CLICKS, RUN).undo()
         assert world.objects.get(key) == b"whole again"

@@ -16,11 +16,12 @@ from holdfast.orchestration.playbooks.restore.restore import Restore
 from holdfast.resources.control_store.records import DesiredState, Slot
 from holdfast.resources.project import Project
 from holdfast.streaming.spec import ReplicaSpec
-from tests.fakes.declared import written
+from tests.builders.delta_tables import a_commit, a_table, words
+from tests.builders.projects import stream_yaml
+from tests.builders.recorded_stream import a_restorable_stream, entries, output
+from tests.builders.streams import CLICKS, PATIENT
 from tests.fakes.drivers import simulated_drivers
-from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorlds, simulated_worlds
-from tests.support.delta_tables import a_commit, a_table, words
-from tests.support.restorable import a_past, entries, output
+from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 AT_5 = RestoreTarget(epoch=5)
 MENDED = {"app": "json:dumps"}
@@ -28,20 +29,20 @@ ELSEWHERE = {"sink": {"kind": "delta", "path": "elsewhere"}}
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedWorlds:
+def worlds(tmp_path: Path) -> SimulatedProjects:
     """A stream with a past, which is wanted."""
-    worlds = simulated_worlds(tmp_path, supervision=PATIENT)
+    worlds = simulated_projects(tmp_path, supervision=PATIENT)
     with worlds.open() as world:
-        a_past(world)
+        a_restorable_stream(world)
         world.store.streams.desire(CLICKS, DesiredState.RUNNING)
     return worlds
 
 
 @contextmanager
-def written_anew(worlds: SimulatedWorlds, **changes: object) -> Iterator[Project]:
+def written_anew(worlds: SimulatedProjects, **changes: object) -> Iterator[Project]:
     """The world after people have changed the stream's file."""
     file = worlds.root / "configs" / "streams" / f"{CLICKS}.yaml"
-    text = written(name=CLICKS, **{"supervision": PATIENT, **changes})
+    text = stream_yaml(name=CLICKS, **{"supervision": PATIENT, **changes})
     file.write_text(text, encoding="utf-8")
     with worlds.open() as world:
         yield world
@@ -61,7 +62,7 @@ def declared_app(world: Project) -> str:
 
 
 def test_the_mended_application_computes_again_what_was_undone(
-    worlds: SimulatedWorlds, monkeypatch: pytest.MonkeyPatch
+    worlds: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
         written_anew(worlds, **MENDED) as world,
@@ -74,10 +75,10 @@ def test_the_mended_application_computes_again_what_was_undone(
 
 
 def test_so_it_does_if_another_launches_it_as_soon_as_it_is_wanted_again(
-    worlds: SimulatedWorlds, monkeypatch: pytest.MonkeyPatch
+    worlds: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with written_anew(worlds, **MENDED) as world, simulated_drivers(world, monkeypatch):
-        world.store.rollouts.begin(
+        world.store.migrations.begin(
             stream=CLICKS,
             target={},
             tier="deployed",
@@ -93,11 +94,11 @@ def test_so_it_does_if_another_launches_it_as_soon_as_it_is_wanted_again(
         primary = launch_primary(world.config, world.store, CLICKS)
         assert primary is not None
         assert ReplicaSpec.load(Path(primary.folder)).stream.app == MENDED["app"]
-        assert world.store.rollouts.open(CLICKS) is None
+        assert world.store.migrations.open(CLICKS) is None
 
 
 def test_one_that_was_finished_starts_by_what_was_mended_since(
-    worlds: SimulatedWorlds, monkeypatch: pytest.MonkeyPatch
+    worlds: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with worlds.open() as world:
         for name in restoring(world):
@@ -121,7 +122,7 @@ def test_one_that_was_finished_starts_by_what_was_mended_since(
     ],
 )
 def test_a_file_by_which_the_past_is_elsewhere_is_refused_before_anything_is_touched(
-    worlds: SimulatedWorlds, change: dict[str, object], field: str
+    worlds: SimulatedProjects, change: dict[str, object], field: str
 ) -> None:
     a_table(str(worlds.root / "elsewhere"))
     for epoch in range(8):
@@ -129,7 +130,7 @@ def test_a_file_by_which_the_past_is_elsewhere_is_refused_before_anything_is_tou
     with written_anew(worlds, **change) as world:
         with pytest.raises(PermanentError, match=f"clicks cannot be restored: {field}") as refused:
             list(restoring(world))
-        assert "as it was" in refused.value.hint
+        assert "undo that change" in refused.value.hint
         with pytest.raises(PermanentError, match=f"cannot be restored: {field}"):
             Restore(world, CLICKS, "plan", target=AT_5).plan()
         with pytest.raises(PermanentError, match=f"cannot be forked: {field}"):
@@ -140,7 +141,7 @@ def test_a_file_by_which_the_past_is_elsewhere_is_refused_before_anything_is_tou
 
 
 def test_so_is_one_that_was_changed_when_the_restore_was_half_done(
-    worlds: SimulatedWorlds,
+    worlds: SimulatedProjects,
 ) -> None:
     with worlds.open() as world:
         for name in restoring(world):

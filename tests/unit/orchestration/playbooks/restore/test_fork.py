@@ -15,27 +15,28 @@ from holdfast.orchestration.playbooks.restore.fork import Fork
 from holdfast.orchestration.playbooks.restore.point import RestoreTarget
 from holdfast.resources.vault.catalogue import adopt
 from holdfast.streaming.sinks.lineage import writer
-from tests.fakes.worlds import CLICKS, SimulatedWorld, decided, simulated_worlds
-from tests.support.restorable import a_past, entries, output, snapshots
-from tests.support.vaults import tree
+from tests.builders.recorded_stream import a_restorable_stream, entries, output, snapshots
+from tests.builders.streams import CLICKS, decide_epoch
+from tests.builders.vaults import tree
+from tests.fakes.projects import SimulatedProject, simulated_projects
 
 STEPS = ["CopySnapshot", "CopyOutput", "CopyEpochs", "WriteDeclaration"]
 AT_5 = RestoreTarget(epoch=5)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
-    with simulated_worlds(tmp_path).open() as world:
-        a_past(world)
+def world(tmp_path: Path) -> Iterator[SimulatedProject]:
+    with simulated_projects(tmp_path).open() as world:
+        a_restorable_stream(world)
         yield world
 
 
-def forked(world: SimulatedWorld, asked: RestoreTarget = AT_5, **options: Any) -> list[str]:
+def forked(world: SimulatedProject, asked: RestoreTarget = AT_5, **options: Any) -> list[str]:
     given = {"into": "trial", **options}
     return [one.name for one in Fork(world, CLICKS, "run", target=asked, **given).steps()]
 
 
-def original(world: SimulatedWorld) -> dict[str, Any]:
+def original(world: SimulatedProject) -> dict[str, Any]:
     """Everything that there is of the original."""
     store = world.store
     return {
@@ -51,13 +52,13 @@ def original(world: SimulatedWorld) -> dict[str, Any]:
     }
 
 
-def as_declared(world: SimulatedWorld) -> SimulatedWorld:
+def as_declared(world: SimulatedProject) -> SimulatedProject:
     """The world as whoever opens it next sees it."""
     project = ProjectConfig.load(world.config.root)
-    return SimulatedWorld(project, world.store, world.objects, object_store_serves=True)
+    return SimulatedProject(project, world.store, world.objects, object_store_serves=True)
 
 
-def demand_fork(world: SimulatedWorld) -> None:
+def demand_fork(world: SimulatedProject) -> None:
     again = as_declared(world)
     assert output(again, "trial") == entries(again, "trial") == [0, 1, 2, 3, 4, 5]
     assert snapshots(again, "trial") == [4]
@@ -68,7 +69,7 @@ def demand_fork(world: SimulatedWorld) -> None:
     assert audit(again, "trial").passed
 
 
-def test_a_fork_has_the_past_of_the_original_which_stays_as_it_was(world: SimulatedWorld) -> None:
+def test_a_fork_has_the_past_of_the_original_which_stays_as_it_was(world: SimulatedProject) -> None:
     before = original(world)
     assert forked(world) == STEPS
     demand_fork(world)
@@ -77,7 +78,7 @@ def test_a_fork_has_the_past_of_the_original_which_stays_as_it_was(world: Simula
 
 @pytest.mark.parametrize("done", range(1, 4))
 def test_a_fork_that_was_cut_short_is_finished_by_the_next(
-    world: SimulatedWorld, done: int
+    world: SimulatedProject, done: int
 ) -> None:
     steps = Fork(world, CLICKS, "run", target=AT_5, into="trial").steps()
     assert [next(steps).name for _ in range(done)] == STEPS[:done]
@@ -87,7 +88,7 @@ def test_a_fork_that_was_cut_short_is_finished_by_the_next(
 
 
 def test_a_fork_that_was_cut_short_before_a_newer_snapshot_came_is_finished_with_that(
-    world: SimulatedWorld,
+    world: SimulatedProject,
 ) -> None:
     older = world.vault(CLICKS).manifest("000000000001-1-r1")
     adopt(world, "trial", older, world.vault(CLICKS))
@@ -95,15 +96,15 @@ def test_a_fork_that_was_cut_short_before_a_newer_snapshot_came_is_finished_with
     demand_fork(world)
 
 
-def test_a_fork_goes_its_own_way(world: SimulatedWorld) -> None:
+def test_a_fork_goes_its_own_way(world: SimulatedProject) -> None:
     forked(world)
-    decided(world, 6, name="trial")
+    decide_epoch(world, 6, name="trial")
     assert world.store.epochs.get("trial", 6) is not None
     assert len(world.store.epochs.between("trial", 0, 99)) == 7
     assert len(world.store.epochs.between(CLICKS, 0, 99)) == 8
 
 
-def test_the_declaration_is_the_originals_but_for_name_and_output(world: SimulatedWorld) -> None:
+def test_the_declaration_is_the_originals_but_for_name_and_output(world: SimulatedProject) -> None:
     forked(world, output="elsewhere/trial")
     folder = world.config.root / "configs/streams"
     theirs, ours = (yaml.safe_load((folder / f"{n}.yaml").read_text()) for n in (CLICKS, "trial"))
@@ -115,7 +116,7 @@ def test_the_declaration_is_the_originals_but_for_name_and_output(world: Simulat
     assert output(again, "trial") == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_fork_of_a_fork_keeps_what_came_in_one_commit(world: SimulatedWorld) -> None:
+def test_a_fork_of_a_fork_keeps_what_came_in_one_commit(world: SimulatedProject) -> None:
     forked(world)
     again = as_declared(world)
     names = [
@@ -131,7 +132,7 @@ def test_a_fork_of_a_fork_keeps_what_came_in_one_commit(world: SimulatedWorld) -
         Fork(again, "trial", "run", target=RestoreTarget(epoch=4), into="a_third").steps()
 
 
-def test_a_plan_tells_the_steps_and_changes_nothing(world: SimulatedWorld) -> None:
+def test_a_plan_tells_the_steps_and_changes_nothing(world: SimulatedProject) -> None:
     before = original(world)
     fork = Fork(world, CLICKS, "", into="trial", target=AT_5)
     steps, point = fork.plan(), fork.point
@@ -145,12 +146,12 @@ def test_a_plan_tells_the_steps_and_changes_nothing(world: SimulatedWorld) -> No
     ("options", "told"),
     [
         ({"into": CLICKS}, "there is a stream clicks already|would write to"),
-        ({"into": "Not A Name"}, "the fork cannot be declared: name"),
+        ({"into": "Not A Name"}, "the fork Not A Name of clicks cannot be declared: name"),
         ({"output": "PATH OF THE ORIGINAL"}, "as the original does"),
     ],
 )
 def test_what_cannot_be_forked_is_told(
-    world: SimulatedWorld, options: dict[str, str], told: str
+    world: SimulatedProject, options: dict[str, str], told: str
 ) -> None:
     if "output" in options:
         options = {"output": world.config.table_path(CLICKS)}
@@ -158,21 +159,21 @@ def test_what_cannot_be_forked_is_told(
         forked(world, **options)
 
 
-def test_output_that_is_not_there_is_told(world: SimulatedWorld) -> None:
+def test_output_that_is_not_there_is_told(world: SimulatedProject) -> None:
     Path(world.config.table_path(CLICKS)).rename(world.config.root / "moved")
     with pytest.raises(PermanentError, match=r"there is no table .*tables/clicks") as refused:
         forked(world)
-    assert "was it moved?" in refused.value.hint
+    assert "put the table back if it was moved" in refused.value.hint
 
 
-def test_the_name_of_a_stream_that_once_was_is_taken(world: SimulatedWorld) -> None:
-    decided(world, 0, name="trial")
+def test_the_name_of_a_stream_that_once_was_is_taken(world: SimulatedProject) -> None:
+    decide_epoch(world, 0, name="trial")
     with pytest.raises(PermanentError, match="there are epochs of a stream trial already"):
         forked(world)
 
 
 def test_snapshots_of_a_stream_that_once_was_are_not_taken_for_the_forks(
-    world: SimulatedWorld,
+    world: SimulatedProject,
 ) -> None:
     manifest = world.vault(CLICKS).manifest("000000000006-1-r1")
     world.vault("trial").adopt(manifest, world.vault(CLICKS))
@@ -184,7 +185,7 @@ def test_a_sink_of_ones_own_is_not_forked(tmp_path: Path) -> None:
     sink = {"kind": "callable", "function": "json:dumps"}
     objective = {"recovery_time": "10s", "guarantee": "rollback"}
     with (
-        simulated_worlds(tmp_path / "other", sink=sink, objective=objective).open() as world,
+        simulated_projects(tmp_path / "other", sink=sink, objective=objective).open() as world,
         pytest.raises(PermanentError, match="its sink would write where the original writes"),
     ):
         forked(world)

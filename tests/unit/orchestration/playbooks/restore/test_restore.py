@@ -17,24 +17,24 @@ from holdfast.resources.control_store.schema import epochs
 from holdfast.resources.project import Project
 from holdfast.streaming.sinks.lineage import CLOSED, dead_letter_writer
 from holdfast.streaming.spec import ReplicaSpec
-from tests.fakes.drivers import simulated_drivers
-from tests.fakes.worlds import (
-    CLICKS,
-    PATIENT,
-    SimulatedWorld,
-    a_primary,
-    committed,
-    simulated_worlds,
+from tests.builders.recorded_stream import (
+    a_restorable_stream,
+    entries,
+    open_restore,
+    output,
+    snapshots,
 )
-from tests.support.restorable import a_past, entries, open_for, output, snapshots
+from tests.builders.streams import CLICKS, PATIENT, a_primary, commit_epochs
+from tests.fakes.drivers import simulated_drivers
+from tests.fakes.projects import SimulatedProject, simulated_projects
 
 STEPS = ["BeginHistory", "MarkSnapshots", "RollOutput", "EndRestore"]
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
-    with simulated_worlds(tmp_path, supervision=PATIENT).open() as world:
-        a_past(world)
+def world(tmp_path: Path) -> Iterator[SimulatedProject]:
+    with simulated_projects(tmp_path, supervision=PATIENT).open() as world:
+        a_restorable_stream(world)
         yield world
 
 
@@ -51,7 +51,7 @@ def restored(world: Project, asked: RestoreTarget = AT_5, **options: Any) -> lis
 def demand_back_at_5(world: Project, history: int = 1) -> None:
     assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
     assert snapshots(world) == [4, 1]
-    assert (open_for(world, history - 1), open_for(world, history)) == (CLOSED, 5)
+    assert (open_restore(world, history - 1), open_restore(world, history)) == (CLOSED, 5)
     newest = world.store.restores.newest(CLICKS)
     assert newest is not None
     assert (newest.history, newest.epoch, newest.finished) == (history, 5, True)
@@ -91,10 +91,10 @@ def test_one_that_is_half_done_gives_way_to_no_other_and_lets_nobody_start(world
         RestoreTarget(epoch=7),
         RestoreTarget(snapshot="000000000006-1-r1"),
     ):
-        with pytest.raises(PermanentError, match="being restored to epoch 5") as told:
+        with pytest.raises(PermanentError, match="restore to epoch 5 is half done") as told:
             restored(world, point)
-        assert "`holdfast restore clicks --epoch 5` finishes it" in told.value.hint
-    with pytest.raises(PermanentError, match="being restored to epoch 5") as refused:
+        assert "run `holdfast restore clicks --epoch 5` to finish it" in told.value.hint
+    with pytest.raises(PermanentError, match="restore to epoch 5 is half done") as refused:
         list(Start(world, CLICKS, "run").steps())
     assert "holdfast restore clicks --epoch 5" in refused.value.hint
     world.store.streams.desire(CLICKS, DesiredState.RUNNING)
@@ -141,7 +141,7 @@ def test_the_epoch_of_a_snapshot_is_meant(world: Project) -> None:
     assert output(world) == entries(world) == [0, 1, 2, 3, 4]
 
 
-def test_a_damaged_snapshot_is_passed_over(world: SimulatedWorld) -> None:
+def test_a_damaged_snapshot_is_passed_over(world: SimulatedProject) -> None:
     manifest = world.vault(CLICKS).manifest("000000000004-1-r1")
     (pack,) = set(manifest.packs) - set(world.vault(CLICKS).manifest("000000000001-1-r1").packs)
     world.objects.truncate(f"clicks/packs/{pack}", to=1)
@@ -167,7 +167,7 @@ def test_a_plan_tells_what_is_undone_and_changes_nothing(world: Project) -> None
         (RestoreTarget(epoch=9), "epoch 9 of clicks is not committed: the last one is 7"),
         (RestoreTarget(at=1.0), "had committed nothing by 1970-01-01T00:00:01"),
         (RestoreTarget(snapshot="000000000002-1-r1"), "there is no snapshot 000000000002-1-r1"),
-        (RestoreTarget(), "the request does not say where to go back to"),
+        (RestoreTarget(), "the restore target is missing"),
     ],
 )
 def test_a_point_that_is_not_there_is_told(world: Project, asked: RestoreTarget, told: str) -> None:
@@ -183,17 +183,17 @@ def test_a_snapshot_that_a_restore_has_superseded_is_no_point(world: Project) ->
         restored(world, RestoreTarget(snapshot="000000000006-1-r1"))
 
 
-def test_without_a_snapshot_all_is_computed_from_epoch_0(world: SimulatedWorld) -> None:
+def test_without_a_snapshot_all_is_computed_from_epoch_0(world: SimulatedProject) -> None:
     world.objects.objects.clear()
     plan = Restore(world, CLICKS, "plan", target=RestoreTarget(epoch=5)).look_ahead()
     assert plan.point is not None
     assert (plan.point.snapshot, plan.point.first_computed) == (None, 0)
 
 
-def test_an_epoch_log_that_lacks_what_is_to_be_computed_is_told(world: SimulatedWorld) -> None:
+def test_an_epoch_log_that_lacks_what_is_to_be_computed_is_told(world: SimulatedProject) -> None:
     world.objects.objects.clear()
     world.store._database.execute(_without_epoch_0())
-    with pytest.raises(PermanentError, match="lacks epoch 0, and all is computed from epoch 0"):
+    with pytest.raises(PermanentError, match="lacks epoch 0: all epochs are computed from epoch 0"):
         restored(world)
 
 
@@ -203,7 +203,7 @@ def _without_epoch_0() -> Any:
 
 def test_a_stream_that_has_committed_nothing_has_nothing_to_go_back_to(tmp_path: Path) -> None:
     with (
-        simulated_worlds(tmp_path / "other").open() as world,
+        simulated_projects(tmp_path / "other").open() as world,
         pytest.raises(PermanentError, match="has committed nothing yet"),
     ):
         restored(world)
@@ -212,9 +212,9 @@ def test_a_stream_that_has_committed_nothing_has_nothing_to_go_back_to(tmp_path:
 def test_a_sink_of_ones_own_is_kept_only_if_people_say_so(tmp_path: Path) -> None:
     sink = {"kind": "callable", "function": "json:dumps"}
     objective = {"recovery_time": "10s", "guarantee": "rollback"}
-    with simulated_worlds(tmp_path / "other", sink=sink, objective=objective).open() as world:
-        committed(world, 8)
-        with pytest.raises(PermanentError, match="cannot take it back") as refused:
+    with simulated_projects(tmp_path / "other", sink=sink, objective=objective).open() as world:
+        commit_epochs(world, 8)
+        with pytest.raises(PermanentError, match="cannot be rolled back") as refused:
             restored(world)
         assert "--keep-output" in refused.value.hint
         assert restored(world, keep_output=True) == ["BeginHistory", "MarkSnapshots", "EndRestore"]
@@ -227,7 +227,7 @@ def test_a_table_is_never_kept(world: Project) -> None:
 
 
 def test_a_point_has_one_name() -> None:
-    with pytest.raises(PermanentError, match="by one of epoch, time and snapshot"):
+    with pytest.raises(PermanentError, match="more than one of epoch, time and snapshot"):
         RestoreTarget(epoch=5, snapshot="000000000004-1-r1")
 
 
@@ -238,7 +238,7 @@ def test_times_are_read_with_a_zone_or_as_utc() -> None:
 
 
 @pytest.fixture
-def with_files(tmp_path: Path) -> Iterator[SimulatedWorld]:
+def with_files(tmp_path: Path) -> Iterator[SimulatedProject]:
     """A stream of files that sets bad records aside; its epochs were decided with a file each."""
     root = tmp_path / "other"
     source = {
@@ -248,12 +248,12 @@ def with_files(tmp_path: Path) -> Iterator[SimulatedWorld]:
         "schema": "id bigint",
         "dead_letters": {},
     }
-    worlds = simulated_worlds(root, source=source)
+    worlds = simulated_projects(root, source=source)
     (root / "input").mkdir()
     with worlds.open() as world:
         for epoch in range(8):
             decide_a_file(world, root / "input" / f"{epoch}.jsonl", epoch)
-        a_past(world)
+        a_restorable_stream(world)
         yield world
 
 

@@ -15,15 +15,16 @@ from holdfast.orchestration.playbooks.restore.point import RestoreTarget
 from holdfast.orchestration.playbooks.restore.restore import Restore
 from holdfast.resources.control_store.records import DesiredState
 from holdfast.resources.project import Project
-from tests.fakes.worlds import CLICKS, PATIENT, SimulatedWorld, simulated_worlds
-from tests.support.restorable import a_past, entries, output
+from tests.builders.recorded_stream import a_restorable_stream, entries, output
+from tests.builders.streams import CLICKS, PATIENT
+from tests.fakes.projects import SimulatedProject, simulated_projects
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[SimulatedWorld]:
+def world(tmp_path: Path) -> Iterator[SimulatedProject]:
     """A stream with a past, which is wanted."""
-    with simulated_worlds(tmp_path, supervision=PATIENT).open() as world:
-        a_past(world)
+    with simulated_projects(tmp_path, supervision=PATIENT).open() as world:
+        a_restorable_stream(world)
         world.store.streams.desire(CLICKS, DesiredState.RUNNING)
         yield world
 
@@ -60,7 +61,7 @@ def test_one_whose_place_another_took_says_so_and_restores_nothing(world: Projec
     assert next(first).name == "StopStream"
     second = restoring(world, 6)
     with pytest.raises(
-        PermanentError, match=r"to epoch 6, took the place of the one to epoch 5"
+        PermanentError, match=r"to epoch 5 was replaced by another one, to epoch 6"
     ) as told:
         list(first)
     assert "holdfast restore clicks --epoch 6" in told.value.hint
@@ -87,7 +88,7 @@ def test_a_stream_that_somebody_starts_before_its_restore_begins_is_left_alone(
     steps = restoring(world)
     until(steps, "StopStream")
     Start(world, CLICKS, "somebody").steps()
-    with pytest.raises(PermanentError, match="was started before its restore to epoch 5 began"):
+    with pytest.raises(PermanentError, match="to epoch 5 was dropped: the stream was started first"):
         list(steps)
     assert is_wanted(world)
     assert entries(world) == list(range(8))

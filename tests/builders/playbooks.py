@@ -1,0 +1,119 @@
+"""A stream with a primary that is well, and what playbooks do to it: real control store, simulated drivers."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.ft_policies.playbooks.recover.steps import RecoverStep
+from holdfast.observation.status import observe_stream
+from holdfast.orchestration.playbooks import migrate_steps
+from holdfast.orchestration.playbooks.base import StepDone
+from holdfast.orchestration.playbooks.recover import Recover
+from holdfast.orchestration.playbooks.waiting import StreamWaiter
+from holdfast.resources.control_store.records import ReplicaRow
+from holdfast.resources.project import Project
+from tests.builders.projects import stream_yaml
+from tests.builders.streams import CLICKS, PATIENT, a_primary, a_wanted_stream
+from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
+from tests.fakes.projects import SimulatedProject, SimulatedProjects, simulated_projects
+
+
+@contextmanager
+def a_running_project(root: Path, **changes: object) -> Iterator[SimulatedProject]:
+    """A stream that is to run, with a healthy primary `p`."""
+    with simulated_projects(root, supervision=PATIENT, **changes).open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "p")
+        yield world
+
+
+@contextmanager
+def a_driven_project(
+    root: Path, patch: pytest.MonkeyPatch, **changes: object
+) -> Iterator[tuple[SimulatedProject, SimulatedDrivers]]:
+    """The same, and launched replicas follow their switches."""
+    with (
+        a_running_project(root, **changes) as world,
+        simulated_drivers(world, patch) as drivers,
+    ):
+        yield world, drivers
+
+
+def recovery_steps(
+    world: Project, beat: Callable[[], None] = lambda: None
+) -> Iterator[StepDone[RecoverStep]]:
+    return Recover(world=world, stream=CLICKS, run="run", keep_alive=beat).steps()
+
+
+def run_recovery(drivers: SimulatedDrivers) -> list[str]:
+    return [step.name for step in recovery_steps(drivers.world, drivers.act)]
+
+
+def a_waiter(world: Project, beat: Callable[[], None] = lambda: None) -> StreamWaiter:
+    return StreamWaiter(world=world, stream=CLICKS, began_at=0.0, keep_alive=beat)
+
+
+def take_over(world: Project, secondary: str, *, primary: str | None = None) -> None:
+    """The secondary becomes the primary; `primary` is whom it takes over from, if it lives."""
+    taken = world.store.takeovers.take(
+        CLICKS, secondary, primary=primary, seen=None, ttl_seconds=3.0, reason="gone"
+    )
+    assert taken is not None
+
+
+def secondary_of(world: Project) -> ReplicaRow:
+    row = observe_stream(world, CLICKS).secondary
+    assert row is not None
+    return row
+
+
+def replica_of(world: Project, replica: str) -> ReplicaRow:
+    row = world.store.replicas.get(replica)
+    assert row is not None
+    return row
+
+
+DECLARED = {
+    "supervision": PATIENT,
+    "epoch": {"seconds": "10ms", "silence": "10ms"},
+    "checkpoint": {"epochs": 1},
+    "secondary": {"sync": "10ms"},
+}
+
+
+@contextmanager
+def a_recovered_project(
+    root: Path, patch: pytest.MonkeyPatch, **changes: object
+) -> Iterator[tuple[SimulatedProjects, Project, SimulatedDrivers]]:
+    patch.setattr(migrate_steps, "SLACK_SECONDS", 0.1)  # there are no epochs to wait for
+    worlds = simulated_projects(root, **{**DECLARED, **changes})
+    with worlds.open() as world, simulated_drivers(world, patch) as drivers:
+        a_wanted_stream(world)
+        run_recovery(drivers)
+        yield worlds, world, drivers
+
+
+@contextmanager
+def redeclared_project(worlds: SimulatedProjects, **changes: object) -> Iterator[Project]:
+    """The project after an edit of the stream's file."""
+    file = worlds.root / "configs" / "streams" / f"{CLICKS}.yaml"
+    file.write_text(stream_yaml(name=CLICKS, **{**DECLARED, **changes}), encoding="utf-8")
+    with worlds.open() as world:
+        yield world
+
+
+def primary_of(world: Project) -> ReplicaRow:
+    row = observe_stream(world, CLICKS).primary
+    assert row is not None
+    return row
+
+
+def memory_of(world: Project) -> str:
+    row = world.store.streams.get(CLICKS)
+    assert row is not None
+    return str(row.declaration["resources"]["driver_memory"])
+
+
+LARGER = {"resources": {"driver_memory": "2g"}}

@@ -1,0 +1,191 @@
+"""A project with a stream that has a past, written straight into its control store."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from holdfast.ft_policies.tiers import PRIMARY, Switches
+from holdfast.orchestration.playbooks.launch import declare
+from holdfast.resources.control_store.records import (
+    DesiredState,
+    EpochProposal,
+    LedgerEntry,
+    ReplicaState,
+    Sample,
+    Slot,
+    SnapshotRow,
+)
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.process import HOST, ProcessHandle
+from holdfast.resources.project import Project, open_project
+from holdfast.resources.vault.vault import SnapshotVault
+from holdfast.streaming.sinks.lineage import writer
+from tests.builders.checkpoints import SyntheticCheckpoint
+from tests.builders.delta_tables import a_commit, a_table, words
+from tests.builders.projects import a_project, stream_yaml
+from tests.builders.streams import CLICKS, commit_epochs
+
+STREAM = "clicks"
+REPLICA = "clicks-1"
+
+
+@contextmanager
+def an_open_project(root: Path) -> Iterator[Project]:
+    """A project with one declared stream."""
+    if not (root / "configs").exists():
+        a_project(root, clicks=stream_yaml())
+    with open_project(root) as world:
+        yield world
+
+
+def a_running_stream(world: Project, *, epochs: int = 5, committed: int = 3) -> None:
+    """A primary (this process) that has committed some of the decided epochs."""
+    declare(world.config, world.store, STREAM)
+    world.store.streams.desire(STREAM, DesiredState.RUNNING)
+    world.store.replicas.register(
+        id=REPLICA,
+        stream=STREAM,
+        slot=Slot.PRIMARY,
+        desired=PRIMARY,
+        host=HOST,
+        folder=str(world.config.home / "replicas" / REPLICA),
+    )
+    this = ProcessHandle.this()
+    world.store.replicas.record_process(REPLICA, pid=this.pid, pid_started_at=this.started_at)
+    decide(world, epochs)
+    for epoch in range(committed):
+        commit(world, epoch)
+    beat(world, PRIMARY, epoch=committed - 1)
+    world.store.samples.write(
+        [
+            Sample(stream=STREAM, replica=REPLICA, name=SampleName.STATE_ROWS, value=40.0),
+            Sample(stream=STREAM, replica=REPLICA, name=SampleName.STATE_BYTES, value=1234.0),
+            Sample(stream=STREAM, replica=REPLICA, name=SampleName.LAG_ROWS, value=7.0),
+        ]
+    )
+
+
+def decide(world: Project, epochs: int) -> None:
+    """Decide epochs of 100 rows each."""
+    origin = world.store.now() - epochs
+    for epoch in range(epochs):
+        world.store.epochs.propose(
+            EpochProposal(
+                stream=STREAM,
+                epoch=epoch,
+                start={"origin": origin, "rows": epoch * 100},
+                end={"origin": origin, "rows": epoch * 100 + 100},
+                input={"first": epoch * 100, "rows": 100, "start": 1_700_000_000.0},
+                rows=100,
+                token=1,
+                proposer=REPLICA,
+            )
+        )
+
+
+def commit(world: Project, epoch: int, *, rows: int = 10) -> None:
+    """Enter an epoch into the ledger."""
+    world.store.ledger.commit(
+        LedgerEntry(
+            stream=STREAM, epoch=epoch, replica=REPLICA, token=1, rows=rows, digest=f"d{epoch}"
+        )
+    )
+
+
+def beat(world: Project, observed: Switches, *, epoch: int) -> None:
+    """One heartbeat of the replica."""
+    world.store.replicas.heartbeat(
+        REPLICA,
+        state=ReplicaState.RUNNING,
+        observed=observed,
+        observed_generation=1,
+        snapshot_served=0,
+        epoch=epoch,
+    )
+
+
+def a_snapshot(world: Project, epoch: int) -> str:
+    """An entry of the catalogue."""
+    name = f"{epoch:012d}-1-{REPLICA}"
+    world.store.snapshots.record(
+        SnapshotRow(
+            stream=STREAM,
+            id=name,
+            epoch=epoch,
+            token=1,
+            replica=REPLICA,
+            manifest_key=f"{STREAM}/manifests/{name}.json.gz",
+            files=12,
+            total_bytes=4567,
+            new_bytes=123,
+            requests=2,
+            seconds=0.25,
+        )
+    )
+    return name
+
+
+EPOCHS = 8
+SHIPPED = (1, 4, 6)
+
+
+def a_restorable_stream(world: Project, *, name: str = CLICKS) -> None:
+    """Epochs 0 to 7, a row each, and snapshots after three of them; its desired state is stopped."""
+    declare(world.config, world.store, name)
+    commit_epochs(world, EPOCHS, name=name, rows=1)
+    path = world.config.table_path(name)
+    a_table(path)
+    for epoch in range(EPOCHS):
+        a_commit(path, epoch, words(1, first=epoch), stream=name)
+    ship(world.vault(name), world.config.home / "checkpoints" / name)
+
+
+@contextmanager
+def a_restorable_project(root: Path) -> Iterator[Project]:
+    """A project of its own with such a stream, on a real S3 endpoint."""
+    with an_open_project(root) as world:
+        world.ensure_object_store()
+        a_restorable_stream(world)
+        yield world
+        embedded = world.embedded_s3()
+        assert embedded is not None
+        embedded.stop()
+
+
+def ship(vault: SnapshotVault, folder: Path) -> None:
+    """Snapshots after the epochs that are shipped."""
+    checkpoint = SyntheticCheckpoint(folder)
+    parent = None
+    for epoch in SHIPPED:
+        checkpoint.commit(epoch - checkpoint.epoch)
+        parent = vault.ship(
+            checkpoint.root,
+            epoch,
+            token=1,
+            replica="r1",
+            parent=parent,
+            conf={},
+            created_at=0.0,
+            scratch=folder / "scratch",
+        ).manifest
+
+
+def output(world: Project, name: str = CLICKS) -> list[int]:
+    """The rows of its table: each is the number of its epoch."""
+    return sorted(DeltaTable(world.config.table_path(name)).to_pandas()["count"])
+
+
+def entries(world: Project, name: str = CLICKS) -> list[int]:
+    return [entry.epoch for entry in world.store.ledger.between(name, 0, 99)]
+
+
+def snapshots(world: Project, name: str = CLICKS) -> list[int]:
+    return [record.epoch for record in world.vault(name).list()]
+
+
+def open_restore(world: Project, history: int, name: str = CLICKS) -> int | None:
+    """The newest epoch that a history has in the table, if it may write to it."""
+    table = DeltaTable(world.config.table_path(name))
+    return table.transaction_version(writer(name, history))

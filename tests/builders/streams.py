@@ -1,0 +1,137 @@
+"""Streams of a simulated project: wanted, with replicas, heartbeats and epochs."""
+
+import os
+from pathlib import Path
+
+from holdfast.ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
+from holdfast.orchestration.playbooks.launch import declare
+from holdfast.resources.control_store.records import (
+    DesiredState,
+    EpochProposal,
+    LedgerEntry,
+    ReplicaRow,
+    ReplicaState,
+    Slot,
+)
+from holdfast.resources.process import HOST, ProcessHandle
+from holdfast.resources.project import Project
+
+CLICKS = "clicks"
+
+
+PATIENT = {"heartbeat": "1s", "lease": "60s"}  # no test is too slow to be alive
+
+
+STANDS_BY = SECONDARY[Tier.ACTIVE_STANDBY]
+
+
+def a_wanted_stream(world: Project, name: str = CLICKS) -> None:
+    """A declared stream whose desired state is running."""
+    declare(world.config, world.store, name)
+    world.store.streams.desire(name, DesiredState.RUNNING)
+
+
+def a_primary(
+    world: Project,
+    replica: str,
+    name: str = CLICKS,
+    *,
+    alive: bool = True,
+    folder: Path | None = None,
+) -> ReplicaRow:
+    """A primary whose process is this one, or one that ended long ago."""
+    store = world.store
+    registered = store.replicas.register(
+        id=replica,
+        stream=name,
+        slot=Slot.PRIMARY,
+        desired=PRIMARY,
+        host=HOST,
+        folder=str(folder or world.config.home / "replicas" / replica),
+    )
+    assert registered is not None, "the slot is taken"
+    born = ProcessHandle.this().started_at if alive else 1.0
+    store.replicas.record_process(replica, pid=os.getpid(), pid_started_at=born)
+    return a_heartbeat(world, replica, epoch=0)
+
+
+def a_secondary(
+    world: Project,
+    replica: str = "s1",
+    name: str = CLICKS,
+    *,
+    observed: Switches = STANDS_BY,
+    desired: Switches | None = None,
+    state: ReplicaState = ReplicaState.RUNNING,
+    epoch: int | None = 0,
+    alive: bool = True,
+) -> ReplicaRow:
+    """A secondary on another host, or one whose process on this host is gone.
+
+    It desires what it has unless told otherwise.
+    """
+    store = world.store
+    registered = store.replicas.register(
+        id=replica,
+        stream=name,
+        slot=Slot.SECONDARY,
+        desired=observed if desired is None else desired,
+        host="elsewhere" if alive else HOST,
+        folder=str(world.config.home / "replicas" / replica),
+    )
+    assert registered is not None, "the slot is taken"
+    store.replicas.record_process(replica, pid=os.getpid(), pid_started_at=1.0)
+    return a_heartbeat(world, replica, epoch=epoch, observed=observed, state=state)
+
+
+def a_heartbeat(
+    world: Project,
+    replica: str,
+    *,
+    epoch: int | None,
+    observed: Switches = PRIMARY,
+    state: ReplicaState = ReplicaState.RUNNING,
+) -> ReplicaRow:
+    """A sign of life of one that has seen all that is desired."""
+    row = world.store.replicas.get(replica)
+    return world.store.replicas.heartbeat(
+        replica,
+        state=state,
+        observed=observed,
+        observed_generation=0 if row is None else row.generation,
+        snapshot_served=0,
+        epoch=epoch,
+    )
+
+
+def a_dead_primary(world: Project, replica: str = "r1", name: str = CLICKS) -> None:
+    """A stream that should run and whose driver is gone."""
+    a_wanted_stream(world, name)
+    a_primary(world, replica, name, alive=False)
+
+
+def commit_epochs(world: Project, epochs: int, *, name: str = CLICKS, rows: int = 10) -> None:
+    """Epochs that were decided and committed, from the first one on."""
+    for epoch in range(epochs):
+        decide_epoch(world, epoch, name=name)
+        world.store.ledger.commit(
+            LedgerEntry(
+                stream=name, epoch=epoch, replica="r1", token=1, rows=rows, digest=f"d{epoch}"
+            )
+        )
+
+
+def decide_epoch(world: Project, epoch: int, *, name: str = CLICKS) -> None:
+    """An epoch that is in the epoch log."""
+    world.store.epochs.propose(
+        EpochProposal(
+            stream=name,
+            epoch=epoch,
+            start=epoch,
+            end=epoch + 1,
+            input=None,
+            rows=10,
+            token=1,
+            proposer="r1",
+        )
+    )

@@ -1,0 +1,21 @@
+"""Running `holdfast` in tests: in this process, with what it printed as facts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from holdfast.orchestration.cli.main import app
+
+
+def run_holdfast(root: Path, *arguments: str) -> Result:
+    """Run a command on a project."""
+    return CliRunner(env={"COLUMNS": "140"}).invoke(app, ["--project", str(root), *arguments])
+
+
+def holdfast_json(root: Path, *arguments: str, code: int = 0) -> Any:
+    """Run a command with --json and read what it says."""
+    result = run_holdfast(root, *arguments, "--json")
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)

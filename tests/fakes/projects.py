@@ -1,0 +1,95 @@
+"""A project whose control store is real, whose snapshots are in memory and whose drivers never start."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from holdfast.configs.project import ProjectConfig
+from holdfast.ft_policies.errors import HoldfastError
+from holdfast.ft_policies.tiers import SECONDARY, Tier
+from holdfast.ft_policies.timings import Timings
+from holdfast.resources.control_store.records import ReplicaState
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.object_store.embedded import EmbeddedS3
+from holdfast.resources.project import Project
+from holdfast.resources.vault.vault import SnapshotVault
+from tests.builders.projects import a_project, stream_yaml
+from tests.builders.streams import (
+    CLICKS,
+    PATIENT,
+    STANDS_BY,
+    a_primary,
+    a_secondary,
+    a_wanted_stream,
+)
+from tests.fakes.object_store import InMemoryObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedProject(Project):
+    """A project with its object store in memory."""
+
+    objects: InMemoryObjectStore
+    object_store_serves: bool
+    elsewhere: dict[str, InMemoryObjectStore] = field(default_factory=dict)
+    timing_changes: dict[str, float] = field(default_factory=dict)
+
+    def object_store(self) -> InMemoryObjectStore:
+        return self.objects
+
+    def timings(self, stream: str) -> Timings:
+        """The declared ones, but for what a test has put into `timing_changes`."""
+        return replace(self.config.stream(stream).supervision.timings(), **self.timing_changes)
+
+    def vault_elsewhere(self, url: str, stream: str) -> SnapshotVault:
+        return SnapshotVault(self.elsewhere[url], stream)
+
+    def embedded_s3(self) -> EmbeddedS3 | None:
+        """None, as with an S3 endpoint elsewhere, or one that was never started."""
+        return None if self.object_store_serves else EmbeddedS3(self.config.home)
+
+    def ensure_object_store(self) -> None:
+        self.objects.calls.append("ensure")
+
+
+@dataclass
+class SimulatedProjects:
+    """Opens the simulated project; `failures` come first, one a call."""
+
+    root: Path
+    objects: InMemoryObjectStore = field(default_factory=InMemoryObjectStore)
+    object_store_serves: bool = True
+    failures: list[HoldfastError] = field(default_factory=list)
+    timing_changes: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def open(self) -> Iterator[SimulatedProject]:
+        if self.failures:
+            raise self.failures.pop(0)
+        project = ProjectConfig.load(self.root)
+        with ControlStore.open(project.control_url) as store:
+            yield SimulatedProject(
+                project,
+                store,
+                self.objects,
+                self.object_store_serves,
+                timing_changes=self.timing_changes,
+            )
+
+
+def simulated_projects(root: Path, *names: str, **changes: object) -> SimulatedProjects:
+    """A project of these streams, all alike."""
+    files = {name: stream_yaml(name=name, **changes) for name in names or (CLICKS,)}
+    return SimulatedProjects(a_project(root, **files))
+
+
+def projects_with_paused_secondary(root: Path, replica: str) -> SimulatedProjects:
+    """A stream whose secondary is there and gives way to a loaded host."""
+    worlds = simulated_projects(root, tier="active_standby", supervision=PATIENT)
+    with worlds.open() as world:
+        a_wanted_stream(world)
+        a_primary(world, "p1")
+        cold, paused = SECONDARY[Tier.PASSIVE_STANDBY_COLD], ReplicaState.PAUSED
+        a_secondary(world, replica, observed=cold, desired=STANDS_BY, state=paused, epoch=1)
+    return worlds

@@ -1,0 +1,127 @@
+"""`holdfast up` and `down` with a real Dagster: started once, found again, ended without a rest."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from holdfast.orchestration.services.dagster_health import ask_health
+from holdfast.resources.service import find_free_port
+from tests.builders.projects import a_project, stream_yaml
+
+pytestmark = pytest.mark.integration
+
+DEFINITIONS = """
+import dagster as dg
+
+@dg.asset
+def one() -> None: ...
+
+@dg.sensor(target=one, minimum_interval_seconds=3600)
+def look():
+    return dg.SkipReason("nothing to do")
+
+defs = dg.Definitions(assets=[one], sensors=[look])
+"""
+WORKSPACE = "load_from:\n  - python_file: {relative_path: small.py, location_name: small}\n"
+
+
+def holdfast(root: Path, *arguments: str, code: int = 0) -> Any:
+    """The installed command in a process of its own, as a person runs it."""
+    command = [str(Path(sys.executable).parent / "holdfast"), "--project", str(root), *arguments]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return json.loads(done.stdout) if done.stdout else done.stderr
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    """A project whose Dagster has little to load; its processes are ended afterwards."""
+    project = a_project(
+        tmp_path, clicks=stream_yaml(), holdfast=f"dagster: {{port: {find_free_port()}}}\n"
+    )
+    (project / "workspace.yaml").write_text(WORKSPACE)
+    (project / "small.py").write_text(DEFINITIONS)
+    yield project
+    holdfast(project, "down")
+    assert of_project(project) == []
+
+
+def of_project(root: Path) -> list[int]:
+    """The processes that belong to this project's Dagster or object store."""
+    processes = []
+    for process in psutil.process_iter():
+        try:
+            marked = process.environ().get("DAGSTER_HOME") == str(root / ".holdfast" / "dagster")
+            serves = str(root / ".holdfast" / "objects") in process.cmdline()
+            if marked or serves:
+                processes.append(process.pid)
+        except (psutil.Error, OSError):
+            continue
+    return processes
+
+
+def eventually(true: Callable[[], bool], *, seconds: float = 20.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def test_up_finds_what_runs_replaces_what_crashed_and_down_leaves_nothing(root: Path) -> None:
+    first = holdfast(root, "up", "--no-streams")
+    second = holdfast(root, "up", "--no-streams")
+
+    assert first["dagster"]["started"]
+    assert first["object_store"]["started"]
+    assert ask_health(first["dagster"]["url"]).ready
+    assert not second["dagster"]["started"]
+    assert not second["object_store"]["started"]
+    assert second["dagster"]["pid"] == first["dagster"]["pid"]
+    assert len(of_project(root)) >= 4
+
+    os.kill(first["dagster"]["pid"], signal.SIGKILL)
+    assert eventually(lambda: not psutil.pid_exists(first["dagster"]["pid"]))
+    third = holdfast(root, "up", "--no-streams")["dagster"]
+    assert third["started"]
+    assert third["pid"] != first["dagster"]["pid"]
+    assert ask_health(third["url"]).ready
+
+    gone = holdfast(root, "down")
+
+    assert gone["dagster"] == {"stopped": True}
+    assert gone["object_store"] == {"stopped": True}
+    assert of_project(root) == []
+    assert holdfast(root, "down")["dagster"] == {"stopped": False}
+
+
+def test_a_project_that_dagster_cannot_load_is_reported_at_once(root: Path) -> None:
+    (root / "small.py").write_text("raise ValueError('no such stream')\n")
+
+    result = holdfast(root, "up", "--no-streams", code=1)
+
+    assert "cannot load the project" in result
+    assert "dagster.log" in result
+    assert holdfast(root, "down")["dagster"] == {"stopped": False}
+
+
+def test_a_port_that_is_taken_is_reported_before_anything_starts(root: Path) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        result = holdfast(root, "up", "--no-streams", "--port", str(taken.getsockname()[1]), code=1)
+
+    assert "is taken" in result
+    assert "--port" in result

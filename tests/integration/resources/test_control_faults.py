@@ -1,0 +1,103 @@
+"""A store that is locked, gone or misnamed: the error is transient or permanent, and has a hint."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.control_store.store import ControlStore
+from tests.builders.control_rows import a_proposal, decide
+from tests.live.postgres import cut_connections, fresh_database
+
+pytestmark = pytest.mark.integration
+
+HOLD_THE_LOCK = """
+import select, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+select.select([sys.stdin], [], [], float(sys.argv[2]))
+connection.execute("ROLLBACK")
+"""
+
+
+@contextmanager
+def locked_by_another_process(file: Path, *, seconds: float) -> Iterator[None]:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD_THE_LOCK, str(file), str(seconds)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+        yield
+        holder.communicate("done\n", timeout=30)
+
+
+def test_a_write_waits_for_a_lock_that_is_short(tmp_path: Path) -> None:
+    file = tmp_path / "control.db"
+    with (
+        ControlStore.open(f"sqlite:///{file}") as store,
+        locked_by_another_process(file, seconds=0.4),
+    ):
+        before = store.now()
+        assert store.epochs.propose(a_proposal(0)).proposer == "r1"
+        assert store.now() - before > 0.1
+
+
+def test_a_lock_that_is_long_is_transient_and_does_not_stop_readers(tmp_path: Path) -> None:
+    file = tmp_path / "control.db"
+    with ControlStore.open(f"sqlite:///{file}?timeout=0.2") as store:
+        decide(store, 1)
+        with locked_by_another_process(file, seconds=60.0):
+            with pytest.raises(TransientError, match="locked") as refused:
+                store.epochs.propose(a_proposal(1))
+            assert "write lock" in refused.value.hint
+            last = store.epochs.last("words")
+            assert last is not None
+            assert last.epoch == 0
+            with pytest.raises(TransientError, match="locked"), store._database.write():
+                pytest.fail("the lock is another's")
+        assert store.epochs.propose(a_proposal(1)).epoch == 1
+
+
+def test_a_postgresql_that_is_not_there_is_transient() -> None:
+    with pytest.raises(TransientError) as refused:
+        ControlStore.open("postgresql://someone:secret@127.0.0.1:1/control")
+    assert "reachable" in refused.value.hint
+    assert "secret" not in str(refused.value)
+
+
+def test_a_database_that_does_not_exist_is_permanent() -> None:
+    with fresh_database() as url, pytest.raises(PermanentError, match="does not exist") as refused:
+        ControlStore.open(url.replace("/holdfast_", "/no_"))
+    assert "URL" in refused.value.hint
+
+
+def test_after_a_restart_of_postgresql_the_next_try_works() -> None:
+    with fresh_database() as url, ControlStore.open(url) as store:
+        decide(store, 1)
+        cut_connections(url)
+        with pytest.raises(TransientError):
+            store.epochs.propose(a_proposal(1))
+        assert store.epochs.propose(a_proposal(1)).epoch == 1
+
+
+def test_a_row_held_by_a_stopped_process_is_transient() -> None:
+    with fresh_database() as url, ControlStore.open(url) as other:
+        lease = other.leases.take("words", "a", 60.0)
+        assert lease is not None
+        impatient = f"{url}&options=-c%20lock_timeout%3D200"
+        with ControlStore.open(impatient) as store, other._database.write() as connection:
+            connection.execute(sa.text("UPDATE leases SET holder = 'a'"))
+            with pytest.raises(TransientError, match="lock timeout") as refused:
+                store.leases.renew(lease, 60.0)
+            assert "another process" in refused.value.hint
+        assert other.leases.renew(lease, 60.0) is not None

@@ -1,0 +1,52 @@
+"""The Java of a replica: what makes it faster, and what a site has chosen for itself."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from holdfast.resources.control_store.store import ControlStore
+from tests.builders.replicas import a_spec
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+RUN = textwrap.dedent("""
+    import sys
+    from pathlib import Path
+    from holdfast.streaming.spark.session import checkpoint_conf, end_session, start_session
+    from holdfast.streaming.spark.checkpoint import CHECKPOINT_CONF
+    from holdfast.streaming.spec import ReplicaSpec
+
+    spark = start_session(ReplicaSpec.load(Path(sys.argv[1])))
+    beans = spark._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
+    names = [bean.getName() for bean in beans]
+    assert checkpoint_conf(spark) == CHECKPOINT_CONF
+    end_session(spark)
+    print(*names, sep=",")
+""")
+
+
+def collectors(folder: Path, **environment: str) -> str:
+    """What a driver with usual memory collects its garbage with."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(folder)],
+        env={**os.environ, **environment}, check=True, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    return done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("site", "names"),
+    [("", "PS MarkSweep,PS Scavenge"), ("-XX:+UseSerialGC", "Copy,MarkSweepCompact")],
+)
+def test_a_site_s_choice_of_a_collector_stands(tmp_path: Path, site: str, names: str) -> None:
+    (tmp_path / "conf").mkdir()
+    defaults = f"spark.driver.defaultJavaOptions {site}\n" if site else ""
+    (tmp_path / "conf" / "spark-defaults.conf").write_text(defaults)
+    with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
+        spec = a_spec(tmp_path, store)
+        spec.save()
+    used = collectors(spec.folder, SPARK_CONF_DIR=str(tmp_path / "conf"))
+    assert sorted(used.split(",")) == sorted(names.split(","))

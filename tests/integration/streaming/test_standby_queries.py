@@ -1,0 +1,116 @@
+"""What a replica does with Spark before it is needed: queries held ready, a rehearsal, a warm-up."""
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark.sql import SparkSession
+
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.streaming.gate import Gate, GateState
+from holdfast.streaming.query.query import RunningQuery, open_sender
+from holdfast.streaming.query.rehearsal import rehearse, warm_up
+from holdfast.streaming.sinks.ledger_writer import LedgerWriter
+from holdfast.streaming.sinks.sender import Sender
+from holdfast.streaming.spark.checkpoint import give_identity
+from holdfast.streaming.spark.epoch_source import EpochSource
+from holdfast.streaming.spec import ReplicaSpec
+from tests.fakes.leases import FixedToken
+from tests.live.spark_queries import NAME, QueryProject, checkpoint_of
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def world(tmp_path: Path, spark: SparkSession) -> QueryProject:
+    spark.dataSource.register(EpochSource)
+    return QueryProject(tmp_path, ControlStore.open(f"sqlite:///{tmp_path}/control.db"), spark)
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, f"not {what} in time"
+        time.sleep(0.05)
+
+
+def a_copy(world: QueryProject, spec: ReplicaSpec, sender: Sender, name: str) -> RunningQuery:
+    folder = spec.folder / name
+    shutil.copytree(checkpoint_of(spec), folder)
+    give_identity(folder)
+    return RunningQuery(spec, world.spark, sender, folder, None)
+
+
+def test_a_held_query_stays_ready_while_its_successor_starts(world: QueryProject) -> None:
+    spec = world.spec("r1")
+    world.run(spec, through_epoch=1)
+    Gate(spec.folder).set(GateState(open=False, token=1))
+    ledger = LedgerWriter(world.store, NAME, "r1", FixedToken())
+    sender = open_sender(spec, ledger, sending=True)
+    held, fresh = a_copy(world, spec, sender, "held"), a_copy(world, spec, sender, "fresh")
+    try:
+        held.start()
+        until(lambda: held.ready, "ready")
+        fresh.start()
+        until(lambda: fresh.ready, "ready")
+        until(lambda: held.ready, "still ready")
+        held.stop()
+        reached = fresh.epoch
+        assert reached is not None
+        Gate(spec.folder).set(GateState(open=True, token=2))
+        until(lambda: (fresh.epoch or 0) > reached, "one epoch further")
+        assert held.epoch == reached
+    finally:
+        held.stop()
+        fresh.stop()
+    entries = world.ledger()
+    assert [entry.epoch for entry in entries] == list(range(len(entries)))
+
+
+def test_a_rehearsal_runs_the_plan_and_leaves_nothing(world: QueryProject) -> None:
+    spec = world.spec("r1")
+    world.run(spec, through_epoch=2)
+    before = world.ledger(), world.store.epochs.last(NAME)
+    second = world.spec("r2")
+    assert rehearse(world.spark, second, decided_epochs=3, give_up=lambda: False)
+    assert (world.ledger(), world.store.epochs.last(NAME)) == before
+    assert not (second.folder / "rehearsal").exists()
+
+
+def test_a_rehearsal_needs_an_epoch_and_ends_when_something_matters_more(
+    world: QueryProject,
+) -> None:
+    spec = world.spec("r1")
+    assert not rehearse(world.spark, spec, decided_epochs=0, give_up=lambda: False)
+    world.run(spec, through_epoch=2)
+    second = world.spec("r2")
+    assert not rehearse(world.spark, second, decided_epochs=3, give_up=lambda: True)
+
+
+def test_a_warm_up_leaves_the_session_of_the_stream_as_it_was(spark: SparkSession) -> None:
+    before = spark.conf.getAll
+    assert warm_up(spark)
+    assert spark.conf.getAll == before
+
+
+def test_workers_import_the_pyspark_that_is_installed(spark: SparkSession) -> None:
+    def origin(_: int) -> str:
+        import pyspark
+
+        return str(pyspark.__file__)
+
+    assert spark.sparkContext.parallelize([0]).map(origin).collect() == [origin(0)]
+
+
+def test_a_warm_up_that_fails_is_told_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    class Ended:
+        def newSession(self) -> SparkSession:  # noqa: N802 - as Spark has it
+            raise Py4JNetworkError("Java has ended")
+
+    caplog.set_level("INFO")
+    assert not warm_up(cast("SparkSession", Ended()))
+    assert "warm-up failed: Java has ended" in caplog.text

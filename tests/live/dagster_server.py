@@ -1,0 +1,56 @@
+"""The Dagster of a live stream's project: asked for runs, killed with all that belongs to it, brought back."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import dagster as dg
+from dagster_graphql import DagsterGraphQLClient
+
+from holdfast.configs.project import ProjectConfig
+from holdfast.orchestration.services.dagster import DagsterServer
+from holdfast.resources.service import find_free_port
+
+
+class LiveDagster:
+    """UI, daemon, code server and runs, as `holdfast up` starts them."""
+
+    def __init__(self, project: ProjectConfig) -> None:
+        self._server = DagsterServer(project)
+
+    def ensure(self) -> None:
+        """Start it unless it runs."""
+        self._server.ensure(port=find_free_port())
+
+    def ask(self, job: dg.JobDefinition, op: str, config: dg.Config) -> None:
+        """Ask for a run, as an operator does in the UI."""
+        running = self._server.find()
+        assert running is not None
+        client = DagsterGraphQLClient(running.host, port_number=running.port)
+        client.submit_job_execution(job.name, run_config=dg.RunConfig(ops={op: config}))
+
+    def kill(self) -> None:
+        """kill -9 everything at once, the runs that are at work, too."""
+        while left := self._server.processes():
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def is_gone(self) -> bool:
+        """Whether nothing of it is left; a process that is ending has lost what it is known by."""
+        return self._server.find() is None and not self._server.processes()
+
+    def stop(self) -> None:
+        """End it as `holdfast down` does."""
+        self._server.stop()
+
+
+@contextmanager
+def a_live_dagster(project: ProjectConfig) -> Iterator[LiveDagster]:
+    """The Dagster of a project, not yet started."""
+    server = LiveDagster(project)
+    try:
+        yield server
+    finally:
+        server.stop()
