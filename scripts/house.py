@@ -60,7 +60,9 @@ WORDS = re.compile(
     r"(?<![a-z])(" + "|".join(re.escape(word) for word in FORBIDDEN) + r")(?![a-z])",
     re.IGNORECASE,
 )
-BARE_IMPORT = re.compile(rf"(?:^\s*(?:from|import) |\"-m\", \"|import sys, )(?:{'|'.join(FLOORS)})\b")
+BARE_IMPORT = re.compile(
+    rf"(?:^\s*(?:from|import) |\"-m\", \"|import sys, )(?:{'|'.join(FLOORS)})\b"
+)
 
 
 @dataclass(frozen=True, slots=True)

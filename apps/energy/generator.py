@@ -34,7 +34,10 @@ def records(events: int, seed: int) -> pd.DataFrame:
     reported = heard & (random.random(at.shape) >= 0.02)
     reported &= ~_stretches(minutes, len(plugs), 0.0005, 30, random)
     both = pd.concat(
-        [_kind(LOAD, at, loads, reported, plugs), _kind(WORK, at, _works(loads, random), heard, plugs)]
+        [
+            _kind(LOAD, at, loads, reported, plugs),
+            _kind(WORK, at, _works(loads, random), heard, plugs),
+        ]
     )
     found = both.sort_values(["timestamp", "plug", "property"], ignore_index=True).head(events)
     return found.assign(id=found.index)[[column.split()[0] for column in COLUMNS.split(", ")]]

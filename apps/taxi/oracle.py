@@ -56,7 +56,9 @@ def frequent_routes(
     moves["score"] = of_route["by"].cumsum()
     moves["newest"] = of_route["newest"].cummax()  # the newest is the last to leave the window
     changes = moves.drop_duplicates(["key", "at"], keep="last")
-    reported = _report_changes(trips, changes.assign(score=changes["score"].replace(0, nan)), shown=["key"])
+    reported = _report_changes(
+        trips, changes.assign(score=changes["score"].replace(0, nan)), shown=["key"]
+    )
     for place in range(1, TEN + 1):
         route = reported.pop(f"key_{place}")
         reported[f"start_cell_id_{place}"] = _written(route // SHIFT**2)

@@ -76,7 +76,9 @@ def test_a_dead_primary_does_not_wait_for_the_next_try_at_its_secondary(tmp_path
         old = a_waiting_recovery(world.store, lost_secondary("s1", stream=CLICKS))
     assert requested(worlds) == []
     with worlds.open() as world:
-        world.store.replicas.record_process("p1", pid=os.getpid(), pid_started_at=1.0)  # another process
+        world.store.replicas.record_process(
+            "p1", pid=os.getpid(), pid_started_at=1.0
+        )  # another process
     keys = {key for _ in range(3) for key in requested(worlds)}
     [new] = [one for one in incidents(worlds) if one.state is IncidentState.OPEN]
     assert (new.key, new.attempts) == (f"{CLICKS}/p1/1", 0)
@@ -95,7 +97,9 @@ def test_a_primary_that_came_back_does_not_wait_for_the_next_try_at_its_older_lo
         a_heartbeat(world, "p1", epoch=7)
     assert requested(worlds) == [], "what it waits for is its secondary"
     with worlds.open() as world:
-        world.store.replicas.record_process("p1", pid=os.getpid(), pid_started_at=1.0)  # another process
+        world.store.replicas.record_process(
+            "p1", pid=os.getpid(), pid_started_at=1.0
+        )  # another process
     keys = {key for _ in range(3) for key in requested(worlds)}
     [new] = [one for one in incidents(worlds) if one.state is IncidentState.OPEN]
     assert new.key == f"{CLICKS}/p1/2"
@@ -124,7 +128,9 @@ def test_a_primary_that_has_not_worked_since_is_still_the_same_loss(tmp_path: Pa
     worlds = standby_projects(tmp_path)
     with worlds.open() as world:
         a_waiting_recovery(world.store, lost_primary("p1", stream=CLICKS))
-        world.store.replicas.record_process("p1", pid=os.getpid(), pid_started_at=1.0)  # another process
+        world.store.replicas.record_process(
+            "p1", pid=os.getpid(), pid_started_at=1.0
+        )  # another process
     assert requested(worlds) == []
     assert len(incidents(worlds)) == 1
 

@@ -87,7 +87,9 @@ def test_a_target_that_is_not_level_in_time_is_let_go_and_the_primary_goes_on(
                 request=MigrationRequest(within_seconds=0.0),
                 keep_alive=drivers.act,
             ).steps()
-            with pytest.raises(PermanentError, match="rolled back: the target did not catch up in time"):
+            with pytest.raises(
+                PermanentError, match="rolled back: the target did not catch up in time"
+            ):
                 list(steps)
             assert primary_of(world).id == old.id
             assert memory_of(world) == "1g"
@@ -206,7 +208,9 @@ def test_time_is_also_over_while_a_switch_turns(
                 keep_alive=drivers.act,
             ).steps()
             assert [next(steps).name, next(steps).name] == ["LaunchSecondary", "TurnSwitch"]
-            with pytest.raises(PermanentError, match="rolled back: the target did not catch up in time"):
+            with pytest.raises(
+                PermanentError, match="rolled back: the target did not catch up in time"
+            ):
                 list(steps)
             assert primary_of(world).id == old.id
 

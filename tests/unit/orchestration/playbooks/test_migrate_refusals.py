@@ -39,9 +39,7 @@ def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted
             tried.append((target.params["threshold"], row.epoch))
             return Recomputed(rows=3, digest="another")
 
-        monkeypatch.setattr(
-            "holdfast.orchestration.playbooks.migrate_trial._recompute", recomputed
-        )
+        monkeypatch.setattr("holdfast.orchestration.playbooks.migrate_trial._recompute", recomputed)
         request = MigrationRequest(may_differ=may_differ)
         migrate = Migrate(world, CLICKS, "r", request=request, keep_alive=drivers.act)
         if may_differ:
@@ -70,9 +68,7 @@ def test_a_stream_without_a_snapshot_is_asked_for_one_to_try_the_target_on(
         def ship(_: Project, stream: str) -> None:
             world.store.snapshots.record(a_snapshot("s1", 1, stream=stream))
 
-        monkeypatch.setattr(
-            "holdfast.orchestration.playbooks.migrate_trial._recompute", recomputed
-        )
+        monkeypatch.setattr("holdfast.orchestration.playbooks.migrate_trial._recompute", recomputed)
         monkeypatch.setattr("holdfast.orchestration.playbooks.migrate_trial.snapshot_now", ship)
         assert Migrate(world, CLICKS, "p", request=MigrationRequest()).plan(), (
             "a plan asks for nothing"

@@ -88,7 +88,9 @@ def test_a_stream_that_somebody_starts_before_its_restore_begins_is_left_alone(
     steps = restoring(world)
     until(steps, "StopStream")
     Start(world, CLICKS, "somebody").steps()
-    with pytest.raises(PermanentError, match="to epoch 5 was dropped: the stream was started first"):
+    with pytest.raises(
+        PermanentError, match="to epoch 5 was dropped: the stream was started first"
+    ):
         list(steps)
     assert is_wanted(world)
     assert entries(world) == list(range(8))
