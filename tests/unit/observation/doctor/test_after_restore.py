@@ -54,7 +54,7 @@ def test_a_stream_that_is_half_restored_has_one_finding_and_no_repair_touches_it
         assert (finding.kind, finding.severity) == (FindingKind.HALF_RESTORED, Severity.CRITICAL)
         assert f"run `holdfast restore {CLICKS}` to finish it" in finding.evidence
         assert run_repair(world) == []
-        with pytest.raises(PermanentError, match="nothing that was found"):
+        with pytest.raises(PermanentError, match="repairs none of the findings"):
             Repair(world, CLICKS, "plan", chosen=RepairKind.ENTER_EPOCHS).plan()
         assert everything(world) == before
         list(Restore(world, CLICKS, "run", target=RestoreTarget(epoch=BEFORE), why="").steps())
