@@ -98,7 +98,7 @@ def test_what_stands_in_the_way_is_reported_in_two_lines(world: Project) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--epoch", "5", "--at", "2026-01-01"), "by one of epoch, time and snapshot"),
+        (("--epoch", "5", "--at", "2026-01-01"), "names more than one of epoch, time and snapshot"),
         (("--at", "soon"), "is not a time"),
         (("--epoch", "5", "--output", "there"), "only a fork"),
         (("--epoch", "5", "--json"), "add --yes"),

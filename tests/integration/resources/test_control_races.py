@@ -84,7 +84,7 @@ def test_no_entry_of_an_ended_history_comes_after_its_end(racers: Racers, url: s
 def test_whoever_restores_stops_no_stream_that_another_has_restored(
     racers: Racers, url: str
 ) -> None:
-    racing.half_restored(url, [f"words{number}" for number in range(30)])
+    racing.begin_restores(url, [f"words{number}" for number in range(30)])
     racers.race(racing.finish_or_stop, url)
     with ControlStore.open(url) as store:
         assert {row.desired for row in store.streams.all()} == {DesiredState.RUNNING}
