@@ -291,7 +291,8 @@ def test_input_that_is_lost_is_given_up_by_name_to_the_row_and_no_other(
     (inputs / name).unlink()
     (finding,) = diagnose_stream(stream.world, NAME).findings
     assert (finding.kind, finding.epochs) == (Kind.SOURCE_EXPIRED, (needed.epoch,))
-    assert f"{needed.rows} rows cannot be read again" in finding.evidence
+    lost = f"{needed.rows} rows after the newest good snapshot cannot be read again"
+    assert lost in finding.evidence
     assert run_repair(stream) == [], "a stream that is precise gives up nothing unasked"
     assert run_repair(stream, RepairKind.SKIP_INPUT) == ["SkipInput"]
     assert finding_kinds(stream) == [Kind.INPUT_SKIPPED]

@@ -145,7 +145,9 @@ def test_it_stops_what_it_started_and_nothing_else(server: EmbeddedS3, tmp_path:
 
 
 def test_before_the_first_start_there_is_no_connection(tmp_path: Path) -> None:
-    with pytest.raises(PermanentError, match="the embedded object store was never started") as error:
+    with pytest.raises(
+        PermanentError, match="the embedded object store was never started"
+    ) as error:
         EmbeddedS3(tmp_path / "never").connection()
     assert "holdfast up" in error.value.hint
     assert not EmbeddedS3(tmp_path / "never").alive()
