@@ -36,7 +36,7 @@ def test_a_stream_comes_back_from_the_object_store_alone_past_a_damaged_snapshot
         restored = stream.primary()
         log = (Path(restored.folder) / "replica.log").read_text()
         assert f"snapshot {newest.id} is damaged" in log
-        assert f"restored {second.id}" in log
+        assert f"restored snapshot {second.id}" in log
         incidents = stream.world.store.incidents.of(NAME, open_only=False)
         assert [i.detail["snapshot"] for i in incidents if i.kind == "snapshot_damaged"] == [
             newest.id

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -50,6 +51,16 @@ def run(*command: str | Path, cwd: Path, environment: dict[str, str] | None = No
     return done.stdout
 
 
+def copy_repository(folder: Path) -> Path:
+    """A copy to build from: what an earlier build has left in the repository does not get into the wheel."""
+    ignored = shutil.ignore_patterns(
+        ".git", ".venv", ".holdfast", "build", "*.egg-info", ".*_cache"
+    )
+    copy = folder / "repository"
+    shutil.copytree(REPOSITORY, copy, symlinks=True, ignore=ignored)
+    return copy
+
+
 @pytest.fixture
 def environment(tmp_path: Path) -> Path:
     """An environment with the wheel and its dependencies, and nothing of this repository."""
@@ -57,7 +68,7 @@ def environment(tmp_path: Path) -> Path:
     wheels = tmp_path / "wheels"
     venv.create(folder, with_pip=False)
     uv = (sys.executable, "-m", "uv")
-    run(*uv, "build", "--wheel", "--out-dir", wheels, REPOSITORY, cwd=tmp_path)
+    run(*uv, "build", "--wheel", "--out-dir", wheels, copy_repository(tmp_path), cwd=tmp_path)
     (wheel,) = wheels.glob("*.whl")
     constraints = REPOSITORY / "constraints.txt"
     run(*uv, "pip", "install", "--python", folder, "-c", constraints, wheel, cwd=tmp_path)

@@ -24,9 +24,9 @@ def stage(folder: Path | None, *, keep: bool) -> Iterator[Path]:
     """Create a project folder with one stream; every process started meanwhile is marked."""
     root = _create_folder(folder)
     declared = Path(holdfast.configs.__file__).parent
-    for part in (f"streams/{STREAM}.yaml", "prices/on_demand.yaml"):
-        (root / "configs" / part).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(declared / part, root / "configs" / part)
+    streams = root / "configs" / "streams"
+    streams.mkdir(parents=True, exist_ok=True)
+    shutil.copy(declared / "streams" / f"{STREAM}.yaml", streams)
     (root / "configs" / "holdfast.yaml").write_text(f"dagster:\n  port: {find_free_port()}\n")
     os.environ[MARK] = str(root)
     try:
