@@ -167,7 +167,7 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
             hint="run `holdfast logs` for the cause",
         )
         latest = self.world.store.samples.latest(self.stream, replica=step.primary)
-        return Measured({name: latest[name].value for name in STEP_SAMPLES if name in latest})
+        return Measured({name.value: latest[name].value for name in STEP_SAMPLES if name in latest})
 
     def _await(
         self,
