@@ -175,4 +175,4 @@ def test_a_repair_that_mends_nothing_is_refused_with_what_is_offered(
     lose_newest_pack(world)
     with pytest.raises(PermanentError, match="repairs none of the findings of clicks") as refused:
         Repair(world, CLICKS, "plan", chosen=Mend.SHIP_SNAPSHOT).plan()
-    assert refused.value.hint == "repairs that are offered: set_aside_snapshots"
+    assert refused.value.hint == "choose one of the offered repairs: set_aside_snapshots"
