@@ -28,8 +28,8 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
         description=f"At most {most:.2%} of the records of the last {CHECKED_EPOCHS:,} epochs were "
         "set aside as dead letters.",
     )
-    def dead_letters(worlds: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
-        with dagster_errors(), worlds.open() as project:
+    def dead_letters(projects: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+        with dagster_errors(), projects.open() as project:
             return judge(project, name, most)
 
     return [dead_letters]

@@ -23,8 +23,8 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
         description="Checkpoint, snapshots, epoch log, ledger, output table and source are intact and agree; "
         f"the same check as `holdfast doctor {name}`.",
     )
-    def doctor(worlds: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
-        with dagster_errors(), worlds.open() as project:
+    def doctor(projects: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+        with dagster_errors(), projects.open() as project:
             return judge(diagnose_stream(project, name).findings)
 
     return [doctor]

@@ -50,8 +50,8 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
         description="Every epoch was committed exactly once, all replicas computed the same rows, and the "
         "output table has the same epochs as the ledger.",
     )
-    def ledger_complete(worlds: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
-        with dagster_errors(), worlds.open() as project:
+    def ledger_complete(projects: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+        with dagster_errors(), projects.open() as project:
             return audit(project, name)
 
     always = [ledger_complete, *dead_letters.checks(declared)]
@@ -66,8 +66,8 @@ def _expectations(name: str, suite: str) -> dg.AssetChecksDefinition:
         name="expectations",
         description=f"The newest {VALIDATED_ROWS:,} rows or so meet the Great Expectations suite {suite}.",
     )
-    def expectations(worlds: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
-        with dagster_errors(), worlds.open() as project:
+    def expectations(projects: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+        with dagster_errors(), projects.open() as project:
             table = open_table(project, name)
             if table is None:
                 return dg.AssetCheckResult(passed=True, description="no output yet")

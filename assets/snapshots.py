@@ -42,8 +42,8 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
         name="recent",
         description="While the stream runs, its newest snapshot is not much older than the policy allows.",
     )
-    def recent(worlds: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
-        with dagster_errors(), worlds.open() as project:
+    def recent(projects: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+        with dagster_errors(), projects.open() as project:
             status = observe_stream(project, name)
             newest = project.store.snapshots.newest(name)
             return judge_age(project.config.stream(name), status, newest)
@@ -53,8 +53,8 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
         name="restorable",
         description="Every byte of the newest snapshot is in the object store and matches its digest.",
     )
-    def restorable(worlds: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
-        with dagster_errors(), worlds.open() as project:
+    def restorable(projects: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+        with dagster_errors(), projects.open() as project:
             return verify_newest(project, name)
 
     @dg.asset_check(
@@ -63,8 +63,8 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
         description="Within the last "
         f"{PROVEN_WITHIN_DAYS:.0f} days a snapshot was proven: restored, and processed from there.",
     )
-    def proven(worlds: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
-        with dagster_errors(), worlds.open() as project:
+    def proven(projects: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+        with dagster_errors(), projects.open() as project:
             catalogued = project.store.snapshots
             newest, last = catalogued.newest(name), catalogued.last_proven(name)
             return judge_proof(name, newest, last, at=project.store.now())

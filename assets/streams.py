@@ -52,8 +52,8 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
         name=HEALTHY,
         description="The stream runs or is stopped by request; its primary is neither dead, silent nor stuck.",
     )
-    def healthy(worlds: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
-        with dagster_errors(), worlds.open() as project:
+    def healthy(projects: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+        with dagster_errors(), projects.open() as project:
             status = observe_stream(project, name)
         return dg.AssetCheckResult(
             passed=not status.verdict.health.failed,

@@ -45,8 +45,8 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
         name=TIER_IS_HELD,
         description="While the stream should run, its replicas cover the tier that it should have.",
     )
-    def tier_is_held(worlds: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
-        with dagster_errors(), worlds.open() as project:
+    def tier_is_held(projects: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+        with dagster_errors(), projects.open() as project:
             coverage = coverage_of(observe_stream(project, name))
         return dg.AssetCheckResult(
             passed=coverage.covered,

@@ -60,16 +60,16 @@ class MigrationGaps:
 class MigratedStream:
     """A stream in a project of its own whose file is changed while it runs."""
 
-    def __init__(self, world: Project, state: State) -> None:
-        self._world = world
+    def __init__(self, project: Project, state: State) -> None:
+        self._project = project
         self._state = state
         self._changes = 0
 
     def start(self) -> None:
         """Start it, and wait until its state is full."""
-        for _ in Start(self._world, NAME, RUN).steps():
+        for _ in Start(self._project, NAME, RUN).steps():
             pass
-        await_condition(self._world, NAME, self._is_full, "full state")
+        await_condition(self._project, NAME, self._is_full, "full state")
 
     def migrate(self, protocol: Protocol) -> float:
         """Change its memory, migrate, and give the longest time without a commit."""
@@ -77,43 +77,43 @@ class MigratedStream:
         self._declare(MEMORIES[self._changes % len(MEMORIES)])
         self._changes += 1
         for _ in Migrate(
-            self._world, NAME, RUN, request=MigrationRequest(protocol=protocol)
+            self._project, NAME, RUN, request=MigrationRequest(protocol=protocol)
         ).steps():
             pass
         last = self._epoch()
         await_condition(
-            self._world, NAME, lambda: self._epoch() > last, "epoch after the migration"
+            self._project, NAME, lambda: self._epoch() > last, "epoch after the migration"
         )
-        begun_at = self._world.store.migrations.history(NAME)[-1].begun_at
-        entries = self._world.store.ledger.since(NAME, at=begun_at)
+        begun_at = self._project.store.migrations.history(NAME)[-1].begun_at
+        entries = self._project.store.ledger.since(NAME, at=begun_at)
         return max(after.committed_at - before.committed_at for before, after in pairwise(entries))
 
     def prove(self) -> int:
         """Stop it, and compare all that it put out with a batch: how many rows differ."""
-        stop_everything(self._world, NAME)
-        return count_differing_rows(self._world, NAME, self._state)
+        stop_everything(self._project, NAME)
+        return count_differing_rows(self._project, NAME, self._state)
 
     def _declare(self, memory: str) -> None:
-        file = self._world.config.root / "configs" / "streams" / f"{NAME}.yaml"
+        file = self._project.config.root / "configs" / "streams" / f"{NAME}.yaml"
         written = yaml.safe_load(file.read_text())
         written["resources"]["driver_memory"] = memory
         file.write_text(yaml.safe_dump(written))
-        self._world = Project(ProjectConfig.load(self._world.config.root), self._world.store)
+        self._project = Project(ProjectConfig.load(self._project.config.root), self._project.store)
 
     def _settle(self) -> None:
         """Level, with a snapshot of its own, and nothing left to do."""
         goal = self._epoch() + workload.SETTLE_EPOCHS
-        await_condition(self._world, NAME, lambda: self._epoch() >= goal, f"epoch {goal}")
+        await_condition(self._project, NAME, lambda: self._epoch() >= goal, f"epoch {goal}")
         await_condition(
-            self._world, NAME, lambda: observe_stream(self._world, NAME).is_settled, "rest"
+            self._project, NAME, lambda: observe_stream(self._project, NAME).is_settled, "rest"
         )
 
     def _epoch(self) -> int:
-        last = self._world.store.ledger.last(NAME)
+        last = self._project.store.ledger.last(NAME)
         return -1 if last is None else last.epoch
 
     def _is_full(self) -> bool:
-        epoch = self._world.store.epochs.get(NAME, self._epoch())
+        epoch = self._project.store.epochs.get(NAME, self._epoch())
         return epoch is not None and epoch.end["rows"] >= self._state.keys
 
 
@@ -125,8 +125,8 @@ def run(state: State, times: int, step: Callable[[str], None]) -> tuple[list[Mig
             step(f"{state.name} state: {PLAIN}, {number + 1}")
             plain.settle(number)
             results[0].gaps.append(plain.restart())
-    with _folder() as folder, live_project(folder / "project", declaration(state)) as world:
-        stream = MigratedStream(world, state)
+    with _folder() as folder, live_project(folder / "project", declaration(state)) as project:
+        stream = MigratedStream(project, state)
         stream.start()
         for protocol in Protocol:
             result = MigrationGaps(protocol.value, state)

@@ -77,24 +77,24 @@ def supervised(folder: Path) -> Measured:
     """The query as a stream: epochs, ledger, Delta table, heartbeats, samples, snapshots."""
     (folder / "configs" / "streams").mkdir(parents=True)
     (folder / "configs" / "streams" / "bench.yaml").write_text(yaml.safe_dump(DECLARATION))
-    with open_project(folder) as world:
+    with open_project(folder) as project:
         try:
-            steps = Start(world, "bench", "benchmark").steps()
+            steps = Start(project, "bench", "benchmark").steps()
             next(steps)
             last = WARM_UP + MEASURED + 1
-            primary = observe_stream(world, "bench").primary
+            primary = observe_stream(project, "bench").primary
             assert primary is not None
             checkpoints = Path(primary.folder) / "checkpoints"
             committed = _await(
                 lambda: next(checkpoints.glob(f"*/commits/{last}"), None),
-                lambda: observe_stream(world, "bench").verdict,
+                lambda: observe_stream(project, "bench").verdict,
             )
             return Measured.of(
                 committed.parents[1], first=1
             )  # epoch 0 only fixes where the input starts
         finally:
-            list(Stop(world, "bench", "benchmark").steps())
-            embedded = world.embedded_s3()
+            list(Stop(project, "bench", "benchmark").steps())
+            embedded = project.embedded_s3()
             if embedded is not None:
                 embedded.stop()
 

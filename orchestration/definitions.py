@@ -45,7 +45,7 @@ from holdfast.orchestration.sensors.recovery import (
 )
 
 
-def build_definitions(project: ProjectConfig, worlds: ProjectResource) -> dg.Definitions:
+def build_definitions(project: ProjectConfig, projects: ProjectResource) -> dg.Definitions:
     """Build the assets, checks, jobs, sensors and schedules of a project."""
     declared = [project.streams[name] for name in sorted(project.streams)]
     kinds = (streams, tiers, snapshots, outputs)
@@ -88,7 +88,7 @@ def build_definitions(project: ProjectConfig, worlds: ProjectResource) -> dg.Def
             failure_drills,
             *([audits, daily_costs, hourly_reports] if declared else []),
         ],
-        resources={"worlds": worlds},
+        resources={"projects": projects},
     )
 
 

@@ -135,23 +135,23 @@ class DueRecovery:
     run_key: str
 
 
-def due_recoveries(world: Project) -> list[DueRecovery]:
+def due_recoveries(project: Project) -> list[DueRecovery]:
     """Observe every declared stream and return the recoveries that have to be run."""
     due = []
-    for name in sorted(world.config.streams):
-        open_incident = open_recovery(world, name)  # read first: see `_incident`
-        status = observe_stream(world, name)
-        record_tier_reached(world.store, status)
-        incident = _incident(world, status, open_incident)
+    for name in sorted(project.config.streams):
+        open_incident = open_recovery(project, name)  # read first: see `_incident`
+        status = observe_stream(project, name)
+        record_tier_reached(project.store, status)
+        incident = _incident(project, status, open_incident)
         key = None if incident is None else run_key(incident, at=status.at)
         if incident is not None and key is not None:
             due.append(DueRecovery(incident=incident, run_key=key))
     return due
 
 
-def open_recovery(world: Project, stream: str) -> Incident | None:
+def open_recovery(project: Project, stream: str) -> Incident | None:
     """The recovery incident of a stream that is not closed yet."""
-    incidents = world.store.incidents.of(stream)
+    incidents = project.store.incidents.of(stream)
     return next((incident for incident in incidents if incident.kind == RECOVERY), None)
 
 
@@ -166,7 +166,7 @@ def run_key(incident: Incident, *, at: float) -> str | None:
     return f"{incident.id}-{incident.attempts}-{int(max(overdue_seconds, 0.0) // BUCKET_SECONDS)}"
 
 
-def _incident(world: Project, status: StreamStatus, incident: Incident | None) -> Incident | None:
+def _incident(project: Project, status: StreamStatus, incident: Incident | None) -> Incident | None:
     """The incident that the status of the stream calls for: the open one, a new one, or none.
 
     An open incident covers all states that the stream passes through until its tier is covered again:
@@ -174,17 +174,19 @@ def _incident(world: Project, status: StreamStatus, incident: Incident | None) -
     is lost while the incident waits for its next try is a second failure.
     """
     if incident is None:
-        return _open(world, status, since=status.at) if calls_for_recovery(world, status) else None
+        return (
+            _open(project, status, since=status.at) if calls_for_recovery(project, status) else None
+        )
     if is_claimed(incident, at=status.at):
         return incident
     if status.verdict.health in (Health.HEALTHY, Health.STOPPED) and status.is_settled:
-        world.store.incidents.close(
+        project.store.incidents.close(
             incident.id, f"resolved without a run: {status_sentence(status)}"
         )
         return None
-    if _is_superseded(incident, status) and calls_for_recovery(world, status):
-        since = supersede(world.store.incidents, incident)
-        return _open(world, status, since=max(status.at, since))
+    if _is_superseded(incident, status) and calls_for_recovery(project, status):
+        since = supersede(project.store.incidents, incident)
+        return _open(project, status, since=max(status.at, since))
     return incident
 
 
@@ -204,17 +206,17 @@ def _is_superseded(incident: Incident, status: StreamStatus) -> bool:
     return incident.subject is not IncidentSubject.PRIMARY or progressed_at is not None
 
 
-def calls_for_recovery(world: Project, status: StreamStatus) -> bool:
+def calls_for_recovery(project: Project, status: StreamStatus) -> bool:
     """Whether the stream or its requested tier is lost, and no playbook works on it.
 
     Also whether a replica is orphaned: the run that stopped the stream died before it asked the replica
     to leave.
     """
     if not status.wanted:
-        return orphaned_replica(status) is not None and not _is_being_stopped(world, status)
+        return orphaned_replica(status) is not None and not _is_being_stopped(project, status)
     if status.verdict.health.failed:
-        return not (_is_being_started(world, status) or _is_being_handed_over(world, status))
-    return _has_lost_its_tier(status) and not _is_being_changed(world, status)
+        return not (_is_being_started(project, status) or _is_being_handed_over(project, status))
+    return _has_lost_its_tier(status) and not _is_being_changed(project, status)
 
 
 def _has_lost_its_tier(status: StreamStatus) -> bool:
@@ -224,83 +226,85 @@ def _has_lost_its_tier(status: StreamStatus) -> bool:
     return status.verdict.health is Health.HEALTHY and not starting and not status.is_settled
 
 
-def _is_being_changed(world: Project, status: StreamStatus) -> bool:
+def _is_being_changed(project: Project, status: StreamStatus) -> bool:
     """Whether a start or a switch is under way that was requested, not caused by an incident."""
-    timings = world.timings(status.name)
-    if _is_worked_on(world, status, step_seconds=timings.progress_within_seconds):
+    timings = project.timings(status.name)
+    if _is_worked_on(project, status, step_seconds=timings.progress_within_seconds):
         return True
-    changes = world.store.tiers.history(status.name, limit=1)
+    changes = project.store.tiers.history(status.name, limit=1)
     unreached = [change.at for change in changes if change.reached_at is None]
     return any(status.at - at < timings.between_steps_seconds for at in unreached)
 
 
-def _is_being_stopped(world: Project, status: StreamStatus) -> bool:
+def _is_being_stopped(project: Project, status: StreamStatus) -> bool:
     """Whether a stop is under way: it asks one replica after the other to leave."""
-    timings = world.timings(status.name)
-    just_requested = status.at - _changed_at(world, status.name) < timings.between_steps_seconds
-    return just_requested or _is_worked_on(world, status, step_seconds=timings.gone_within_seconds)
+    timings = project.timings(status.name)
+    just_requested = status.at - _changed_at(project, status.name) < timings.between_steps_seconds
+    return just_requested or _is_worked_on(
+        project, status, step_seconds=timings.gone_within_seconds
+    )
 
 
-def _is_worked_on(world: Project, status: StreamStatus, *, step_seconds: float) -> bool:
+def _is_worked_on(project: Project, status: StreamStatus, *, step_seconds: float) -> bool:
     """Whether a requested playbook (one without an incident) is at work.
 
     A step that has begun ends at the latest with its time limit. A process of this host that was killed is
     detected at once, one of another host when that limit is over; an interrupted one has written FAILED.
     """
-    for line in world.store.journal.of(status.name, limit=1):
-        limit_seconds = world.timings(status.name).between_steps_seconds
+    for line in project.store.journal.of(status.name, limit=1):
+        limit_seconds = project.timings(status.name).between_steps_seconds
         limit_seconds += step_seconds if line.phase is Phase.INTENT else 0.0
         requested = line.incident is None and line.phase is not Phase.FAILED
         return requested and not was_abandoned(line) and status.at - line.at < limit_seconds
     return False
 
 
-def _is_being_started(world: Project, status: StreamStatus) -> bool:
+def _is_being_started(project: Project, status: StreamStatus) -> bool:
     """Whether a start was just requested, so that its run is about to launch the primary.
 
     Not if the primary has ended by itself since then: it was launched, and has failed.
     """
     if status.verdict.health is not Health.MISSING:
         return False
-    requested_at, last = _changed_at(world, status.name), status.last_primary
+    requested_at, last = _changed_at(project, status.name), status.last_primary
     ended_at = None if last is None or last.desired == OFF else last.ended_at
     failed = ended_at is not None and ended_at >= requested_at
     return (
-        not failed and status.at - requested_at < world.timings(status.name).launch_within_seconds
+        not failed and status.at - requested_at < project.timings(status.name).launch_within_seconds
     )
 
 
-def _is_being_handed_over(world: Project, status: StreamStatus) -> bool:
+def _is_being_handed_over(project: Project, status: StreamStatus) -> bool:
     """Whether a migration has just stopped the primary, and brings up its target next."""
     last = status.last_primary
     if status.migration is None or status.verdict.health is not Health.MISSING or last is None:
         return False
     released = last.state in (ReplicaState.HANDED_OVER, ReplicaState.STOPPED)
     ended_seconds = status.at - (last.ended_at or 0.0)
-    return released and ended_seconds < world.timings(status.name).hand_over_within_seconds
+    return released and ended_seconds < project.timings(status.name).hand_over_within_seconds
 
 
-def _open(world: Project, status: StreamStatus, *, since: float) -> Incident | None:
+def _open(project: Project, status: StreamStatus, *, since: float) -> Incident | None:
     """Open the incident of this failure; an incident that was closed before `since` is another one."""
     sighting = uuid4().hex
-    incident = world.store.incidents.open_recovery(
+    incident = project.store.incidents.open_recovery(
         incident_key(status), detail={"sighting": sighting, **incident_detail(status)}, since=since
     )
     ours = incident is not None and incident.detail.get("sighting") == sighting
     if ours and status.wanted and status.verdict.health.failed:
-        _record_detection(world, status, detection_seconds(status))
+        _record_detection(project, status, detection_seconds(status))
     return incident
 
 
-def _changed_at(world: Project, stream: str) -> float:
-    row = world.store.streams.get(stream)
+def _changed_at(project: Project, stream: str) -> float:
+    row = project.store.streams.get(stream)
     return 0.0 if row is None else row.changed_at
 
 
-def _record_detection(world: Project, status: StreamStatus, seconds: float | None) -> None:
+def _record_detection(project: Project, status: StreamStatus, seconds: float | None) -> None:
     if seconds is None:
         return
     replica = "" if status.last_primary is None else status.last_primary.id
-    world.store.samples.write(
+    project.store.samples.write(
         [Sample(stream=status.name, replica=replica, name=SampleName.DETECT_SECONDS, value=seconds)]
     )

@@ -37,12 +37,12 @@ AUDIT = build_check_job(
     description="Ships a snapshot of each running stream, independent of its own checkpoint policy.",
 )
 def durable_snapshots(
-    context: dg.ScheduleEvaluationContext, worlds: dg.ResourceParam[ProjectResource]
+    context: dg.ScheduleEvaluationContext, projects: dg.ResourceParam[ProjectResource]
 ) -> list[dg.RunRequest] | dg.SkipReason:
     """Request one snapshot for each running stream; stopped ones are skipped."""
     try:
-        with worlds.open() as world:
-            statuses = [observe_stream(world, name) for name in sorted(world.config.streams)]
+        with projects.open() as project:
+            statuses = [observe_stream(project, name) for name in sorted(project.config.streams)]
     except TransientError as error:
         return dg.SkipReason(f"{error} ({error.hint})")
     idle = [f"{row.name} is {row.verdict.health}" for row in statuses if not _can_ship(row)]
@@ -66,13 +66,13 @@ def durable_snapshots(
     "the stream is healthy and its budget of disturbances allows it. Off by default.",
 )
 def failure_drills(
-    context: dg.ScheduleEvaluationContext, worlds: dg.ResourceParam[ProjectResource]
+    context: dg.ScheduleEvaluationContext, projects: dg.ResourceParam[ProjectResource]
 ) -> list[dg.RunRequest] | dg.SkipReason:
     """Request one drill for each stream that may be disturbed."""
     try:
-        with worlds.open() as world:
-            streams = world.config.streams
-            objections = {name: _objection(world, name) for name in sorted(streams)}
+        with projects.open() as project:
+            streams = project.config.streams
+            objections = {name: _objection(project, name) for name in sorted(streams)}
     except TransientError as error:
         return dg.SkipReason(f"{error} ({error.hint})")
     skipped = [f"{name}: {reason}" for name, reason in objections.items() if reason is not None]
@@ -87,10 +87,10 @@ def failure_drills(
     ] or dg.SkipReason("; ".join(skipped) or "no stream is declared")
 
 
-def _objection(world: Project, stream: str) -> str | None:
-    if world.store.streams.get(stream) is None:
+def _objection(project: Project, stream: str) -> str | None:
+    if project.store.streams.get(stream) is None:
         return "it was never started"
-    return objection(Drill(world, stream, "").observe())
+    return objection(Drill(project, stream, "").observe())
 
 
 @dg.schedule(
@@ -102,14 +102,18 @@ def _objection(world: Project, stream: str) -> str | None:
     "by default.",
 )
 def restore_drills(
-    context: dg.ScheduleEvaluationContext, worlds: dg.ResourceParam[ProjectResource]
+    context: dg.ScheduleEvaluationContext, projects: dg.ResourceParam[ProjectResource]
 ) -> list[dg.RunRequest] | dg.SkipReason:
     """Request one proof for each stream with a snapshot that can be proven."""
     try:
-        with worlds.open() as world:
-            rows = {name: world.store.snapshots.of(name) for name in sorted(world.config.streams)}
+        with projects.open() as project:
+            rows = {
+                name: project.store.snapshots.of(name) for name in sorted(project.config.streams)
+            }
             names = [
-                name for name, of_name in rows.items() if find_newest_provable(world, name, of_name)
+                name
+                for name, of_name in rows.items()
+                if find_newest_provable(project, name, of_name)
             ]
     except TransientError as error:
         return dg.SkipReason(f"{error} ({error.hint})")

@@ -39,10 +39,10 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
         "tier, and the recoveries that missed the objective.",
     )
     def cost_report(
-        context: dg.AssetExecutionContext, worlds: dg.ResourceParam[ProjectResource]
+        context: dg.AssetExecutionContext, projects: dg.ResourceParam[ProjectResource]
     ) -> Materialized:
         day = date.fromisoformat(context.partition_key)
-        with dagster_errors(), worlds.open() as project:
+        with dagster_errors(), projects.open() as project:
             return report_day(project, streams, day)
 
     return cost_report

@@ -39,8 +39,8 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
         description="The accuracy of the recovery model: each measured recovery beside its prediction from "
         "earlier measurements, as a whole and by step, with a summary by tier and step.",
     )
-    def recovery_model(worlds: dg.ResourceParam[ProjectResource]) -> Materialized:
-        with dagster_errors(), worlds.open() as project:
+    def recovery_model(projects: dg.ResourceParam[ProjectResource]) -> Materialized:
+        with dagster_errors(), projects.open() as project:
             measured = measure(project.store, [project.config.stream(name) for name in streams])
             recoveries = [
                 recovery for name in streams for recovery in compare_stream(project, measured[name])

@@ -34,8 +34,8 @@ def table_report(
         kinds={"table"},
         description=description,
     )
-    def materialize_table(worlds: dg.ResourceParam[ProjectResource]) -> Materialized:
-        with dagster_errors(), worlds.open() as project:
+    def materialize_table(projects: dg.ResourceParam[ProjectResource]) -> Materialized:
+        with dagster_errors(), projects.open() as project:
             rows = read_rows(project)
             file = write_report(project.config.home, report, rows)
         return dg.MaterializeResult(

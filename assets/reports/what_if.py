@@ -26,8 +26,8 @@ def definition(streams: list[str], ask: AskWhatIf) -> dg.AssetsDefinition:
         description="For each stream that should run: the tier that an objective from 0 to 60 s would need "
         "at the present load, its cost, and whether it would hold the objective.",
     )
-    def what_if(worlds: dg.ResourceParam[ProjectResource]) -> Materialized:
-        with dagster_errors(), worlds.open() as project:
+    def what_if(projects: dg.ResourceParam[ProjectResource]) -> Materialized:
+        with dagster_errors(), projects.open() as project:
             curves = {name: ask(project, name, OBJECTIVES) for name in _running(project, streams)}
             rows = what_if_rows(curves, project)
             currencies = sorted({currency_of(project, name) for name in curves})

@@ -66,14 +66,14 @@ class AppRun:
 
     query: Query
     folder: Path
-    world: Project
+    project: Project
 
     def replica(self, name: str) -> ReplicaSpec:
         """A new replica of its stream, with a folder of its own."""
-        project, stream = self.world.config, self.query.stream
-        folder = project.home / "replicas" / name
+        config, stream = self.project.config, self.query.stream
+        folder = config.home / "replicas" / name
         folder.mkdir(parents=True)
-        spec = build_spec(project, project.stream(stream), Slot.PRIMARY, name, folder)
+        spec = build_spec(config, config.stream(stream), Slot.PRIMARY, name, folder)
         spec.save()
         return spec
 
@@ -82,14 +82,14 @@ class AppRun:
         conf = spec.stream.resources.spark_conf
         spark.conf.set(PROVIDER, conf.get(PROVIDER, HDFS_BACKED))
         Gate(spec.folder).set(GateState(open=True, token=1))
-        ledger = LedgerWriter(self.world.store, spec.stream.name, spec.replica, FixedToken())
+        ledger = LedgerWriter(self.project.store, spec.stream.name, spec.replica, FixedToken())
         sender = open_sender(spec, ledger, sending=True)
         return start_query(spark, spec, sender, checkpoint_of(spec))
 
     @property
     def is_done(self) -> bool:
         """Whether all files are in epochs that are committed, and an empty epoch after them."""
-        store, stream = self.world.store, self.query.stream
+        store, stream = self.project.store, self.query.stream
         entry = store.ledger.last(stream)
         last = None if entry is None else store.epochs.get(stream, entry.epoch)
         files = sum(1 for path in self.folder.iterdir() if not path.name.startswith("."))
@@ -112,12 +112,12 @@ class AppRun:
     def prove(self) -> Proof:
         """Hold the output against the oracle."""
         source = ReferenceSource(self.query, self.folder)
-        return prove(self.world, self.query.stream, self.query.expected, source=source)
+        return prove(self.project, self.query.stream, self.query.expected, source=source)
 
     def dead_letters(self) -> set[tuple[str, int]]:
         """File and line of all that was set aside."""
-        path = self.world.config.dead_letters_path(self.query.stream)
-        table = None if path is None else open_table_at(self.world, path)
+        path = self.project.config.dead_letters_path(self.query.stream)
+        table = None if path is None else open_table_at(self.project, path)
         if table is None:
             return set()
         found = table.to_pandas(columns=["file", "position"])
@@ -163,9 +163,9 @@ def generated_run(
 
 @contextmanager
 def app_run(query: Query, root: Path, folder: Path) -> Iterator[AppRun]:
-    """The declared query in its world."""
-    with open_project(root) as world:
-        yield AppRun(query, folder, world)
+    """The declared query in its project."""
+    with open_project(root) as project:
+        yield AppRun(query, folder, project)
 
 
 def app_session(folder: Path, cores: int) -> SparkSession:

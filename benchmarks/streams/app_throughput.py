@@ -47,14 +47,14 @@ def _prove_output(run: AppRun, spec: ReplicaSpec) -> dict[str, Any]:
 
 
 def _last(run: AppRun) -> int:
-    entry = run.world.store.ledger.last(run.query.stream)
+    entry = run.project.store.ledger.last(run.query.stream)
     assert entry is not None
     return entry.epoch
 
 
 def _measure_pace(run: AppRun) -> float:
     """Rows between two commits over the time between them; epochs without input do not count."""
-    store, stream = run.world.store, run.query.stream
+    store, stream = run.project.store, run.query.stream
     epochs = [
         epoch for epoch in store.epochs.between(stream, 0, _last(run)) if epoch.input["files"]
     ]

@@ -35,11 +35,11 @@ class PredictionInputs:
     writes: Sequence[tuple[float, float]]
 
     @classmethod
-    def of(cls, world: Project, stream: str) -> "PredictionInputs":
+    def of(cls, project: Project, stream: str) -> "PredictionInputs":
         """Measure them now; ages are those of the epochs that would have to be replayed."""
-        measured = measure(world.store, [world.config.stream(stream)])[stream]
-        load, seen = measured.load, observe_stream(world, stream)
-        newest, secondary = world.store.snapshots.newest(stream), seen.secondary
+        measured = measure(project.store, [project.config.stream(stream)])[stream]
+        load, seen = measured.load, observe_stream(project, stream)
+        newest, secondary = project.store.snapshots.newest(stream), seen.secondary
         decided = -1 if seen.epoch is None else seen.epoch.epoch
 
         def age(epoch: int | None) -> float:
@@ -80,14 +80,14 @@ class PredictionInputs:
         }
 
 
-def measure_steps(world: Project, stream: str) -> Steps:
+def measure_steps(project: Project, stream: str) -> Steps:
     """The timings of the steps of a stream's recoveries until now."""
-    return measure(world.store, [world.config.stream(stream)])[stream].step_timings.steps
+    return measure(project.store, [project.config.stream(stream)])[stream].step_timings.steps
 
 
-def measure_recovery_seconds(world: Project, stream: str, *, since_at: float) -> float:
+def measure_recovery_seconds(project: Project, stream: str, *, since_at: float) -> float:
     """Seconds from the last heartbeat until the stream had caught up, as the stream measured it."""
-    measured = measure(world.store, [world.config.stream(stream)])[stream]
+    measured = measure(project.store, [project.config.stream(stream)])[stream]
     return next(
         (recovery.seconds for recovery in measured.recoveries if recovery.at >= since_at), nan
     )

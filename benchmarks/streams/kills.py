@@ -28,31 +28,31 @@ class KilledPrimary:
     successor: ReplicaRow
 
 
-def kill_primary(world: Project, stream: str, tier: Tier) -> KilledPrimary:
+def kill_primary(project: Project, stream: str, tier: Tier) -> KilledPrimary:
     """Kill the primary's driver, and wait until its successor has caught up."""
-    store, killed = world.store, observe_stream(world, stream).primary
+    store, killed = project.store, observe_stream(project, stream).primary
     assert killed is not None
     assert killed.pid is not None
-    inputs = PredictionInputs.of(world, stream)
-    predicted = inputs.predict(measure_steps(world, stream), tier)
+    inputs = PredictionInputs.of(project, stream)
+    predicted = inputs.predict(measure_steps(project, stream), tier)
     at = store.now()
     os.kill(killed.pid, signal.SIGKILL)
     last = store.ledger.last(stream)
     assert last is not None
     epoch = last.epoch + 1
     await_condition(
-        world, stream, lambda: store.ledger.get(stream, epoch) is not None, f"epoch {epoch}"
+        project, stream, lambda: store.ledger.get(stream, epoch) is not None, f"epoch {epoch}"
     )
     entry = store.ledger.get(stream, epoch)
     assert entry is not None
 
     def find_successor() -> ReplicaRow | None:
-        seen = observe_stream(world, stream)
+        seen = observe_stream(project, stream)
         is_new = seen.primary is not None and seen.primary.id != killed.id
         return seen.primary if is_new and seen.verdict.health is Health.HEALTHY else None
 
     await_condition(
-        world, stream, lambda: find_successor() is not None, "successor that has caught up"
+        project, stream, lambda: find_successor() is not None, "successor that has caught up"
     )
     primary = find_successor()
     assert primary is not None
@@ -61,11 +61,11 @@ def kill_primary(world: Project, stream: str, tier: Tier) -> KilledPrimary:
         inputs=inputs,
         predicted=predicted,
         to_next_epoch=entry.committed_at - at,
-        to_caught_up=measure_recovery_seconds(world, stream, since_at=at),
+        to_caught_up=measure_recovery_seconds(project, stream, since_at=at),
         successor=primary,
     )
 
 
-def await_condition(world: Project, stream: str, condition: Condition, what: str) -> None:
+def await_condition(project: Project, stream: str, condition: Condition, what: str) -> None:
     """Wait for a condition; a timeout describes the stream."""
-    wait(condition, what, lambda: describe_stream(world, stream))
+    wait(condition, what, lambda: describe_stream(project, stream))

@@ -57,9 +57,9 @@ class StreamMonitor:
     """Looks at a stream whose load began at a time; what was spent before the monitor does not count."""
 
     def __init__(
-        self, world: Project, stream: str, began_at: float, rate_at: Callable[[float], float]
+        self, project: Project, stream: str, began_at: float, rate_at: Callable[[float], float]
     ) -> None:
-        self._world = world
+        self._project = project
         self._stream = stream
         self._began_at = began_at
         self._rate_at = rate_at
@@ -70,11 +70,11 @@ class StreamMonitor:
 
     def now(self) -> float:
         """Seconds since the load began."""
-        return self._world.store.now() - self._began_at
+        return self._project.store.now() - self._began_at
 
     def look(self) -> None:
         """Write one moment down."""
-        store, seen = self._world.store, observe_stream(self._world, self._stream)
+        store, seen = self._project.store, observe_stream(self._project, self._stream)
         self._update_tally()
         newest = store.snapshots.newest(self._stream)
         at = self.now()
@@ -90,7 +90,7 @@ class StreamMonitor:
         )
 
     def _update_tally(self) -> None:
-        for row in self._world.store.replicas.of(self._stream):
+        for row in self._project.store.replicas.of(self._stream):
             if row.pid is not None:
                 self._tally.look(row.pid, row.slot)
 

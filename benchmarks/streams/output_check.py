@@ -13,22 +13,22 @@ COLUMNS = ["entry", "events", "total"]
 AMOUNTS = 1000
 
 
-def count_differing_rows(world: Project, stream: str, state: State) -> int:
+def count_differing_rows(project: Project, stream: str, state: State) -> int:
     """How many rows of the table are missing, wrong or there twice; every one ever put out counts."""
-    table = open_table(world, stream)
+    table = open_table(project, stream)
     assert table is not None
     found = table.to_pandas(columns=COLUMNS).groupby(COLUMNS).size()
-    expected = pd.concat(list(_expected(world, stream, state.keys))).groupby(COLUMNS).size()
+    expected = pd.concat(list(_expected(project, stream, state.keys))).groupby(COLUMNS).size()
     return int(found.sub(expected, fill_value=0).abs().sum())
 
 
-def _expected(world: Project, stream: str, keys: int) -> Iterator[pd.DataFrame]:
+def _expected(project: Project, stream: str, keys: int) -> Iterator[pd.DataFrame]:
     """Epoch by epoch, the entries that its rows change, as they are after it: see `keyed_state`."""
-    last = world.store.ledger.last(stream)
+    last = project.store.ledger.last(stream)
     assert last is not None
     events, totals = np.zeros(keys, dtype=np.int64), np.zeros(keys, dtype=np.int64)
     begin = 0
-    for epoch in world.store.epochs.between(stream, 0, last.epoch):
+    for epoch in project.store.epochs.between(stream, 0, last.epoch):
         offsets = np.arange(begin, epoch.end["rows"])
         begin = epoch.end["rows"]
         np.add.at(events, offsets % keys, 1)

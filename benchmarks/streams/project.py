@@ -21,37 +21,37 @@ RUN = "benchmark"
 
 @contextmanager
 def live_project(folder: Path, declaration: Mapping[str, Any]) -> Iterator[Project]:
-    """A world in which one stream is declared and not yet started."""
+    """A project in which one stream is declared and not yet started."""
     streams = folder / "configs" / "streams"
     streams.mkdir(parents=True)
     shutil.copytree(REPO / "configs" / "price_lists", folder / "configs" / "prices")
     (folder / "configs" / "holdfast.yaml").write_text(f"dagster:\n  port: {find_free_port()}\n")
     (streams / f"{declaration['name']}.yaml").write_text(yaml.safe_dump(dict(declaration)))
-    with open_project(folder) as world:
+    with open_project(folder) as project:
         try:
-            yield world
+            yield project
         finally:
-            stop_everything(world, declaration["name"])
+            stop_everything(project, declaration["name"])
 
 
-def stop_everything(world: Project, stream: str) -> None:
+def stop_everything(project: Project, stream: str) -> None:
     """Stop the stream and everything that came with it; stopping twice is harmless."""
-    DagsterServer(world.config).stop()
-    for _ in Stop(world, stream, RUN).steps():
+    DagsterServer(project.config).stop()
+    for _ in Stop(project, stream, RUN).steps():
         pass
-    for row in world.store.replicas.of(stream, live=False):
+    for row in project.store.replicas.of(stream, live=False):
         process = find_process(row)
         if process is not None:
             process.kill()
-    embedded = world.embedded_s3()
+    embedded = project.embedded_s3()
     if embedded is not None:
         embedded.stop()
 
 
-def describe_stream(world: Project, stream: str) -> str:
+def describe_stream(project: Project, stream: str) -> str:
     """The status of a stream and the ends of its logs, for the message of a timeout."""
     logs = sorted(
-        world.config.home.glob("replicas/*/replica.log"), key=lambda log: log.stat().st_mtime
+        project.config.home.glob("replicas/*/replica.log"), key=lambda log: log.stat().st_mtime
     )
     tails = [f"{log.parent.name}:\n{log.read_text()[-3000:]}" for log in logs[-2:]]
-    return "\n".join([str(observe_stream(world, stream)), *tails])
+    return "\n".join([str(observe_stream(project, stream)), *tails])

@@ -126,33 +126,33 @@ def declaration(contender: str) -> dict[str, Any]:
 
 def run_pass(contender: str, folder: Path, step: Callable[[str], None]) -> PassResult:
     """Run the stream to the end of its load, and hold all that it put out against a batch."""
-    with live_project(folder, declaration(contender)) as world:
+    with live_project(folder, declaration(contender)) as project:
         step(f"{contender}: start")
-        DagsterServer(world.config).ensure()
-        for _ in Start(world, NAME, RUN).steps():
+        DagsterServer(project.config).ensure()
+        for _ in Start(project, NAME, RUN).steps():
             pass
         await_condition(
-            world, NAME, lambda: world.store.ledger.last(NAME) is not None, "first epoch"
+            project, NAME, lambda: project.store.ledger.last(NAME) is not None, "first epoch"
         )
-        first = world.store.epochs.get(NAME, 0)
+        first = project.store.epochs.get(NAME, 0)
         assert first is not None
-        monitor = StreamMonitor(world, NAME, first.end["origin"], lambda at: RATES[phase_at(at)])
+        monitor = StreamMonitor(project, NAME, first.end["origin"], lambda at: RATES[phase_at(at)])
         kills = []
         with run_monitor(monitor):
             for at in KILLS_AT:
                 step(f"{contender}: {phase_at(at)} load")
                 _sleep_until(monitor, at)
-                await_condition(world, NAME, lambda: _is_settled(world), "tier that stays")
-                kills.append(_kill(world, monitor))
+                await_condition(project, NAME, lambda: _is_settled(project), "tier that stays")
+                kills.append(_kill(project, monitor))
             step(f"{contender}: to the end")
             _sleep_until(monitor, END_AT)
-        stop_everything(world, NAME)
-        return PassResult(contender, monitor.moments, kills, _count_differing_rows(world))
+        stop_everything(project, NAME)
+        return PassResult(contender, monitor.moments, kills, _count_differing_rows(project))
 
 
-def _kill(world: Project, monitor: StreamMonitor) -> Kill:
-    at, tier = monitor.now(), observe_stream(world, NAME).tier
-    killed = kill_primary(world, NAME, tier)
+def _kill(project: Project, monitor: StreamMonitor) -> Kill:
+    at, tier = monitor.now(), observe_stream(project, NAME).tier
+    killed = kill_primary(project, NAME, tier)
     return Kill(
         at=at,
         tier=tier,
@@ -162,25 +162,25 @@ def _kill(world: Project, monitor: StreamMonitor) -> Kill:
     )
 
 
-def _is_settled(world: Project) -> bool:
+def _is_settled(project: Project) -> bool:
     """Healthy, covered by its tier, caught up, and no switch or recovery is due."""
-    seen = observe_stream(world, NAME)
+    seen = observe_stream(project, NAME)
     healthy = seen.verdict.health is Health.HEALTHY and seen.is_settled
-    if not healthy or seen.covered is not seen.tier or open_recovery(world, NAME) is not None:
+    if not healthy or seen.covered is not seen.tier or open_recovery(project, NAME) is not None:
         return False
-    if Reviewer().decide_now(world, NAME).acts:
+    if Reviewer().decide_now(project, NAME).acts:
         return False
     if not SECONDARY[seen.tier].process or seen.secondary is None or seen.committed is None:
         return True
     return seen.committed.epoch - (seen.secondary.epoch or 0) <= MAY_BE_BEHIND
 
 
-def _count_differing_rows(world: Project) -> int:
+def _count_differing_rows(project: Project) -> int:
     """Every row that came must have been put out, seen once, and none twice."""
-    table, last = open_table(world, NAME), world.store.ledger.last(NAME)
+    table, last = open_table(project, NAME), project.store.ledger.last(NAME)
     assert table is not None
     assert last is not None
-    epoch = world.store.epochs.get(NAME, last.epoch)
+    epoch = project.store.epochs.get(NAME, last.epoch)
     assert epoch is not None
     found = table.to_pandas(columns=["entry", "events"])
     times = np.bincount(found["entry"].to_numpy(), minlength=epoch.end["rows"])

@@ -69,22 +69,22 @@ def declaration(state: State) -> dict[str, Any]:
 class SupervisedStream:
     """One stream, its tier, and what the benchmark does to it."""
 
-    def __init__(self, world: Project, state: State) -> None:
-        self._world = world
+    def __init__(self, project: Project, state: State) -> None:
+        self._project = project
         self._state = state
         self._tier = Tier.PASSIVE_REPLICATION
-        self._dagster = DagsterServer(world.config)
+        self._dagster = DagsterServer(project.config)
 
     def start(self) -> None:
         """Start it, and wait until its state is full."""
-        for _ in Start(self._world, NAME, RUN).steps():
+        for _ in Start(self._project, NAME, RUN).steps():
             pass
         self._wait(self._is_full, "full state")
 
     def prove(self) -> int:
         """Stop it, and compare all that it put out with a batch: how many rows differ."""
-        stop_everything(self._world, NAME)
-        return count_differing_rows(self._world, NAME, self._state)
+        stop_everything(self._project, NAME)
+        return count_differing_rows(self._project, NAME, self._state)
 
     def hold(self, tier: Tier) -> None:
         """Change to a tier; where there is no secondary, Dagster does the recoveries."""
@@ -93,7 +93,7 @@ class SupervisedStream:
             self._dagster.ensure()
         else:
             self._dagster.stop()
-        for _ in SwitchTier(self._world, NAME, RUN, tier=tier, why="benchmark").steps():
+        for _ in SwitchTier(self._project, NAME, RUN, tier=tier, why="benchmark").steps():
             pass
 
     def settle(self, number: int) -> None:
@@ -109,17 +109,17 @@ class SupervisedStream:
 
     def kill(self) -> Failover:
         """Kill -9 the primary's driver, and time the next epoch in the ledger."""
-        killed = kill_primary(self._world, NAME, self._tier)
+        killed = kill_primary(self._project, NAME, self._tier)
         found = Failover.split(killed.to_next_epoch, self._steps(killed.at, killed.successor))
         return replace(found, inputs=killed.inputs, observed=killed.to_caught_up)
 
     def steps(self) -> Steps:
         """All that was measured of it."""
-        return measure_steps(self._world, NAME)
+        return measure_steps(self._project, NAME)
 
     def measure_steady(self) -> Steady:
         """What the tier costs while nothing happens."""
-        store, secondary = self._world.store, observe_stream(self._world, NAME).secondary
+        store, secondary = self._project.store, observe_stream(self._project, NAME).secondary
         meters = [Meter(row.pid) for row in (self._primary(), secondary) if row and row.pid]
         began_at = store.now()
         time.sleep(workload.QUIET_SECONDS)
@@ -139,11 +139,11 @@ class SupervisedStream:
 
     def measure_state_megabytes(self) -> float:
         """What a restore of the newest snapshot reads."""
-        newest = self._world.store.snapshots.newest(NAME)
+        newest = self._project.store.snapshots.newest(NAME)
         return 0.0 if newest is None else newest.total_bytes / 1e6
 
     def _steps(self, killed_at: float, successor: ReplicaRow) -> dict[str, float]:
-        samples = self._world.store.samples
+        samples = self._project.store.samples
         found = {
             step: sum(
                 sample.value
@@ -154,14 +154,14 @@ class SupervisedStream:
             for step, names in PARTS_OF_A_TAKEOVER.items()
         }
         if self._tier is not Tier.PASSIVE_REPLICATION:
-            lease = self._world.store.leases.get(NAME)
+            lease = self._project.store.leases.get(NAME)
             taken_at = killed_at if lease is None else lease.taken_at
             return {**found, "detect": taken_at - killed_at}
         return {**found, **self._steps_of_dagster(killed_at, successor)}
 
     def _steps_of_dagster(self, killed_at: float, successor: ReplicaRow) -> dict[str, float]:
         """From the kill to a deployed driver: here a process starts, so its steps have moments."""
-        store = self._world.store
+        store = self._project.store
         opened = [incident.opened_at for incident in store.incidents.of(NAME, open_only=False)]
         opened_at = min((at for at in opened if at >= killed_at), default=killed_at)
         at = {
@@ -180,49 +180,49 @@ class SupervisedStream:
 
     def _restore_redundancy(self) -> None:
         """Do what a run of Dagster's would do after a failover."""
-        for _ in Recover(world=self._world, stream=NAME, run=RUN).steps():
+        for _ in Recover(project=self._project, stream=NAME, run=RUN).steps():
             pass
 
     def _close_incidents(self) -> None:
-        incident = open_recovery(self._world, NAME)
+        incident = open_recovery(self._project, NAME)
         if incident is not None:
-            self._world.store.incidents.close(incident.id, "the benchmark restored the tier")
+            self._project.store.incidents.close(incident.id, "the benchmark restored the tier")
 
     def _is_held(self) -> bool:
-        seen = observe_stream(self._world, NAME)
+        seen = observe_stream(self._project, NAME)
         settled = seen.verdict.health is Health.HEALTHY and seen.is_settled
         if not settled or seen.covered is not self._tier:
             return False
         if self._tier is Tier.PASSIVE_REPLICATION:
-            return open_recovery(self._world, NAME) is None  # the run is over
+            return open_recovery(self._project, NAME) is None  # the run is over
         if not SECONDARY[self._tier].process:
             return True
         behind = self._committed().epoch - (getattr(seen.secondary, "epoch", None) or 0)
         return behind <= 2
 
     def _primary(self) -> ReplicaRow:
-        row = observe_stream(self._world, NAME).primary
+        row = observe_stream(self._project, NAME).primary
         assert row is not None
         return row
 
     def _committed(self) -> LedgerEntry:
-        entry = self._world.store.ledger.last(NAME)
+        entry = self._project.store.ledger.last(NAME)
         assert entry is not None
         return entry
 
     def _is_full(self) -> bool:
-        last = self._world.store.ledger.last(NAME)
-        epoch = None if last is None else self._world.store.epochs.get(NAME, last.epoch)
+        last = self._project.store.ledger.last(NAME)
+        epoch = None if last is None else self._project.store.epochs.get(NAME, last.epoch)
         return epoch is not None and epoch.end["rows"] >= self._state.keys
 
     def _wait(self, condition: Condition, what: str) -> None:
-        await_condition(self._world, NAME, condition, what)
+        await_condition(self._project, NAME, condition, what)
 
 
 @contextmanager
 def supervised_stream(folder: Path, state: State) -> Iterator[SupervisedStream]:
     """A stream with a full state in a project of its own; nothing of it is left afterwards."""
-    with live_project(folder, declaration(state)) as world:
-        stream = SupervisedStream(world, state)
+    with live_project(folder, declaration(state)) as project:
+        stream = SupervisedStream(project, state)
         stream.start()
         yield stream

@@ -74,10 +74,10 @@ def build_op(
     whose run page shows more than its steps.
     """
 
-    def compute(context: Context, config: Any, worlds: dg.ResourceParam[ProjectResource]) -> None:
+    def compute(context: Context, config: Any, projects: dg.ResourceParam[ProjectResource]) -> None:
         tag_stream(context, config.stream)
-        with dagster_errors(), worlds.open() as world:
-            playbook = build(world, config, context.run_id)
+        with dagster_errors(), projects.open() as project:
+            playbook = build(project, config, context.run_id)
             metadata = plan(context, playbook) if config.dry_run else run(context, playbook)
         context.add_output_metadata({k: v for k, v in metadata.items() if v is not None})
 

@@ -43,8 +43,8 @@ class DrillConfig(PlannedConfig):
     )
 
 
-def _prove(world: Project, config: ProveConfig, run: str) -> Prove:
-    return Prove(world, config.stream, run, snapshot=config.snapshot or None)
+def _prove(project: Project, config: ProveConfig, run: str) -> Prove:
+    return Prove(project, config.stream, run, snapshot=config.snapshot or None)
 
 
 def _run_prove(context: dg.OpExecutionContext, prove: Prove) -> dict[str, Any]:
@@ -60,9 +60,9 @@ def _run_prove(context: dg.OpExecutionContext, prove: Prove) -> dict[str, Any]:
     return {"steps": timeline_table(done), **proven}
 
 
-def _drill(world: Project, config: DrillConfig, run: str) -> Drill:
+def _drill(project: Project, config: DrillConfig, run: str) -> Drill:
     return Drill(
-        world,
+        project,
         config.stream,
         run,
         fault=parse_enum(Fault, config.fault),

@@ -87,21 +87,21 @@ class SnapshotConfig(StreamConfig):
     )
 
 
-def _start(world: Project, config: PlannedConfig, run: str) -> Start:
-    return Start(world, config.stream, run)
+def _start(project: Project, config: PlannedConfig, run: str) -> Start:
+    return Start(project, config.stream, run)
 
 
-def _stop(world: Project, config: StopConfig, run: str) -> Stop:
-    return Stop(world, config.stream, run, patience_seconds=config.patience_seconds)
+def _stop(project: Project, config: StopConfig, run: str) -> Stop:
+    return Stop(project, config.stream, run, patience_seconds=config.patience_seconds)
 
 
-def _switch(world: Project, config: SwitchConfig, run: str) -> SwitchTier:
+def _switch(project: Project, config: SwitchConfig, run: str) -> SwitchTier:
     tier = parse_enum(Tier, config.tier)
-    return SwitchTier(world, config.stream, run, tier=tier, why=config.why)
+    return SwitchTier(project, config.stream, run, tier=tier, why=config.why)
 
 
-def _migrate(world: Project, config: MigrateConfig, run: str) -> Migrate:
-    return Migrate(world, config.stream, run, request=config.request())
+def _migrate(project: Project, config: MigrateConfig, run: str) -> Migrate:
+    return Migrate(project, config.stream, run, request=config.request())
 
 
 def _run_switch(context: dg.OpExecutionContext, switch: SwitchTier) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _plan_switch(context: dg.OpExecutionContext, switch: SwitchTier) -> dict[str
 
 def _coverage(context: dg.OpExecutionContext, switch: SwitchTier) -> dict[str, Any]:
     """Log and return which tier the replicas cover now."""
-    coverage = coverage_of(observe_stream(switch.world, switch.stream))
+    coverage = coverage_of(observe_stream(switch.project, switch.stream))
     context.log.info("%s: %s", switch.stream, coverage.reason)
     return dict(coverage_metadata(coverage))
 
@@ -123,11 +123,11 @@ def _coverage(context: dg.OpExecutionContext, switch: SwitchTier) -> dict[str, A
 def snapshot(
     context: dg.OpExecutionContext,
     config: SnapshotConfig,
-    worlds: dg.ResourceParam[ProjectResource],
+    projects: dg.ResourceParam[ProjectResource],
 ) -> None:
     tag_stream(context, config.stream)
-    with dagster_errors(), worlds.open() as world:
-        row = snapshot_now(world, config.stream, patience_seconds=config.patience_seconds)
+    with dagster_errors(), projects.open() as project:
+        row = snapshot_now(project, config.stream, patience_seconds=config.patience_seconds)
     if row is None:
         context.log.warning(
             "there is no snapshot of %s: it has committed no epoch yet", config.stream
@@ -140,9 +140,9 @@ def snapshot(
 
 
 @dg.op(description="Start the embedded object store, unless it answers already.")
-def ensure(context: dg.OpExecutionContext, worlds: dg.ResourceParam[ProjectResource]) -> None:
-    with dagster_errors(), worlds.open() as world:
-        world.ensure_object_store()
+def ensure(context: dg.OpExecutionContext, projects: dg.ResourceParam[ProjectResource]) -> None:
+    with dagster_errors(), projects.open() as project:
+        project.ensure_object_store()
     context.log.info("the object store answers")
 
 

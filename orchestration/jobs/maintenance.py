@@ -44,28 +44,28 @@ class PruneConfig(dg.Config):
     description="Drop the snapshots that retention does not keep, and report why it keeps the others."
 )
 def prune(
-    context: dg.OpExecutionContext, config: PruneConfig, worlds: dg.ResourceParam[ProjectResource]
+    context: dg.OpExecutionContext, config: PruneConfig, projects: dg.ResourceParam[ProjectResource]
 ) -> None:
-    with dagster_errors(), worlds.open() as world:
-        names = [world.config.stream(name).name for name in config.streams]
-        for name in names or sorted(world.config.streams):
-            pruned = catalogue.prune(world, name, dry_run=config.dry_run)
-            orphans = prune_orphans(world, name, dry_run=config.dry_run)
+    with dagster_errors(), projects.open() as project:
+        names = [project.config.stream(name).name for name in config.streams]
+        for name in names or sorted(project.config.streams):
+            pruned = catalogue.prune(project, name, dry_run=config.dry_run)
+            orphans = prune_orphans(project, name, dry_run=config.dry_run)
             _report(context, name, pruned, orphans)
-        keep = world.config.deployment.samples.keep
-        now = world.store.now()
-        samples = 0 if config.dry_run else world.store.samples.prune(now - keep)
+        keep = project.config.deployment.samples.keep
+        now = project.store.now()
+        samples = 0 if config.dry_run else project.store.samples.prune(now - keep)
         if not config.dry_run:
-            world.store.restores.forget_entries(before=now - SUPERSEDED_SECONDS)
+            project.store.restores.forget_entries(before=now - SUPERSEDED_SECONDS)
     context.add_output_metadata({"samples_pruned": samples, "dry_run": config.dry_run})
 
 
-def prune_orphans(world: Project, stream: str, *, dry_run: bool) -> list[str]:
+def prune_orphans(project: Project, stream: str, *, dry_run: bool) -> list[str]:
     """Drop the files that were staged for the tables of the stream and never committed."""
-    project, dead_letters = world.config, world.config.dead_letters_path(stream)
-    is_table = isinstance(project.stream(stream).sink, DeltaSink)
-    paths = [project.table_path(stream)] if is_table else []
-    tables = [open_table_at(world, path) for path in (*paths, dead_letters) if path is not None]
+    config, dead_letters = project.config, project.config.dead_letters_path(stream)
+    is_table = isinstance(config.stream(stream).sink, DeltaSink)
+    paths = [config.table_path(stream)] if is_table else []
+    tables = [open_table_at(project, path) for path in (*paths, dead_letters) if path is not None]
     return [
         file
         for table in tables
@@ -123,8 +123,8 @@ class RepairConfig(PlannedConfig):
     dry_run: bool = Field(default=True, description="Only show the plan. Nothing is changed.")
 
 
-def _repair(world: Project, config: RepairConfig, run: str) -> Repair:
-    return Repair(world, config.stream, run, chosen=parse_repair(config.repair), deep=config.deep)
+def _repair(project: Project, config: RepairConfig, run: str) -> Repair:
+    return Repair(project, config.stream, run, chosen=parse_repair(config.repair), deep=config.deep)
 
 
 def _run_repair(context: dg.OpExecutionContext, repair: Repair) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _plan_repair(context: dg.OpExecutionContext, repair: Repair) -> dict[str, An
 
 def _findings(repair: Repair) -> dict[str, Any]:
     """Examine the stream again; the findings for the page of the run."""
-    diagnosis = diagnose_stream(repair.world, repair.stream, deep=repair.deep)
+    diagnosis = diagnose_stream(repair.project, repair.stream, deep=repair.deep)
     return dict(judge(diagnosis.findings).metadata or {})
 
 
@@ -152,7 +152,9 @@ class RehashConfig(StreamConfig):
 
 @dg.op(description="Hash the rows of the newest epochs again, and compare them with the ledger.")
 def rehash(
-    context: dg.OpExecutionContext, config: RehashConfig, worlds: dg.ResourceParam[ProjectResource]
+    context: dg.OpExecutionContext,
+    config: RehashConfig,
+    projects: dg.ResourceParam[ProjectResource],
 ) -> None:
     """Fail if the rows of an epoch differ from what the ledger has."""
     from holdfast.assets.rehash import (
@@ -161,8 +163,8 @@ def rehash(
     )
 
     tag_stream(context, config.stream)
-    with dagster_errors(), worlds.open() as world, bounded_spark() as spark:
-        outcome = rehash_table(world, config.stream, spark, newest=config.newest_epochs)
+    with dagster_errors(), projects.open() as project, bounded_spark() as spark:
+        outcome = rehash_table(project, config.stream, spark, newest=config.newest_epochs)
     metadata = {"epochs_hashed": len(outcome.epochs), "epochs_differing": len(outcome.differing)}
     context.log_event(dg.AssetObservation(output_key(config.stream), metadata=metadata))
     context.add_output_metadata(metadata)

@@ -128,15 +128,15 @@ class RecoveryOutcome:
         return recovered if self.tier is Tier.PASSIVE_REPLICATION else f"{recovered}, {covered}"
 
 
-def outcome_of(world: Project, incident: Incident) -> RecoveryOutcome:
+def outcome_of(project: Project, incident: Incident) -> RecoveryOutcome:
     """Compute the outcome of an incident whose stream has just recovered."""
     detect = incident.detail.get("t_detect_seconds")
     lost_at = _lost_at(incident, detect or 0.0)
-    done = _done_steps(world, incident)
-    until_now = world.store.now() - lost_at
-    seen = observe_stream(world, incident.stream)
+    done = _done_steps(project, incident)
+    until_now = project.store.now() - lost_at
+    seen = observe_stream(project, incident.stream)
     look = seen.secondary_view()
-    recovery = _measured_seconds(world, incident, lost_at)
+    recovery = _measured_seconds(project, incident, lost_at)
     if recovery is None and incident.subject is IncidentSubject.PRIMARY:
         caught_up_at = _caught_up_at(done)
         recovery = until_now if caught_up_at is None else caught_up_at - lost_at
@@ -144,7 +144,7 @@ def outcome_of(world: Project, incident: Incident) -> RecoveryOutcome:
         detect_seconds=detect,
         recovery_seconds=recovery,
         redundancy_seconds=until_now,
-        primary_steps=_primary_steps(world, seen.primary, since_at=_since(incident, lost_at)),
+        primary_steps=_primary_steps(project, seen.primary, since_at=_since(incident, lost_at)),
         done=tuple(
             f"{journal_title(line.step, line.detail)} {line.seconds or 0.0:.2f} s" for line in done
         ),
@@ -164,7 +164,7 @@ def _lost_at(incident: Incident, detect_seconds: float) -> float:
     return incident.opened_at - max(detect_seconds, reported)
 
 
-def _measured_seconds(world: Project, incident: Incident, lost_at: float) -> float | None:
+def _measured_seconds(project: Project, incident: Incident, lost_at: float) -> float | None:
     """The recovery time that a replica measured when it took over, because of this incident or during it.
 
     It counts from the last renewal of the lease. A stuck primary renews its lease until it is fenced, so
@@ -173,7 +173,7 @@ def _measured_seconds(world: Project, incident: Incident, lost_at: float) -> flo
     """
     reported, sample = (
         incident.detail.get(SampleName.RECOVERY_SECONDS),
-        _last_takeover(world, incident, lost_at),
+        _last_takeover(project, incident, lost_at),
     )
     if sample is None:
         return None if reported is None else float(reported)
@@ -181,10 +181,10 @@ def _measured_seconds(world: Project, incident: Incident, lost_at: float) -> flo
     return sample.at - lost_at if detected_by_sensor and sample.value > 0.0 else sample.value
 
 
-def _last_takeover(world: Project, incident: Incident, lost_at: float) -> Sample | None:
+def _last_takeover(project: Project, incident: Incident, lost_at: float) -> Sample | None:
     """The last measurement of a takeover since the loss."""
     since_at = _since(incident, lost_at)
-    samples = world.store.samples.series(
+    samples = project.store.samples.series(
         incident.stream, SampleName.RECOVERY_SECONDS, since_at=since_at
     )
     return samples[-1] if samples else None
@@ -199,12 +199,12 @@ def _since(incident: Incident, lost_at: float) -> float:
 
 
 def _primary_steps(
-    world: Project, primary: ReplicaRow | None, *, since_at: float
+    project: Project, primary: ReplicaRow | None, *, since_at: float
 ) -> tuple[str, ...]:
     """The steps that a new primary measured; none for a primary from before the loss."""
     if primary is None:
         return ()
-    latest = world.store.samples.latest(primary.stream, replica=primary.id)
+    latest = project.store.samples.latest(primary.stream, replica=primary.id)
     return tuple(
         f"{step} {latest[name].value:.2f} s"
         for name, step in STEPS.items()
@@ -212,11 +212,11 @@ def _primary_steps(
     )
 
 
-def _done_steps(world: Project, incident: Incident) -> list[JournalLine]:
+def _done_steps(project: Project, incident: Incident) -> list[JournalLine]:
     """The steps of all runs for this incident that are done."""
     return [
         line
-        for line in world.store.journal.of(incident.stream)
+        for line in project.store.journal.of(incident.stream)
         if line.incident == incident.id and line.phase is Phase.DONE
     ]
 
@@ -237,15 +237,15 @@ class RecoverConfig(PlannedConfig):
     )
 
 
-def _recover(world: Project, config: RecoverConfig, run: str) -> Recover:
-    return Recover(world, config.stream, run, incident=config.incident)
+def _recover(project: Project, config: RecoverConfig, run: str) -> Recover:
+    return Recover(project, config.stream, run, incident=config.incident)
 
 
 def _run_recover(context: dg.OpExecutionContext, recover: Recover) -> dict[str, Any]:
     """Recover a stream, unless another run holds the claim on its incident."""
     if recover.incident is None:
         return show_steps(context, recover)
-    claim = Claim(recover.world.store.incidents, recover.incident, recover.run)
+    claim = Claim(recover.project.store.incidents, recover.incident, recover.run)
     incident = claim.take()
     if incident is None:
         context.log.info("nothing to do for incident %s: %s", claim.incident, claim.holder())
@@ -253,24 +253,24 @@ def _run_recover(context: dg.OpExecutionContext, recover: Recover) -> dict[str, 
     recover.keep_alive = claim.keep_alive
     try:
         steps = show_steps(context, recover)
-        return {**steps, **_close(recover.world, incident)}
+        return {**steps, **_close(recover.project, incident)}
     except ClaimLostError as lost:
         context.log.warning("%s", lost)
         return {}
     except PermanentError as error:
-        store = recover.world.store
+        store = recover.project.store
         row = store.streams.get(recover.stream)
         if row is not None and row.desired is DesiredState.STOPPED:  # given up
             store.incidents.close(incident.id, str(error))
         raise
 
 
-def _close(world: Project, incident: Incident) -> dict[str, Any]:
+def _close(project: Project, incident: Incident) -> dict[str, Any]:
     """Close the incident with its outcome; return the figures for the page of the run."""
-    outcome = outcome_of(world, incident)
-    world.store.incidents.close(incident.id, f"{outcome.sentence} ({outcome.timeline})")
+    outcome = outcome_of(project, incident)
+    project.store.incidents.close(incident.id, f"{outcome.sentence} ({outcome.timeline})")
     objective, seconds = (
-        world.config.stream(incident.stream).objective.recovery_time,
+        project.config.stream(incident.stream).objective.recovery_time,
         outcome.recovery_seconds,
     )
     figures: dict[str, Any] = {

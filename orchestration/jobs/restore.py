@@ -52,13 +52,13 @@ class RestoreConfig(PlannedConfig):
         )
 
 
-def _restore_or_fork(world: Project, config: RestoreConfig, run: str) -> Restore | Fork:
+def _restore_or_fork(project: Project, config: RestoreConfig, run: str) -> Restore | Fork:
     target = config.target()
     if config.fork:
         output = config.output or None
-        return Fork(world, config.stream, run, into=config.fork, target=target, output=output)
+        return Fork(project, config.stream, run, into=config.fork, target=target, output=output)
     return Restore(
-        world,
+        project,
         config.stream,
         run,
         target=target,

@@ -187,7 +187,7 @@ def do_nothing() -> None:
 class StreamPlaybook(Playbook[FactsT, StepT]):
     """A playbook for one stream of a project; `keep_alive` is called while a step waits."""
 
-    world: Project
+    project: Project
     stream: str
     run: str
     _: KW_ONLY
@@ -203,5 +203,5 @@ class StreamPlaybook(Playbook[FactsT, StepT]):
 
     def journal(self) -> JournalWriter:
         """The writer of its steps."""
-        store = self.world.store
+        store = self.project.store
         return JournalWriter(store=store, stream=self.stream, playbook=self.name, run=self.run)

@@ -9,26 +9,26 @@ from holdfast.resources.project import Project
 from holdfast.streaming.spark.checkpoint import CHECKPOINT_CONF
 
 
-def apply_declaration(world: Project, stream: str) -> None:
+def apply_declaration(project: Project, stream: str) -> None:
     """Make the current declaration that of the stream, unless a replica of it is alive.
 
     While the stream runs, both replicas keep the declaration that it was started with.
     """
-    if world.store.replicas.of(stream):
+    if project.store.replicas.of(stream):
         return
-    declare(world.config, world.store, stream)
-    under_way = world.store.migrations.open(stream)
+    declare(project.config, project.store, stream)
+    under_way = project.store.migrations.open(stream)
     if under_way is not None:
         outcome = "superseded: the stream was started with its current declaration"
-        world.store.migrations.abandon(stream, under_way.rollout, outcome)
+        project.store.migrations.abandon(stream, under_way.rollout, outcome)
 
 
-def require_same_past(world: Project, stream: str, *, done: str) -> None:
+def require_same_past(project: Project, stream: str, *, done: str) -> None:
     """Refuse a declaration that looks for the past of a stream in another place than where it is."""
-    target, row = world.config.stream(stream), world.store.streams.get(stream)
+    target, row = project.config.stream(stream), project.store.streams.get(stream)
     if row is not None:
         hint = "undo that change in the file of the stream, and try again; nothing was changed"
-        require_survivable(row, world.config.resolve_paths(target), done=done, hint=hint)
+        require_survivable(row, project.config.resolve_paths(target), done=done, hint=hint)
 
 
 def require_survivable(row: StreamRow, target: StreamDeclaration, *, done: str, hint: str) -> None:

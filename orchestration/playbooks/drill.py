@@ -69,7 +69,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
     beyond_budget: bool = False
 
     def begin(self) -> None:
-        self.world.config.stream(self.stream)
+        self.project.config.stream(self.stream)
 
     def decide(self, facts: DrillFacts) -> DrillStep | None:
         return next_step(facts)
@@ -77,8 +77,8 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
     def observe(self) -> DrillFacts:
         """Observe the stream and the progress of its drill."""
         status = self._waiter.observe()
-        drill = open_drill(self.world, self.stream, at=status.at)
-        incident, primary = open_recovery(self.world, self.stream), status.primary
+        drill = open_drill(self.project, self.stream, at=status.at)
+        incident, primary = open_recovery(self.project, self.stream), status.primary
         elsewhere = primary is not None and find_process(primary) is None
         return DrillFacts(
             fault=self.fault,
@@ -110,7 +110,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
             case AwaitBack():
                 return self._await_back()
             case RecoverStream():
-                recover = Recover(self.world, self.stream, self.run, keep_alive=self.keep_alive)
+                recover = Recover(self.project, self.stream, self.run, keep_alive=self.keep_alive)
                 return InnerSteps(list(recover.steps()))
             case Release():
                 return self._release(step)
@@ -118,7 +118,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
                 return self._report()
 
     def _inject(self, step: InjectFault) -> FaultInjected:
-        row, last = self._row(step.primary), self.world.store.ledger.last(self.stream)
+        row, last = self._row(step.primary), self.project.store.ledger.last(self.stream)
         process = find_process(row)
         epoch = -1 if last is None else last.epoch
         match step.fault:
@@ -137,7 +137,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
             return self._await_healed(drill)
         back = self._waiter.wait_until(
             lambda status: not status.wanted or self._is_back(status, drill),
-            patience_seconds=self.world.timings(self.stream).relaunch_within_seconds,
+            patience_seconds=self.project.timings(self.stream).relaunch_within_seconds,
             progress=lambda status: (
                 status.primary and (status.primary.id, status.primary.progressed_at)
             ),
@@ -162,12 +162,12 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
         process = find_process(self._row(step.primary))
         if process is not None:
             process.send(signal.SIGCONT)
-        return await_exit(self.world, step.primary, keep_alive=self.keep_alive)
+        return await_exit(self.project, step.primary, keep_alive=self.keep_alive)
 
     def _report(self) -> DrillOutcome:
         drill = self._drill()
         outcome = outcome_of(self._waiter, drill, blocked_until=_blocked_until(drill))
-        close_incident(self.world, self.stream, outcome, since_at=drill.at)
+        close_incident(self.project, self.stream, outcome, since_at=drill.at)
         return outcome
 
     def _is_back(self, status: StreamStatus, drill: OpenDrill) -> bool:
@@ -176,7 +176,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
             return False
         if drill.fault is not Fault.CUT_OFF:
             return status.primary.id != drill.primary
-        newest = self.world.store.snapshots.newest(self.stream)
+        newest = self.project.store.snapshots.newest(self.stream)
         return newest is not None and (newest.created_at or 0.0) > _blocked_until(drill)
 
     def _injected(self, drill: OpenDrill) -> InjectedFault:
@@ -192,25 +192,25 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
         )
 
     def _predicted(self, status: StreamStatus) -> Predicted:
-        decision = Reviewer().decide_now(self.world, self.stream)
+        decision = Reviewer().decide_now(self.project, self.stream)
         tier = next(row for row in decision.tiers if row.tier is status.covered)
         steps = {step.value: took for step, took in tier.steps.items() if isfinite(took)}
         return Predicted(seconds=tier.seconds if isfinite(tier.seconds) else None, steps=steps)
 
     def _overdrawn(self, at: float) -> str | None:
-        budget = self.world.config.stream(self.stream).drills.budget()
+        budget = self.project.config.stream(self.stream).drills.budget()
         since = at - budget.period_seconds
         ages = [
             at - disturbance
-            for disturbance in find_disturbances(self.world, self.stream, since_at=since)
+            for disturbance in find_disturbances(self.project, self.stream, since_at=since)
         ]
         return budget.objection(ages)
 
     def _is_reported(self) -> bool:
-        return any(line.run == self.run for line in drill_reports(self.world, self.stream))
+        return any(line.run == self.run for line in drill_reports(self.project, self.stream))
 
     def _drill(self) -> OpenDrill:
-        drill = open_drill(self.world, self.stream, at=self.world.store.now())
+        drill = open_drill(self.project, self.stream, at=self.project.store.now())
         if drill is None:
             raise TransientError(
                 f"another run has finished the drill of {self.stream}",
@@ -219,14 +219,14 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
         return drill
 
     def _row(self, replica: str) -> ReplicaRow:
-        row = self.world.store.replicas.get(replica)
+        row = self.project.store.replicas.get(replica)
         assert row is not None, "the target of a fault is known"  # noqa: S101
         return row
 
     @property
     def _waiter(self) -> StreamWaiter:
         return StreamWaiter(
-            world=self.world, stream=self.stream, began_at=0.0, keep_alive=self.keep_alive
+            project=self.project, stream=self.stream, began_at=0.0, keep_alive=self.keep_alive
         )
 
 

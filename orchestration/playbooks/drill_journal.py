@@ -79,19 +79,19 @@ def find_open_drill(lines: Sequence[JournalLine]) -> OpenDrill | None:
     return OpenDrill(current) if current else None
 
 
-def open_drill(world: Project, stream: str, *, at: float) -> OpenDrill | None:
+def open_drill(project: Project, stream: str, *, at: float) -> OpenDrill | None:
     """Find the drill of a stream that is not finished."""
     since = at - DRILL_WITHIN_SECONDS
-    return find_open_drill(world.store.journal.since(stream, PLAYBOOK, at=since))
+    return find_open_drill(project.store.journal.since(stream, PLAYBOOK, at=since))
 
 
-def find_disturbances(world: Project, stream: str, *, since_at: float) -> list[float]:
+def find_disturbances(project: Project, stream: str, *, since_at: float) -> list[float]:
     """The times at which a stream was disturbed, by drills and by real failures."""
-    lines = world.store.journal.since(stream, PLAYBOOK, at=since_at)
+    lines = project.store.journal.since(stream, PLAYBOOK, at=since_at)
     drills = list(_injected_at(lines))
     failures = [
         incident.opened_at
-        for incident in world.store.incidents.of(stream, open_only=False)
+        for incident in project.store.incidents.of(stream, open_only=False)
         if incident.kind == RECOVERY
         and incident.subject is IncidentSubject.PRIMARY
         and incident.opened_at >= since_at

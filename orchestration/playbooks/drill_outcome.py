@@ -67,26 +67,28 @@ def outcome_of(waiter: StreamWaiter, drill: OpenDrill, *, blocked_until: float) 
         fault=drill.fault,
         primary=drill.primary,
         tier=drill.tier,
-        objective_seconds=waiter.world.config.stream(waiter.stream).objective.recovery_time,
+        objective_seconds=waiter.project.config.stream(waiter.stream).objective.recovery_time,
         predicted_seconds=drill.predicted_seconds,
         observed_seconds=None,
     )
     if not waiter.observe().wanted:
         return outcome
     if drill.fault is Fault.CUT_OFF:
-        return _after_a_cut(waiter.world, waiter.stream, drill, outcome, blocked_until)
+        return _after_a_cut(waiter.project, waiter.stream, drill, outcome, blocked_until)
     recovery = _await_measurement(waiter, since_at=drill.at)
     detect = recovery.detect_seconds
     return replace(outcome, observed_seconds=recovery.seconds, detect_seconds=detect)
 
 
-def close_incident(world: Project, stream: str, outcome: DrillOutcome, *, since_at: float) -> None:
+def close_incident(
+    project: Project, stream: str, outcome: DrillOutcome, *, since_at: float
+) -> None:
     """Close the incident that the drill caused, unless a run holds its claim: then that run closes it."""
-    incident = open_recovery(world, stream)
+    incident = open_recovery(project, stream)
     if incident is None or incident.opened_at < since_at:
         return
-    if not is_claimed(incident, at=world.store.now()):
-        world.store.incidents.close(incident.id, f"a drill: {outcome.sentence}")
+    if not is_claimed(incident, at=project.store.now()):
+        project.store.incidents.close(incident.id, f"a drill: {outcome.sentence}")
 
 
 def _await_measurement(waiter: StreamWaiter, *, since_at: float) -> Recovery:
@@ -94,7 +96,7 @@ def _await_measurement(waiter: StreamWaiter, *, since_at: float) -> Recovery:
     recoveries: list[Recovery] = []
 
     def is_reported() -> bool:
-        measured = measure(waiter.world.store, [waiter.world.config.stream(waiter.stream)])
+        measured = measure(waiter.project.store, [waiter.project.config.stream(waiter.stream)])
         recoveries[:] = [row for row in measured[waiter.stream].recoveries if row.at >= since_at]
         return bool(recoveries)
 
@@ -107,12 +109,12 @@ def _await_measurement(waiter: StreamWaiter, *, since_at: float) -> Recovery:
 
 
 def _after_a_cut(
-    world: Project, stream: str, drill: OpenDrill, outcome: DrillOutcome, blocked_until: float
+    project: Project, stream: str, drill: OpenDrill, outcome: DrillOutcome, blocked_until: float
 ) -> DrillOutcome:
     """A cut should not affect the stream: the outcome is the longest time without a commit."""
-    last, newest = world.store.ledger.last(stream), world.store.snapshots.newest(stream)
+    last, newest = project.store.ledger.last(stream), project.store.snapshots.newest(stream)
     first = (drill.detail_of(InjectFault) or {}).get("epoch", 0)
-    entries = [] if last is None else world.store.ledger.between(stream, first, last.epoch)
+    entries = [] if last is None else project.store.ledger.between(stream, first, last.epoch)
     gaps = [later.committed_at - earlier.committed_at for earlier, later in pairwise(entries)]
     healed = None if newest is None else (newest.created_at or blocked_until) - blocked_until
     return replace(

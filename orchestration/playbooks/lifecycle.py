@@ -44,7 +44,7 @@ class StopReplicas(StreamPlaybook[StopFacts, StopStep]):
     patience_seconds: float = LEAVE_WITHIN_SECONDS
 
     def observe(self) -> StopFacts:
-        store = self.world.store
+        store = self.project.store
         live = store.replicas.of(self.stream)
         # Read last: a start records that the stream should run before it launches a replica.
         row = store.streams.get(self.stream)
@@ -66,10 +66,10 @@ class StopReplicas(StreamPlaybook[StopFacts, StopStep]):
     def act(self, step: StopStep) -> StepResult:
         match step:
             case RequestExit():
-                return ExitRequested(self.world.store.replicas.desire(step.replica, OFF))
+                return ExitRequested(self.project.store.replicas.desire(step.replica, OFF))
             case AwaitExit():
                 return await_exit(
-                    self.world,
+                    self.project,
                     step.replica,
                     patience_seconds=self.patience_seconds,
                     keep_alive=self.keep_alive,
@@ -81,12 +81,12 @@ class Stop(StopReplicas):
     """Record that a stream should not run, and stop its replicas, unless it is started meanwhile."""
 
     def begin(self) -> None:
-        self.world.config.stream(self.stream)
-        if self.world.store.streams.get(self.stream) is not None:
-            self.world.store.streams.desire(self.stream, DesiredState.STOPPED)
+        self.project.config.stream(self.stream)
+        if self.project.store.streams.get(self.stream) is not None:
+            self.project.store.streams.desire(self.stream, DesiredState.STOPPED)
 
     def preview(self) -> StopFacts:
-        self.world.config.stream(self.stream)
+        self.project.config.stream(self.stream)
         return replace(self.observe(), wanted=False)
 
 
@@ -104,9 +104,9 @@ class SwitchTier(Recover):
 
     def begin(self) -> None:
         self._require_possible()
-        store = self.world.store
+        store = self.project.store
         if store.streams.get(self.stream) is None:
-            declare(self.world.config, store, self.stream)
+            declare(self.project.config, store, self.stream)
         store.tiers.desire(self.stream, self.tier, why=self.why, run=self.run)
         super().begin()
 
@@ -115,16 +115,16 @@ class SwitchTier(Recover):
         return replace(super().preview(), tier=self.tier, secondary_failures_in_a_row=0)
 
     def _require_possible(self) -> None:
-        objection = self.world.config.stream(self.stream).objection_to(self.tier)
+        objection = self.project.config.stream(self.stream).objection_to(self.tier)
         if objection is not None:
             raise PermanentError(f"{self.stream} cannot be in {self.tier}", hint=objection)
 
 
 def snapshot_now(
-    world: Project, stream: str, *, patience_seconds: float = 120.0
+    project: Project, stream: str, *, patience_seconds: float = 120.0
 ) -> SnapshotRow | None:
     """Request a snapshot and wait for one that covers every epoch committed before; `None` without an epoch."""
-    primary, replicas = observe_stream(world, stream).primary, world.store.replicas
+    primary, replicas = observe_stream(project, stream).primary, project.store.replicas
     if primary is None:
         raise PermanentError(
             f"no snapshot of {stream} can be shipped: the stream does not run",
@@ -148,4 +148,4 @@ def snapshot_now(
             f"no snapshot of {stream} was shipped within {patience_seconds:.0f} s",
             hint="check that the object store answers; `holdfast logs` shows the cause",
         )
-    return world.store.snapshots.newest(stream)
+    return project.store.snapshots.newest(stream)

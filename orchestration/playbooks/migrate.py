@@ -50,7 +50,7 @@ class Migrate(Recover):
 
     def begin(self) -> None:
         row, target = self._declarations()
-        migration = self.world.store.migrations.open(self.stream)
+        migration = self.project.store.migrations.open(self.stream)
         self._nothing_to_do = migration is None and self._is_applied(row, target)
         if self._nothing_to_do:
             return
@@ -61,7 +61,7 @@ class Migrate(Recover):
     def preview(self) -> RecoverFacts:
         """The facts of the migration; the trial of the target is included if there is a snapshot for it."""
         row, target = self._declarations()
-        facts, migration = super().preview(), self.world.store.migrations.open(self.stream)
+        facts, migration = super().preview(), self.project.store.migrations.open(self.stream)
         facts = replace(facts, secondary_failures_in_a_row=0)
         if migration is not None:
             self._require_same(migration, target)
@@ -79,12 +79,12 @@ class Migrate(Recover):
 
     def conclude(self) -> None:
         if self._migration is not None:
-            _require_done(self.world, self._migration)
+            _require_done(self.project, self._migration)
 
     def _record(self, row: StreamRow, target: StreamDeclaration) -> Migration:
         """Record the request after a preflight; another run may have been first."""
         self._preflight(row, target, may_request_snapshot=True)
-        request, migrations = self.request, self.world.store.migrations
+        request, migrations = self.request, self.project.store.migrations
         begun = migrations.begin(
             stream=target.name,
             target=to_json(target),
@@ -115,14 +115,14 @@ class Migrate(Recover):
 
     def _declarations(self) -> tuple[StreamRow, StreamDeclaration]:
         """The declaration that the stream runs, and the current one; raises if the stream does not run."""
-        project, stream = self.world.config, self.stream
-        target, row = project.stream(stream), self.world.store.streams.get(stream)
+        config, stream = self.project.config, self.stream
+        target, row = config.stream(stream), self.project.store.streams.get(stream)
         if row is None or row.desired is not DesiredState.RUNNING:
             raise PermanentError(
                 f"{stream} cannot be migrated: it does not run",
                 hint=f"run `holdfast start {stream}`: it starts with the current declaration",
             )
-        return row, project.resolve_paths(target)
+        return row, config.resolve_paths(target)
 
     def _is_applied(self, row: StreamRow, target: StreamDeclaration) -> bool:
         """Whether the stream runs its current declaration, and its code was not reported as changed."""
@@ -135,10 +135,10 @@ class Migrate(Recover):
         """Refuse a target that the stream would not survive, before anything is changed."""
         request = self.request
         require_survivable(row, target, done="migrated", hint=UNCHANGED)
-        require_folder(self.world.config, target)
+        require_folder(self.project.config, target)
         if request.again or needs_trial(row.declaration, to_json(target)):
             require_compatible_state(
-                self.world,
+                self.project,
                 target,
                 self.run,
                 may_differ=request.may_differ,
@@ -146,8 +146,8 @@ class Migrate(Recover):
             )
 
 
-def _require_done(world: Project, migration: Migration) -> None:
-    for row in world.store.migrations.history(migration.stream):
+def _require_done(project: Project, migration: Migration) -> None:
+    for row in project.store.migrations.history(migration.stream):
         if row.rollout == migration.rollout and not row.done:
             raise PermanentError(
                 f"{row.stream} was not migrated: {row.outcome or 'it was stopped meanwhile'}",

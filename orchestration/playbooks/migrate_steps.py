@@ -64,7 +64,7 @@ def hand_over(waiter: StreamWaiter, step: HandOver) -> StepResult:
     """Fence the primary just after an epoch was committed; the target observes that and takes over."""
     if not waiter.is_still_next(step):
         return StepSkipped()
-    store, migration = waiter.world.store, waiter.world.store.migrations.open(waiter.stream)
+    store, migration = waiter.project.store, waiter.project.store.migrations.open(waiter.stream)
     replays = migration is not None and migration.protocol is Protocol.REPLAY
     epoch = _await_boundary(waiter, step.secondary, replays=replays)
     # The target may be gone by now. That it is further behind just after a commit does not matter.
@@ -85,13 +85,13 @@ def stop_primary(waiter: StreamWaiter, step: StopPrimary) -> StepResult:
     """Request the exit of the primary with a last snapshot, and wait for it."""
     if not waiter.is_still_next(step):
         return StepSkipped()
-    waiter.world.store.replicas.desire(step.primary, OFF)
-    return await_exit(waiter.world, step.primary, keep_alive=waiter.keep_alive)
+    waiter.project.store.replicas.desire(step.primary, OFF)
+    return await_exit(waiter.project, step.primary, keep_alive=waiter.keep_alive)
 
 
 def finish(waiter: StreamWaiter, step: FinishMigration) -> StepResult:
     """Make the target the declaration of the stream, and measure the longest time without a commit."""
-    store = waiter.world.store
+    store = waiter.project.store
     migration = store.migrations.open(waiter.stream)
     if migration is None or migration.rollout != step.rollout:
         return StepSkipped()
@@ -109,7 +109,7 @@ def roll_back(waiter: StreamWaiter, step: RollBack) -> StepResult:
 
     Nor does a replica start from a snapshot of the target: its state may be as wrong as its output.
     """
-    store = waiter.world.store
+    store = waiter.project.store
     for row in _targets(waiter, step.rollout):
         store.replicas.desire(row.id, OFF, slot=Slot.SECONDARY)
     store.migrations.abandon(waiter.stream, step.rollout, f"rolled back: {step.reason}")
@@ -118,7 +118,7 @@ def roll_back(waiter: StreamWaiter, step: RollBack) -> StepResult:
 
 def _targets(waiter: StreamWaiter, rollout: int) -> list[ReplicaRow]:
     """All replicas that have run the target of a migration, including those that have ended."""
-    rows = waiter.world.store.replicas.of(waiter.stream, live=False)
+    rows = waiter.project.store.replicas.of(waiter.stream, live=False)
     return [row for row in rows if row.rollout == rollout]
 
 
@@ -129,7 +129,7 @@ def _await_boundary(waiter: StreamWaiter, target: str, *, replays: bool) -> int 
     primary has begun is lost. In the second half of the wait any moment is accepted. A silent stream does not
     delay the handover for long, nor one whose epochs are shorter than the age of its replicas' reports.
     """
-    store, began, most = waiter.world.store, SYSTEM_CLOCK.monotonic(), _most_seconds(waiter)
+    store, began, most = waiter.project.store, SYSTEM_CLOCK.monotonic(), _most_seconds(waiter)
     before = store.ledger.last(waiter.stream)
 
     def is_at_boundary() -> bool:
@@ -151,26 +151,26 @@ def _await_boundary(waiter: StreamWaiter, target: str, *, replays: bool) -> int 
 
 def _most_seconds(waiter: StreamWaiter) -> float:
     """The time for some epochs; short enough that the migration is not rolled back meanwhile."""
-    epoch = waiter.world.config.stream(waiter.stream).epoch
+    epoch = waiter.project.config.stream(waiter.stream).epoch
     seconds = epoch.silence + BOUNDARY_EPOCHS * (epoch.seconds or 0.0) + SLACK_SECONDS
     return min(seconds, waiter.migration_seconds_left / 2)
 
 
 def _is_near(waiter: StreamWaiter, target: str, last: LedgerEntry) -> bool:
     """Whether the target computes the last epoch or has done so; one that is gone delays nothing."""
-    row = waiter.world.store.replicas.get(target)
+    row = waiter.project.store.replicas.get(target)
     return row is None or row.epoch is None or row.epoch >= last.epoch - 1
 
 
 def _is_fresh(waiter: StreamWaiter, last: LedgerEntry) -> bool:
     """Whether an epoch was committed a moment ago: no replica has done much of the next."""
-    pace = waiter.world.config.stream(waiter.stream).epoch.seconds or float("inf")
-    return waiter.world.store.now() - last.committed_at <= FRESH_SHARE * pace
+    pace = waiter.project.config.stream(waiter.stream).epoch.seconds or float("inf")
+    return waiter.project.store.now() - last.committed_at <= FRESH_SHARE * pace
 
 
 def _longest_gap(waiter: StreamWaiter, migration: Migration) -> float:
     """The longest time without a commit until now: a target that has caught up may not have committed yet."""
-    store = waiter.world.store
+    store = waiter.project.store
     now = store.now()  # read first: a later commit must not end a gap
     entries = store.ledger.since(waiter.stream, at=migration.begun_at)
     times = [*(entry.committed_at for entry in entries), now]
@@ -179,7 +179,7 @@ def _longest_gap(waiter: StreamWaiter, migration: Migration) -> float:
 
 def _close_differences(waiter: StreamWaiter, migration: Migration) -> None:
     """Close the incidents about differing output of the target: it was allowed to differ."""
-    store = waiter.world.store
+    store = waiter.project.store
     targets = {row.id for row in _targets(waiter, migration.rollout)}
     for incident in store.incidents.of(waiter.stream):
         if incident.kind == DIGEST_DIFFERS and incident.replica in targets:

@@ -20,7 +20,7 @@ SLACK_SECONDS = 60.0
 
 
 def require_compatible_state(
-    world: Project,
+    project: Project,
     target: StreamDeclaration,
     run: str,
     *,
@@ -32,11 +32,11 @@ def require_compatible_state(
     Without a snapshot for the trial one is requested, if it `may_request_snapshot`. A stream that has
     committed nothing has no state that could be incompatible.
     """
-    row = _find_snapshot(world, target, may_request_snapshot=may_request_snapshot)
+    row = _find_snapshot(project, target, may_request_snapshot=may_request_snapshot)
     if row is None:
         return
-    computed = _recompute(world, target, run, row)
-    entry = world.store.ledger.get(target.name, row.epoch + 1)
+    computed = _recompute(project, target, run, row)
+    entry = project.store.ledger.get(target.name, row.epoch + 1)
     if entry is not None and entry.digest != computed.digest and not may_differ:
         raise PermanentError(
             f"{target.name} would compute another output: epoch {entry.epoch} has {computed.rows} rows "
@@ -46,27 +46,27 @@ def require_compatible_state(
 
 
 def _find_snapshot(
-    world: Project, target: StreamDeclaration, *, may_request_snapshot: bool
+    project: Project, target: StreamDeclaration, *, may_request_snapshot: bool
 ) -> SnapshotRow | None:
     """The newest snapshot after which an epoch was committed; it is requested if there is none."""
-    row = _newest(world, target.name)
-    has_state = world.store.ledger.last(target.name) is not None
+    row = _newest(project, target.name)
+    has_state = project.store.ledger.last(target.name) is not None
     if row is not None or not has_state or not may_request_snapshot:
         return row
-    if observe_stream(world, target.name).primary is None:
+    if observe_stream(project, target.name).primary is None:
         return None  # no replica could ship one, and none runs that a migration could disturb
-    snapshot_now(world, target.name)
-    return _await_snapshot(world, target)
+    snapshot_now(project, target.name)
+    return _await_snapshot(project, target)
 
 
-def _await_snapshot(world: Project, target: StreamDeclaration) -> SnapshotRow:
+def _await_snapshot(project: Project, target: StreamDeclaration) -> SnapshotRow:
     patience = SLACK_SECONDS + 2 * max(target.epoch.seconds or 0.0, target.epoch.silence)
     wait_until(
-        lambda: _newest(world, target.name) is not None,
+        lambda: _newest(project, target.name) is not None,
         patience_seconds=patience,
         poll_seconds=POLL_SECONDS,
     )
-    row = _newest(world, target.name)
+    row = _newest(project, target.name)
     if row is None:
         raise TransientError(
             f"the target of {target.name} cannot be tried: no snapshot with a later epoch within {patience:.0f} s",
@@ -75,17 +75,19 @@ def _await_snapshot(world: Project, target: StreamDeclaration) -> SnapshotRow:
     return row
 
 
-def _newest(world: Project, stream: str) -> SnapshotRow | None:
-    return find_newest_provable(world, stream, world.store.snapshots.of(stream))
+def _newest(project: Project, stream: str) -> SnapshotRow | None:
+    return find_newest_provable(project, stream, project.store.snapshots.of(stream))
 
 
-def _recompute(world: Project, target: StreamDeclaration, run: str, row: SnapshotRow) -> Recomputed:
+def _recompute(
+    project: Project, target: StreamDeclaration, run: str, row: SnapshotRow
+) -> Recomputed:
     """Compute the epoch after a snapshot with the query of the target."""
-    folder = world.config.home / "drills" / f"{target.name}-{run}"
-    checkpoint, vault = folder / "checkpoint", world.vault(target.name)
+    folder = project.config.home / "drills" / f"{target.name}-{run}"
+    checkpoint, vault = folder / "checkpoint", project.vault(target.name)
     try:
         vault.restore(vault.manifest(row.id), checkpoint, durable=False)
-        spec = build_spec(world.config, target, Slot.SECONDARY, folder.name, folder)
-        return recompute(world.config, spec, checkpoint, row.epoch + 1)
+        spec = build_spec(project.config, target, Slot.SECONDARY, folder.name, folder)
+        return recompute(project.config, spec, checkpoint, row.epoch + 1)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

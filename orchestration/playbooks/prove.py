@@ -61,8 +61,8 @@ class Prove(StreamPlaybook[ProveFacts, ProveStep]):
 
     def row(self) -> SnapshotRow:
         """The snapshot to prove; raises if there is none."""
-        self.world.config.stream(self.stream)
-        return require_provable(self.world, self.stream, self.snapshot)
+        self.project.config.stream(self.stream)
+        return require_provable(self.project, self.stream, self.snapshot)
 
     def observe(self) -> ProveFacts:
         """The progress of this run: no other run could continue it."""
@@ -85,27 +85,27 @@ class Prove(StreamPlaybook[ProveFacts, ProveStep]):
             case Recompute():
                 return self._recompute(step.epoch)
             case RecordProof():
-                self.world.store.snapshots.record_proof(self.stream, step.snapshot, step.seconds)
+                self.project.store.snapshots.record_proof(self.stream, step.snapshot, step.seconds)
                 return StepResult()
 
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _restore(self, snapshot: str) -> ScratchRestored:
-        vault = self.world.vault(self.stream)
+        vault = self.project.vault(self.stream)
         restored = vault.restore(vault.manifest(snapshot), self._checkpoint, durable=False)
         return ScratchRestored(files=restored.files, bytes=restored.bytes)
 
     def _recompute(self, epoch: int) -> Recomputed:
-        row = self.world.store.streams.get(self.stream)
-        entry = self.world.store.ledger.get(self.stream, epoch)
+        row = self.project.store.streams.get(self.stream)
+        entry = self.project.store.ledger.get(self.stream, epoch)
         assert row is not None, "a stream with snapshots was declared"  # noqa: S101
         assert entry is not None, "the snapshot was chosen so"  # noqa: S101
         stream = StreamDeclaration.model_validate(row.declaration)
         spec = build_spec(
-            self.world.config, stream, Slot.SECONDARY, self._folder.name, self._folder
+            self.project.config, stream, Slot.SECONDARY, self._folder.name, self._folder
         )
-        computed = recompute(self.world.config, spec, self._checkpoint, epoch)
+        computed = recompute(self.project.config, spec, self._checkpoint, epoch)
         if computed.digest != entry.digest:
             raise PermanentError(
                 f"{self.observe().snapshot} is not proven: epoch {epoch} was computed as {computed.digest} "
@@ -116,22 +116,22 @@ class Prove(StreamPlaybook[ProveFacts, ProveStep]):
 
     @property
     def _folder(self) -> Path:
-        return self.world.config.home / "drills" / f"{self.stream}-{self.run}"
+        return self.project.config.home / "drills" / f"{self.stream}-{self.run}"
 
     @property
     def _checkpoint(self) -> Path:
         return self._folder / "checkpoint"
 
 
-def require_provable(world: Project, stream: str, snapshot: str | None = None) -> SnapshotRow:
+def require_provable(project: Project, stream: str, snapshot: str | None = None) -> SnapshotRow:
     """The snapshot to prove; raises if there is none."""
-    rows = [row for row in world.store.snapshots.of(stream) if snapshot in (None, row.id)]
+    rows = [row for row in project.store.snapshots.of(stream) if snapshot in (None, row.id)]
     if not rows:
         raise PermanentError(
             f"{stream} has no available snapshot {snapshot or ''}".rstrip(),
             hint=f"run `holdfast snapshots list {stream}` for those it has",
         )
-    newest = find_newest_provable(world, stream, rows)
+    newest = find_newest_provable(project, stream, rows)
     if newest is None:
         raise PermanentError(
             f"no epoch of {stream} was committed after {snapshot or 'any of its snapshots'}",
@@ -141,10 +141,10 @@ def require_provable(world: Project, stream: str, snapshot: str | None = None) -
 
 
 def find_newest_provable(
-    world: Project, stream: str, rows: Sequence[SnapshotRow]
+    project: Project, stream: str, rows: Sequence[SnapshotRow]
 ) -> SnapshotRow | None:
     """The first of these snapshots after which an epoch was committed whose input is complete."""
-    last, gaps = world.store.ledger.last(stream), world.store.gaps.of(stream)
+    last, gaps = project.store.ledger.last(stream), project.store.gaps.of(stream)
     if last is None:
         return None
     before = (row for row in rows if row.epoch < last.epoch)

@@ -76,14 +76,14 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
     _began_at: float = field(default=0.0, init=False)
 
     def begin(self) -> None:
-        self._began_at = self.world.store.now()
+        self._began_at = self.project.store.now()
 
     def preview(self) -> RecoverFacts:
-        return observe_stream(self.world, self.stream).recover_facts()
+        return observe_stream(self.project, self.stream).recover_facts()
 
     def observe(self) -> RecoverFacts:
         status = self._waiter.observe()
-        record_tier_reached(self.world.store, status)
+        record_tier_reached(self.project.store, status)
         return status.recover_facts()
 
     def decide(self, facts: RecoverFacts) -> RecoverStep | None:
@@ -129,18 +129,18 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
         return replace(super().journal(), incident=self.incident)
 
     def _fence(self, step: Fence) -> Fenced:
-        store, reason = self.world.store, step.reason
+        store, reason = self.project.store, step.reason
         return Fenced(
             fence_primary(store, step.primary, stream=self.stream, reason=reason, token=step.token)
         )
 
     def _launch(self) -> ReplicaLaunched:
-        self.world.ensure_object_store()
-        row = launch_primary(self.world.config, self.world.store, self.stream)
+        self.project.ensure_object_store()
+        row = launch_primary(self.project.config, self.project.store, self.stream)
         return ReplicaLaunched(None if row is None else row.id)
 
     def _give_up(self, step: GiveUp) -> StepResult:
-        self.world.store.streams.desire(self.stream, DesiredState.STOPPED)
+        self.project.store.streams.desire(self.stream, DesiredState.STOPPED)
         raise PermanentError(
             f"{self.stream} is stopped: {step.reason}",
             hint=f"fix the cause, then run `holdfast start {self.stream}`",
@@ -149,7 +149,7 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
     def _await_primary_exit(self, waiter: StreamWaiter, step: AwaitPrimaryExit) -> StepResult:
         if not waiter.is_still_next(step):
             return StepSkipped()
-        self.world.store.replicas.desire(step.primary, OFF)
+        self.project.store.replicas.desire(step.primary, OFF)
         self._await(
             waiter,
             lambda status: status.verdict.health is not Health.STOPPING,
@@ -166,7 +166,7 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
             what="has not caught up and has finished no epoch",
             hint="run `holdfast logs` for the cause",
         )
-        latest = self.world.store.samples.latest(self.stream, replica=step.primary)
+        latest = self.project.store.samples.latest(self.stream, replica=step.primary)
         return Measured({name.value: latest[name].value for name in STEP_SAMPLES if name in latest})
 
     def _await(
@@ -185,7 +185,7 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
     @property
     def _waiter(self) -> StreamWaiter:
         return StreamWaiter(
-            world=self.world,
+            project=self.project,
             stream=self.stream,
             began_at=self._began_at,
             keep_alive=self.keep_alive,
@@ -197,20 +197,20 @@ class Start(Recover):
     """Declare a stream, record that it should run, and start it."""
 
     def begin(self) -> None:
-        require_whole(self.world.store, self.stream)
-        self.world.ensure_object_store()
-        apply_declaration(self.world, self.stream)
-        self.world.store.streams.desire(self.stream, DesiredState.RUNNING)
+        require_whole(self.project.store, self.stream)
+        self.project.ensure_object_store()
+        apply_declaration(self.project, self.stream)
+        self.project.store.streams.desire(self.stream, DesiredState.RUNNING)
         super().begin()
 
     def preview(self) -> RecoverFacts:
-        world, store = self.world, self.world.store
+        project, store = self.project, self.project.store
         require_whole(store, self.stream)
-        facts = observe_stream(world, self.stream, as_wanted=True).recover_facts()
+        facts = observe_stream(project, self.stream, as_wanted=True).recover_facts()
         facts = replace(facts, failures_in_a_row=0, secondary_failures_in_a_row=0)
         if store.replicas.of(self.stream):
             return facts
-        row, declared = store.streams.get(self.stream), world.config.stream(self.stream).tier
+        row, declared = store.streams.get(self.stream), project.config.stream(self.stream).tier
         tier = declared if row is None else Tier(resolve_tier(row, declared))
         rollout = 0 if row is None else row.rollout
         # A start applies the current declaration: it ends an open migration, and the new primary runs it.

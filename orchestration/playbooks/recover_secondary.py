@@ -58,14 +58,14 @@ class TakeoverAwaited(StepResult):
 
 def launch(waiter: StreamWaiter) -> ReplicaLaunched:
     """Start a secondary, unless there is one."""
-    waiter.world.ensure_object_store()
-    row = launch_secondary(waiter.world.config, waiter.world.store, waiter.stream)
+    waiter.project.ensure_object_store()
+    row = launch_secondary(waiter.project.config, waiter.project.store, waiter.stream)
     return ReplicaLaunched(None if row is None else row.id)
 
 
 def end(waiter: StreamWaiter, step: EndSecondary) -> StepResult:
     """Record the end of a failed secondary; it exits when it reads that."""
-    waiter.world.store.replicas.end(
+    waiter.project.store.replicas.end(
         step.secondary,
         ReplicaState.FENCED,
         step.reason,
@@ -77,7 +77,7 @@ def end(waiter: StreamWaiter, step: EndSecondary) -> StepResult:
 
 def turn_switch(waiter: StreamWaiter, step: TurnSwitch) -> StepResult:
     """Request one change of a switch and wait until it is observed; raises if it is not in time."""
-    store, status = waiter.world.store, waiter.observe()
+    store, status = waiter.project.store, waiter.observe()
     view = status.secondary_view()
     if view is None or next_step(status.recover_facts()) != step:
         return StepSkipped()
@@ -102,10 +102,10 @@ def stop(waiter: StreamWaiter, step: AwaitSecondaryExit) -> StepResult:
     """Request the exit of a secondary and wait for it."""
     if not waiter.is_still_next(step):
         return StepSkipped()
-    if waiter.world.store.replicas.desire(step.secondary, OFF, slot=Slot.SECONDARY) is None:
+    if waiter.project.store.replicas.desire(step.secondary, OFF, slot=Slot.SECONDARY) is None:
         return StepSkipped(HAS_MOVED)
     return await_exit(
-        waiter.world, step.secondary, slot=Slot.SECONDARY, keep_alive=waiter.keep_alive
+        waiter.project, step.secondary, slot=Slot.SECONDARY, keep_alive=waiter.keep_alive
     )
 
 
@@ -120,7 +120,7 @@ def give_up(waiter: StreamWaiter, step: GiveUpSecondary) -> StepResult:
 
 def await_takeover(waiter: StreamWaiter, step: AwaitTakeover) -> TakeoverAwaited:
     """Wait for the secondary to take over; end one that does not in time, so that a new primary can start."""
-    timings = waiter.world.timings(waiter.stream)
+    timings = waiter.project.timings(waiter.stream)
     view = waiter.observe().secondary_view()
     starting = view is not None and view.health is Health.STARTING
     patience = timings.takeover_within_seconds
@@ -131,7 +131,7 @@ def await_takeover(waiter: StreamWaiter, step: AwaitTakeover) -> TakeoverAwaited
         primary = waiter.observe().primary
         return TakeoverAwaited(primary=None if primary is None else primary.id)
     reason = f"did not take over within {patience:.0f} s"
-    replicas = waiter.world.store.replicas
+    replicas = waiter.project.store.replicas
     replicas.end(
         step.secondary, ReplicaState.FAILED, reason, by=EndedBy.PLAYBOOK, slot=Slot.SECONDARY
     )

@@ -49,7 +49,7 @@ class StreamWaiter:
     Failures of secondaries from before the run do not count: the run exists to try again.
     """
 
-    world: Project
+    project: Project
     stream: str
     began_at: float
     keep_alive: Callable[[], None] = do_nothing
@@ -57,7 +57,7 @@ class StreamWaiter:
     def observe(self) -> StreamStatus:
         """Renew the claim and observe the stream."""
         self.keep_alive()
-        return observe_stream(self.world, self.stream, secondaries_since=self.began_at)
+        return observe_stream(self.project, self.stream, secondaries_since=self.began_at)
 
     def is_still_next(self, step: RecoverStep, *, as_caught_up: bool = False) -> bool:
         """Whether a step is still the next one: another tier or a stop may have been requested.
@@ -90,7 +90,7 @@ class StreamWaiter:
     @property
     def migration_seconds_left(self) -> float:
         """The time until the open migration is rolled back, and some slack to observe that."""
-        migration = self.world.store.migrations.open(self.stream)
+        migration = self.project.store.migrations.open(self.stream)
         if migration is None:
             return 0.0
         return max(migration.deadline_at - self.observe().at, 0.0) + SLACK_SECONDS
@@ -98,12 +98,12 @@ class StreamWaiter:
     @property
     def patience_seconds(self) -> float:
         """How long a step waits for a replica that makes no progress."""
-        return patience_seconds(self.world, self.stream)
+        return patience_seconds(self.project, self.stream)
 
 
-def patience_seconds(world: Project, stream: str) -> float:
+def patience_seconds(project: Project, stream: str) -> float:
     """How long a step waits for a replica of the stream that makes no progress."""
-    return world.timings(stream).progress_within_seconds
+    return project.timings(stream).progress_within_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class ReplicaExit(StepResult):
 
 
 def await_exit(
-    world: Project,
+    project: Project,
     replica: str,
     *,
     patience_seconds: float = LEAVE_WITHIN_SECONDS,
@@ -128,9 +128,9 @@ def await_exit(
 
     With `slot`, a replica that has another slot by then may stay: its end is recorded before it is killed.
     """
-    replicas = world.store.replicas
+    replicas = project.store.replicas
     left = wait_until(
-        lambda: _has_left(world, replica, slot),
+        lambda: _has_left(project, replica, slot),
         patience_seconds=patience_seconds,
         keep_alive=keep_alive,
     )
@@ -148,9 +148,9 @@ def await_exit(
     return ReplicaExit(ended=row.state, reason=row.reason, epoch=row.epoch)
 
 
-def _has_left(world: Project, replica: str, slot: Slot | None) -> bool:
+def _has_left(project: Project, replica: str, slot: Slot | None) -> bool:
     """Whether a replica has ended or has another slot; one whose process is gone is recorded as dead."""
-    replicas = world.store.replicas
+    replicas = project.store.replicas
     row = replicas.get(replica)
     if _is_gone(row, slot):
         return True

@@ -68,7 +68,7 @@ class Marks(BaseModel):
 class _Observation:
     """One stream as observed now, beside what was reported last."""
 
-    world: Project
+    project: Project
     status: StreamStatus
     newest: SnapshotRow | None
     coverage: TierCoverage
@@ -123,7 +123,7 @@ class _Observation:
         )
 
     def _progress(self, name: str) -> Iterator[Event]:
-        store = self.world.store
+        store = self.project.store
         primary = self.status.primary
         samples = store.samples.latest(name, replica=None if primary is None else primary.id)
         metadata = progress_metadata(self.status, samples)
@@ -161,7 +161,7 @@ class _Observation:
         yield dg.AssetMaterialization(
             tiers_key(name),
             description=self.coverage.reason,
-            metadata=tier_metadata(self.world, self.status),
+            metadata=tier_metadata(self.project, self.status),
         )
         yield dg.AssetCheckEvaluation(
             asset_key=tiers_key(name),
@@ -179,13 +179,15 @@ class _Observation:
     description="Reports committed epochs, new snapshots and changes of health and tier on the assets of the streams.",
 )
 def stream_observer(
-    context: dg.SensorEvaluationContext, worlds: dg.ResourceParam[ProjectResource]
+    context: dg.SensorEvaluationContext, projects: dg.ResourceParam[ProjectResource]
 ) -> dg.SensorResult:
     """Report what has changed since the last tick."""
     marks = Marks.parse(context.cursor)
     try:
-        with worlds.open() as world:
-            observations = [_observe(world, name, marks) for name in sorted(world.config.streams)]
+        with projects.open() as project:
+            observations = [
+                _observe(project, name, marks) for name in sorted(project.config.streams)
+            ]
             events = [event for observation in observations for event in observation.events()]
     except TransientError as error:
         return dg.SensorResult(skip_reason=f"{error} ({error.hint})")
@@ -200,15 +202,17 @@ def stream_observer(
     )
 
 
-def _observe(world: Project, name: str, marks: Marks) -> _Observation:
-    status = observe_stream(world, name)
-    newest = world.store.snapshots.newest(name)
-    history = world.store.tiers.history(name, limit=1)
+def _observe(project: Project, name: str, marks: Marks) -> _Observation:
+    status = observe_stream(project, name)
+    newest = project.store.snapshots.newest(name)
+    history = project.store.tiers.history(name, limit=1)
     return _Observation(
-        world=world,
+        project=project,
         status=status,
         newest=newest,
         coverage=coverage_of(status),
         requested=history[-1] if history else None,
-        mark=marks.streams.get(name, StreamMark()).after_restore(world.store.restores.newest(name)),
+        mark=marks.streams.get(name, StreamMark()).after_restore(
+            project.store.restores.newest(name)
+        ),
     )

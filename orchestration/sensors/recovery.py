@@ -37,9 +37,9 @@ _REVIEWER = Reviewer()
     description="Requests the recovery of a stream whose primary is dead, silent, stuck or missing, or whose "
     "secondary is lost: one run per incident, no matter how many ticks or daemons.",
 )
-def recovery_sensor(worlds: dg.ResourceParam[ProjectResource]) -> dg.SensorResult:
+def recovery_sensor(projects: dg.ResourceParam[ProjectResource]) -> dg.SensorResult:
     """Request the recoveries that are due."""
-    return _request_runs(worlds, _recoveries, otherwise="no recovery is due")
+    return _request_runs(projects, _recoveries, otherwise="no recovery is due")
 
 
 @dg.sensor(
@@ -48,14 +48,14 @@ def recovery_sensor(worlds: dg.ResourceParam[ProjectResource]) -> dg.SensorResul
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Requests a restart of the embedded object store if it died while streams should run.",
 )
-def object_store_sensor(worlds: dg.ResourceParam[ProjectResource]) -> dg.SensorResult:
+def object_store_sensor(projects: dg.ResourceParam[ProjectResource]) -> dg.SensorResult:
     """Request a restart of the object store.
 
     A run, not the sensor, starts it: a start may take longer than a tick may, and a run is visible.
     Starting it twice is harmless (one file lock); the key only keeps ticks from piling up runs.
     """
     return _request_runs(
-        worlds, _object_store, otherwise="the object store answers, or is not needed"
+        projects, _object_store, otherwise="the object store answers, or is not needed"
     )
 
 
@@ -66,25 +66,25 @@ def object_store_sensor(worlds: dg.ResourceParam[ProjectResource]) -> dg.SensorR
     description="Reviews the tiers of all streams: predicts recovery times and costs, decides, and "
     "requests the switches of streams in mode `auto`. Each new decision is recorded with its reasons.",
 )
-def tier_review_sensor(worlds: dg.ResourceParam[ProjectResource]) -> dg.SensorResult:
+def tier_review_sensor(projects: dg.ResourceParam[ProjectResource]) -> dg.SensorResult:
     """Request the switches that are due."""
-    return _request_runs(worlds, _switches, otherwise="no switch is due")
+    return _request_runs(projects, _switches, otherwise="no switch is due")
 
 
 def _request_runs(
-    worlds: ProjectResource, requests: Callable[[Project], list[dg.RunRequest]], *, otherwise: str
+    projects: ProjectResource, requests: Callable[[Project], list[dg.RunRequest]], *, otherwise: str
 ) -> dg.SensorResult:
     """Request the runs that are due, or say why there are none; an unreachable control store skips the tick."""
     try:
-        with worlds.open() as world:
-            due = requests(world)
+        with projects.open() as project:
+            due = requests(project)
     except TransientError as error:
         return dg.SensorResult(skip_reason=f"{error} ({error.hint})")
     return dg.SensorResult(run_requests=due, skip_reason=None if due else otherwise)
 
 
-def _recoveries(world: Project) -> list[dg.RunRequest]:
-    return [_recovery(due) for due in due_recoveries(world)]
+def _recoveries(project: Project) -> list[dg.RunRequest]:
+    return [_recovery(due) for due in due_recoveries(project)]
 
 
 def _recovery(due: DueRecovery) -> dg.RunRequest:
@@ -106,21 +106,21 @@ def _cause(detail: JsonObject) -> str:
     return str(detail.get("cause") or detail.get("health") or "unknown")
 
 
-def _object_store(world: Project) -> list[dg.RunRequest]:
-    if not _is_down(world):
+def _object_store(project: Project) -> list[dg.RunRequest]:
+    if not _is_down(project):
         return []
-    bucket = int(world.store.now() // OBJECT_STORE_BUCKET_SECONDS)
+    bucket = int(project.store.now() // OBJECT_STORE_BUCKET_SECONDS)
     return [dg.RunRequest(run_key=f"object-store-{bucket}", tags={CAUSE_TAG: "object_store_down"})]
 
 
-def _is_down(world: Project) -> bool:
-    embedded = world.embedded_s3()
-    wanted = any(row.desired is DesiredState.RUNNING for row in world.store.streams.all())
+def _is_down(project: Project) -> bool:
+    embedded = project.embedded_s3()
+    wanted = any(row.desired is DesiredState.RUNNING for row in project.store.streams.all())
     return embedded is not None and wanted and not embedded.alive()
 
 
-def _switches(world: Project) -> list[dg.RunRequest]:
-    return [_switch(due) for due in due_switches(world, _REVIEWER)]
+def _switches(project: Project) -> list[dg.RunRequest]:
+    return [_switch(due) for due in due_switches(project, _REVIEWER)]
 
 
 def _switch(due: DueSwitch) -> dg.RunRequest:

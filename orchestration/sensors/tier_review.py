@@ -31,22 +31,22 @@ class DueSwitch:
     run_key: str
 
 
-def due_switches(world: Project, reviewer: Reviewer) -> list[DueSwitch]:
+def due_switches(project: Project, reviewer: Reviewer) -> list[DueSwitch]:
     """Review all streams, record new decisions, apply chosen intervals, and return the switches due."""
-    last, due = world.store.decisions.latest_of_all(), []
-    for candidates, choice in reviewer.review(world, last):
+    last, due = project.store.decisions.latest_of_all(), []
+    for candidates, choice in reviewer.review(project, last):
         changes = choice.changes(candidates).tolist()
         for index, inputs in enumerate(candidates.streams):
-            section = world.config.stream(inputs.stream).controller
+            section = project.config.stream(inputs.stream).controller
             recorded = last.get(inputs.stream)
             if recorded is None or is_new_decision(candidates, choice, index, section, recorded):
-                recorded = record_decision(world.store, Decision.of(candidates, choice, index))
+                recorded = record_decision(project.store, Decision.of(candidates, choice, index))
             if not changes[index] or inputs.mode is not Mode.AUTO:
                 continue
-            if world.store.migrations.open(inputs.stream) is not None:
+            if project.store.migrations.open(inputs.stream) is not None:
                 continue  # the migration has the secondary that a switch would need
             chosen = _chosen_intervals(candidates, choice, index, section)
-            _apply_intervals(world.store, inputs.stream, chosen)
+            _apply_intervals(project.store, inputs.stream, chosen)
             if choice.tier[index] != candidates.current[index]:
                 due.append(_due_switch(recorded, at=candidates.at))
     return sorted(due, key=lambda switch: switch.decision.stream)

@@ -29,26 +29,26 @@ def doctor_projects(root: Path, **changes: object) -> SimulatedProjects:
 
 
 def a_stopped_stream(
-    world: SimulatedProject, folder: Path, *, kind: StateKind = StateKind.HDFS
+    project: SimulatedProject, folder: Path, *, kind: StateKind = StateKind.HDFS
 ) -> SyntheticCheckpoint:
     """Epochs 0 to 5 in epoch log, ledger and table, snapshots after 1 and 3; its checkpoint."""
-    declare(world.config, world.store, CLICKS)
-    commit_epochs(world, EPOCHS)
-    table = world.config.table_path(CLICKS)
+    declare(project.config, project.store, CLICKS)
+    commit_epochs(project, EPOCHS)
+    table = project.config.table_path(CLICKS)
     a_table(table)
     for epoch in range(EPOCHS):
         a_commit(table, epoch, words(10))
     checkpoint = SyntheticCheckpoint(folder, kind=kind)
     for epoch in SHIPPED:
         checkpoint.commit(epoch - checkpoint.epoch)
-        ship(world, checkpoint)
+        ship(project, checkpoint)
     checkpoint.commit(EPOCHS - 1 - checkpoint.epoch)
     return checkpoint
 
 
-def ship(world: Project, checkpoint: SyntheticCheckpoint, replica: str = REPLICA) -> None:
+def ship(project: Project, checkpoint: SyntheticCheckpoint, replica: str = REPLICA) -> None:
     """Ship what it has committed last, on what was shipped before."""
-    vault = world.vault(CLICKS)
+    vault = project.vault(CLICKS)
     before = vault.list()
     manifest = vault.ship(
         checkpoint.root,
@@ -57,26 +57,26 @@ def ship(world: Project, checkpoint: SyntheticCheckpoint, replica: str = REPLICA
         replica=replica,
         parent=vault.manifest(before[0].id) if before else None,
         conf={},
-        created_at=world.store.now(),
-        scratch=world.config.home / "scratch",
+        created_at=project.store.now(),
+        scratch=project.config.home / "scratch",
     ).manifest
-    record_snapshot(world.store, vault, CLICKS, manifest.id)
+    record_snapshot(project.store, vault, CLICKS, manifest.id)
 
 
 def a_stream_with_live_primary(
-    world: SimulatedProject, *, kind: StateKind = StateKind.HDFS, replicas: Path | None = None
+    project: SimulatedProject, *, kind: StateKind = StateKind.HDFS, replicas: Path | None = None
 ) -> SyntheticCheckpoint:
     """The same with a live primary (this process), while the desired state is stopped."""
-    folder = (replicas or world.config.home / "replicas") / REPLICA
-    checkpoint = a_stopped_stream(world, folder / "checkpoints" / "aaaa0001", kind=kind)
-    a_primary(world, REPLICA, folder=folder)
-    a_heartbeat(world, REPLICA, epoch=EPOCHS - 1)
+    folder = (replicas or project.config.home / "replicas") / REPLICA
+    checkpoint = a_stopped_stream(project, folder / "checkpoints" / "aaaa0001", kind=kind)
+    a_primary(project, REPLICA, folder=folder)
+    a_heartbeat(project, REPLICA, epoch=EPOCHS - 1)
     return checkpoint
 
 
-def replica_row(world: SimulatedProject) -> ReplicaRow:
+def replica_row(project: SimulatedProject) -> ReplicaRow:
     """The primary's row."""
-    row = world.store.replicas.get(REPLICA)
+    row = project.store.replicas.get(REPLICA)
     assert row is not None
     return row
 
@@ -86,9 +86,9 @@ def snapshot_id(epoch: int) -> str:
     return f"{epoch:012d}-1-{REPLICA}"
 
 
-def pack_key(world: SimulatedProject, epoch: int) -> str:
+def pack_key(project: SimulatedProject, epoch: int) -> str:
     """The pack that was shipped with the snapshot after an epoch."""
-    packs = world.objects.list(f"{CLICKS}/packs/")
+    packs = project.objects.list(f"{CLICKS}/packs/")
     (key,) = [pack.key for pack in packs if snapshot_id(epoch) in pack.key]
     return key
 
@@ -98,16 +98,16 @@ def manifest_key(epoch: int) -> str:
     return f"{CLICKS}/manifests/{snapshot_id(epoch)}.json.gz"
 
 
-def finding_kinds(world: SimulatedProject, *, deep: bool = False) -> list[Kind]:
+def finding_kinds(project: SimulatedProject, *, deep: bool = False) -> list[Kind]:
     """What the doctor finds."""
-    return [finding.kind for finding in diagnose_stream(world, CLICKS, deep=deep).findings]
+    return [finding.kind for finding in diagnose_stream(project, CLICKS, deep=deep).findings]
 
 
 def run_repair(
-    world: SimulatedProject, chosen: Mend | None = None, *, run: str = RUN, deep: bool = False
+    project: SimulatedProject, chosen: Mend | None = None, *, run: str = RUN, deep: bool = False
 ) -> list[str]:
     """Carry a repair out; the names of its steps."""
-    repairing = Repair(world=world, stream=CLICKS, run=run, chosen=chosen, deep=deep)
+    repairing = Repair(project=project, stream=CLICKS, run=run, chosen=chosen, deep=deep)
     return [performed.name for performed in repairing.steps()]
 
 
@@ -122,15 +122,15 @@ def shorten(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-1])
 
 
-def everything(world: SimulatedProject) -> dict[str, object]:
+def everything(project: SimulatedProject) -> dict[str, object]:
     """All that a repair may change."""
-    home = world.config.home
+    home = project.config.home
     return {
-        "objects": {key: body for key, (body, _) in world.objects.objects.items()},
-        "rows": world.store.snapshots.of(CLICKS, available_only=False),
+        "objects": {key: body for key, (body, _) in project.objects.objects.items()},
+        "rows": project.store.snapshots.of(CLICKS, available_only=False),
         "ledger": [
             (entry.epoch, entry.rows, entry.digest)
-            for entry in world.store.ledger.between(CLICKS, 0, 99)
+            for entry in project.store.ledger.between(CLICKS, 0, 99)
         ],
         "files": sorted(
             str(p) for p in home.rglob("*") if p.is_file() and "control.db" not in p.name

@@ -23,10 +23,10 @@ from tests.fakes.projects import SimulatedProject, SimulatedProjects, simulated_
 @contextmanager
 def a_running_project(root: Path, **changes: object) -> Iterator[SimulatedProject]:
     """A stream that is to run, with a healthy primary `p`."""
-    with simulated_projects(root, supervision=PATIENT, **changes).open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "p")
-        yield world
+    with simulated_projects(root, supervision=PATIENT, **changes).open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "p")
+        yield project
 
 
 @contextmanager
@@ -35,42 +35,42 @@ def a_driven_project(
 ) -> Iterator[tuple[SimulatedProject, SimulatedDrivers]]:
     """The same, and launched replicas follow their switches."""
     with (
-        a_running_project(root, **changes) as world,
-        simulated_drivers(world, patch) as drivers,
+        a_running_project(root, **changes) as project,
+        simulated_drivers(project, patch) as drivers,
     ):
-        yield world, drivers
+        yield project, drivers
 
 
 def recovery_steps(
-    world: Project, beat: Callable[[], None] = lambda: None
+    project: Project, beat: Callable[[], None] = lambda: None
 ) -> Iterator[StepDone[RecoverStep]]:
-    return Recover(world=world, stream=CLICKS, run="run", keep_alive=beat).steps()
+    return Recover(project=project, stream=CLICKS, run="run", keep_alive=beat).steps()
 
 
 def run_recovery(drivers: SimulatedDrivers) -> list[str]:
-    return [step.name for step in recovery_steps(drivers.world, drivers.act)]
+    return [step.name for step in recovery_steps(drivers.project, drivers.act)]
 
 
-def a_waiter(world: Project, beat: Callable[[], None] = lambda: None) -> StreamWaiter:
-    return StreamWaiter(world=world, stream=CLICKS, began_at=0.0, keep_alive=beat)
+def a_waiter(project: Project, beat: Callable[[], None] = lambda: None) -> StreamWaiter:
+    return StreamWaiter(project=project, stream=CLICKS, began_at=0.0, keep_alive=beat)
 
 
-def take_over(world: Project, secondary: str, *, primary: str | None = None) -> None:
+def take_over(project: Project, secondary: str, *, primary: str | None = None) -> None:
     """The secondary becomes the primary; `primary` is whom it takes over from, if it lives."""
-    taken = world.store.takeovers.take(
+    taken = project.store.takeovers.take(
         CLICKS, secondary, primary=primary, seen=None, ttl_seconds=3.0, reason="gone"
     )
     assert taken is not None
 
 
-def secondary_of(world: Project) -> ReplicaRow:
-    row = observe_stream(world, CLICKS).secondary
+def secondary_of(project: Project) -> ReplicaRow:
+    row = observe_stream(project, CLICKS).secondary
     assert row is not None
     return row
 
 
-def replica_of(world: Project, replica: str) -> ReplicaRow:
-    row = world.store.replicas.get(replica)
+def replica_of(project: Project, replica: str) -> ReplicaRow:
+    row = project.store.replicas.get(replica)
     assert row is not None
     return row
 
@@ -88,30 +88,30 @@ def a_recovered_project(
     root: Path, patch: pytest.MonkeyPatch, **changes: object
 ) -> Iterator[tuple[SimulatedProjects, Project, SimulatedDrivers]]:
     patch.setattr(migrate_steps, "SLACK_SECONDS", 0.1)  # there are no epochs to wait for
-    worlds = simulated_projects(root, **{**DECLARED, **changes})
-    with worlds.open() as world, simulated_drivers(world, patch) as drivers:
-        a_wanted_stream(world)
+    projects = simulated_projects(root, **{**DECLARED, **changes})
+    with projects.open() as project, simulated_drivers(project, patch) as drivers:
+        a_wanted_stream(project)
         run_recovery(drivers)
-        yield worlds, world, drivers
+        yield projects, project, drivers
 
 
 @contextmanager
-def redeclared_project(worlds: SimulatedProjects, **changes: object) -> Iterator[Project]:
+def redeclared_project(projects: SimulatedProjects, **changes: object) -> Iterator[Project]:
     """The project after an edit of the stream's file."""
-    file = worlds.root / "configs" / "streams" / f"{CLICKS}.yaml"
+    file = projects.root / "configs" / "streams" / f"{CLICKS}.yaml"
     file.write_text(stream_yaml(name=CLICKS, **{**DECLARED, **changes}), encoding="utf-8")
-    with worlds.open() as world:
-        yield world
+    with projects.open() as project:
+        yield project
 
 
-def primary_of(world: Project) -> ReplicaRow:
-    row = observe_stream(world, CLICKS).primary
+def primary_of(project: Project) -> ReplicaRow:
+    row = observe_stream(project, CLICKS).primary
     assert row is not None
     return row
 
 
-def memory_of(world: Project) -> str:
-    row = world.store.streams.get(CLICKS)
+def memory_of(project: Project) -> str:
+    row = project.store.streams.get(CLICKS)
     assert row is not None
     return str(row.declaration["resources"]["driver_memory"])
 

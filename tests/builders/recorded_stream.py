@@ -36,29 +36,29 @@ def an_open_project(root: Path) -> Iterator[Project]:
     """A project with one declared stream."""
     if not (root / "configs").exists():
         a_project(root, clicks=stream_yaml())
-    with open_project(root) as world:
-        yield world
+    with open_project(root) as project:
+        yield project
 
 
-def a_running_stream(world: Project, *, epochs: int = 5, committed: int = 3) -> None:
+def a_running_stream(project: Project, *, epochs: int = 5, committed: int = 3) -> None:
     """A primary (this process) that has committed some of the decided epochs."""
-    declare(world.config, world.store, STREAM)
-    world.store.streams.desire(STREAM, DesiredState.RUNNING)
-    world.store.replicas.register(
+    declare(project.config, project.store, STREAM)
+    project.store.streams.desire(STREAM, DesiredState.RUNNING)
+    project.store.replicas.register(
         id=REPLICA,
         stream=STREAM,
         slot=Slot.PRIMARY,
         desired=PRIMARY,
         host=HOST,
-        folder=str(world.config.home / "replicas" / REPLICA),
+        folder=str(project.config.home / "replicas" / REPLICA),
     )
     this = ProcessHandle.this()
-    world.store.replicas.record_process(REPLICA, pid=this.pid, pid_started_at=this.started_at)
-    decide(world, epochs)
+    project.store.replicas.record_process(REPLICA, pid=this.pid, pid_started_at=this.started_at)
+    decide(project, epochs)
     for epoch in range(committed):
-        commit(world, epoch)
-    beat(world, PRIMARY, epoch=committed - 1)
-    world.store.samples.write(
+        commit(project, epoch)
+    beat(project, PRIMARY, epoch=committed - 1)
+    project.store.samples.write(
         [
             Sample(stream=STREAM, replica=REPLICA, name=SampleName.STATE_ROWS, value=40.0),
             Sample(stream=STREAM, replica=REPLICA, name=SampleName.STATE_BYTES, value=1234.0),
@@ -67,11 +67,11 @@ def a_running_stream(world: Project, *, epochs: int = 5, committed: int = 3) -> 
     )
 
 
-def decide(world: Project, epochs: int) -> None:
+def decide(project: Project, epochs: int) -> None:
     """Decide epochs of 100 rows each."""
-    origin = world.store.now() - epochs
+    origin = project.store.now() - epochs
     for epoch in range(epochs):
-        world.store.epochs.propose(
+        project.store.epochs.propose(
             EpochProposal(
                 stream=STREAM,
                 epoch=epoch,
@@ -85,18 +85,18 @@ def decide(world: Project, epochs: int) -> None:
         )
 
 
-def commit(world: Project, epoch: int, *, rows: int = 10) -> None:
+def commit(project: Project, epoch: int, *, rows: int = 10) -> None:
     """Enter an epoch into the ledger."""
-    world.store.ledger.commit(
+    project.store.ledger.commit(
         LedgerEntry(
             stream=STREAM, epoch=epoch, replica=REPLICA, token=1, rows=rows, digest=f"d{epoch}"
         )
     )
 
 
-def beat(world: Project, observed: Switches, *, epoch: int) -> None:
+def beat(project: Project, observed: Switches, *, epoch: int) -> None:
     """One heartbeat of the replica."""
-    world.store.replicas.heartbeat(
+    project.store.replicas.heartbeat(
         REPLICA,
         state=ReplicaState.RUNNING,
         observed=observed,
@@ -106,10 +106,10 @@ def beat(world: Project, observed: Switches, *, epoch: int) -> None:
     )
 
 
-def a_snapshot(world: Project, epoch: int) -> str:
+def a_snapshot(project: Project, epoch: int) -> str:
     """An entry of the catalogue."""
     name = f"{epoch:012d}-1-{REPLICA}"
-    world.store.snapshots.record(
+    project.store.snapshots.record(
         SnapshotRow(
             stream=STREAM,
             id=name,
@@ -131,25 +131,25 @@ EPOCHS = 8
 SHIPPED = (1, 4, 6)
 
 
-def a_restorable_stream(world: Project, *, name: str = CLICKS) -> None:
+def a_restorable_stream(project: Project, *, name: str = CLICKS) -> None:
     """Epochs 0 to 7, a row each, and snapshots after three of them; its desired state is stopped."""
-    declare(world.config, world.store, name)
-    commit_epochs(world, EPOCHS, name=name, rows=1)
-    path = world.config.table_path(name)
+    declare(project.config, project.store, name)
+    commit_epochs(project, EPOCHS, name=name, rows=1)
+    path = project.config.table_path(name)
     a_table(path)
     for epoch in range(EPOCHS):
         a_commit(path, epoch, words(1, first=epoch), stream=name)
-    ship(world.vault(name), world.config.home / "checkpoints" / name)
+    ship(project.vault(name), project.config.home / "checkpoints" / name)
 
 
 @contextmanager
 def a_restorable_project(root: Path) -> Iterator[Project]:
     """A project of its own with such a stream, on a real S3 endpoint."""
-    with an_open_project(root) as world:
-        world.ensure_object_store()
-        a_restorable_stream(world)
-        yield world
-        embedded = world.embedded_s3()
+    with an_open_project(root) as project:
+        project.ensure_object_store()
+        a_restorable_stream(project)
+        yield project
+        embedded = project.embedded_s3()
         assert embedded is not None
         embedded.stop()
 
@@ -172,20 +172,20 @@ def ship(vault: SnapshotVault, folder: Path) -> None:
         ).manifest
 
 
-def output(world: Project, name: str = CLICKS) -> list[int]:
+def output(project: Project, name: str = CLICKS) -> list[int]:
     """The rows of its table: each is the number of its epoch."""
-    return sorted(DeltaTable(world.config.table_path(name)).to_pandas()["count"])
+    return sorted(DeltaTable(project.config.table_path(name)).to_pandas()["count"])
 
 
-def entries(world: Project, name: str = CLICKS) -> list[int]:
-    return [entry.epoch for entry in world.store.ledger.between(name, 0, 99)]
+def entries(project: Project, name: str = CLICKS) -> list[int]:
+    return [entry.epoch for entry in project.store.ledger.between(name, 0, 99)]
 
 
-def snapshots(world: Project, name: str = CLICKS) -> list[int]:
-    return [record.epoch for record in world.vault(name).list()]
+def snapshots(project: Project, name: str = CLICKS) -> list[int]:
+    return [record.epoch for record in project.vault(name).list()]
 
 
-def open_restore(world: Project, history: int, name: str = CLICKS) -> int | None:
+def open_restore(project: Project, history: int, name: str = CLICKS) -> int | None:
     """The newest epoch that a history has in the table, if it may write to it."""
-    table = DeltaTable(world.config.table_path(name))
+    table = DeltaTable(project.config.table_path(name))
     return table.transaction_version(writer(name, history))

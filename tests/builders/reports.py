@@ -75,11 +75,11 @@ def a_recovery(seconds: float, *, predicted: float = 6.0) -> RecoveryComparison:
     )
 
 
-def a_running_stream(world: Project) -> None:
+def a_running_stream(project: Project) -> None:
     """Its primary has measured what it takes."""
-    a_wanted_stream(world)
-    a_primary(world, "r1")
-    world.store.samples.write(
+    a_wanted_stream(project)
+    a_primary(project, "r1")
+    project.store.samples.write(
         [
             Sample(stream=CLICKS, replica="r1", name=SampleName.CPU_CORES, value=2.0),
             Sample(stream=CLICKS, replica="r1", name=SampleName.RSS_BYTES, value=4 * 2.0**30),
@@ -88,7 +88,7 @@ def a_running_stream(world: Project) -> None:
 
 
 def record_takeover(
-    world: Project, seconds: float, *, by: str = "r2", rows: float = 0.0, at: float = 0.0
+    project: Project, seconds: float, *, by: str = "r2", rows: float = 0.0, at: float = 0.0
 ) -> None:
     """What a secondary writes that has become the primary and is level; detection is 1 s of it."""
     told = {
@@ -98,7 +98,7 @@ def record_takeover(
         SampleName.DETECT_SECONDS: 1.0,
         SampleName.RECOVERY_SECONDS: seconds,
     }
-    world.store.samples.write(
+    project.store.samples.write(
         [
             Sample(stream=CLICKS, replica=by, name=name, value=value, epoch=9, at=at)
             for name, value in told.items()

@@ -39,19 +39,23 @@ def a_reviewed_project(
 ) -> Iterator[SimulatedProject]:
     """A stream that runs, of which nothing was measured yet."""
     changes = {"controller": AT_ONCE, "supervision": PATIENT, **changes}
-    worlds = simulated_projects(root, objective={"recovery_time": objective}, **changes)
-    with worlds.open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "p")
-        yield world
+    projects = simulated_projects(root, objective={"recovery_time": objective}, **changes)
+    with projects.open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "p")
+        yield project
 
 
 def record_measurements(
-    world: Project, stream: str = CLICKS, *, by: str = "p", samples: dict[str, float] | None = None
+    project: Project,
+    stream: str = CLICKS,
+    *,
+    by: str = "p",
+    samples: dict[str, float] | None = None,
 ) -> None:
     """Each step once, in a driver that was launched for it; or what is given."""
-    at = world.store.now() - 1.0
-    world.store.samples.write(
+    at = project.store.now() - 1.0
+    project.store.samples.write(
         [
             Sample(stream=stream, replica=by, name=name, value=value, epoch=9, at=at)
             for name, value in (samples or {**STEPS, **USE}).items()
@@ -59,26 +63,26 @@ def record_measurements(
     )
 
 
-def review_streams(world: Project) -> list[tuple[Candidates, Choice]]:
+def review_streams(project: Project) -> list[tuple[Candidates, Choice]]:
     """What the reviewer makes of the streams now."""
-    return REVIEWER.review(world, world.store.decisions.latest_of_all())
+    return REVIEWER.review(project, project.store.decisions.latest_of_all())
 
 
-def stream_inputs_of(world: Project) -> StreamInputs:
+def stream_inputs_of(project: Project) -> StreamInputs:
     """The only stream, as the review sees it now."""
-    [(candidates, _)] = review_streams(world)
+    [(candidates, _)] = review_streams(project)
     [inputs] = candidates.streams
     return inputs
 
 
-def age_last_change(world: Project) -> None:
+def age_last_change(project: Project) -> None:
     """All streams have been as they are since the beginning of time."""
-    with world.store._database.write() as connection:
+    with project.store._database.write() as connection:
         connection.execute(sa.update(streams).values(changed_at=0.0))
 
 
-def record_decision_by_hand(world: Project, tier: Tier) -> None:
+def record_decision_by_hand(project: Project, tier: Tier) -> None:
     """A decision with a record that cannot be read."""
-    world.store.decisions.write(
+    project.store.decisions.write(
         DecisionRow(stream=CLICKS, mode=Mode.AUTO, chosen=tier, reason="by hand", record={})
     )

@@ -25,14 +25,14 @@ PATIENT = {"heartbeat": "1s", "lease": "60s"}  # no test is too slow to be alive
 STANDS_BY = SECONDARY[Tier.ACTIVE_STANDBY]
 
 
-def a_wanted_stream(world: Project, name: str = CLICKS) -> None:
+def a_wanted_stream(project: Project, name: str = CLICKS) -> None:
     """A declared stream whose desired state is running."""
-    declare(world.config, world.store, name)
-    world.store.streams.desire(name, DesiredState.RUNNING)
+    declare(project.config, project.store, name)
+    project.store.streams.desire(name, DesiredState.RUNNING)
 
 
 def a_primary(
-    world: Project,
+    project: Project,
     replica: str,
     name: str = CLICKS,
     *,
@@ -40,23 +40,23 @@ def a_primary(
     folder: Path | None = None,
 ) -> ReplicaRow:
     """A primary whose process is this one, or one that ended long ago."""
-    store = world.store
+    store = project.store
     registered = store.replicas.register(
         id=replica,
         stream=name,
         slot=Slot.PRIMARY,
         desired=PRIMARY,
         host=HOST,
-        folder=str(folder or world.config.home / "replicas" / replica),
+        folder=str(folder or project.config.home / "replicas" / replica),
     )
     assert registered is not None, "the slot is taken"
     born = ProcessHandle.this().started_at if alive else 1.0
     store.replicas.record_process(replica, pid=os.getpid(), pid_started_at=born)
-    return a_heartbeat(world, replica, epoch=0)
+    return a_heartbeat(project, replica, epoch=0)
 
 
 def a_secondary(
-    world: Project,
+    project: Project,
     replica: str = "s1",
     name: str = CLICKS,
     *,
@@ -70,22 +70,22 @@ def a_secondary(
 
     It desires what it has unless told otherwise.
     """
-    store = world.store
+    store = project.store
     registered = store.replicas.register(
         id=replica,
         stream=name,
         slot=Slot.SECONDARY,
         desired=observed if desired is None else desired,
         host="elsewhere" if alive else HOST,
-        folder=str(world.config.home / "replicas" / replica),
+        folder=str(project.config.home / "replicas" / replica),
     )
     assert registered is not None, "the slot is taken"
     store.replicas.record_process(replica, pid=os.getpid(), pid_started_at=1.0)
-    return a_heartbeat(world, replica, epoch=epoch, observed=observed, state=state)
+    return a_heartbeat(project, replica, epoch=epoch, observed=observed, state=state)
 
 
 def a_heartbeat(
-    world: Project,
+    project: Project,
     replica: str,
     *,
     epoch: int | None,
@@ -93,8 +93,8 @@ def a_heartbeat(
     state: ReplicaState = ReplicaState.RUNNING,
 ) -> ReplicaRow:
     """A sign of life of one that has seen all that is desired."""
-    row = world.store.replicas.get(replica)
-    return world.store.replicas.heartbeat(
+    row = project.store.replicas.get(replica)
+    return project.store.replicas.heartbeat(
         replica,
         state=state,
         observed=observed,
@@ -104,26 +104,26 @@ def a_heartbeat(
     )
 
 
-def a_dead_primary(world: Project, replica: str = "r1", name: str = CLICKS) -> None:
+def a_dead_primary(project: Project, replica: str = "r1", name: str = CLICKS) -> None:
     """A stream that should run and whose driver is gone."""
-    a_wanted_stream(world, name)
-    a_primary(world, replica, name, alive=False)
+    a_wanted_stream(project, name)
+    a_primary(project, replica, name, alive=False)
 
 
-def commit_epochs(world: Project, epochs: int, *, name: str = CLICKS, rows: int = 10) -> None:
+def commit_epochs(project: Project, epochs: int, *, name: str = CLICKS, rows: int = 10) -> None:
     """Epochs that were decided and committed, from the first one on."""
     for epoch in range(epochs):
-        decide_epoch(world, epoch, name=name)
-        world.store.ledger.commit(
+        decide_epoch(project, epoch, name=name)
+        project.store.ledger.commit(
             LedgerEntry(
                 stream=name, epoch=epoch, replica="r1", token=1, rows=rows, digest=f"d{epoch}"
             )
         )
 
 
-def decide_epoch(world: Project, epoch: int, *, name: str = CLICKS) -> None:
+def decide_epoch(project: Project, epoch: int, *, name: str = CLICKS) -> None:
     """An epoch that is in the epoch log."""
-    world.store.epochs.propose(
+    project.store.epochs.propose(
         EpochProposal(
             stream=name,
             epoch=epoch,

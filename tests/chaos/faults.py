@@ -84,7 +84,7 @@ def kill_during_change(
         nonlocal struck
         time.sleep(delay)
         status = stream.look()
-        struck = describe_moment(*stream.world.store.journal.of(NAME, limit=1))
+        struck = describe_moment(*stream.project.store.journal.of(NAME, limit=1))
         for slot, row in (("primary", status.primary), ("secondary", status.secondary)):
             if whom in (slot, "both") and row is not None and is_alive(row):
                 stream.hit(row)
@@ -124,7 +124,7 @@ def _await_takeover(
     stream: LiveStream, tier: Tier, fallen: ReplicaRow, *, alone: bool = True
 ) -> float:
     """Let the secondary take over by itself, if there is one; without one, recover."""
-    store, epoch = stream.world.store, stream.epoch()
+    store, epoch = stream.project.store, stream.epoch()
     failed_at = store.now()
 
     def replaced() -> bool:

@@ -45,7 +45,7 @@ def migrate_and_kill(
             struck = _kill_dagster(stream, dagster, protocol, step)
         case _:
             struck = _kill_replica(stream, protocol, step, whom)
-    store = stream.world.store
+    store = stream.project.store
     newest, row = store.migrations.history(NAME)[-1], store.streams.get(NAME)
     assert row is not None
     assert {replica.rollout for replica in store.replicas.of(NAME)} == {row.rollout}
@@ -86,7 +86,7 @@ def _kill_run(stream: LiveStream, protocol: Protocol, step: str) -> str:
 def _kill_dagster(stream: LiveStream, dagster: LiveDagster, protocol: Protocol, step: str) -> str:
     """All of it, with the run; after its restart the sensor finishes the migration without help."""
     dagster.ensure()
-    migrations = stream.world.store.migrations
+    migrations = stream.project.store.migrations
     before = len(migrations.history(NAME))
 
     def is_migrated() -> bool:
@@ -102,15 +102,15 @@ def _kill_dagster(stream: LiveStream, dagster: LiveDagster, protocol: Protocol, 
 
 
 def _target(stream: LiveStream) -> ReplicaRow | None:
-    migration = stream.world.store.migrations.open(NAME)
-    live = stream.world.store.replicas.of(NAME)
+    migration = stream.project.store.migrations.open(NAME)
+    live = stream.project.store.replicas.of(NAME)
     return next(
         (replica for replica in live if migration and replica.rollout == migration.rollout), None
     )
 
 
 def _is_finished(stream: LiveStream) -> bool:
-    return stream.world.store.migrations.open(NAME) is None and stream.holds(stream.look().tier)
+    return stream.project.store.migrations.open(NAME) is None and stream.holds(stream.look().tier)
 
 
 def _finish(stream: LiveStream) -> None:
@@ -133,12 +133,12 @@ def in_tier(run: ChaosRun, tier: Tier, protocols: Sequence[Protocol], victims: s
         stream.declare(resources=resources)
 
     def body(stream: LiveStream) -> None:
-        with a_live_dagster(stream.world.config) as dagster:
+        with a_live_dagster(stream.project.config) as dagster:
             # Dagster comes last: it is started for those who are killed with it.
             for whom, protocol in product(filter(victims.__contains__, VICTIMS), protocols):
                 another_declaration(stream)
                 plan = Migrate(
-                    stream.world, NAME, "plan", request=MigrationRequest(protocol=protocol)
+                    stream.project, NAME, "plan", request=MigrationRequest(protocol=protocol)
                 ).plan()
                 for step in dict.fromkeys(step.name for step in plan):
                     run.require_time(tier)

@@ -68,7 +68,7 @@ def again(runs: dict[str, AppRun]) -> dict[str, AppRun]:
     """The same, after a third driver has computed everything anew and sent it, as a second active replica does."""
     for run in runs.values():
         run.replica("three")
-    root = next(iter(runs.values())).world.config.root.parent
+    root = next(iter(runs.values())).project.config.root.parent
     with driver(root, "three", "--again") as third:
         until(lambda: third.poll() is not None, None)
         assert third.returncode == 0
@@ -112,7 +112,7 @@ def until(condition: Callable[[], bool], lives: subprocess.Popen[bytes] | None) 
 
 
 def committed(run: AppRun) -> int:
-    last = run.world.store.ledger.last(run.query.stream)
+    last = run.project.store.ledger.last(run.query.stream)
     return -1 if last is None else last.epoch
 
 
@@ -141,7 +141,7 @@ def test_a_killed_application_puts_out_what_its_oracle_says(
     assert proof.faults() == []
     assert proof.rows_in > 0.9 * EVENTS
     assert proof.rows_out > 0
-    entries = run.world.store.ledger.between(stream, 0, proof.epochs)
+    entries = run.project.store.ledger.between(stream, 0, proof.epochs)
     assert {entry.replica for entry in entries[: KILL_EPOCH + 1]} == {"one"}
     assert entries[-1].replica == "two"
 
@@ -154,7 +154,7 @@ def test_what_cannot_be_read_is_a_dead_letter_and_the_rest_meets_the_expectation
     aside = run.dead_letters()
     assert aside
     assert aside == run.read_rejected_lines()
-    table, suite = open_table(run.world, stream), run.query.declaration["expectations"]
+    table, suite = open_table(run.project, stream), run.query.declaration["expectations"]
     assert table is not None
     assert validate(table.to_pandas(), load(suite)()).passed
 
@@ -164,7 +164,7 @@ def test_what_cannot_be_read_is_a_dead_letter_and_the_rest_meets_the_expectation
 def test_a_replica_that_computes_every_epoch_anew_comes_to_the_same_digests(
     again: dict[str, AppRun], stream: str
 ) -> None:
-    store = again[stream].world.store
+    store = again[stream].project.store
     committed = {entry.epoch: entry.digest for entry in store.ledger.between(stream, 0, 99)}
     of_three = sa.select(ledger_copies).where(
         ledger_copies.c.stream == stream, ledger_copies.c.replica == "three"

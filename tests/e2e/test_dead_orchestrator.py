@@ -22,13 +22,13 @@ pytestmark = [pytest.mark.e2e, pytest.mark.crowded, pytest.mark.timeout(900)]
 
 def recoveries(stream: LiveStream) -> list[Incident]:
     """All recovery incidents, the newest first."""
-    incidents = stream.world.store.incidents.of(NAME, open_only=False)
+    incidents = stream.project.store.incidents.of(NAME, open_only=False)
     return [incident for incident in incidents if incident.kind == RECOVERY]
 
 
 def runs_for(stream: LiveStream, incident: Incident) -> int:
     """How many runs Dagster has made on account of an incident."""
-    with dg.DagsterInstance.from_config(str(stream.world.config.home / "dagster")) as instance:
+    with dg.DagsterInstance.from_config(str(stream.project.config.home / "dagster")) as instance:
         return instance.get_runs_count(dg.RunsFilter(tags={INCIDENT_TAG: incident.id}))
 
 
@@ -58,8 +58,8 @@ def test_a_stream_outlives_dagster_and_is_recovered_once_when_dagster_is_back(
     tmp_path: Path,
 ) -> None:
     with a_live_stream(tmp_path, **TIERED) as stream:
-        store = stream.world.store
-        with a_live_dagster(stream.world.config) as dagster:
+        store = stream.project.store
+        with a_live_dagster(stream.project.config) as dagster:
             stream.start()
             dagster.ensure()
             survivor = stream.primary()
@@ -68,7 +68,7 @@ def test_a_stream_outlives_dagster_and_is_recovered_once_when_dagster_is_back(
             assert stream.primary().id == survivor.id
 
             stream.signal(signal.SIGKILL)
-            embedded = stream.world.embedded_s3()
+            embedded = stream.project.embedded_s3()
             assert isinstance(embedded, EmbeddedS3)
             embedded.stop()
             stream.await_failure()

@@ -23,7 +23,7 @@ def test_a_locked_control_store_delays_a_stream_and_costs_nothing(tmp_path: Path
         stream.start()
         stream.await_epoch(3)
         primary = stream.primary()
-        with closing(sqlite3.connect(stream.world.config.home / "control.db")) as other:
+        with closing(sqlite3.connect(stream.project.config.home / "control.db")) as other:
             other.execute("BEGIN IMMEDIATE")
             stream.wait(
                 lambda: log_of(stream).count("a heartbeat failed") >= 2, "failed heartbeats"

@@ -28,13 +28,13 @@ def test_kills_while_an_epoch_is_half_out_lose_nothing_and_double_nothing(tmp_pa
         stream.stop()
         proof = stream.prove()
         assert proof.holds, proof
-        assert len(stream.world.store.replicas.of("words", live=False)) == len(HALF_OUT) + 1
+        assert len(stream.project.store.replicas.of("words", live=False)) == len(HALF_OUT) + 1
         require_proof_of_a_snapshot(stream)
 
 
 def require_proof_of_a_snapshot(stream: LiveStream) -> None:
     """The restore drill, by hand: the last snapshot is of the last epoch, so one before it is proven."""
-    store = stream.world.store
+    store = stream.project.store
     older = next(row for row in store.snapshots.of(NAME) if row.epoch < stream.epoch())
     command = [Path(sys.executable).with_name("holdfast"), "--project", stream.root]
     result = subprocess.run(
@@ -46,4 +46,4 @@ def require_proof_of_a_snapshot(stream: LiveStream) -> None:
     proven = next(row for row in store.snapshots.of(NAME) if row.id == older.id)
     assert proven.proven_at is not None
     assert proven.proven_seconds is not None
-    assert not any((stream.world.config.home / "drills").iterdir())
+    assert not any((stream.project.config.home / "drills").iterdir())

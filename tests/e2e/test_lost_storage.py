@@ -20,14 +20,14 @@ def test_a_stream_comes_back_from_the_object_store_alone_past_a_damaged_snapshot
 ) -> None:
     with a_live_stream(tmp_path) as stream:
         stream.start()
-        vault = stream.world.vault(NAME)
+        vault = stream.project.vault(NAME)
         stream.wait(lambda: len(vault.list()) >= 3, "three snapshots")
         lost = stream.signal(signal.SIGKILL)
         stream.await_failure()
         stream.wait(lambda: not stream.left(), "end of its Java, which writes until then", 30)
         shutil.rmtree(lost.folder)
         newest, second = vault.list()[:2]
-        packs = stream.world.config.home / "objects" / "holdfast" / NAME / "packs"
+        packs = stream.project.config.home / "objects" / "holdfast" / NAME / "packs"
         (pack,) = packs.glob(f"{newest.id}*.pack")
         pack.write_bytes(pack.read_bytes()[:-7])
 
@@ -37,7 +37,7 @@ def test_a_stream_comes_back_from_the_object_store_alone_past_a_damaged_snapshot
         log = (Path(restored.folder) / "replica.log").read_text()
         assert f"snapshot {newest.id} is damaged" in log
         assert f"restored snapshot {second.id}" in log
-        incidents = stream.world.store.incidents.of(NAME, open_only=False)
+        incidents = stream.project.store.incidents.of(NAME, open_only=False)
         assert [i.detail["snapshot"] for i in incidents if i.kind == "snapshot_damaged"] == [
             newest.id
         ]
@@ -57,15 +57,15 @@ def require_repair_by_the_doctor(stream: LiveStream, damaged: str) -> None:
 
 def severe(stream: LiveStream) -> list[str]:
     """Where something is worth more than a note: one that is killed may leave files behind."""
-    findings = diagnose_stream(stream.world, NAME, deep=True).findings
+    findings = diagnose_stream(stream.project, NAME, deep=True).findings
     return [finding.where for finding in findings if finding.severity is not Severity.NOTE]
 
 
 def test_a_stream_goes_on_while_the_object_store_is_away_and_catches_up(tmp_path: Path) -> None:
     with a_live_stream(tmp_path) as stream:
         stream.start()
-        store = stream.world.store
-        embedded = stream.world.embedded_s3()
+        store = stream.project.store
+        embedded = stream.project.embedded_s3()
         assert embedded is not None
         stream.wait(lambda: store.snapshots.newest(NAME) is not None, "a snapshot")
         embedded.stop()
@@ -95,7 +95,7 @@ def require_drill_without_object_store(stream: LiveStream) -> None:
     """Cut off on purpose, the stream goes on, and ships again when the cut is over."""
     primary = stream.primary()
     drill = Drill(
-        world=stream.world, stream=NAME, run="drill", fault=Fault.CUT_OFF, cut_off_seconds=4.0
+        project=stream.project, stream=NAME, run="drill", fault=Fault.CUT_OFF, cut_off_seconds=4.0
     )
     *done, report = drill.steps()
     assert [step.name for step in done] == ["InjectFault", "AwaitBack"]

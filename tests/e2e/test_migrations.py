@@ -36,7 +36,7 @@ def test_a_stream_is_migrated_while_it_runs_and_whoever_dies_nothing_is_lost(
 ) -> None:
     with a_live_stream(tmp_path / "project", **TIERED) as stream:
         stream.start()
-        stream.wait(lambda: len(stream.world.store.snapshots.of(NAME)) > 1, "snapshots")
+        stream.wait(lambda: len(stream.project.store.snapshots.of(NAME)) > 1, "snapshots")
         _an_incompatible_state_is_refused(stream)
         _a_level_target_takes_over(stream, elsewhere=tmp_path / "elsewhere")
         _a_killed_source_is_followed_by_the_target(stream)
@@ -107,7 +107,7 @@ def _an_incompatible_state_is_refused(stream: LiveStream) -> None:
     assert command.returncode == 1, command
     assert "failed to continue from the snapshot" in " ".join(command.stdout.split()), command
     assert stream.primary().id == primary.id
-    assert stream.world.store.migrations.history(NAME) == []
+    assert stream.project.store.migrations.history(NAME) == []
 
 
 def _a_level_target_takes_over(stream: LiveStream, *, elsewhere: Path) -> None:
@@ -123,7 +123,7 @@ def _a_level_target_takes_over(stream: LiveStream, *, elsewhere: Path) -> None:
     assert new.id != old.id
     assert Path(new.folder).parent == elsewhere
     stream.await_epoch(stream.epoch() + 2)
-    incidents = stream.world.store.incidents.of(NAME, open_only=False)
+    incidents = stream.project.store.incidents.of(NAME, open_only=False)
     assert not [incident for incident in incidents if incident.kind == RECOVERY], (
         "it was no failure"
     )
@@ -165,8 +165,8 @@ def _a_target_that_fails_is_let_go(stream: LiveStream) -> None:
 
 
 def _demand(stream: LiveStream, *, memory: str) -> None:
-    row = stream.world.store.streams.get(NAME)
+    row = stream.project.store.streams.get(NAME)
     assert row is not None
     assert row.declaration["resources"]["driver_memory"] == memory
-    assert {replica.rollout for replica in stream.world.store.replicas.of(NAME)} == {row.rollout}
+    assert {replica.rollout for replica in stream.project.store.replicas.of(NAME)} == {row.rollout}
     stream.await_epoch(stream.epoch() + 2)

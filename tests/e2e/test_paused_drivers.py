@@ -31,7 +31,7 @@ def test_a_paused_driver_that_was_replaced_finds_that_it_lost_and_leaves(tmp_pat
         stream.wait(lambda: not process.is_alive(), "end of the replaced driver", 30)
 
         stream.await_epoch(replaced_at + 5)
-        row = stream.world.store.replicas.get(paused.id)
+        row = stream.project.store.replicas.get(paused.id)
         assert row is not None
         assert row.state is ReplicaState.FENCED
         _leaves_in_good_order_when_told_to(stream)
@@ -41,7 +41,7 @@ def test_a_paused_driver_that_was_replaced_finds_that_it_lost_and_leaves(tmp_pat
 
 def _leaves_in_good_order_when_told_to(stream: LiveStream) -> None:
     """SIGTERM: the epoch is finished, a last snapshot shipped, the lease free, the exit code 0."""
-    store = stream.world.store
+    store = stream.project.store
     store.streams.desire(NAME, DesiredState.STOPPED)
     replica = stream.signal(signal.SIGTERM)
     assert replica.pid is not None
@@ -54,4 +54,4 @@ def _leaves_in_good_order_when_told_to(stream: LiveStream) -> None:
     newest = store.snapshots.newest(NAME)
     assert newest is not None
     assert newest.epoch == stream.epoch()
-    assert stream.world.vault(NAME).verify(newest.id) == []
+    assert stream.project.vault(NAME).verify(newest.id) == []

@@ -81,7 +81,7 @@ def a_zombie(stream: LiveStream) -> Iterator[ReplicaRow]:
     for _ in range(5):
         stream.hit(paused, signal.SIGSTOP)
         with suppress(TransientError):  # it may have been stopped in the middle of a write
-            stream.world.store._database.execute(elsewhere)
+            stream.project.store._database.execute(elsewhere)
             break
         stream.hit(paused, signal.SIGCONT)
     yield paused
@@ -93,7 +93,7 @@ def a_zombie(stream: LiveStream) -> Iterator[ReplicaRow]:
 def restored(stream: LiveStream, epoch: int) -> list[str]:
     target, impatient = RestoreTarget(epoch=epoch), 1.0
     steps = Restore(
-        stream.world, NAME, "test", target=target, why="a test", patience_seconds=impatient
+        stream.project, NAME, "test", target=target, why="a test", patience_seconds=impatient
     ).steps()
     names = [step.name for step in steps]
     stream._note()
@@ -102,7 +102,7 @@ def restored(stream: LiveStream, epoch: int) -> list[str]:
 
 def writers_since_the_restore(stream: LiveStream) -> set[str]:
     """The histories of those who have committed to the table since it was rolled."""
-    table = open_table(stream.world, NAME)
+    table = open_table(stream.project, NAME)
     assert table is not None
     since = takewhile(lambda line: RESTORED_TO not in line, table.history())
     return {line[HISTORY] for line in since if EPOCH in line}
@@ -120,30 +120,30 @@ def require_fork(stream: LiveStream) -> None:
     assert result.returncode == 0, result.stderr
     steps = [step["step"] for step in json.loads(result.stdout)["steps"]]
     assert steps == ["CopySnapshot", "CopyOutput", "CopyEpochs", "WriteDeclaration"]
-    with open_project(stream.root) as world:
-        list(Start(world, FORK, "test").steps())
-        stream.wait(lambda: committed(world) >= point + 4, "epochs of the fork", 60)
-        list(Stop(world, FORK, "test").steps())
-        proof = prove(world, FORK, expected)
+    with open_project(stream.root) as project:
+        list(Start(project, FORK, "test").steps())
+        stream.wait(lambda: committed(project) >= point + 4, "epochs of the fork", 60)
+        list(Stop(project, FORK, "test").steps())
+        proof = prove(project, FORK, expected)
         assert proof.holds, proof.faults()
-        assert audit(world, FORK).passed
+        assert audit(project, FORK).passed
     assert whole(stream) == before
-    embedded = stream.world.embedded_s3()
+    embedded = stream.project.embedded_s3()
     assert embedded is not None
     embedded.stop()
     stream.wait(lambda: not stream.left(), "end of all processes", 30)
 
 
-def committed(world: Project) -> int:
-    last = world.store.ledger.last(FORK)
+def committed(project: Project) -> int:
+    last = project.store.ledger.last(FORK)
     return -1 if last is None else last.epoch
 
 
 def whole(stream: LiveStream) -> dict[str, Any]:
     """Everything that there is of the original: rows, objects and table."""
-    stream.world.ensure_object_store()
-    store, vault = stream.world.store, stream.world.vault(NAME)
-    table = open_table(stream.world, NAME)
+    stream.project.ensure_object_store()
+    store, vault = stream.project.store, stream.project.vault(NAME)
+    table = open_table(stream.project, NAME)
     assert table is not None
     return {
         "epochs": store.epochs.between(NAME, 0, 10_000),

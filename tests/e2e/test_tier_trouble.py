@@ -36,7 +36,7 @@ def test_an_application_that_is_not_deterministic_is_found_out(tmp_path: Path) -
         stream.start()
 
         def alarms() -> list[Incident]:
-            incidents = stream.world.store.incidents.of(NAME)
+            incidents = stream.project.store.incidents.of(NAME)
             return [incident for incident in incidents if incident.kind == "digest_differs"]
 
         stream.wait(lambda: bool(alarms()), "alarm")
@@ -119,7 +119,7 @@ def test_a_drill_pauses_the_primary_and_is_timed(tmp_path: Path) -> None:
         stream.await_tier(Tier.PASSIVE_STANDBY_HOT)
         paused, secondary = stream.primary(), stream.secondary()
         drill = Drill(
-            world=stream.world, stream=NAME, run="drill", fault=Fault.PAUSE, beyond_budget=True
+            project=stream.project, stream=NAME, run="drill", fault=Fault.PAUSE, beyond_budget=True
         )
         *done, report = drill.steps()
         assert [step.name for step in done] == ["InjectFault", "AwaitBack", "Recover", "Release"]
@@ -131,6 +131,6 @@ def test_a_drill_pauses_the_primary_and_is_timed(tmp_path: Path) -> None:
             > report.result.as_dict()["detect_seconds"]
             > 0.0
         )
-        assert stream.world.store.incidents.of(NAME) == []
+        assert stream.project.store.incidents.of(NAME) == []
         stream.await_epoch(stream.epoch() + 2)
         require_exact_output(stream)

@@ -35,18 +35,18 @@ WITH_A_SECONDARY = tuple(reversed([tier for tier in Tier if SECONDARY[tier].depl
 def fail_over(stream: LiveStream, point: str) -> None:
     """The primary dies at a point of an epoch; the next epoch comes without any orchestrator."""
     primary, secondary = stream.primary(), stream.secondary()
-    journal = stream.world.store.journal.of(NAME)
+    journal = stream.project.store.journal.of(NAME)
     arm(stream.root, point, after_epoch=stream.epoch() + 1, replica=primary.id)
     stream.await_takeover(secondary)
-    assert stream.world.store.journal.of(NAME) == journal
-    fallen = stream.world.store.replicas.get(primary.id)
+    assert stream.project.store.journal.of(NAME) == journal
+    fallen = stream.project.store.replicas.get(primary.id)
     assert fallen is not None
     assert fallen.state == "fenced"
 
 
 def told(stream: LiveStream) -> set[str]:
     """What the primary has measured of its takeover."""
-    samples = stream.world.store.samples.latest(NAME)
+    samples = stream.project.store.samples.latest(NAME)
     primary = stream.primary().id
     return {name for name, sample in samples.items() if sample.replica == primary}
 
@@ -54,7 +54,7 @@ def told(stream: LiveStream) -> set[str]:
 def taken_over_by(stream: LiveStream) -> str | None:
     """What the open incident names; a moment before it is opened, the last one is closed."""
     [by] = [
-        incident.detail["taken_over_by"] for incident in stream.world.store.incidents.of(NAME)
+        incident.detail["taken_over_by"] for incident in stream.project.store.incidents.of(NAME)
     ] or [None]
     return by
 
@@ -90,21 +90,23 @@ def test_in_every_tier_the_secondary_of_a_killed_primary_goes_on_by_itself(tmp_p
         stream.await_tier(WITH_A_SECONDARY[-1])
         _one_that_is_known_has_a_price_for_every_objective(stream)
         _a_change_never_weakens_what_there_is(stream)
-        assert due_recoveries(stream.world) == [], "the sensor closes an incident that needs no run"
+        assert due_recoveries(stream.project) == [], (
+            "the sensor closes an incident that needs no run"
+        )
         _two_failures_at_once_in_a_change_of_tier_are_survived(stream)
         require_exact_output(stream, both_send=True)
 
 
 def _one_that_is_not_known_yet_should_be_active(stream: LiveStream) -> None:
-    [due] = due_switches(stream.world, Reviewer())
+    [due] = due_switches(stream.project, Reviewer())
     assert due.decision.chosen is Tier.ACTIVE_REPLICATION
 
 
 def _one_that_is_known_has_a_price_for_every_objective(stream: LiveStream) -> None:
-    made = Reviewer().decide_now(stream.world, NAME)
+    made = Reviewer().decide_now(stream.project, NAME)
     assert float(made.load.rows_per_second) > 1000
     assert all(isfinite(option.seconds) and option.money_per_hour > 0 for option in made.tiers)
-    [easy] = Reviewer().what_if(stream.world, NAME, [3600.0])
+    [easy] = Reviewer().what_if(stream.project, NAME, [3600.0])
     assert (easy.tier, easy.snapshot_every) == (Tier.PASSIVE_REPLICATION, 20.0)
 
 
@@ -119,11 +121,11 @@ def _a_change_never_weakens_what_there_is(stream: LiveStream) -> None:
 
 def _two_failures_at_once_in_a_change_of_tier_are_survived(stream: LiveStream) -> None:
     """`make chaos` in small."""
-    changes_before = len(stream.world.store.tiers.history(NAME))
+    changes_before = len(stream.project.store.tiers.history(NAME))
     kill_during_change(
         stream, Tier.PASSIVE_REPLICATION, step="AwaitSecondaryExit", whom="both", delay=0.0
     )
-    *_, change = changes = stream.world.store.tiers.history(NAME)
+    *_, change = changes = stream.project.store.tiers.history(NAME)
     assert len(changes) == changes_before + 1
     assert (change.tier_from, change.tier_to) == (Tier.ACTIVE_STANDBY, Tier.PASSIVE_REPLICATION)
     assert change.reached_at is not None

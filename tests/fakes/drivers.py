@@ -25,7 +25,7 @@ class SimulatedDrivers:
     secondary never becomes primary, with `turns` false it never turns a switch, and never that which is `stuck`.
     """
 
-    world: Project
+    project: Project
     failing: int = 0
     takes_over: bool = True
     turns: bool = True
@@ -44,13 +44,13 @@ class SimulatedDrivers:
     def act(self) -> None:
         """Let every replica do its next turn."""
         self.epoch += 1
-        replicas = self.world.store.replicas
+        replicas = self.project.store.replicas
         primary = replicas.live(CLICKS, Slot.PRIMARY)
         secondary = replicas.live(CLICKS, Slot.SECONDARY)
         if primary is not None and primary.desired == OFF:
             replicas.end(primary.id, ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA)
         elif primary is not None and _lives(primary):
-            a_heartbeat(self.world, primary.id, epoch=self.epoch)
+            a_heartbeat(self.project, primary.id, epoch=self.epoch)
         if secondary is not None and _lives(secondary):
             self._act_as_secondary(secondary, primary)
 
@@ -61,7 +61,7 @@ class SimulatedDrivers:
         child.wait()
 
     def _act_as_secondary(self, row: ReplicaRow, primary: ReplicaRow | None) -> None:
-        store = self.world.store
+        store = self.project.store
         if row.desired == OFF:
             store.replicas.end(row.id, ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA)
         elif self.failing:
@@ -76,7 +76,7 @@ class SimulatedDrivers:
                 ttl_seconds=3.0,
                 reason="gone",
             )
-            a_heartbeat(self.world, row.id, epoch=self.epoch, observed=PRIMARY)
+            a_heartbeat(self.project, row.id, epoch=self.epoch, observed=PRIMARY)
         else:
             idle = row.heartbeat_at is None or not self.turns
             turns = () if idle else switch_changes(row.observed, row.desired)[:1]
@@ -84,7 +84,7 @@ class SimulatedDrivers:
             for turn in turns:
                 if turn.switch is not self.stuck:
                     observed = observed.turn(turn.switch, turn.on)
-            a_heartbeat(self.world, row.id, epoch=self.epoch, observed=observed)
+            a_heartbeat(self.project, row.id, epoch=self.epoch, observed=observed)
 
 
 def _lives(row: ReplicaRow) -> bool:
@@ -96,9 +96,9 @@ def _lives(row: ReplicaRow) -> bool:
 
 
 @contextmanager
-def simulated_drivers(world: Project, patch: pytest.MonkeyPatch) -> Iterator[SimulatedDrivers]:
+def simulated_drivers(project: Project, patch: pytest.MonkeyPatch) -> Iterator[SimulatedDrivers]:
     """Drivers for a while; their processes end with it."""
-    drivers = SimulatedDrivers(world)
+    drivers = SimulatedDrivers(project)
     patch.setattr("holdfast.orchestration.playbooks.launch.launch", drivers.launch)
     try:
         yield drivers

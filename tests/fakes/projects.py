@@ -67,10 +67,10 @@ class SimulatedProjects:
     def open(self) -> Iterator[SimulatedProject]:
         if self.failures:
             raise self.failures.pop(0)
-        project = ProjectConfig.load(self.root)
-        with ControlStore.open(project.control_url) as store:
+        config = ProjectConfig.load(self.root)
+        with ControlStore.open(config.control_url) as store:
             yield SimulatedProject(
-                project,
+                config,
                 store,
                 self.objects,
                 self.object_store_serves,
@@ -86,10 +86,10 @@ def simulated_projects(root: Path, *names: str, **changes: object) -> SimulatedP
 
 def projects_with_paused_secondary(root: Path, replica: str) -> SimulatedProjects:
     """A stream whose secondary is there and gives way to a loaded host."""
-    worlds = simulated_projects(root, tier="active_standby", supervision=PATIENT)
-    with worlds.open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "p1")
+    projects = simulated_projects(root, tier="active_standby", supervision=PATIENT)
+    with projects.open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "p1")
         cold, paused = SECONDARY[Tier.PASSIVE_STANDBY_COLD], ReplicaState.PAUSED
-        a_secondary(world, replica, observed=cold, desired=STANDS_BY, state=paused, epoch=1)
-    return worlds
+        a_secondary(project, replica, observed=cold, desired=STANDS_BY, state=paused, epoch=1)
+    return projects

@@ -8,9 +8,9 @@ from holdfast.resources.project import Project
 from tests.builders.tiering import MONEY, SECONDS
 
 
-def simulated_what_if(world: Project, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
+def simulated_what_if(project: Project, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
     """The cheapest tier for each objective; only active replication recovers at once."""
-    world.config.stream(stream)
+    project.config.stream(stream)
     curve = []
     for objective in objectives:
         tier = min((tier for tier in TIERS if SECONDS[tier] <= objective), key=MONEY.__getitem__)
@@ -35,8 +35,8 @@ class SimulatedReviewer:
     def __init__(self, decisions: list[Decision]) -> None:
         self._decisions = decisions
 
-    def decide_now(self, world: Project, stream: str) -> Decision:
+    def decide_now(self, project: Project, stream: str) -> Decision:
         return self._decisions[0]
 
-    def what_if(self, world: Project, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
-        return simulated_what_if(world, stream, objectives)
+    def what_if(self, project: Project, stream: str, objectives: Sequence[float]) -> list[WhatIf]:
+        return simulated_what_if(project, stream, objectives)

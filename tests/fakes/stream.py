@@ -22,7 +22,7 @@ class Crash(BaseException):
 
 @dataclass
 class SimulatedStream:
-    """The world as the recover playbook sees it; every action may be repeated.
+    """A stream as the recover playbook sees it; every action may be repeated.
 
     `die` names the actions, by their number over all runs, before or after which the run dies.
     """

@@ -29,11 +29,11 @@ def main() -> int:
     with ExitStack() as opened:
         running = []
         for query in list_queries():
-            project = given.root / query.stream
-            if not project.is_dir():
+            config = given.root / query.stream
+            if not config.is_dir():
                 continue  # not under test
-            run = opened.enter_context(app_run(query, project, given.root / DATA / query.app))
-            spec = ReplicaSpec.load(run.world.config.home / "replicas" / given.replica)
+            run = opened.enter_context(app_run(query, config, given.root / DATA / query.app))
+            spec = ReplicaSpec.load(run.project.config.home / "replicas" / given.replica)
             started = run.start(spark, spec)
             if given.again:
                 _compute_again(run, started)
@@ -50,7 +50,7 @@ def main() -> int:
 
 def _compute_again(run: AppRun, query: StreamingQuery) -> None:
     """Let it come as far as its stream has."""
-    last = run.world.store.ledger.last(run.query.stream)
+    last = run.project.store.ledger.last(run.query.stream)
     assert last is not None
     while query.lastProgress is None or query.lastProgress["batchId"] < last.epoch:
         _require_healthy(query)

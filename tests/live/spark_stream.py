@@ -47,21 +47,21 @@ class SparkStream:
     copies: int = 0
 
     @property
-    def world(self) -> holdfast.resources.project.Project:
+    def project(self) -> holdfast.resources.project.Project:
         home, stream = self.runner.home, self.first.stream
         sink = DeltaSink(path=self.first.table)
-        project = ProjectConfig(
+        config = ProjectConfig(
             root=home,
             home=home,
             deployment=Deployment(),
             streams={NAME: stream.model_copy(update={"sink": sink})},
             prices={},
         )
-        return holdfast.resources.project.Project(project, self.runner.store)
+        return holdfast.resources.project.Project(config, self.runner.store)
 
     @property
     def vault(self) -> SnapshotVault:
-        return self.world.vault(NAME)
+        return self.project.vault(NAME)
 
     def run(self, spec: ReplicaSpec, through_epoch: int) -> None:
         spark = self.runner.spark
@@ -165,7 +165,7 @@ def a_spark_stream(home: Path, spark: SparkSession, conf: dict[str, str]) -> Ite
     with ControlStore.open(f"sqlite:///{home}/control.db") as store:
         runner = QueryProject(home, store, spark)
         stream = SparkStream(runner, conf, runner.spec(FIRST, **declared(home)))
-        stream.world.ensure_object_store()
+        stream.project.ensure_object_store()
         try:
             parent = None
             for goal in (1, 4):
@@ -176,6 +176,6 @@ def a_spark_stream(home: Path, spark: SparkSession, conf: dict[str, str]) -> Ite
             stream.last = FILES + 1
             yield stream
         finally:
-            embedded = stream.world.embedded_s3()
+            embedded = stream.project.embedded_s3()
             if embedded is not None:
                 embedded.stop()

@@ -73,34 +73,34 @@ TIERED: dict[str, Any] = {
 class LiveStream:
     """One word-count stream and what a test does to it."""
 
-    def __init__(self, world: Project) -> None:
-        self.world = world
-        self.root = world.config.root
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.root = project.config.root
         self._ever_started: list[ProcessHandle] = []
 
     def start(self) -> None:
-        list(Start(self.world, NAME, "test").steps())
+        list(Start(self.project, NAME, "test").steps())
         self._note()
 
     def recover(self) -> list[StepDone[RecoverStep]]:
-        steps = list(Recover(world=self.world, stream=NAME, run="test").steps())
+        steps = list(Recover(project=self.project, stream=NAME, run="test").steps())
         self._note()
         return steps
 
     def switch(self, tier: Tier) -> list[StepDone[RecoverStep]]:
-        steps = list(SwitchTier(self.world, NAME, "test", tier=tier, why="a test").steps())
+        steps = list(SwitchTier(self.project, NAME, "test", tier=tier, why="a test").steps())
         self._note()
         return steps
 
     def repair(self) -> list[str]:
         """Run the best repair for the doctor's findings; the names of its steps."""
-        repairing = Repair(world=self.world, stream=NAME, run="test", chosen=None)
+        repairing = Repair(project=self.project, stream=NAME, run="test", chosen=None)
         steps = [performed.name for performed in repairing.steps()]
         self._note()
         return steps
 
     def migrate(self, wish: MigrationRequest) -> Iterator[StepDone[RecoverStep]]:
-        for performed in Migrate(self.world, NAME, "test", request=wish).steps():
+        for performed in Migrate(self.project, NAME, "test", request=wish).steps():
             self._note()
             yield performed
 
@@ -108,13 +108,13 @@ class LiveStream:
         """Change the stream's file, as an operator does while it runs."""
         file = self.root / "configs" / "streams" / f"{NAME}.yaml"
         file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
-        self.world = Project(ProjectConfig.load(self.root), self.world.store)
+        self.project = Project(ProjectConfig.load(self.root), self.project.store)
 
     def stop(self) -> None:
-        list(Stop(self.world, NAME, "test").steps())
+        list(Stop(self.project, NAME, "test").steps())
 
     def look(self) -> StreamStatus:
-        return observe_stream(self.world, NAME)
+        return observe_stream(self.project, NAME)
 
     def primary(self) -> ReplicaRow:
         row = self.look().primary
@@ -127,7 +127,7 @@ class LiveStream:
         return row
 
     def epoch(self) -> int:
-        last = self.world.store.ledger.last(NAME)
+        last = self.project.store.ledger.last(NAME)
         return -1 if last is None else last.epoch
 
     def hit(self, row: ReplicaRow, number: signal.Signals = signal.SIGKILL) -> ReplicaRow:
@@ -149,12 +149,12 @@ class LiveStream:
     @contextmanager
     def upon(self, step: str, act: Callable[[], object]) -> Iterator[None]:
         """Do something while a playbook is in the middle of the next step of this name."""
-        before = max((line.id for line in self.world.store.journal.of(NAME, limit=1)), default=0)
+        before = max((line.id for line in self.project.store.journal.of(NAME, limit=1)), default=0)
         leave = threading.Event()
 
         def wait_and_act() -> None:
             while not leave.wait(0.02):
-                lines = self.world.store.journal.of(NAME, limit=20)
+                lines = self.project.store.journal.of(NAME, limit=20)
                 begun = [line for line in lines if line.id > before and line.step == step]
                 if any(line.phase is Phase.INTENT for line in begun):
                     act()
@@ -217,11 +217,11 @@ class LiveStream:
             time.sleep(0.05)
 
     def prove(self) -> Proof:
-        return prove(self.world, NAME, expected)
+        return prove(self.project, NAME, expected)
 
     def story(self) -> str:
         """The status and the ends of the logs, for a failed test."""
-        logs = self.world.config.home.glob("replicas/*/replica.log")
+        logs = self.project.config.home.glob("replicas/*/replica.log")
         tails = [f"{log}:\n{log.read_text()[-3000:]}" for log in sorted(logs, key=_age)[-3:]]
         return "\n".join([str(self.look()), *tails])
 
@@ -229,7 +229,7 @@ class LiveStream:
         """Leave nothing running."""
         for process in self._ever_started:
             process.kill()
-        embedded = self.world.embedded_s3()
+        embedded = self.project.embedded_s3()
         if embedded is not None:
             embedded.stop()
         for left in self.left():  # the JVM of a driver that was killed ends a moment later
@@ -247,7 +247,7 @@ class LiveStream:
         return processes
 
     def _note(self) -> None:
-        for row in self.world.store.replicas.of(NAME, live=False):
+        for row in self.project.store.replicas.of(NAME, live=False):
             if row.pid is not None and row.pid_started_at is not None:
                 self._ever_started.append(ProcessHandle(row.pid, row.pid_started_at))
 
@@ -263,8 +263,8 @@ def a_live_stream(root: Path, **changes: Any) -> Iterator[LiveStream]:
     streams.mkdir(parents=True)
     shutil.copytree(REPO / "configs" / "price_lists", root / "configs" / "prices")
     (streams / f"{NAME}.yaml").write_text(json.dumps({**DECLARATION, **changes}))
-    with open_project(root) as world:
-        stream = LiveStream(world)
+    with open_project(root) as project:
+        stream = LiveStream(project)
         try:
             yield stream
         finally:
@@ -280,7 +280,7 @@ def require_exact_output(stream: LiveStream, *, both_send: bool = False) -> None
     stream.stop()
     proof = stream.prove()
     assert proof.holds, (proof.faults(), stream.story())
-    audit = stream.world.store.ledger.audit(NAME)
+    audit = stream.project.store.ledger.audit(NAME)
     assert not audit.holes, audit
     assert not audit.disagreements, audit
     senders = senders_by_token(stream)
@@ -290,7 +290,7 @@ def require_exact_output(stream: LiveStream, *, both_send: bool = False) -> None
 
 def senders_by_token(stream: LiveStream) -> dict[int, set[str]]:
     """Which replicas have committed epochs to the table, by the token that they had."""
-    table = open_table(stream.world, NAME)
+    table = open_table(stream.project, NAME)
     assert table is not None
     senders: dict[int, set[str]] = {}
     for commit in table.history():

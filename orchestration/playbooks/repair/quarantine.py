@@ -48,13 +48,13 @@ class Record:
 class Quarantine:
     """What one run has set aside for one stream."""
 
-    world: Project
+    project: Project
     stream: str
     run: str
     _objects: ObjectStore = field(init=False)
 
     def __post_init__(self) -> None:
-        self._objects = self.world.object_store()
+        self._objects = self.project.object_store()
 
     def move_objects(self, keys: Sequence[str]) -> int:
         """Move objects, in this order; all copies exist before the first one is deleted."""
@@ -83,7 +83,7 @@ class Quarantine:
 
     def keep_rows(self, snapshots: Iterable[str]) -> None:
         """Record the catalogue rows of snapshots, before they are changed."""
-        catalogue = self.world.store.snapshots
+        catalogue = self.project.store.snapshots
         rows = {snapshot: catalogue.get(self.stream, snapshot) for snapshot in snapshots}
         before = {
             snapshot: None if row is None else {"state": row.state.value, "reason": row.reason}
@@ -102,7 +102,7 @@ class Quarantine:
 
     def undo(self) -> Record:
         """Put everything back; what exists again in its old place is not overwritten."""
-        record, store = self._require_record(), self.world.store
+        record, store = self._require_record(), self.project.store
         if record.gap:
             self._close_gaps()
         for key in reversed(record.objects):  # a manifest comes after its packs
@@ -126,7 +126,7 @@ class Quarantine:
 
         The next start would continue from that snapshot.
         """
-        store, vault = self.world.store, self.world.vault(self.stream)
+        store, vault = self.project.store, self.project.vault(self.stream)
         for gap in (gap for gap in store.gaps.of(self.stream) if gap.run == self.run):
             later = [record.id for record in vault.list() if record.epoch >= gap.first_epoch]
             if any(vault.manifest(snapshot).created_at > gap.opened_at for snapshot in later):
@@ -149,7 +149,7 @@ class Quarantine:
     def _require_record(self) -> Record:
         record = self._read()
         if record is None:
-            runs = ", ".join(quarantined_runs(self.world, self.stream)) or "none"
+            runs = ", ".join(quarantined_runs(self.project, self.stream)) or "none"
             raise PermanentError(
                 f"the run {self.run} has set nothing of {self.stream} aside",
                 hint=f"name one of the runs that have: {runs}",
@@ -186,20 +186,20 @@ class Quarantine:
 
     def _roots(self) -> dict[str, str]:
         """Where folders are moved to, by their root: on the same disk, staged files beside their table."""
-        project, roots = self.world.config, dict[str, str]()
-        declared = running_declaration(self.world, self.stream)
+        config, roots = self.project.config, dict[str, str]()
+        declared = running_declaration(self.project, self.stream)
         if isinstance(declared.sink, DeltaSink):
-            table = project.table_path(declared)
+            table = config.table_path(declared)
             roots[table] = f"{table}/_aside/{self.run}"
         if declared.resources.folder is not None:  # it may be on another disk
-            replicas = project.replicas_folder(declared)
+            replicas = config.replicas_folder(declared)
             roots[str(replicas)] = str(replicas / "aside" / self.run)
-        return {**roots, str(project.home): str(project.home / "aside" / self.run)}
+        return {**roots, str(config.home): str(config.home / "aside" / self.run)}
 
     @property
     def _connect(self) -> Callable[[], S3Connection]:
-        project = self.world.config
-        return connector(project.deployment.object_store, project.home)
+        config = self.project.config
+        return connector(config.deployment.object_store, config.home)
 
     def _kept(self, key: str) -> str:
         return self._prefix + key.removeprefix(f"{self.stream}/")
@@ -213,9 +213,9 @@ class Quarantine:
         return self._prefix + RECORD
 
 
-def quarantined_runs(world: Project, stream: str) -> list[str]:
+def quarantined_runs(project: Project, stream: str) -> list[str]:
     """The runs whose repairs are neither confirmed nor undone."""
-    objects = world.object_store().list(aside_prefix(stream))
+    objects = project.object_store().list(aside_prefix(stream))
     return sorted({row.key.removeprefix(aside_prefix(stream)).split("/")[0] for row in objects})
 
 

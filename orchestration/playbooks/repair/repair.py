@@ -83,13 +83,13 @@ class Repair(StreamPlaybook[RepairFacts, RepairStep]):
     _quarantine: Quarantine = field(init=False)
 
     def __post_init__(self) -> None:
-        self._quarantine = Quarantine(self.world, self.stream, self.run)
+        self._quarantine = Quarantine(self.project, self.stream, self.run)
 
     def observe(self) -> RepairFacts:
-        return self._facts(diagnose_stream(self.world, self.stream, deep=self.deep))
+        return self._facts(diagnose_stream(self.project, self.stream, deep=self.deep))
 
     def preview(self) -> RepairFacts:
-        return self.preview_of(diagnose_stream(self.world, self.stream, deep=self.deep))
+        return self.preview_of(diagnose_stream(self.project, self.stream, deep=self.deep))
 
     def preview_of(self, diagnosis: Diagnosis) -> RepairFacts:
         """The facts of a given diagnosis; raises if the chosen repair fixes none of its findings."""
@@ -124,7 +124,7 @@ class Repair(StreamPlaybook[RepairFacts, RepairStep]):
             case BringBack():
                 return self._bring_back()
             case ShipSnapshot():
-                row = snapshot_now(self.world, self.stream)
+                row = snapshot_now(self.project, self.stream)
                 return SnapshotShipped(None if row is None else row.id)
 
     def _facts(self, diagnosis: Diagnosis) -> RepairFacts:
@@ -141,7 +141,7 @@ class Repair(StreamPlaybook[RepairFacts, RepairStep]):
         """Mark the snapshots first, then move them: a primary never builds on a marked one."""
         self._quarantine.keep_rows(snapshots)
         self._mark(snapshots, f"set aside by {self.run}")
-        vault = self.world.vault(self.stream)
+        vault = self.project.vault(self.stream)
         packs = [
             packs_prefix(self.stream) + name for name in exclusive_packs(vault, set(snapshots))
         ]
@@ -150,19 +150,19 @@ class Repair(StreamPlaybook[RepairFacts, RepairStep]):
 
     def _mark(self, snapshots: tuple[str, ...], reason: str) -> None:
         for snapshot in snapshots:
-            self.world.store.snapshots.mark(self.stream, snapshot, SnapshotState.DAMAGED, reason)
+            self.project.store.snapshots.mark(self.stream, snapshot, SnapshotState.DAMAGED, reason)
 
     def _enter_snapshots(self, snapshots: tuple[str, ...]) -> Repaired:
         self._quarantine.keep_rows(snapshots)
-        vault = self.world.vault(self.stream)
+        vault = self.project.vault(self.stream)
         for snapshot in snapshots:
             manifest, key = vault.manifest(snapshot), vault.manifest_key(snapshot)
-            self.world.store.snapshots.record(build_snapshot_row(self.stream, manifest, key))
+            self.project.store.snapshots.record(build_snapshot_row(self.stream, manifest, key))
         return Repaired(rows=len(snapshots))
 
     def _enter_epochs(self, step: EnterEpochs) -> Repaired:
         self._quarantine.keep_epochs(step.commits)
-        store = self.world.store
+        store = self.project.store
         history = store.restores.current_history(self.stream)
         for commit in step.commits:
             assert commit.rows is not None, "no repair is offered otherwise"  # noqa: S101
@@ -184,20 +184,20 @@ class Repair(StreamPlaybook[RepairFacts, RepairStep]):
         for file in step.lost:
             lost[file.epoch].append(file.file)
         self._quarantine.keep_gap()
-        return Repaired(rows_lost=self.world.store.gaps.open(self.stream, lost, run=self.run))
+        return Repaired(rows_lost=self.project.store.gaps.open(self.stream, lost, run=self.run))
 
     def _end(self, primary: str) -> PrimaryEnded:
         """End a primary with a damaged checkpoint, which is kept first: the next primary removes it."""
         kept = self._keep_checkpoint(primary)
         reason = f"ended by {self.run}: its checkpoint is damaged"
         taken = fence_primary(
-            self.world.store, primary, stream=self.stream, reason=reason, by=EndedBy.REPAIR
+            self.project.store, primary, stream=self.stream, reason=reason, by=EndedBy.REPAIR
         )
         return PrimaryEnded(lease_taken=taken, checkpoint_kept=kept)
 
     def _keep_checkpoint(self, primary: str) -> bool:
         """Keep the checkpoint, if possible: a full disk, or one without links, does not stop the repair."""
-        row = self.world.store.replicas.get(primary)
+        row = self.project.store.replicas.get(primary)
         checkpoint = None if row is None else current_checkpoint(row)
         if row is None or checkpoint is None:
             return False
@@ -209,7 +209,7 @@ class Repair(StreamPlaybook[RepairFacts, RepairStep]):
         return True
 
     def _bring_back(self) -> InnerSteps:
-        recover = Recover(self.world, self.stream, self.run, keep_alive=self.keep_alive)
+        recover = Recover(self.project, self.stream, self.run, keep_alive=self.keep_alive)
         journal = replace(recover.journal(), playbook=self.name)
         return InnerSteps(list(run_playbook(recover, journal)))
 

@@ -66,8 +66,8 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
     output: str | None = None
 
     def begin(self) -> None:
-        self.world.ensure_object_store()
-        require_same_past(self.world, self.stream, done="forked")
+        self.project.ensure_object_store()
+        require_same_past(self.project, self.stream, done="forked")
         self._require_possible()
 
     def preview(self) -> ForkFacts:
@@ -77,19 +77,21 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
     @cached_property
     def point(self) -> RestorePoint:
         """The point at which the fork begins."""
-        return find_point(self.world, self.stream, self.target)
+        return find_point(self.project, self.stream, self.target)
 
     @cached_property
     def declaration(self) -> ForkedDeclaration:
         """The declaration of the fork, which is written last."""
-        return declare_fork(self.world.config.root, self.stream, name=self.into, output=self.output)
+        return declare_fork(
+            self.project.config.root, self.stream, name=self.into, output=self.output
+        )
 
     def observe(self) -> ForkFacts:
         """Observe which parts of the fork exist; raises if there is anything else under its name."""
         return ForkFacts(
             epoch=self.point.epoch,
             snapshot=self.point.snapshot_id,
-            file=str(self.declaration.file.relative_to(self.world.config.root)),
+            file=str(self.declaration.file.relative_to(self.project.config.root)),
             has_snapshot=self._has_snapshot(),
             has_output=self._has_output(),
             has_epochs=self._has_epochs(),
@@ -106,7 +108,7 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
             case CopyOutput():
                 return self._copy_output()
             case CopyEpochs():
-                copy = self.world.store.forks.copy
+                copy = self.project.store.forks.copy
                 return EpochsCopied(copy(self.stream, into=self.into, through_epoch=step.epoch))
             case WriteDeclaration():
                 self.declaration.write()
@@ -119,13 +121,13 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
     def _copy_snapshot(self, snapshot: str) -> SnapshotCopied:
         """Copy a snapshot, and remove an older one that an earlier attempt has copied."""
         manifest = self._snapshots.manifest(snapshot)
-        copied = catalogue.adopt(self.world, self.into, manifest, self._snapshots)
+        copied = catalogue.adopt(self.project, self.into, manifest, self._snapshots)
         for older in self._copies() - {_copied_id(manifest.name)}:
-            catalogue.forget(self.world, self.into, older)
+            catalogue.forget(self.project, self.into, older)
         return SnapshotCopied(**copied)
 
     def _copy_output(self) -> OutputCopied:
-        output = tables_of(self.world, self.stream).output
+        output = tables_of(self.project, self.stream).output
         assert output is not None, "only streams with a table can be forked"  # noqa: S101
         files = dead_letters = None
         if not self._table.is_done():
@@ -146,7 +148,7 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
 
     def _copies(self) -> set[str]:
         """The ids of the copied snapshots; raises if there is one that the original does not have."""
-        ids = {record.id for record in self.world.vault(self.into).list()}
+        ids = {record.id for record in self.project.vault(self.into).list()}
         records = self._snapshots.list()
         originals = [record.name for record in records if record.epoch <= self.point.epoch]
         if self.point.snapshot is not None:  # retention may have dropped it meanwhile
@@ -159,7 +161,7 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
         return ids
 
     def _has_epochs(self) -> bool:
-        store, point = self.world.store, self.point
+        store, point = self.project.store, self.point
         last, entry = store.epochs.last(self.into), store.ledger.last(self.into)
         if last is None and entry is None:
             return False
@@ -175,22 +177,22 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
     @cached_property
     def _snapshots(self) -> SnapshotVault:
         """The vault with the snapshots of the original."""
-        return vault_of(self.world, self.stream, self.target)
+        return vault_of(self.project, self.stream, self.target)
 
     @property
     def _table(self) -> TableCopy:
-        project = self.world.config
+        config = self.project.config
         source, target = (
-            project.table_path(self.stream),
-            project.table_path(self.declaration.model),
+            config.table_path(self.stream),
+            config.table_path(self.declaration.model),
         )
         return self._copy(source, target, writer(self.into, 0))
 
     @property
     def _dead_letters(self) -> TableCopy | None:
-        project = self.world.config
-        source = project.dead_letters_path(self.stream)
-        target = project.dead_letters_path(self.declaration.model)
+        config = self.project.config
+        source = config.dead_letters_path(self.stream)
+        target = config.dead_letters_path(self.declaration.model)
         if source is None or target is None:
             return None
         return self._copy(source, target, dead_letter_writer(self.into, 0))
@@ -201,14 +203,14 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
                 f"the fork would write to {source}, as the original does",
                 hint="choose another path for its output",
             )
-        project = self.world.config
+        config = self.project.config
         return TableCopy(
             source=source,
             target=target,
             stream=self.into,
             writer=name,
             epoch=self.point.epoch,
-            connect=connector(project.deployment.object_store, project.home),
+            connect=connector(config.deployment.object_store, config.home),
         )
 
     def _require_possible(self) -> None:
@@ -217,15 +219,15 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
             self.declaration,
             self.point,
         )  # the declaration first: it may be refused
-        if self.into in self.world.config.streams or declaration.is_written():
+        if self.into in self.project.config.streams or declaration.is_written():
             raise PermanentError(
                 f"there is a stream {self.into} already", hint="fork under another name"
             )
         self._table.require_copyable()
-        output = tables_of(self.world, self.stream).output
+        output = tables_of(self.project, self.stream).output
         if output is not None:
             output.version(self.stream, point.epoch)
-        require_source(self.world, self.stream, point.first_computed, point.epoch)
+        require_source(self.project, self.stream, point.first_computed, point.epoch)
         self.observe()
 
 

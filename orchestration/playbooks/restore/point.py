@@ -98,24 +98,26 @@ def parse_time(text: str) -> float:
     return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
 
 
-def vault_of(world: Project, stream: str, target: RestoreTarget) -> SnapshotVault:
+def vault_of(project: Project, stream: str, target: RestoreTarget) -> SnapshotVault:
     """The vault that the target takes its snapshots from."""
     return (
-        world.vault(stream) if target.place is None else world.vault_elsewhere(target.place, stream)
+        project.vault(stream)
+        if target.place is None
+        else project.vault_elsewhere(target.place, stream)
     )
 
 
-def epoch_of(world: Project, stream: str, target: RestoreTarget) -> int:
+def epoch_of(project: Project, stream: str, target: RestoreTarget) -> int:
     """The committed epoch of a target; raises if there is none."""
-    last = world.store.ledger.last(stream)
+    last = project.store.ledger.last(stream)
     if last is None:
         raise PermanentError(
             f"{stream} cannot be restored: it has committed nothing yet",
             hint=f"run `holdfast status {stream}` for its health",
         )
     if target.at is not None:
-        return _last_committed(world, stream, target.at).epoch
-    epoch = target.epoch if target.snapshot is None else _find_record(world, stream, target).epoch
+        return _last_committed(project, stream, target.at).epoch
+    epoch = target.epoch if target.snapshot is None else _find_record(project, stream, target).epoch
     if epoch is None:
         raise PermanentError(
             "the restore target is missing",
@@ -126,7 +128,7 @@ def epoch_of(world: Project, stream: str, target: RestoreTarget) -> int:
             f"epoch {epoch} of {stream} is not committed: the last one is {last.epoch}",
             hint=f"name an epoch up to {last.epoch}",
         )
-    if world.store.ledger.get(stream, epoch) is None:
+    if project.store.ledger.get(stream, epoch) is None:
         raise PermanentError(
             f"epoch {epoch} of {stream} is not in the ledger",
             hint="name another epoch: the check `ledger_complete` lists the missing ones",
@@ -134,15 +136,15 @@ def epoch_of(world: Project, stream: str, target: RestoreTarget) -> int:
     return epoch
 
 
-def find_point(world: Project, stream: str, target: RestoreTarget) -> RestorePoint:
+def find_point(project: Project, stream: str, target: RestoreTarget) -> RestorePoint:
     """Find the point of a target, with the newest whole snapshot up to it."""
-    store, epoch = world.store, epoch_of(world, stream, target)
+    store, epoch = project.store, epoch_of(project, stream, target)
     last, decided = store.ledger.last(stream), store.epochs.last(stream)
     last_epoch = epoch if last is None else last.epoch
     last_decided = last_epoch if decided is None else decided.epoch
-    snapshot = _newest(world, stream, target, up_to=epoch)
+    snapshot = _newest(project, stream, target, up_to=epoch)
     first = 0 if snapshot is None else snapshot.epoch + 1
-    _require_epochs(world, stream, first, last_decided, snapshot)
+    _require_epochs(project, stream, first, last_decided, snapshot)
     undone = store.ledger.between(stream, epoch + 1, last_epoch)
     return RestorePoint(
         stream=stream,
@@ -163,33 +165,33 @@ class Fetch:
     source: SnapshotVault
 
 
-def find_fetch(world: Project, stream: str, target: RestoreTarget, epoch: int) -> Fetch | None:
+def find_fetch(project: Project, stream: str, target: RestoreTarget, epoch: int) -> Fetch | None:
     """Find the newest snapshot up to an epoch in the place of the target, if it is not copied yet."""
     if target.place is None:
         return None
-    manifest = _newest(world, stream, target, up_to=epoch)
-    if manifest is None or has_whole_snapshot(world, stream, manifest.id):
+    manifest = _newest(project, stream, target, up_to=epoch)
+    if manifest is None or has_whole_snapshot(project, stream, manifest.id):
         return None
-    return Fetch(manifest.id, vault_of(world, stream, target))
+    return Fetch(manifest.id, vault_of(project, stream, target))
 
 
-def has_whole_snapshot(world: Project, stream: str, snapshot: str) -> bool:
+def has_whole_snapshot(project: Project, stream: str, snapshot: str) -> bool:
     """Whether the vault of the stream has a snapshot with all its packs, as far as a listing shows."""
-    vault = world.vault(stream)
+    vault = project.vault(stream)
     listed = (record for record in vault.list() if record.id == snapshot)
     return any(_read_whole(vault, record) is not None for record in listed)
 
 
-def require_source(world: Project, stream: str, first: int, last: int) -> None:
+def require_source(project: Project, stream: str, first: int, last: int) -> None:
     """Refuse if input files are gone from which these epochs must be computed again."""
-    declared = world.config.stream(stream).source
+    declared = project.config.stream(stream).source
     if not isinstance(declared, FilesDeclaration):
         return
-    connect = connector(world.config.deployment.object_store, world.config.home)
-    files, root = open_filesystem(world.config.resolve_path(declared.path), connect)
+    connect = connector(project.config.deployment.object_store, project.config.home)
+    files, root = open_filesystem(project.config.resolve_path(declared.path), connect)
     source = FilesSource(declared, pa.schema([]), files, root, set)
     lacking = source.lacking(
-        epoch.input for epoch in world.store.epochs.between(stream, first, last)
+        epoch.input for epoch in project.store.epochs.between(stream, first, last)
     )
     if lacking:
         raise PermanentError(
@@ -199,8 +201,8 @@ def require_source(world: Project, stream: str, first: int, last: int) -> None:
         )
 
 
-def _last_committed(world: Project, stream: str, at: float) -> LedgerEntry:
-    entry = world.store.ledger.last_up_to(stream, at)
+def _last_committed(project: Project, stream: str, at: float) -> LedgerEntry:
+    entry = project.store.ledger.last_up_to(stream, at)
     if entry is None:
         time = datetime.fromtimestamp(at, UTC).isoformat()
         raise PermanentError(
@@ -209,8 +211,8 @@ def _last_committed(world: Project, stream: str, at: float) -> LedgerEntry:
     return entry
 
 
-def _find_record(world: Project, stream: str, target: RestoreTarget) -> SnapshotRecord:
-    listing = vault_of(world, stream, target).listing()
+def _find_record(project: Project, stream: str, target: RestoreTarget) -> SnapshotRecord:
+    listing = vault_of(project, stream, target).listing()
     for record in listing.snapshots:
         if record.id == target.snapshot:
             return record
@@ -224,8 +226,8 @@ def _find_record(world: Project, stream: str, target: RestoreTarget) -> Snapshot
     )
 
 
-def _newest(world: Project, stream: str, target: RestoreTarget, *, up_to: int) -> Manifest | None:
-    vault, restores = vault_of(world, stream, target), world.store.restores.of(stream)
+def _newest(project: Project, stream: str, target: RestoreTarget, *, up_to: int) -> Manifest | None:
+    vault, restores = vault_of(project, stream, target), project.store.restores.of(stream)
     for record in vault.list():
         if record.epoch <= up_to and not _is_superseded(record, restores):
             manifest = _read_whole(vault, record)
@@ -256,10 +258,10 @@ def _read_whole(vault: SnapshotVault, record: SnapshotRecord) -> Manifest | None
 
 
 def _require_epochs(
-    world: Project, stream: str, first: int, last: int, snapshot: Manifest | None
+    project: Project, stream: str, first: int, last: int, snapshot: Manifest | None
 ) -> None:
     """Refuse if the epoch log lacks an epoch that must be computed again."""
-    logged = {row.epoch for row in world.store.epochs.between(stream, first, last)}
+    logged = {row.epoch for row in project.store.epochs.between(stream, first, last)}
     missing = next(_find_missing(logged, first, last), None)
     if missing is not None:
         start = (

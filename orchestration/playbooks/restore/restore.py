@@ -96,7 +96,7 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
         restore = self._find_unfinished()
         if restore is None:
             point = self._preflight()
-            restore = self.world.store.restores.request(
+            restore = self.project.store.restores.request(
                 self.stream,
                 epoch=point.epoch,
                 snapshot=point.snapshot_id,
@@ -114,9 +114,9 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
         if unfinished is not None:
             self._resume(unfinished)
             return RestorePreview(facts=self.observe(), point=None)
-        point, store = self._preflight(), self.world.store
+        point, store = self._preflight(), self.project.store
         newest, wanted = store.restores.newest(self.stream), self._is_wanted()
-        fetch = find_fetch(self.world, self.stream, self.target, point.epoch)
+        fetch = find_fetch(self.project, self.stream, self.target, point.epoch)
         tables = self._tables
         facts = RestoreFacts(
             history=1 if newest is None else newest.history + newest.begun,
@@ -132,13 +132,13 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
     def observe(self) -> RestoreFacts:
         row = self._current()
         wanted = self._is_wanted()
-        settled = row.finished and wanted and observe_stream(self.world, self.stream).is_settled
+        settled = row.finished and wanted and observe_stream(self.project, self.stream).is_settled
         return RestoreFacts(
             history=row.history,
             epoch=row.epoch,
             was_running=row.was_running,
             wanted=wanted,
-            lives=bool(self.world.store.replicas.of(self.stream)),
+            lives=bool(self.project.store.replicas.of(self.stream)),
             fetch=None if row.finished else self._missing_snapshot(),
             begun=row.begun,
             marked=row.begun and (row.finished or self._is_marked()),
@@ -157,9 +157,9 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
             case StopStream():
                 return self._stop()
             case BeginHistory():
-                return HistoryBegun(self.world.store.restores.begin(self._requested))
+                return HistoryBegun(self.project.store.restores.begin(self._requested))
             case MarkSnapshots():
-                vault = self.world.vault(self.stream)
+                vault = self.project.vault(self.stream)
                 vault.mark(step.history, after_epoch=step.epoch)
                 return SnapshotsMarked(len(vault.listing().superseded))
             case RollOutput():
@@ -167,8 +167,8 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
                 return self._tables.roll(point)
             case EndRestore():
                 # Before the stream should run again: a launch then uses the corrected declaration.
-                apply_declaration(self.world, self.stream)
-                self.world.store.restores.finish(self._requested)
+                apply_declaration(self.project, self.stream)
+                self.project.store.restores.finish(self._requested)
                 return StepResult()
             case StartStream():
                 return self._start()
@@ -180,24 +180,24 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
         return self._restore
 
     def _find_unfinished(self) -> RestoreRow | None:
-        self.world.ensure_object_store()
-        require_same_past(self.world, self.stream, done="restored")
-        return find_unfinished(self.world, self.stream, self.target)
+        self.project.ensure_object_store()
+        require_same_past(self.project, self.stream, done="restored")
+        return find_unfinished(self.project, self.stream, self.target)
 
     def _preflight(self) -> RestorePoint:
-        return preflight(self.world, self.stream, self.target, keep_output=self.keep_output)
+        return preflight(self.project, self.stream, self.target, keep_output=self.keep_output)
 
     def _resume(self, restore: RestoreRow) -> None:
         self._restore = restore
-        self._fetch = find_fetch(self.world, self.stream, self.target, restore.epoch)
+        self._fetch = find_fetch(self.project, self.stream, self.target, restore.epoch)
 
     def _is_wanted(self) -> bool:
-        row = self.world.store.streams.get(self.stream)
+        row = self.project.store.streams.get(self.stream)
         return row is not None and row.desired is DesiredState.RUNNING
 
     def _current(self) -> RestoreRow:
         """The current row of the restore; raises if another restore has replaced it."""
-        rows, requested = self.world.store.restores.of(self.stream), self._requested
+        rows, requested = self.project.store.restores.of(self.stream), self._requested
         for row in rows:
             if row.has_same_target(requested):
                 return row
@@ -214,10 +214,10 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
         )
 
     def _stop(self) -> InnerSteps:
-        if not self.world.store.restores.stop_for(self._requested):
+        if not self.project.store.restores.stop_for(self._requested):
             return InnerSteps([])
         stop = StopReplicas(
-            self.world,
+            self.project,
             self.stream,
             self.run,
             patience_seconds=self.patience_seconds,
@@ -226,52 +226,56 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
         return InnerSteps(list(stop.steps()))
 
     def _start(self) -> InnerSteps:
-        self.world.ensure_object_store()
-        apply_declaration(self.world, self.stream)
-        recover = Recover(self.world, self.stream, self.run, keep_alive=self.keep_alive)
+        self.project.ensure_object_store()
+        apply_declaration(self.project, self.stream)
+        recover = Recover(self.project, self.stream, self.run, keep_alive=self.keep_alive)
         return InnerSteps(list(recover.steps()))
 
     def _copy_snapshot(self, snapshot: str) -> SnapshotCopied:
         assert self._fetch is not None, "the step was decided from it"  # noqa: S101
         source = self._fetch.source
-        copied = catalogue.adopt(self.world, self.stream, source.manifest(snapshot), source)
+        copied = catalogue.adopt(self.project, self.stream, source.manifest(snapshot), source)
         return SnapshotCopied(**copied)
 
     @property
     def _tables(self) -> Tables:
-        return tables_of(self.world, self.stream)
+        return tables_of(self.project, self.stream)
 
     def _missing_snapshot(self) -> str | None:
-        if self._fetch is None or has_whole_snapshot(self.world, self.stream, self._fetch.snapshot):
+        if self._fetch is None or has_whole_snapshot(
+            self.project, self.stream, self._fetch.snapshot
+        ):
             return None
         return self._fetch.snapshot
 
     def _is_marked(self) -> bool:
-        return self._requested.history in self.world.vault(self.stream).listing().histories
+        return self._requested.history in self.project.vault(self.stream).listing().histories
 
 
-def find_unfinished(world: Project, stream: str, target: RestoreTarget) -> RestoreRow | None:
+def find_unfinished(project: Project, stream: str, target: RestoreTarget) -> RestoreRow | None:
     """Find the restore to this target that is half done, or done with nothing committed since.
 
     A target that names no point means the restore that is half done; one to another point is an error. A
     restore that is done is not returned if a snapshot is still to be copied from another place.
     """
-    newest = world.store.restores.newest(stream)
+    newest = project.store.restores.newest(stream)
     if newest is None or not newest.begun:
         return None
     if newest.half_done:
-        return _require_same_point(world, newest, target)
-    epoch, last = epoch_of(world, stream, target), world.store.ledger.last(stream)
+        return _require_same_point(project, newest, target)
+    epoch, last = epoch_of(project, stream, target), project.store.ledger.last(stream)
     if last is None or not last.epoch == newest.epoch == epoch:
         return None
-    return newest if find_fetch(world, stream, target, epoch) is None else None
+    return newest if find_fetch(project, stream, target, epoch) is None else None
 
 
-def _require_same_point(world: Project, half_done: RestoreRow, target: RestoreTarget) -> RestoreRow:
+def _require_same_point(
+    project: Project, half_done: RestoreRow, target: RestoreTarget
+) -> RestoreRow:
     """The restore that is half done; raises if the target names another point."""
     stream, epoch = half_done.stream, half_done.epoch
     try:
-        same = not target.names_point or epoch_of(world, stream, target) == epoch
+        same = not target.names_point or epoch_of(project, stream, target) == epoch
     except PermanentError:
         same = False
     if same:
@@ -283,12 +287,12 @@ def _require_same_point(world: Project, half_done: RestoreRow, target: RestoreTa
 
 
 def preflight(
-    world: Project, stream: str, target: RestoreTarget, *, keep_output: bool
+    project: Project, stream: str, target: RestoreTarget, *, keep_output: bool
 ) -> RestorePoint:
     """Find the point of the target; raises if the restore is impossible, before anything is changed."""
-    point = find_point(world, stream, target)
-    require_source(world, stream, point.first_computed, point.last_decided)
-    output = tables_of(world, stream).output
+    point = find_point(project, stream, target)
+    require_source(project, stream, point.first_computed, point.last_decided)
+    output = tables_of(project, stream).output
     if output is not None and keep_output:
         raise PermanentError(
             f"the output of {stream} cannot be kept: it is a table, and must agree with the state",

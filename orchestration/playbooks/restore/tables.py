@@ -41,14 +41,14 @@ class Tables:
         return OutputRolled(version)
 
 
-def tables_of(world: Project, stream: str) -> Tables:
+def tables_of(project: Project, stream: str) -> Tables:
     """The tables of a stream as it is declared."""
-    project, declared = world.config, world.config.stream(stream)
-    connect = connector(project.deployment.object_store, project.home)
+    config, declared = project.config, project.config.stream(stream)
+    connect = connector(config.deployment.object_store, config.home)
     is_table = isinstance(declared.sink, DeltaSink)
-    dead_letters = project.dead_letters_path(declared)
+    dead_letters = config.dead_letters_path(declared)
     return Tables(
         stream=stream,
-        output=TableRollback(project.table_path(declared), connect) if is_table else None,
+        output=TableRollback(config.table_path(declared), connect) if is_table else None,
         dead_letters=None if dead_letters is None else TableRollback(dead_letters, connect),
     )

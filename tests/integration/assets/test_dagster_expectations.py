@@ -54,10 +54,10 @@ def test_what_failed_is_named_with_its_column() -> None:
 
 
 def test_a_declared_suite_is_run_on_the_output_table(tmp_path: Path) -> None:
-    worlds = simulated_projects(tmp_path, expectations="tests.live.expectations:words")
-    with worlds.open() as world:
-        definitions = build_definitions(world.config, worlds)
-        path = world.config.table_path(CLICKS)
+    projects = simulated_projects(tmp_path, expectations="tests.live.expectations:words")
+    with projects.open() as project:
+        definitions = build_definitions(project.config, projects)
+        path = project.config.table_path(CLICKS)
 
     def expectations() -> dg.AssetCheckEvaluation:
         result = definitions.resolve_job_def("audit").execute_in_process(raise_on_error=False)

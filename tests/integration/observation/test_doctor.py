@@ -71,11 +71,11 @@ def on(first: str, second: str) -> pytest.MarkDecorator:
 
 
 def finding_kinds(stream: SparkStream) -> list[Kind]:
-    return [finding.kind for finding in diagnose_stream(stream.world, NAME, deep=True).findings]
+    return [finding.kind for finding in diagnose_stream(stream.project, NAME, deep=True).findings]
 
 
 def run_repair(stream: SparkStream, chosen: RepairKind | None = None) -> list[str]:
-    repairing = Repair(world=stream.world, stream=NAME, run=RUN, chosen=chosen, deep=True)
+    repairing = Repair(project=stream.project, stream=NAME, run=RUN, chosen=chosen, deep=True)
     return [performed.name for performed in repairing.steps()]
 
 
@@ -90,7 +90,7 @@ def require_repair_of_a_checkpoint(
     with stream.live_copy() as checkpoint:
         assert finding_kinds(stream) == []
         damage(checkpoint)
-        (finding,) = diagnose_stream(stream.world, NAME, deep=True).findings
+        (finding,) = diagnose_stream(stream.project, NAME, deep=True).findings
         assert (finding.kind, finding.where) == (kind, str(checkpoint))
         assert finding.severity is not Severity.NOTE
         assert run_repair(stream) == ["EndPrimary"]
@@ -155,14 +155,14 @@ def test_a_snapshot_that_was_shipped_with_the_damage_is_passed_over(stream: Spar
         assert run_repair(stream) == ["SetAsideSnapshots", "EndPrimary"]
     assert shipped.epoch > stream.shipped[-1]
     assert stream.go_on() == stream.shipped[-1]
-    Quarantine(stream.world, NAME, RUN).confirm()
+    Quarantine(stream.project, NAME, RUN).confirm()
 
 
 def require_repair_of_snapshots(
     stream: SparkStream, keys: list[str], damaged: bytes | None, *, goes_on_from: int | None
 ) -> list[Kind]:
     """Damage objects, or lose them; the repair passes them over, and taking it back gives them back."""
-    objects = stream.world.object_store()
+    objects = stream.project.object_store()
     kept = {key: objects.get(key) for key in keys}
     listed = [snapshot.id for snapshot in stream.vault.list()]
     if damaged is None:
@@ -174,7 +174,7 @@ def require_repair_of_snapshots(
     assert run_repair(stream) == ["SetAsideSnapshots"]
     assert finding_kinds(stream) == []
     assert stream.go_on() == goes_on_from
-    Quarantine(stream.world, NAME, RUN).undo()
+    Quarantine(stream.project, NAME, RUN).undo()
     assert [snapshot.id for snapshot in stream.vault.list()] == listed
     for key, body in kept.items():
         objects.put(key, body)
@@ -183,7 +183,7 @@ def require_repair_of_snapshots(
 
 
 def packs(stream: SparkStream) -> list[str]:
-    return [pack.key for pack in stream.world.object_store().list(packs_prefix(NAME))]
+    return [pack.key for pack in stream.project.object_store().list(packs_prefix(NAME))]
 
 
 @on("rocksdb", "hdfs")
@@ -196,7 +196,7 @@ def test_a_lost_pack_is_passed_over(stream: SparkStream) -> None:
 @on("hdfs", "rocksdb")
 def test_a_changed_pack_is_passed_over(stream: SparkStream) -> None:
     (pack,) = packs(stream)[-1:]
-    body = bytearray(stream.world.object_store().get(pack))
+    body = bytearray(stream.project.object_store().get(pack))
     body[0] ^= 0xFF
     older = stream.shipped[0]
     kinds = require_repair_of_snapshots(stream, [pack], bytes(body), goes_on_from=older)
@@ -234,7 +234,7 @@ def test_an_entry_that_the_ledger_lost_comes_back_from_the_table(stream: SparkSt
     assert (entry.rows, entry.digest) == (was.rows, was.digest)
     assert (entry.replica, entry.token) == (was.replica, was.token)
     assert finding_kinds(stream) == []
-    Quarantine(stream.world, NAME, RUN).confirm()
+    Quarantine(stream.project, NAME, RUN).confirm()
 
 
 @on("hdfs", "rocksdb")
@@ -248,20 +248,20 @@ def test_output_that_the_table_lost_is_computed_again(stream: SparkStream) -> No
     ]
     for version in lost:
         Path(stream.first.table, "_delta_log", f"{version:020d}.json").unlink()
-    (finding,) = diagnose_stream(stream.world, NAME).findings
+    (finding,) = diagnose_stream(stream.project, NAME).findings
     assert (finding.kind, finding.epochs[0]) == (Kind.ENTERED_NOT_WRITTEN, first)
     assert rows_of(stream) < before
     assert run_repair(stream) == ["SetAsideSnapshots"]
     assert stream.go_on() == stream.shipped[0]
     assert rows_of(stream) == before
     assert finding_kinds(stream) == []
-    Quarantine(stream.world, NAME, RUN).undo()
+    Quarantine(stream.project, NAME, RUN).undo()
     assert finding_kinds(stream) == []
 
 
 @on("hdfs", "rocksdb")
 def test_catalogue_and_object_store_are_brought_together(stream: SparkStream) -> None:
-    store, objects = stream.runner.store, stream.world.object_store()
+    store, objects = stream.runner.store, stream.project.object_store()
     newest = stream.vault.list()[0]
     store.snapshots.forget(NAME, newest.id)
     assert finding_kinds(stream) == [Kind.MANIFEST_WITHOUT_ROW]
@@ -274,7 +274,7 @@ def test_catalogue_and_object_store_are_brought_together(stream: SparkStream) ->
     assert run_repair(stream) == ["MarkSnapshots"]
     assert finding_kinds(stream) == []
     objects.put(key, manifest)
-    Quarantine(stream.world, NAME, RUN).undo()
+    Quarantine(stream.project, NAME, RUN).undo()
     record_snapshot(store, stream.vault, NAME, newest.id)
     assert finding_kinds(stream) == []
 
@@ -289,7 +289,7 @@ def test_input_that_is_lost_is_given_up_by_name_to_the_row_and_no_other(
     assert needed is not None
     (name,) = [file["name"] for file in needed.input["files"]]
     (inputs / name).unlink()
-    (finding,) = diagnose_stream(stream.world, NAME).findings
+    (finding,) = diagnose_stream(stream.project, NAME).findings
     assert (finding.kind, finding.epochs) == (Kind.SOURCE_EXPIRED, (needed.epoch,))
     lost = f"{needed.rows} rows after the newest good snapshot cannot be read again"
     assert lost in finding.evidence
@@ -308,4 +308,4 @@ def test_input_that_is_lost_is_given_up_by_name_to_the_row_and_no_other(
     with pytest.raises(
         PermanentError, match=r"cannot be closed: .* has committed epochs without that input"
     ):
-        Quarantine(stream.world, NAME, RUN).undo()
+        Quarantine(stream.project, NAME, RUN).undo()

@@ -16,7 +16,7 @@ EPOCHS = (4, 9)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Project]:
+def project(tmp_path: Path) -> Iterator[Project]:
     """A stopped stream without output, with two snapshots."""
     with an_open_project(tmp_path / "project") as opened:
         opened.ensure_object_store()
@@ -30,11 +30,11 @@ def world(tmp_path: Path) -> Iterator[Project]:
         embedded.stop()
 
 
-def _ship(world: Project, folder: Path) -> None:
+def _ship(project: Project, folder: Path) -> None:
     checkpoint, parent, vault = (
         SyntheticCheckpoint(folder / "checkpoint"),
         None,
-        world.vault(STREAM),
+        project.vault(STREAM),
     )
     for epoch in EPOCHS:
         checkpoint.commit(epoch - checkpoint.epoch)
@@ -45,28 +45,28 @@ def _ship(world: Project, folder: Path) -> None:
             replica=REPLICA,
             parent=parent,
             conf={},
-            created_at=world.store.now(),
+            created_at=project.store.now(),
             scratch=folder / "scratch",
         )
         parent = shipped.manifest
-        record_snapshot(world.store, vault, STREAM, parent.id)
+        record_snapshot(project.store, vault, STREAM, parent.id)
 
 
-def packs(world: Project) -> list[str]:
+def packs(project: Project) -> list[str]:
     """The keys of all packs, oldest first."""
-    return [pack.key for pack in world.object_store().list(f"{STREAM}/packs/")]
+    return [pack.key for pack in project.object_store().list(f"{STREAM}/packs/")]
 
 
-def test_a_well_stream_is_said_to_be_so(world: Project) -> None:
-    result = run_holdfast(world.config.root, "doctor", STREAM, "--deep")
+def test_a_well_stream_is_said_to_be_so(project: Project) -> None:
+    result = run_holdfast(project.config.root, "doctor", STREAM, "--deep")
     assert result.exit_code == 0, result.output
     assert "clicks: no finding" in result.output
-    assert holdfast_json(world.config.root, "doctor", STREAM)["findings"] == []
+    assert holdfast_json(project.config.root, "doctor", STREAM)["findings"] == []
 
 
-def test_a_lost_pack_is_shown_planned_mended_undone_and_confirmed(world: Project) -> None:
-    root = world.config.root
-    world.object_store().delete(packs(world)[-1:])
+def test_a_lost_pack_is_shown_planned_mended_undone_and_confirmed(project: Project) -> None:
+    root = project.config.root
+    project.object_store().delete(packs(project)[-1:])
 
     result = run_holdfast(root, "doctor", STREAM)
     assert result.exit_code == 3, result.output
@@ -78,16 +78,16 @@ def test_a_lost_pack_is_shown_planned_mended_undone_and_confirmed(world: Project
     plan = run_holdfast(root, "doctor", STREAM, "--repair", "all", "--dry-run")
     assert plan.exit_code == 0, plan.output
     assert "1.  SetAsideSnapshots" in plan.output
-    assert len(world.vault(STREAM).list()) == 2
+    assert len(project.vault(STREAM).list()) == 2
 
     refused = run_holdfast(root, "doctor", STREAM, "--repair", "all")
     assert refused.exit_code == 1, "the question was not answered with yes"
-    assert len(world.vault(STREAM).list()) == 2
+    assert len(project.vault(STREAM).list()) == 2
 
     mended = holdfast_json(root, "doctor", STREAM, "--repair", "set-aside-snapshots", "--yes")
     assert [step["step"] for step in mended["steps"]] == ["SetAsideSnapshots"]
     assert mended["left"]["findings"] == []
-    assert [snapshot.epoch for snapshot in world.vault(STREAM).list()] == [4]
+    assert [snapshot.epoch for snapshot in project.vault(STREAM).list()] == [4]
     assert f"--undo {mended['run']}" in run_holdfast(root, "doctor", STREAM).output
 
     undone = holdfast_json(root, "doctor", STREAM, "--undo", mended["run"])
@@ -100,16 +100,16 @@ def test_a_lost_pack_is_shown_planned_mended_undone_and_confirmed(world: Project
     assert holdfast_json(root, "doctor", STREAM)["aside"] == []
 
 
-def test_no_snapshot_left_is_critical(world: Project) -> None:
-    world.object_store().delete(packs(world))
-    result = run_holdfast(world.config.root, "doctor", STREAM)
+def test_no_snapshot_left_is_critical(project: Project) -> None:
+    project.object_store().delete(packs(project))
+    result = run_holdfast(project.config.root, "doctor", STREAM)
     assert result.exit_code == 4, result.output
     assert "→ rebuild_state" in result.output
     assert "replays 12 epochs, 1,200 rows" in result.output
 
 
-def test_wrong_usage_and_wrong_names_are_errors_that_say_what_is_right(world: Project) -> None:
-    root = world.config.root
+def test_wrong_usage_and_wrong_names_are_errors_that_say_what_is_right(project: Project) -> None:
+    root = project.config.root
     for usage in (
         ("--dry-run",),
         ("--yes",),

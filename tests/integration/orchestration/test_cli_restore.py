@@ -32,7 +32,7 @@ COPIES = "s3://copies/of/snapshots"
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Project]:
+def project(tmp_path: Path) -> Iterator[Project]:
     with a_restorable_project(tmp_path / "project") as opened:
         yield opened
 
@@ -41,13 +41,13 @@ def steps_of(report: dict[str, Any]) -> list[str]:
     return [step["step"] for step in report["steps"]]
 
 
-def require_untouched(world: Project) -> None:
-    assert output(world) == entries(world) == list(range(8))
-    assert world.store.restores.of(STREAM) == []
+def require_untouched(project: Project) -> None:
+    assert output(project) == entries(project) == list(range(8))
+    assert project.store.restores.of(STREAM) == []
 
 
-def test_a_dry_run_tells_what_is_undone_and_changes_nothing(world: Project) -> None:
-    root = world.config.root
+def test_a_dry_run_tells_what_is_undone_and_changes_nothing(project: Project) -> None:
+    root = project.config.root
     report = holdfast_json(root, "restore", STREAM, "--epoch", "5", "--dry-run")
     assert steps_of(report) == STEPS
     assert all(step["does"] for step in report["steps"])
@@ -57,16 +57,16 @@ def test_a_dry_run_tells_what_is_undone_and_changes_nothing(world: Project) -> N
     assert "clicks → epoch 5" in shown
     assert "undoes 2 epochs" in shown
     assert "3.  RollOutput" in shown
-    require_untouched(world)
+    require_untouched(project)
 
 
-def test_a_restore_shows_its_steps_and_what_it_has_superseded(world: Project) -> None:
-    root = world.config.root
+def test_a_restore_shows_its_steps_and_what_it_has_superseded(project: Project) -> None:
+    root = project.config.root
     result = run_holdfast(root, "restore", STREAM, "--epoch", "5", "--yes", "--why", "bad app")
     assert result.exit_code == 0, result.output
     assert [name for name in STEPS if f"✔ clicks  {name}" in result.output] == STEPS
     assert "✔ clicks  restored to epoch 5" in result.output
-    assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
+    assert output(project) == entries(project) == [0, 1, 2, 3, 4, 5]
     listed = holdfast_json(root, "snapshots", "list", STREAM)["snapshots"]
     assert [(snapshot["epoch"], snapshot["state"]) for snapshot in listed] == [
         (6, "superseded"),
@@ -74,25 +74,25 @@ def test_a_restore_shows_its_steps_and_what_it_has_superseded(world: Project) ->
         (1, "not in the catalogue"),
     ]
     again = run_holdfast(root, "restore", STREAM, "--epoch", "5", "--yes")
-    assert (again.exit_code, len(world.store.restores.of(STREAM))) == (0, 1)
+    assert (again.exit_code, len(project.store.restores.of(STREAM))) == (0, 1)
 
 
-def test_it_asks_before_it_undoes_anything(world: Project) -> None:
-    arguments = ["--project", str(world.config.root), "restore", STREAM, "--epoch", "5"]
+def test_it_asks_before_it_undoes_anything(project: Project) -> None:
+    arguments = ["--project", str(project.config.root), "restore", STREAM, "--epoch", "5"]
     result = CliRunner().invoke(app, arguments, input="n\n")
     assert result.exit_code == 1
     assert "Undo 2 epochs of clicks?" in result.output
-    require_untouched(world)
+    require_untouched(project)
     assert CliRunner().invoke(app, arguments, input="y\n").exit_code == 0
-    assert output(world) == [0, 1, 2, 3, 4, 5]
+    assert output(project) == [0, 1, 2, 3, 4, 5]
 
 
-def test_what_stands_in_the_way_is_reported_in_two_lines(world: Project) -> None:
-    result = run_holdfast(world.config.root, "restore", STREAM, "--epoch", "9", "--yes")
+def test_what_stands_in_the_way_is_reported_in_two_lines(project: Project) -> None:
+    result = run_holdfast(project.config.root, "restore", STREAM, "--epoch", "9", "--yes")
     assert result.exit_code == 1
     assert "error: epoch 9 of clicks is not committed: the last one is 7" in result.output
     assert "hint: name an epoch up to 7" in result.output
-    require_untouched(world)
+    require_untouched(project)
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,13 @@ def test_wrong_usage_is_reported(tmp_path: Path, arguments: tuple[str, ...], mes
     assert message in " ".join(result.output.replace("│", " ").split())
 
 
-def test_a_fork_is_a_stream_of_its_own(world: Project) -> None:
-    root = world.config.root
+def test_a_fork_is_a_stream_of_its_own(project: Project) -> None:
+    root = project.config.root
     report = holdfast_json(root, "restore", STREAM, "--epoch", "5", "--as", "trial")
     assert steps_of(report) == ["CopySnapshot", "CopyOutput", "CopyEpochs", "WriteDeclaration"]
-    require_untouched(world)
-    assert snapshots(world) == [6, 4, 1]
-    forked = Project(ProjectConfig.load(root), world.store)
+    require_untouched(project)
+    assert snapshots(project) == [6, 4, 1]
+    forked = Project(ProjectConfig.load(root), project.store)
     assert output(forked, "trial") == entries(forked, "trial") == [0, 1, 2, 3, 4, 5]
     assert holdfast_json(root, "snapshots", "verify", "trial")["snapshots"][0]["problems"] == []
     refused = run_holdfast(root, "restore", STREAM, "--epoch", "5", "--as", "trial")
@@ -125,27 +125,27 @@ def test_a_fork_is_a_stream_of_its_own(world: Project) -> None:
     assert "there is a stream trial already" in refused.output
 
 
-def require_restored_from(world: Project, place: str) -> None:
+def require_restored_from(project: Project, place: str) -> None:
     """All of the stream's own objects are lost, and there are copies in that place."""
-    ship(world.vault_elsewhere(place, STREAM), world.config.home / "copies")
-    objects = world.object_store()
+    ship(project.vault_elsewhere(place, STREAM), project.config.home / "copies")
+    objects = project.object_store()
     objects.delete([item.key for item in objects.list("")])
-    assert snapshots(world) == []
+    assert snapshots(project) == []
     report = holdfast_json(
-        world.config.root, "restore", STREAM, "--epoch", "5", "--from", place, "--yes"
+        project.config.root, "restore", STREAM, "--epoch", "5", "--from", place, "--yes"
     )
     assert steps_of(report) == ["FetchSnapshot", *STEPS]
-    assert snapshots(world) == [4]
+    assert snapshots(project) == [4]
 
 
-def test_a_snapshot_comes_from_another_bucket_of_the_same_endpoint(world: Project) -> None:
-    require_restored_from(world, COPIES)
+def test_a_snapshot_comes_from_another_bucket_of_the_same_endpoint(project: Project) -> None:
+    require_restored_from(project, COPIES)
 
 
 def test_a_snapshot_comes_from_another_endpoint(
-    world: Project, embedded_s3: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
+    project: Project, embedded_s3: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here, there = world.embedded_s3(), embedded_s3.connection()
+    here, there = project.embedded_s3(), embedded_s3.connection()
     assert here is not None
     assert here.connection().endpoint_url != there.endpoint_url
     monkeypatch.setenv("THEIR_KEY", there.access_key_id or "")
@@ -155,12 +155,12 @@ def test_a_snapshot_comes_from_another_endpoint(
         "access_key_id_env": "THEIR_KEY",
         "secret_access_key_env": "THEIR_SECRET",
     }
-    require_restored_from(world, f"{COPIES}?{urlencode(access)}")
+    require_restored_from(project, f"{COPIES}?{urlencode(access)}")
 
 
-def ran(world: Project, **config: object) -> dg.ExecuteInProcessResult:
-    project = world.config
-    job = build_definitions(project, LocalProject(project.root)).resolve_job_def("restore_stream")
+def ran(project: Project, **config: object) -> dg.ExecuteInProcessResult:
+    config = project.config
+    job = build_definitions(config, LocalProject(config.root)).resolve_job_def("restore_stream")
     run_config = {"ops": {"restore": {"config": {"stream": STREAM, **config}}}}
     return job.execute_in_process(run_config=run_config, raise_on_error=False)
 
@@ -170,23 +170,23 @@ def shown_by(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
     return dict(event.step_output_data.metadata)
 
 
-def test_the_job_shows_the_plan_and_then_the_steps(world: Project) -> None:
-    planned = ran(world, epoch=5, dry_run=True)
+def test_the_job_shows_the_plan_and_then_the_steps(project: Project) -> None:
+    planned = ran(project, epoch=5, dry_run=True)
     assert planned.success
     plan = shown_by(planned)
     assert [row.data["step"] for row in plan["plan"].records] == STEPS
     assert plan["undone_epochs"].value == 2
-    require_untouched(world)
-    done = ran(world, epoch=5, why="bad app")
+    require_untouched(project)
+    done = ran(project, epoch=5, why="bad app")
     assert done.success
     assert [row.data["step"] for row in shown_by(done)["steps"].records] == STEPS
-    assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
+    assert output(project) == entries(project) == [0, 1, 2, 3, 4, 5]
 
 
-def test_the_job_forks_and_refuses(world: Project) -> None:
-    assert ran(world, snapshot="000000000004-1-r1", fork="trial").success
-    forked = Project(ProjectConfig.load(world.config.root), world.store)
+def test_the_job_forks_and_refuses(project: Project) -> None:
+    assert ran(project, snapshot="000000000004-1-r1", fork="trial").success
+    forked = Project(ProjectConfig.load(project.config.root), project.store)
     assert output(forked, "trial") == [0, 1, 2, 3, 4]
-    refused = ran(world, epoch=9)
+    refused = ran(project, epoch=9)
     assert not refused.success
-    require_untouched(world)
+    require_untouched(project)

@@ -16,7 +16,7 @@ EPOCHS = (4, 9, 14)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Project]:
+def project(tmp_path: Path) -> Iterator[Project]:
     """A stopped stream with three snapshots; the last is not in the catalogue."""
     with an_open_project(tmp_path / "project") as opened:
         opened.ensure_object_store()
@@ -27,28 +27,28 @@ def world(tmp_path: Path) -> Iterator[Project]:
         embedded.stop()
 
 
-def _ship(world: Project, folder: Path) -> None:
+def _ship(project: Project, folder: Path) -> None:
     checkpoint = SyntheticCheckpoint(folder / "checkpoint")
     parent = None
     for epoch in EPOCHS:
         checkpoint.commit(epoch - checkpoint.epoch)
-        shipped = world.vault(STREAM).ship(
+        shipped = project.vault(STREAM).ship(
             checkpoint.root,
             epoch,
             token=1,
             replica="clicks-1",
             parent=parent,
             conf={"spark.sql.shuffle.partitions": "2"},
-            created_at=world.store.now(),
+            created_at=project.store.now(),
             scratch=folder / "scratch",
         )
         parent = shipped.manifest
         if epoch != EPOCHS[-1]:
-            _catalogue(world, shipped.manifest.id, epoch)
+            _catalogue(project, shipped.manifest.id, epoch)
 
 
-def _catalogue(world: Project, snapshot: str, epoch: int) -> None:
-    world.store.snapshots.record(
+def _catalogue(project: Project, snapshot: str, epoch: int) -> None:
+    project.store.snapshots.record(
         SnapshotRow(
             stream=STREAM,
             id=snapshot,
@@ -65,8 +65,10 @@ def _catalogue(world: Project, snapshot: str, epoch: int) -> None:
     )
 
 
-def test_snapshots_are_listed_from_the_store_with_what_the_catalogue_knows(world: Project) -> None:
-    rows = holdfast_json(world.config.root, "snapshots", "list", STREAM)["snapshots"]
+def test_snapshots_are_listed_from_the_store_with_what_the_catalogue_knows(
+    project: Project,
+) -> None:
+    rows = holdfast_json(project.config.root, "snapshots", "list", STREAM)["snapshots"]
 
     assert [snapshot["epoch"] for snapshot in rows] == [14, 9, 4]
     assert [snapshot["state"] for snapshot in rows] == [
@@ -78,12 +80,12 @@ def test_snapshots_are_listed_from_the_store_with_what_the_catalogue_knows(world
     assert rows[1]["files"] == 10
     assert (
         "not in the catalogue"
-        in run_holdfast(world.config.root, "snapshots", "list", STREAM).stdout
+        in run_holdfast(project.config.root, "snapshots", "list", STREAM).stdout
     )
 
 
-def test_a_manifest_shows_packs_live_shares_and_conf(world: Project) -> None:
-    root = world.config.root
+def test_a_manifest_shows_packs_live_shares_and_conf(project: Project) -> None:
+    root = project.config.root
 
     newest = holdfast_json(root, "snapshots", "show", STREAM)
     shown = run_holdfast(root, "snapshots", "show", STREAM).stdout
@@ -98,10 +100,10 @@ def test_a_manifest_shows_packs_live_shares_and_conf(world: Project) -> None:
     assert "commits/14" in every_file
 
 
-def test_a_proof_is_shown_with_its_age_and_what_it_took(world: Project) -> None:
-    root = world.config.root
+def test_a_proof_is_shown_with_its_age_and_what_it_took(project: Project) -> None:
+    root = project.config.root
     newest, older, _ = holdfast_json(root, "snapshots", "list", STREAM)["snapshots"]
-    world.store.snapshots.record_proof(STREAM, older["id"], 31.4)
+    project.store.snapshots.record_proof(STREAM, older["id"], 31.4)
 
     assert " s ago, in 31.4 s" in run_holdfast(root, "snapshots", "list", STREAM).stdout
     assert holdfast_json(root, "snapshots", "show", STREAM, older["id"])["proven_seconds"] == 31.4
@@ -110,15 +112,15 @@ def test_a_proof_is_shown_with_its_age_and_what_it_took(world: Project) -> None:
     assert "proven: never" in run_holdfast(root, "snapshots", "show", STREAM, newest["id"]).stdout
 
 
-def test_good_snapshots_verify_and_the_catalogue_notes_it(world: Project) -> None:
-    rows = holdfast_json(world.config.root, "snapshots", "verify", STREAM, "--all")["snapshots"]
+def test_good_snapshots_verify_and_the_catalogue_notes_it(project: Project) -> None:
+    rows = holdfast_json(project.config.root, "snapshots", "verify", STREAM, "--all")["snapshots"]
 
     assert [snapshot["problems"] for snapshot in rows] == [[], [], []]
-    assert all(row.verified_at for row in world.store.snapshots.of(STREAM))
+    assert all(row.verified_at for row in project.store.snapshots.of(STREAM))
 
 
-def test_a_damaged_pack_is_found_and_marked(world: Project) -> None:
-    root, home = world.config.root, world.config.home
+def test_a_damaged_pack_is_found_and_marked(project: Project) -> None:
+    root, home = project.config.root, project.config.home
     newest, _, oldest = holdfast_json(root, "snapshots", "list", STREAM)["snapshots"]
     (pack,) = (home / "objects").rglob(f"{newest['id']}*.pack")
     body = bytearray(pack.read_bytes())
@@ -138,8 +140,8 @@ def test_a_damaged_pack_is_found_and_marked(world: Project) -> None:
     assert not (root / "back").exists()
 
 
-def test_a_checkpoint_is_restored_up_to_an_epoch_into_a_new_folder_only(world: Project) -> None:
-    root = world.config.root
+def test_a_checkpoint_is_restored_up_to_an_epoch_into_a_new_folder_only(project: Project) -> None:
+    root = project.config.root
     into = root / "back"
 
     restored = holdfast_json(
@@ -153,8 +155,8 @@ def test_a_checkpoint_is_restored_up_to_an_epoch_into_a_new_folder_only(world: P
     assert "exists already" in again.stderr
 
 
-def test_an_epoch_without_a_snapshot_is_an_error(world: Project) -> None:
-    root = world.config.root
+def test_an_epoch_without_a_snapshot_is_an_error(project: Project) -> None:
+    root = project.config.root
 
     early = run_holdfast(
         root, "snapshots", "restore", STREAM, "--epoch", "1", "--into", str(root / "x")
@@ -168,8 +170,8 @@ def test_an_epoch_without_a_snapshot_is_an_error(world: Project) -> None:
     assert both.exit_code == 2
 
 
-def test_pruning_says_why_and_a_dry_run_drops_nothing(world: Project) -> None:
-    root = world.config.root
+def test_pruning_says_why_and_a_dry_run_drops_nothing(project: Project) -> None:
+    root = project.config.root
     declared = root / "configs" / "streams" / "clicks.yaml"
     declared.write_text(declared.read_text() + "retention:\n  last: 1\n")
 
@@ -181,16 +183,16 @@ def test_pruning_says_why_and_a_dry_run_drops_nothing(world: Project) -> None:
     assert dry["dropped"] == done["dropped"]
     assert [snapshot["epoch"] for snapshot in left] == [14]
     assert all(verdict["reasons"] for verdict in done["verdicts"])
-    rows = world.store.snapshots.of(STREAM, available_only=False)
+    rows = project.store.snapshots.of(STREAM, available_only=False)
     assert {row.state for row in rows} == {SnapshotState.DROPPED}
 
 
-def test_a_stopped_object_store_is_started_for_the_command_only(world: Project) -> None:
-    embedded = world.embedded_s3()
+def test_a_stopped_object_store_is_started_for_the_command_only(project: Project) -> None:
+    embedded = project.embedded_s3()
     assert embedded is not None
     embedded.stop()
 
-    rows = holdfast_json(world.config.root, "snapshots", "list", STREAM)["snapshots"]
+    rows = holdfast_json(project.config.root, "snapshots", "list", STREAM)["snapshots"]
 
     assert len(rows) == 3
     assert not embedded.alive()

@@ -26,11 +26,11 @@ def environment(tmp_path: Path) -> dict[str, str]:
     home = tmp_path / "dagster"
     home.mkdir()
     (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    project = a_project(tmp_path / "project", clicks=stream_yaml())
+    config = a_project(tmp_path / "project", clicks=stream_yaml())
     return {
         **os.environ,
         "DAGSTER_HOME": str(home),
-        "HOLDFAST_PROJECT": str(project),
+        "HOLDFAST_PROJECT": str(config),
         "VIRTUAL_ENV": str(BIN.parent),
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
     }
@@ -62,15 +62,15 @@ def test_the_workspace_file_loads(environment: dict[str, str]) -> None:
 
 def a_dead_stream(environment: dict[str, str], desired: DesiredState) -> Path:
     root = Path(environment["HOLDFAST_PROJECT"])
-    with open_project(root) as world:
-        a_dead_primary(world)
-        world.store.streams.desire(CLICKS, desired)
+    with open_project(root) as project:
+        a_dead_primary(project)
+        project.store.streams.desire(CLICKS, desired)
     return root
 
 
 def state_of(root: Path) -> ReplicaState:
-    with open_project(root) as world:
-        [row] = world.store.replicas.of(CLICKS, live=False)
+    with open_project(root) as project:
+        [row] = project.store.replicas.of(CLICKS, live=False)
     return row.state
 
 

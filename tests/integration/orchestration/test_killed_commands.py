@@ -21,34 +21,34 @@ FORK = "trial"
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Project]:
+def project(tmp_path: Path) -> Iterator[Project]:
     with a_restorable_project(tmp_path / "project") as opened:
         yield opened
 
 
-def require_restored(world: Project) -> None:
-    assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
-    assert snapshots(world) == [4, 1]
-    assert len(world.store.restores.of(STREAM)) == 1
+def require_restored(project: Project) -> None:
+    assert output(project) == entries(project) == [0, 1, 2, 3, 4, 5]
+    assert snapshots(project) == [4, 1]
+    assert len(project.store.restores.of(STREAM)) == 1
 
 
-def require_forked(world: Project) -> None:
-    with open_project(world.config.root) as again:
+def require_forked(project: Project) -> None:
+    with open_project(project.config.root) as again:
         assert output(again, FORK) == entries(again, FORK) == [0, 1, 2, 3, 4, 5]
         assert snapshots(again, FORK) == [4]
-    assert output(world) == entries(world) == list(range(8))
-    assert snapshots(world) == [6, 4, 1]
+    assert output(project) == entries(project) == list(range(8))
+    assert snapshots(project) == [6, 4, 1]
 
 
-def lose_a_pack(world: Project) -> None:
-    objects = world.object_store()
+def lose_a_pack(project: Project) -> None:
+    objects = project.object_store()
     objects.delete([pack.key for pack in objects.list(packs_prefix(STREAM))][-1:])
 
 
-def require_repaired(world: Project) -> None:
-    assert snapshots(world) == [4, 1]
-    assert [row.epoch for row in world.store.snapshots.of(STREAM)] == [4, 1]
-    assert output(world) == entries(world) == list(range(8))
+def require_repaired(project: Project) -> None:
+    assert snapshots(project) == [4, 1]
+    assert [row.epoch for row in project.store.snapshots.of(STREAM)] == [4, 1]
+    assert output(project) == entries(project) == list(range(8))
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,10 @@ def moments() -> Iterator[object]:
 
 @pytest.mark.parametrize(("name", "step", "phase"), [*moments()])
 def test_a_command_that_is_killed_at_a_step_is_finished_by_the_next(
-    world: Project, name: str, step: str, phase: Phase
+    project: Project, name: str, step: str, phase: Phase
 ) -> None:
-    command, root = COMMANDS[name], world.config.root
-    command.before(world)
+    command, root = COMMANDS[name], project.config.root
+    command.before(project)
     dying = [sys.executable, "-m", "tests.live.dying_command", step, phase.value]
     dead = subprocess.run(
         [*dying, "--project", str(root), *command.arguments],
@@ -107,4 +107,4 @@ def test_a_command_that_is_killed_at_a_step_is_finished_by_the_next(
     # A fork whose declaration is written is there, and its name is taken.
     done = name == "fork" and (step, phase) == ("WriteDeclaration", Phase.DONE)
     assert finished.exit_code == (1 if done else 0), finished.output
-    command.demand(world)
+    command.demand(project)

@@ -32,37 +32,37 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def world(tmp_path: Path, spark: SparkSession) -> Iterator[QueryProject]:
+def project(tmp_path: Path, spark: SparkSession) -> Iterator[QueryProject]:
     with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
         yield QueryProject(tmp_path, store, spark)
 
 
 def test_two_replicas_that_never_met_compute_the_same_epochs_and_commit_each_once(
-    world: QueryProject,
+    project: QueryProject,
 ) -> None:
-    spec = world.spec("one")
-    world.run(spec, through_epoch=6)
-    other = world.spec("other")
-    world.run(other, through_epoch=8)
+    spec = project.spec("one")
+    project.run(spec, through_epoch=6)
+    other = project.spec("other")
+    project.run(other, through_epoch=8)
 
-    audit = world.store.ledger.audit(NAME)
+    audit = project.store.ledger.audit(NAME)
     assert (audit.holes, audit.disagreements) == ([], [])
-    assert {entry.replica for entry in world.ledger()} == {"one", "other"}
-    output = world.output(spec)
+    assert {entry.replica for entry in project.ledger()} == {"one", "other"}
+    output = project.output(spec)
     assert sorted(output["offset"]) == list(range(2000))
     epochs = [
         int(commit["holdfast.epoch"])
-        for commit in world.table(spec).history()
+        for commit in project.table(spec).history()
         if "holdfast.epoch" in commit
     ]
     assert len(epochs) == len(set(epochs))
 
 
 def test_all_that_spark_binds_a_checkpoint_to_is_known_with_its_defaults(
-    world: QueryProject,
+    project: QueryProject,
 ) -> None:
-    spec = world.spec("one")
-    world.run(spec, through_epoch=0)
+    spec = project.spec("one")
+    project.run(spec, through_epoch=0)
     offsets = checkpoint_of(spec) / "offsets" / "0"
     bound = json.loads(offsets.read_text().splitlines()[1])["conf"]
     format_version = "spark.sql.streaming.stateStore.checkpointFormatVersion"  # told by file names
@@ -70,60 +70,60 @@ def test_all_that_spark_binds_a_checkpoint_to_is_known_with_its_defaults(
     assert read_codec(checkpoint_of(spec)) == LZ4
 
 
-def test_an_epoch_in_which_nothing_arrived_is_empty_and_counts(world: QueryProject) -> None:
-    spec = world.spec("one", epoch={"rows": 2000, "seconds": 0.2, "silence": 0.3})
-    world.run(spec, through_epoch=4)
-    rows = [epoch.rows for epoch in world.store.epochs.between(NAME, 0, 4)]
+def test_an_epoch_in_which_nothing_arrived_is_empty_and_counts(project: QueryProject) -> None:
+    spec = project.spec("one", epoch={"rows": 2000, "seconds": 0.2, "silence": 0.3})
+    project.run(spec, through_epoch=4)
+    rows = [epoch.rows for epoch in project.store.epochs.between(NAME, 0, 4)]
     assert rows[0] == 0
     assert sum(rows) == 2000
     assert rows[-1] == 0
-    assert [entry.epoch for entry in world.ledger()][:5] == [0, 1, 2, 3, 4]
+    assert [entry.epoch for entry in project.ledger()][:5] == [0, 1, 2, 3, 4]
 
 
 def test_output_that_differs_from_the_first_replicas_raises_an_incident(
-    world: QueryProject,
+    project: QueryProject,
 ) -> None:
-    world.run(world.spec("one"), through_epoch=3)
-    entry = next(entry for entry in world.ledger() if entry.rows)
-    world.run(world.spec("odd", source={**RATE, "seed": 6}), through_epoch=entry.epoch)
-    incidents = world.store.incidents.of(NAME)
+    project.run(project.spec("one"), through_epoch=3)
+    entry = next(entry for entry in project.ledger() if entry.rows)
+    project.run(project.spec("odd", source={**RATE, "seed": 6}), through_epoch=entry.epoch)
+    incidents = project.store.incidents.of(NAME)
     assert {incident.kind for incident in incidents} == {"digest_differs"}
     assert entry.epoch in {incident.detail["epoch"] for incident in incidents}
 
 
-def test_a_partitioned_table_with_nested_columns_reads_back(world: QueryProject) -> None:
-    spec = world.spec(
+def test_a_partitioned_table_with_nested_columns_reads_back(project: QueryProject) -> None:
+    spec = project.spec(
         "one",
         app="tests.live.apps:with_maps",
         sink={"kind": "delta", "partition_by": ["parity"]},
     )
-    world.run(spec, through_epoch=5)
-    output = world.output(spec)
+    project.run(spec, through_epoch=5)
+    output = project.output(spec)
     assert sorted(output["offset"]) == list(range(2000))
     assert (output["offset"] % 2 == output["parity"]).all()
-    assert len(world.table(spec).partitions()) == 2
+    assert len(project.table(spec).partitions()) == 2
 
 
 def test_a_table_with_other_columns_is_refused_before_anything_is_written(
-    world: QueryProject,
+    project: QueryProject,
 ) -> None:
-    world.run(world.spec("one"), through_epoch=2)
-    changed = world.spec("two", app="tests.live.apps:with_maps")
+    project.run(project.spec("one"), through_epoch=2)
+    changed = project.spec("two", app="tests.live.apps:with_maps")
     with pytest.raises(StreamingQueryException, match="does not fit the table"):
-        world.run(changed, through_epoch=3)
+        project.run(changed, through_epoch=3)
 
 
 def test_the_users_own_sink_is_called_once_an_epoch_and_again_only_after_its_failure(
-    world: QueryProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: QueryProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(WRITES, str(tmp_path / "writes"))
     sink = {"kind": "callable", "idempotent": True}
-    spec = world.spec("one", sink={**sink, "function": "tests.live.apps:write_and_fail_once"})
+    spec = project.spec("one", sink={**sink, "function": "tests.live.apps:write_and_fail_once"})
     with pytest.raises(StreamingQueryException, match="the user's sink broke"):
-        world.run(spec, through_epoch=3)
-    world.run(spec, through_epoch=3)
-    later = world.spec("two", sink={**sink, "function": "tests.live.apps:write_lines"})
-    world.run(later, through_epoch=3)
+        project.run(spec, through_epoch=3)
+    project.run(spec, through_epoch=3)
+    later = project.spec("two", sink={**sink, "function": "tests.live.apps:write_lines"})
+    project.run(later, through_epoch=3)
 
     lines = [json.loads(line) for line in (tmp_path / "writes").read_text().splitlines()]
     calls = [line["epoch"] for line in lines if line["epoch"] <= 3]
@@ -154,8 +154,8 @@ def s3() -> Iterator[S3Declaration]:
     server.stop()
 
 
-def test_files_on_s3_flow_into_a_table_on_s3(world: QueryProject, s3: S3Declaration) -> None:
-    files, root = open_filesystem("s3://tables/input", connector(s3, world.home))
+def test_files_on_s3_flow_into_a_table_on_s3(project: QueryProject, s3: S3Declaration) -> None:
+    files, root = open_filesystem("s3://tables/input", connector(s3, project.home))
     some_files(files, root, 5)
     source = {
         "kind": "files",
@@ -165,19 +165,19 @@ def test_files_on_s3_flow_into_a_table_on_s3(world: QueryProject, s3: S3Declarat
         "settle": 0.1,
         "poll": 0.1,
     }
-    spec = world.spec(
+    spec = project.spec(
         "one",
         table="s3://tables/output",
         object_store=s3,
         source=source,
         epoch={"rows": 20, "seconds": 0.2, "silence": 1},
     )
-    world.run(spec, through_epoch=3)
-    assert sorted(world.output(spec)["id"]) == list(range(50))
+    project.run(spec, through_epoch=3)
+    assert sorted(project.output(spec)["id"]) == list(range(50))
 
 
 def test_an_input_file_that_changes_after_it_was_assigned_stops_the_query_with_a_reason(
-    world: QueryProject, tmp_path: Path
+    project: QueryProject, tmp_path: Path
 ) -> None:
     folder = tmp_path / "input"
     folder.mkdir()
@@ -185,52 +185,52 @@ def test_an_input_file_that_changes_after_it_was_assigned_stops_the_query_with_a
     for file in folder.iterdir():
         os.utime(file, (1_000_000, 1_000_000))
     source = {"kind": "files", "path": str(folder), "format": "parquet", "schema": "id bigint"}
-    world.run(world.spec("one", source=source), through_epoch=1)
+    project.run(project.spec("one", source=source), through_epoch=1)
     parquet.write_table(pa.table({"id": [666]}), folder / "000.parquet")
     with pytest.raises(StreamingQueryException, match=r"000\.parquet .* has changed since"):
-        world.run(world.spec("two", source=source), through_epoch=1)
-    assert 666 not in pd.Series(world.output(world.spec("three", source=source))["id"]).tolist()
+        project.run(project.spec("two", source=source), through_epoch=1)
+    assert 666 not in pd.Series(project.output(project.spec("three", source=source))["id"]).tolist()
 
 
-def test_a_table_with_other_partitions_is_refused(world: QueryProject) -> None:
-    world.run(world.spec("one"), through_epoch=2)
-    changed = world.spec("two", sink={"kind": "delta", "partition_by": ["key"]})
+def test_a_table_with_other_partitions_is_refused(project: QueryProject) -> None:
+    project.run(project.spec("one"), through_epoch=2)
+    changed = project.spec("two", sink={"kind": "delta", "partition_by": ["key"]})
     with pytest.raises(StreamingQueryException, match="is partitioned by"):
-        world.run(changed, through_epoch=3)
+        project.run(changed, through_epoch=3)
 
 
-def test_a_table_of_another_control_store_is_refused(world: QueryProject, tmp_path: Path) -> None:
-    world.run(world.spec("one"), through_epoch=5)
+def test_a_table_of_another_control_store_is_refused(project: QueryProject, tmp_path: Path) -> None:
+    project.run(project.spec("one"), through_epoch=5)
     with ControlStore.open(f"sqlite:///{tmp_path}/other.db") as other:
-        stranger = QueryProject(tmp_path / "other", other, world.spark)
+        stranger = QueryProject(tmp_path / "other", other, project.spark)
         spec = stranger.spec("two", table=str(tmp_path / "table"))
         with pytest.raises(StreamingQueryException, match="that are not in the ledger"):
             stranger.run(spec, through_epoch=5)
 
 
-def test_a_changed_row_in_the_table_is_found_by_hashing_it_again(world: QueryProject) -> None:
-    spec = world.spec("one")
-    world.run(spec, through_epoch=6)
-    project = written_project(world, spec)
-    assert rehash(project, NAME, world.spark, newest=100).differing == []
-    entry = next(entry for entry in world.ledger() if entry.rows)
+def test_a_changed_row_in_the_table_is_found_by_hashing_it_again(project: QueryProject) -> None:
+    spec = project.spec("one")
+    project.run(spec, through_epoch=6)
+    config = written_project(project, spec)
+    assert rehash(config, NAME, project.spark, newest=100).differing == []
+    entry = next(entry for entry in project.ledger() if entry.rows)
     (file,) = Path(spec.table).glob(f"data/{entry.epoch:012d}-*/part-00000*.parquet")
     table = parquet.read_table(file)
     parquet.write_table(table.set_column(2, "key", pa.nulls(len(table), pa.int32())), file)
-    differences = rehash(project, NAME, world.spark, newest=100)
+    differences = rehash(config, NAME, project.spark, newest=100)
     assert len(differences.epochs) >= 4
     assert differences.differing == [entry.epoch]
 
 
-def written_project(world: QueryProject, spec: ReplicaSpec) -> holdfast.resources.project.Project:
+def written_project(project: QueryProject, spec: ReplicaSpec) -> holdfast.resources.project.Project:
     """The project that a person would have written for this replica."""
-    project = ProjectConfig(
-        root=world.home,
-        home=world.home,
+    config = ProjectConfig(
+        root=project.home,
+        home=project.home,
         deployment=Deployment(),
         streams={
             NAME: spec.stream.model_copy(update={"sink": DeltaSink(path=spec.table)}),
         },
         prices={},
     )
-    return holdfast.resources.project.Project(project, world.store)
+    return holdfast.resources.project.Project(config, project.store)

@@ -22,13 +22,13 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def world(tmp_path: Path, spark: SparkSession) -> Iterator[QueryProject]:
+def project(tmp_path: Path, spark: SparkSession) -> Iterator[QueryProject]:
     with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
         yield QueryProject(tmp_path, store, spark)
 
 
-def a_sender(world: QueryProject, spec: ReplicaSpec) -> Sender:
-    ledger = LedgerWriter(world.store, NAME, spec.replica, FixedToken())
+def a_sender(project: QueryProject, spec: ReplicaSpec) -> Sender:
+    ledger = LedgerWriter(project.store, NAME, spec.replica, FixedToken())
     return open_sender(spec, ledger, sending=False)
 
 
@@ -43,18 +43,18 @@ def in_the_outbox(spec: ReplicaSpec) -> set[int]:
 
 
 def test_a_standby_keeps_its_epochs_prunes_what_the_primary_sent_and_sends_the_rest(
-    world: QueryProject,
+    project: QueryProject,
 ) -> None:
-    spec, other = world.spec("standby"), world.spec("primary")
-    sender = a_sender(world, spec)
-    world.run(spec, through_epoch=7, sender=sender)
+    spec, other = project.spec("standby"), project.spec("primary")
+    sender = a_sender(project, spec)
+    project.run(spec, through_epoch=7, sender=sender)
     kept = sender.held_back
     assert kept[:8] == tuple(range(8))
-    assert world.ledger() == []
+    assert project.ledger() == []
     assert len(folders(spec, "standby")) >= 4
 
-    world.run(other, through_epoch=2)
-    sent = world.ledger()[-1].epoch
+    project.run(other, through_epoch=2)
+    sent = project.ledger()[-1].epoch
     sender.prune()
     assert sender.held_back
     assert min(sender.held_back) > sent
@@ -62,33 +62,33 @@ def test_a_standby_keeps_its_epochs_prunes_what_the_primary_sent_and_sends_the_r
 
     sender.open()
     assert (sender.is_open, sender.held_back) == (True, ())
-    assert [entry.epoch for entry in world.ledger()][: len(kept)] == list(kept)
-    assert {entry.replica for entry in world.ledger()} == {"standby", "primary"}
-    assert world.store.ledger.audit(NAME).disagreements == []
-    assert sorted(world.output(spec)["offset"]) == list(range(2000))
+    assert [entry.epoch for entry in project.ledger()][: len(kept)] == list(kept)
+    assert {entry.replica for entry in project.ledger()} == {"standby", "primary"}
+    assert project.store.ledger.audit(NAME).disagreements == []
+    assert sorted(project.output(spec)["offset"]) == list(range(2000))
 
 
 def test_the_users_own_sink_gets_kept_epochs_when_it_is_opened(
-    world: QueryProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: QueryProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(WRITES, str(tmp_path / "writes"))
     function = "tests.live.apps:write_lines"
-    spec = world.spec("one", sink={"kind": "callable", "idempotent": True, "function": function})
-    sender = a_sender(world, spec)
-    world.run(spec, through_epoch=4, sender=sender)
+    spec = project.spec("one", sink={"kind": "callable", "idempotent": True, "function": function})
+    sender = a_sender(project, spec)
+    project.run(spec, through_epoch=4, sender=sender)
     kept = sender.held_back
     assert not (tmp_path / "writes").exists()
     assert in_the_outbox(spec) >= {*kept} >= {*range(5)}
     sender.open()
     lines = [json.loads(line) for line in (tmp_path / "writes").read_text().splitlines()]
-    entries = {entry.epoch: entry.rows for entry in world.ledger()}
+    entries = {entry.epoch: entry.rows for entry in project.ledger()}
     assert {line["epoch"]: line["rows"] for line in lines} == entries
     assert [line["epoch"] for line in lines] == list(range(len(lines)))
     assert not in_the_outbox(spec) & {*kept}, "only an epoch that was cut short may be left"
 
 
 def test_kept_rows_come_back_as_they_were_even_if_there_are_none(
-    world: QueryProject, spark: SparkSession, tmp_path: Path
+    project: QueryProject, spark: SparkSession, tmp_path: Path
 ) -> None:
     schema = StructType(
         [
@@ -97,7 +97,7 @@ def test_kept_rows_come_back_as_they_were_even_if_there_are_none(
         ]
     )
     seen: dict[int, DataFrame] = {}
-    ledger = LedgerWriter(world.store, NAME, "one", FixedToken())
+    ledger = LedgerWriter(project.store, NAME, "one", FixedToken())
 
     def write(df: DataFrame, epoch: int) -> None:
         seen[epoch] = df.localCheckpoint()
@@ -107,10 +107,10 @@ def test_kept_rows_come_back_as_they_were_even_if_there_are_none(
     sender(spark.createDataFrame(rows, schema), 0)
     sender(spark.createDataFrame([], schema), 1)
     sender(spark.createDataFrame(rows, schema), 2)
-    LedgerWriter(world.store, NAME, "two", FixedToken()).write(0, rows=2, digest="another")
+    LedgerWriter(project.store, NAME, "two", FixedToken()).write(0, rows=2, digest="another")
     sender.prune()
     assert sender.held_back == (1, 2)
-    assert [incident.kind for incident in world.store.incidents.of(NAME)] == ["digest_differs"]
+    assert [incident.kind for incident in project.store.incidents.of(NAME)] == ["digest_differs"]
     sender.open()
     assert list(seen) == [1, 2]
     assert all(df.schema == schema for df in seen.values())

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def world(tmp_path: Path, spark: SparkSession) -> QueryProject:
+def project(tmp_path: Path, spark: SparkSession) -> QueryProject:
     spark.dataSource.register(EpochSource)
     return QueryProject(tmp_path, ControlStore.open(f"sqlite:///{tmp_path}/control.db"), spark)
 
@@ -38,20 +38,20 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def a_copy(world: QueryProject, spec: ReplicaSpec, sender: Sender, name: str) -> RunningQuery:
+def a_copy(project: QueryProject, spec: ReplicaSpec, sender: Sender, name: str) -> RunningQuery:
     folder = spec.folder / name
     shutil.copytree(checkpoint_of(spec), folder)
     give_identity(folder)
-    return RunningQuery(spec, world.spark, sender, folder, None)
+    return RunningQuery(spec, project.spark, sender, folder, None)
 
 
-def test_a_held_query_stays_ready_while_its_successor_starts(world: QueryProject) -> None:
-    spec = world.spec("r1")
-    world.run(spec, through_epoch=1)
+def test_a_held_query_stays_ready_while_its_successor_starts(project: QueryProject) -> None:
+    spec = project.spec("r1")
+    project.run(spec, through_epoch=1)
     Gate(spec.folder).set(GateState(open=False, token=1))
-    ledger = LedgerWriter(world.store, NAME, "r1", FixedToken())
+    ledger = LedgerWriter(project.store, NAME, "r1", FixedToken())
     sender = open_sender(spec, ledger, sending=True)
-    held, fresh = a_copy(world, spec, sender, "held"), a_copy(world, spec, sender, "fresh")
+    held, fresh = a_copy(project, spec, sender, "held"), a_copy(project, spec, sender, "fresh")
     try:
         held.start()
         until(lambda: held.ready, "ready")
@@ -67,28 +67,28 @@ def test_a_held_query_stays_ready_while_its_successor_starts(world: QueryProject
     finally:
         held.stop()
         fresh.stop()
-    entries = world.ledger()
+    entries = project.ledger()
     assert [entry.epoch for entry in entries] == list(range(len(entries)))
 
 
-def test_a_rehearsal_runs_the_plan_and_leaves_nothing(world: QueryProject) -> None:
-    spec = world.spec("r1")
-    world.run(spec, through_epoch=2)
-    before = world.ledger(), world.store.epochs.last(NAME)
-    second = world.spec("r2")
-    assert rehearse(world.spark, second, decided_epochs=3, give_up=lambda: False)
-    assert (world.ledger(), world.store.epochs.last(NAME)) == before
+def test_a_rehearsal_runs_the_plan_and_leaves_nothing(project: QueryProject) -> None:
+    spec = project.spec("r1")
+    project.run(spec, through_epoch=2)
+    before = project.ledger(), project.store.epochs.last(NAME)
+    second = project.spec("r2")
+    assert rehearse(project.spark, second, decided_epochs=3, give_up=lambda: False)
+    assert (project.ledger(), project.store.epochs.last(NAME)) == before
     assert not (second.folder / "rehearsal").exists()
 
 
 def test_a_rehearsal_needs_an_epoch_and_ends_when_something_matters_more(
-    world: QueryProject,
+    project: QueryProject,
 ) -> None:
-    spec = world.spec("r1")
-    assert not rehearse(world.spark, spec, decided_epochs=0, give_up=lambda: False)
-    world.run(spec, through_epoch=2)
-    second = world.spec("r2")
-    assert not rehearse(world.spark, second, decided_epochs=3, give_up=lambda: True)
+    spec = project.spec("r1")
+    assert not rehearse(project.spark, spec, decided_epochs=0, give_up=lambda: False)
+    project.run(spec, through_epoch=2)
+    second = project.spec("r2")
+    assert not rehearse(project.spark, second, decided_epochs=3, give_up=lambda: True)
 
 
 def test_a_warm_up_leaves_the_session_of_the_stream_as_it_was(spark: SparkSession) -> None:

@@ -30,42 +30,42 @@ from tests.fakes.projects import SimulatedProject, SimulatedProjects, simulated_
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedProjects:
+def projects(tmp_path: Path) -> SimulatedProjects:
     return simulated_projects(tmp_path)
 
 
-def a_shipped_snapshot(world: SimulatedProject, checkpoint: Path, epoch: int = 0) -> str:
+def a_shipped_snapshot(project: SimulatedProject, checkpoint: Path, epoch: int = 0) -> str:
     """A real snapshot of a tiny checkpoint, in the vault and in the catalogue."""
     for name in ("metadata", f"offsets/{epoch}", f"commits/{epoch}"):
         file = checkpoint / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{name}\n")
-    shipped = world.vault(CLICKS).ship(
+    shipped = project.vault(CLICKS).ship(
         checkpoint,
         epoch,
         token=1,
         replica="r1",
         parent=None,
         conf={},
-        created_at=world.store.now(),
+        created_at=project.store.now(),
         scratch=checkpoint.parent / "scratch",
     )
-    world.store.snapshots.record(a_snapshot(shipped.manifest.id, epoch, stream=CLICKS))
+    project.store.snapshots.record(a_snapshot(shipped.manifest.id, epoch, stream=CLICKS))
     return shipped.manifest.id
 
 
-def ran(worlds: SimulatedProjects, job: str = "audit") -> dict[str, dg.AssetCheckEvaluation]:
+def ran(projects: SimulatedProjects, job: str = "audit") -> dict[str, dg.AssetCheckEvaluation]:
     """Run all checks as Dagster does."""
-    with worlds.open() as world:
-        definitions = build_definitions(world.config, worlds)
+    with projects.open() as project:
+        definitions = build_definitions(project.config, projects)
     result = definitions.resolve_job_def(job).execute_in_process(raise_on_error=False)
     return {
         evaluation.check_name: evaluation for evaluation in result.get_asset_check_evaluations()
     }
 
 
-def test_a_stream_that_is_stopped_and_empty_passes_all_checks(worlds: SimulatedProjects) -> None:
-    evaluations = ran(worlds)
+def test_a_stream_that_is_stopped_and_empty_passes_all_checks(projects: SimulatedProjects) -> None:
+    evaluations = ran(projects)
     assert sorted(evaluations) == [
         "doctor",
         "healthy",
@@ -78,20 +78,20 @@ def test_a_stream_that_is_stopped_and_empty_passes_all_checks(worlds: SimulatedP
     assert all(evaluation.passed for evaluation in evaluations.values())
 
 
-def test_a_dead_driver_is_not_healthy(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_dead_primary(world)
-    healthy = ran(worlds)["healthy"]
+def test_a_dead_driver_is_not_healthy(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_dead_primary(project)
+    healthy = ran(projects)["healthy"]
     assert not healthy.passed
     assert healthy.metadata["health"].value == "dead"
 
 
 def test_a_tier_that_is_not_covered_is_a_warning_with_the_reason(tmp_path: Path) -> None:
-    worlds = simulated_projects(tmp_path, tier="deployed")
-    with worlds.open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "r1")
-    held = ran(worlds)["tier_is_held"]
+    projects = simulated_projects(tmp_path, tier="deployed")
+    with projects.open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "r1")
+    held = ran(projects)["tier_is_held"]
     assert not held.passed
     assert held.severity is dg.AssetCheckSeverity.WARN
     assert held.description == "only passive_replication is covered: there is no secondary"
@@ -110,11 +110,13 @@ def test_how_old_a_snapshot_may_get(changes: dict[str, object], seconds: float) 
     assert expected_seconds(a_declaration(**changes)) == seconds
 
 
-def test_a_running_stream_without_recent_snapshots_is_warned_of(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "r1")
-        status = observe_stream(world, CLICKS)
+def test_a_running_stream_without_recent_snapshots_is_warned_of(
+    projects: SimulatedProjects,
+) -> None:
+    with projects.open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "r1")
+        status = observe_stream(project, CLICKS)
     declared = a_declaration(checkpoint={"every": "10s"})
     old = a_snapshot("s1", 0, stream=CLICKS, created_at=1.0)
     assert judge_age(declared, status, None).passed
@@ -125,47 +127,49 @@ def test_a_running_stream_without_recent_snapshots_is_warned_of(worlds: Simulate
 
 
 def test_a_snapshot_that_verifies_is_noted_as_such(
-    worlds: SimulatedProjects, tmp_path: Path
+    projects: SimulatedProjects, tmp_path: Path
 ) -> None:
-    with worlds.open() as world:
-        a_shipped_snapshot(world, tmp_path / "checkpoint")
-        assert verify_newest(world, CLICKS).passed
-        newest = world.store.snapshots.newest(CLICKS)
+    with projects.open() as project:
+        a_shipped_snapshot(project, tmp_path / "checkpoint")
+        assert verify_newest(project, CLICKS).passed
+        newest = project.store.snapshots.newest(CLICKS)
     assert newest is not None
     assert newest.verified_at is not None
 
 
-def test_a_damaged_snapshot_is_found_and_marked(worlds: SimulatedProjects, tmp_path: Path) -> None:
-    with worlds.open() as world:
-        snapshot = a_shipped_snapshot(world, tmp_path / "checkpoint")
-        [pack] = [key for key in worlds.objects.objects if "/packs/" in key]
-        worlds.objects.damage(pack)
-        result = verify_newest(world, CLICKS)
-        [row] = world.store.snapshots.of(CLICKS, available_only=False)
+def test_a_damaged_snapshot_is_found_and_marked(
+    projects: SimulatedProjects, tmp_path: Path
+) -> None:
+    with projects.open() as project:
+        snapshot = a_shipped_snapshot(project, tmp_path / "checkpoint")
+        [pack] = [key for key in projects.objects.objects if "/packs/" in key]
+        projects.objects.damage(pack)
+        result = verify_newest(project, CLICKS)
+        [row] = project.store.snapshots.of(CLICKS, available_only=False)
     assert not result.passed
     assert result.severity is dg.AssetCheckSeverity.ERROR
     assert (row.id, row.state) == (snapshot, SnapshotState.DAMAGED)
 
 
-def test_an_object_store_that_lost_everything_is_found(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        world.store.snapshots.record(a_snapshot("s1", 0, stream=CLICKS))
-        assert not verify_newest(world, CLICKS).passed
+def test_an_object_store_that_lost_everything_is_found(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        project.store.snapshots.record(a_snapshot("s1", 0, stream=CLICKS))
+        assert not verify_newest(project, CLICKS).passed
 
 
 def test_an_object_store_that_is_away_is_no_damage(
-    worlds: SimulatedProjects, tmp_path: Path
+    projects: SimulatedProjects, tmp_path: Path
 ) -> None:
-    with worlds.open() as world:
-        a_shipped_snapshot(world, tmp_path / "checkpoint")
-        worlds.objects.fail_next(TransientError("away", hint="wait"))
+    with projects.open() as project:
+        a_shipped_snapshot(project, tmp_path / "checkpoint")
+        projects.objects.fail_next(TransientError("away", hint="wait"))
         with pytest.raises(dg.RetryRequested), dagster_errors():
-            verify_newest(world, CLICKS)
-        assert world.store.snapshots.newest(CLICKS) is not None
+            verify_newest(project, CLICKS)
+        assert project.store.snapshots.newest(CLICKS) is not None
 
 
-def table_of(world: SimulatedProject) -> str:
-    path = world.config.table_path(CLICKS)
+def table_of(project: SimulatedProject) -> str:
+    path = project.config.table_path(CLICKS)
     a_table(path)
     return path
 
@@ -174,83 +178,83 @@ def problems(result: dg.AssetCheckResult) -> object:
     return result.metadata["problems"].value
 
 
-def test_ledger_and_table_that_agree_pass(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        commit_epochs(world, 2)
-        path = table_of(world)
+def test_ledger_and_table_that_agree_pass(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        commit_epochs(project, 2)
+        path = table_of(project)
         a_commit(path, 0, words(10))
         a_commit(path, 1, words(10))
         a_commit(path, 2, words(10))  # not in the ledger yet: its replica is about to enter it
-        result = audit(world, CLICKS)
+        result = audit(project, CLICKS)
     assert (result.passed, problems(result)) == (True, [])
     assert result.metadata["table_epochs_checked"].value == "0 to 1"
 
 
-def test_an_empty_epoch_needs_no_commit(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        commit_epochs(world, 2, rows=0)
-        table_of(world)
-        assert audit(world, CLICKS).passed
+def test_an_empty_epoch_needs_no_commit(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        commit_epochs(project, 2, rows=0)
+        table_of(project)
+        assert audit(project, CLICKS).passed
 
 
-def test_an_epoch_that_the_table_lacks_is_found(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        commit_epochs(world, 2)
-        a_commit(table_of(world), 0, words(10))
-        assert problems(audit(world, CLICKS)) == [
+def test_an_epoch_that_the_table_lacks_is_found(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        commit_epochs(project, 2)
+        a_commit(table_of(project), 0, words(10))
+        assert problems(audit(project, CLICKS)) == [
             "epoch 1 (10 rows in the ledger) has 0 commits in the table"
         ]
 
 
-def test_an_epoch_that_is_there_twice_is_found(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        commit_epochs(world, 1)
-        path = table_of(world)
+def test_an_epoch_that_is_there_twice_is_found(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        commit_epochs(project, 1)
+        path = table_of(project)
         a_commit(path, 0, words(10))
         a_commit(path, 0, words(10), app="another")
-        assert problems(audit(world, CLICKS)) == [
+        assert problems(audit(project, CLICKS)) == [
             "epoch 0 (10 rows in the ledger) has 2 commits in the table"
         ]
 
 
-def test_another_digest_in_the_table_is_found(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        commit_epochs(world, 1)
-        a_commit(table_of(world), 0, words(10), digest="other")
-        assert problems(audit(world, CLICKS)) == [
+def test_another_digest_in_the_table_is_found(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        commit_epochs(project, 1)
+        a_commit(table_of(project), 0, words(10), digest="other")
+        assert problems(audit(project, CLICKS)) == [
             "epoch 0: the digests in the table and in the ledger differ"
         ]
 
 
-def test_a_missing_table_is_found(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        commit_epochs(world, 1)
-        assert problems(audit(world, CLICKS)) == ["the output table does not exist"]
+def test_a_missing_table_is_found(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        commit_epochs(project, 1)
+        assert problems(audit(project, CLICKS)) == ["the output table does not exist"]
 
 
-def test_holes_and_disagreements_are_found(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
+def test_holes_and_disagreements_are_found(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
         for epoch in range(3):
-            decide_epoch(world, epoch)
+            decide_epoch(project, epoch)
         for epoch, replica, digest in [(0, "r1", "a"), (2, "r1", "c"), (0, "r2", "b")]:
-            world.store.ledger.commit(
+            project.store.ledger.commit(
                 LedgerEntry(
                     stream=CLICKS, epoch=epoch, replica=replica, token=1, rows=0, digest=digest
                 )
             )
-        result = audit(world, CLICKS)
+        result = audit(project, CLICKS)
     assert problems(result) == [
         "epoch 1 is missing from the ledger",
         "epoch 0: replicas computed different rows",
     ]
 
 
-def test_the_newest_files_are_read_until_there_are_enough_rows(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        path = table_of(world)
+def test_the_newest_files_are_read_until_there_are_enough_rows(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        path = table_of(project)
         for epoch in range(4):
             a_commit(path, epoch, words(10, first=10 * epoch))
-        table = open_table(world, CLICKS)
+        table = open_table(project, CLICKS)
     assert table is not None
     newest = newest_rows(table, at_least=15)
     assert (newest.files, newest.files_in_all) == (2, 4)
@@ -258,9 +262,11 @@ def test_the_newest_files_are_read_until_there_are_enough_rows(worlds: Simulated
     assert list(newest_rows(table, at_least=0).frame.columns) == ["word", "count"]
 
 
-def test_files_that_were_staged_long_ago_and_never_committed_go(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        path = table_of(world)
+def test_files_that_were_staged_long_ago_and_never_committed_go(
+    projects: SimulatedProjects,
+) -> None:
+    with projects.open() as project:
+        path = table_of(project)
         a_commit(path, 0, words(1))
     for name in ("old", "new"):
         file = Path(path) / "data" / f"000000000009-{name}" / "part.parquet"
@@ -268,8 +274,8 @@ def test_files_that_were_staged_long_ago_and_never_committed_go(worlds: Simulate
         file.touch()
         if name == "old":
             os.utime(file, (1.0, 1.0))
-    with worlds.open() as world:
-        table = open_table(world, CLICKS)
+    with projects.open() as project:
+        table = open_table(project, CLICKS)
         assert table is not None
         [dropped] = drop_orphans(table)
         assert "000000000009-old" in dropped

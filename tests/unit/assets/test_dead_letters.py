@@ -18,17 +18,17 @@ FILES = {"kind": "files", "path": "in", "format": "jsonl", "schema": "id bigint"
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedProjects:
+def projects(tmp_path: Path) -> SimulatedProjects:
     return simulated_projects(tmp_path, source={**FILES, "dead_letters": {"most": 0.02}})
 
 
-def decide(worlds: SimulatedProjects, *epochs: tuple[int, int]) -> None:
+def decide(projects: SimulatedProjects, *epochs: tuple[int, int]) -> None:
     """Epochs as (rows, records set aside)."""
-    with worlds.open() as world:
+    with projects.open() as project:
         for number, (rows, aside) in enumerate(epochs):
             files = {"files": [{"name": f"{number}.jsonl", "size": 1, "aside": list(range(aside))}]}
             proposal = replace(a_proposal(number, stream=CLICKS), rows=rows, input=files)
-            world.store.epochs.propose(proposal)
+            project.store.epochs.propose(proposal)
 
 
 def test_only_streams_that_set_records_aside_have_it() -> None:
@@ -36,24 +36,24 @@ def test_only_streams_that_set_records_aside_have_it() -> None:
     assert len(checks(a_declaration(source={**FILES, "dead_letters": {}}))) == 1
 
 
-def test_a_stream_without_any_passes(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        assert judge(world, CLICKS, 0.02).passed
+def test_a_stream_without_any_passes(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        assert judge(project, CLICKS, 0.02).passed
 
 
-def test_the_share_of_all_records_is_what_counts(worlds: SimulatedProjects) -> None:
-    decide(worlds, (97, 1), (97, 2), (3, 0))
-    with worlds.open() as world:
-        result = judge(world, CLICKS, 0.015)
+def test_the_share_of_all_records_is_what_counts(projects: SimulatedProjects) -> None:
+    decide(projects, (97, 1), (97, 2), (3, 0))
+    with projects.open() as project:
+        result = judge(project, CLICKS, 0.015)
         assert result.passed
         assert result.description == "3 of 200 records were set aside (1.50%, allowed 1.50%)"
-        assert not judge(world, CLICKS, 0.0149).passed
+        assert not judge(project, CLICKS, 0.0149).passed
 
 
-def test_the_commonest_reasons_are_shown(worlds: SimulatedProjects) -> None:
-    decide(worlds, (10, 3))
-    with worlds.open() as world:
-        path = world.config.dead_letters_path(CLICKS)
+def test_the_commonest_reasons_are_shown(projects: SimulatedProjects) -> None:
+    decide(projects, (10, 3))
+    with projects.open() as project:
+        path = project.config.dead_letters_path(CLICKS)
         assert path is not None
         reasons = ["Expected 3 columns, got 1: x", "Expected 3 columns, got 2: y", "no time"]
         rows = [
@@ -61,5 +61,5 @@ def test_the_commonest_reasons_are_shown(worlds: SimulatedProjects) -> None:
             for at, reason in enumerate(reasons)
         ]
         write_deltalake(path, pa.Table.from_pylist(rows, schema=DEAD_LETTERS))
-        shown = judge(world, CLICKS, 0.5).metadata["reasons"].value
+        shown = judge(project, CLICKS, 0.5).metadata["reasons"].value
     assert shown == {"Expected …": 2, "no time": 1}

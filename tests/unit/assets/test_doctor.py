@@ -23,25 +23,25 @@ from tests.fakes.projects import SimulatedProjects
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedProjects:
+def projects(tmp_path: Path) -> SimulatedProjects:
     projects = doctor_projects(tmp_path / "project")
-    with projects.open() as world:
-        a_stopped_stream(world, tmp_path / "checkpoint")
-        world.objects.delete([pack_key(world, 3)])
+    with projects.open() as project:
+        a_stopped_stream(project, tmp_path / "checkpoint")
+        project.objects.delete([pack_key(project, 3)])
     return projects
 
 
 def ran(
-    worlds: SimulatedProjects, job: str, config: Mapping[str, Any]
+    projects: SimulatedProjects, job: str, config: Mapping[str, Any]
 ) -> dg.ExecuteInProcessResult:
-    with worlds.open() as world:
-        definitions = build_definitions(world.config, worlds)
+    with projects.open() as project:
+        definitions = build_definitions(project.config, projects)
     return definitions.resolve_job_def(job).execute_in_process(run_config=dict(config))
 
 
-def repair(worlds: SimulatedProjects, **config: object) -> dg.ExecuteInProcessResult:
+def repair(projects: SimulatedProjects, **config: object) -> dg.ExecuteInProcessResult:
     options = {"stream": CLICKS, **config}
-    return ran(worlds, "repair_stream", {"ops": {"repair": {"config": options}}})
+    return ran(projects, "repair_stream", {"ops": {"repair": {"config": options}}})
 
 
 def test_severity_decides_whether_the_check_passes_warns_or_fails() -> None:
@@ -58,10 +58,10 @@ def test_severity_decides_whether_the_check_passes_warns_or_fails() -> None:
     assert failed.description == "epoch log, epoch 3: Epochs are missing in the epoch log."
 
 
-def test_the_audit_runs_the_doctor(worlds: SimulatedProjects) -> None:
+def test_the_audit_runs_the_doctor(projects: SimulatedProjects) -> None:
     evaluations = {
         evaluation.check_name: evaluation
-        for evaluation in ran(worlds, "audit", {}).get_asset_check_evaluations()
+        for evaluation in ran(projects, "audit", {}).get_asset_check_evaluations()
     }
     doctor = evaluations["doctor"]
     assert not doctor.passed
@@ -69,19 +69,19 @@ def test_the_audit_runs_the_doctor(worlds: SimulatedProjects) -> None:
     assert doctor.metadata["finding_count"].value == 1
 
 
-def test_the_job_repairs_only_when_told_so(worlds: SimulatedProjects) -> None:
-    planned = repair(worlds)
+def test_the_job_repairs_only_when_told_so(projects: SimulatedProjects) -> None:
+    planned = repair(projects)
     [output] = [e for e in planned.all_events if e.event_type_value == "STEP_OUTPUT"]
     plan = output.step_output_data.metadata["plan"]
     assert isinstance(plan, dg.TableMetadataValue)
     assert [record.data["step"] for record in plan.records] == ["SetAsideSnapshots"]
     assert "finding_count" in output.step_output_data.metadata
-    assert manifest_key(3) in worlds.objects.objects
-    result = repair(worlds, dry_run=False)
+    assert manifest_key(3) in projects.objects.objects
+    result = repair(projects, dry_run=False)
     assert result.success
-    with worlds.open() as world:
-        assert finding_kinds(world) == []
-        lines = world.store.journal.of(CLICKS, run=result.run_id)
+    with projects.open() as project:
+        assert finding_kinds(project) == []
+        lines = project.store.journal.of(CLICKS, run=result.run_id)
     assert [(line.playbook, line.step, line.phase.value) for line in lines] == [
         ("repair", "SetAsideSnapshots", "intent"),
         ("repair", "SetAsideSnapshots", "done"),

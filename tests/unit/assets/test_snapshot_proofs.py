@@ -16,23 +16,23 @@ DAY = 86400.0
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedProjects:
+def projects(tmp_path: Path) -> SimulatedProjects:
     return simulated_projects(tmp_path)
 
 
-def checked(worlds: SimulatedProjects) -> dg.AssetCheckEvaluation:
+def checked(projects: SimulatedProjects) -> dg.AssetCheckEvaluation:
     """The check `proven`, run as Dagster does."""
-    with worlds.open() as world:
-        audit = build_definitions(world.config, worlds).resolve_job_def("audit")
+    with projects.open() as project:
+        audit = build_definitions(project.config, projects).resolve_job_def("audit")
     evaluations = audit.execute_in_process(raise_on_error=False).get_asset_check_evaluations()
     [proven] = [evaluation for evaluation in evaluations if evaluation.check_name == "proven"]
     return proven
 
 
-def test_snapshots_of_which_none_was_proven_are_warned_of(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        world.store.snapshots.record(a_snapshot("s1", 0, stream=CLICKS))
-    proven = checked(worlds)
+def test_snapshots_of_which_none_was_proven_are_warned_of(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        project.store.snapshots.record(a_snapshot("s1", 0, stream=CLICKS))
+    proven = checked(projects)
     assert not proven.passed
     assert proven.severity is dg.AssetCheckSeverity.WARN
     assert proven.description == (
@@ -41,22 +41,22 @@ def test_snapshots_of_which_none_was_proven_are_warned_of(worlds: SimulatedProje
     )
 
 
-def test_a_proof_is_good_for_a_week_and_outlives_its_snapshot(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
+def test_a_proof_is_good_for_a_week_and_outlives_its_snapshot(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
         for name, epoch in (("s1", 0), ("s2", 1)):
-            world.store.snapshots.record(a_snapshot(name, epoch, stream=CLICKS))
-        world.store.snapshots.record_proof(CLICKS, "s1", 31.4)
-        world.store.snapshots.mark(CLICKS, "s1", SnapshotState.DROPPED, "too old")
-    proven = checked(worlds)
+            project.store.snapshots.record(a_snapshot(name, epoch, stream=CLICKS))
+        project.store.snapshots.record_proof(CLICKS, "s1", 31.4)
+        project.store.snapshots.mark(CLICKS, "s1", SnapshotState.DROPPED, "too old")
+    proven = checked(projects)
     assert proven.passed
     assert proven.description == "s1 was proven 0.0 days ago, in 31 s"
     assert proven.metadata["proven_in_seconds"].value == 31.4
-    with worlds.open() as world:
-        snapshots = world.store.snapshots
+    with projects.open() as project:
+        snapshots = project.store.snapshots
         newest, last, at = (
             snapshots.newest(CLICKS),
             snapshots.last_proven(CLICKS),
-            world.store.now(),
+            project.store.now(),
         )
     late = judge_proof(CLICKS, newest, last, at=at + 8 * DAY)
     assert not late.passed

@@ -17,7 +17,7 @@ EPOCHS = 3
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Project]:
+def project(tmp_path: Path) -> Iterator[Project]:
     with an_open_project(tmp_path) as opened:
         a_running_stream(opened, epochs=EPOCHS + 1, committed=0)
         yield opened
@@ -34,10 +34,10 @@ def key_counts(
     }
 
 
-def put_out(world: Project, epoch: int, frame: pd.DataFrame) -> None:
+def put_out(project: Project, epoch: int, frame: pd.DataFrame) -> None:
     """Commit an epoch to the table as the sink does."""
     write_deltalake(
-        world.config.table_path(STREAM),
+        project.config.table_path(STREAM),
         frame,
         mode="append",
         commit_properties=CommitProperties(
@@ -46,25 +46,25 @@ def put_out(world: Project, epoch: int, frame: pd.DataFrame) -> None:
     )
 
 
-def right(world: Project) -> dict[int, pd.DataFrame]:
+def right(project: Project) -> dict[int, pd.DataFrame]:
     from holdfast.observation.proof import input_rows
     from holdfast.streaming.sources.rate import RateSource
 
-    declared: Any = world.config.stream(STREAM).source
-    log = world.store.epochs.between(STREAM, 0, EPOCHS - 1)
+    declared: Any = project.config.stream(STREAM).source
+    log = project.store.epochs.between(STREAM, 0, EPOCHS - 1)
     return key_counts(input_rows(log, RateSource(declared)), {}, last_epoch=EPOCHS - 1)
 
 
-def run(world: Project, output: dict[int, pd.DataFrame]) -> Proof:
+def run(project: Project, output: dict[int, pd.DataFrame]) -> Proof:
     """Commit this output, each epoch with its own number of rows, and prove it."""
     for epoch, frame in output.items():
-        put_out(world, epoch, frame)
-        commit(world, epoch, rows=len(frame))
-    return prove(world, STREAM, key_counts)
+        put_out(project, epoch, frame)
+        commit(project, epoch, rows=len(frame))
+    return prove(project, STREAM, key_counts)
 
 
-def test_output_that_equals_the_batch_is_proven(world: Project) -> None:
-    proof = run(world, right(world))
+def test_output_that_equals_the_batch_is_proven(project: Project) -> None:
+    proof = run(project, right(project))
 
     assert proof.holds, proof.faults()
     assert proof.epochs == EPOCHS
@@ -73,57 +73,57 @@ def test_output_that_equals_the_batch_is_proven(world: Project) -> None:
     assert proof.digest == proof.digest_expected
 
 
-def test_a_wrong_value_is_found(world: Project) -> None:
-    output = right(world)
+def test_a_wrong_value_is_found(project: Project) -> None:
+    output = right(project)
     output[1].loc[0, "size"] += 1
 
-    proof = run(world, output)
+    proof = run(project, output)
 
     assert not proof.holds
     assert proof.rows_out == proof.rows_expected
     assert proof.digest != proof.digest_expected
 
 
-def test_an_epoch_that_is_twice_in_the_table_is_found(world: Project) -> None:
-    output = right(world)
-    put_out(world, 2, output[2])
+def test_an_epoch_that_is_twice_in_the_table_is_found(project: Project) -> None:
+    output = right(project)
+    put_out(project, 2, output[2])
 
-    proof = run(world, output)
+    proof = run(project, output)
 
     assert proof.twice == [2]
     assert proof.rows_out > proof.rows_expected
 
 
-def test_an_epoch_that_is_missing_is_found(world: Project) -> None:
-    output = right(world)
+def test_an_epoch_that_is_missing_is_found(project: Project) -> None:
+    output = right(project)
     del output[1]
 
-    proof = run(world, output)
+    proof = run(project, output)
 
     assert proof.missing == [1]
     assert "epochs missing from the ledger: 1" in proof.faults()
 
 
-def test_an_epoch_in_the_ledger_that_the_table_lacks_is_found(world: Project) -> None:
-    output = right(world)
+def test_an_epoch_in_the_ledger_that_the_table_lacks_is_found(project: Project) -> None:
+    output = right(project)
     lost = output.pop(0)
-    commit(world, 0, rows=len(lost))
+    commit(project, 0, rows=len(lost))
 
-    assert run(world, output).unwritten == [0]
+    assert run(project, output).unwritten == [0]
 
 
-def test_replicas_that_disagreed_are_found(world: Project) -> None:
-    proof_before = run(world, right(world))
-    world.store.ledger.commit(
+def test_replicas_that_disagreed_are_found(project: Project) -> None:
+    proof_before = run(project, right(project))
+    project.store.ledger.commit(
         LedgerEntry(stream=STREAM, epoch=0, replica="other", token=2, rows=1, digest="odd")
     )
 
     assert proof_before.holds
-    assert prove(world, STREAM, key_counts).disputed == [0]
+    assert prove(project, STREAM, key_counts).disputed == [0]
 
 
-def test_a_stream_that_committed_nothing_proves_nothing(world: Project) -> None:
-    proof = prove(world, STREAM, key_counts)
+def test_a_stream_that_committed_nothing_proves_nothing(project: Project) -> None:
+    proof = prove(project, STREAM, key_counts)
 
     assert not proof.holds
     assert proof.epochs == 0

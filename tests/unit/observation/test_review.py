@@ -38,23 +38,23 @@ from tests.fakes.projects import SimulatedProjects, simulated_projects
 AR, AS, PSH, PSC, DEP, PR = Tier
 
 
-def decided(world: Project) -> Decision:
-    [(candidates, choice)] = review_streams(world)
+def decided(project: Project) -> Decision:
+    [(candidates, choice)] = review_streams(project)
     return Decision.of(candidates, choice, 0)
 
 
 def test_a_stream_of_which_nothing_is_known_gets_the_fastest_tier(tmp_path: Path) -> None:
-    with a_reviewed_project(tmp_path, objective="5m") as world:
-        made = decided(world)
+    with a_reviewed_project(tmp_path, objective="5m") as project:
+        made = decided(project)
         assert (made.chosen, made.why) == (Tier.ACTIVE_REPLICATION, Why.TOO_LITTLE_DATA)
         assert made.acts
         assert "never measured" in made.reason or "enough data" in made.reason
 
 
 def test_once_it_was_measured_the_cheapest_tier_that_holds_is_enough(tmp_path: Path) -> None:
-    with a_reviewed_project(tmp_path, objective="5m") as world:
-        record_measurements(world)
-        made = decided(world)
+    with a_reviewed_project(tmp_path, objective="5m") as project:
+        record_measurements(project)
+        made = decided(project)
         assert (made.current, made.chosen) == (Tier.PASSIVE_REPLICATION,) * 2
         assert not made.acts
         cheap = {tier.tier: tier.money_per_hour for tier in made.tiers}
@@ -64,11 +64,11 @@ def test_once_it_was_measured_the_cheapest_tier_that_holds_is_enough(tmp_path: P
 def test_a_choice_says_what_its_record_says(tmp_path: Path) -> None:
     bounds = {"snapshot_every": {"min": "2s", "max": "2m"}}
     controller = {**AT_ONCE, **bounds}
-    with a_reviewed_project(tmp_path, objective="5m", controller=controller) as world:
+    with a_reviewed_project(tmp_path, objective="5m", controller=controller) as project:
         for has_samples in (False, True):
             if has_samples:
-                record_measurements(world)
-            [(candidates, choice)] = review_streams(world)
+                record_measurements(project)
+            [(candidates, choice)] = review_streams(project)
             made = Decision.of(candidates, choice, 0)
             assert (TIERS[choice.tier[0]], Why(choice.why[0])) == (made.chosen, made.why)
             assert choice.changes(candidates)[0] == made.acts
@@ -80,8 +80,8 @@ def test_a_choice_says_what_its_record_says(tmp_path: Path) -> None:
 def test_after_a_change_it_cools_down(tmp_path: Path) -> None:
     with a_reviewed_project(
         tmp_path, objective="5m", controller={"mode": "auto", "cool_down": "1h"}
-    ) as world:
-        made = decided(world)
+    ) as project:
+        made = decided(project)
         assert (made.chosen, made.why) == (Tier.PASSIVE_REPLICATION, Why.COOLING_DOWN)
 
 
@@ -100,14 +100,14 @@ def test_snapshots_come_as_soon_as_any_rule_says(
 ) -> None:
     with a_reviewed_project(
         tmp_path, objective="5m", checkpoint=checkpoint, epoch={"seconds": "1s"}
-    ) as world:
-        assert decided(world).snapshot_every == seconds
+    ) as project:
+        assert decided(project).snapshot_every == seconds
 
 
 def test_a_larger_objective_never_costs_more(tmp_path: Path) -> None:
-    with a_reviewed_project(tmp_path, objective="10s") as world:
-        record_measurements(world)
-        points = REVIEWER.what_if(world, CLICKS, [0.0, 1.0, 5.0, 20.0, 60.0, 600.0])
+    with a_reviewed_project(tmp_path, objective="10s") as project:
+        record_measurements(project)
+        points = REVIEWER.what_if(project, CLICKS, [0.0, 1.0, 5.0, 20.0, 60.0, 600.0])
         costs = [point.money_per_hour for point in points]
         assert costs == sorted(costs, reverse=True)
         assert points[0].tier is Tier.ACTIVE_REPLICATION
@@ -118,25 +118,25 @@ def test_a_larger_objective_never_costs_more(tmp_path: Path) -> None:
 def test_what_if_keeps_the_margin_that_a_stream_would_keep(tmp_path: Path) -> None:
     with a_reviewed_project(
         tmp_path, objective="10s", controller={**AT_ONCE, "margin": 0.2}
-    ) as world:
-        record_measurements(world)
-        needs = REVIEWER.what_if(world, CLICKS, [3600.0])[0].seconds
-        close, far = REVIEWER.what_if(world, CLICKS, [needs / 0.81, needs / 0.79])
+    ) as project:
+        record_measurements(project)
+        needs = REVIEWER.what_if(project, CLICKS, [3600.0])[0].seconds
+        close, far = REVIEWER.what_if(project, CLICKS, [needs / 0.81, needs / 0.79])
         assert close.tier is not Tier.PASSIVE_REPLICATION
         assert far.tier is Tier.PASSIVE_REPLICATION
 
 
 def test_active_replication_holds_whatever_is_known(tmp_path: Path) -> None:
-    with a_reviewed_project(tmp_path, objective="10s") as world:
-        for point in REVIEWER.what_if(world, CLICKS, [0.0, 60.0]):
+    with a_reviewed_project(tmp_path, objective="10s") as project:
+        for point in REVIEWER.what_if(project, CLICKS, [0.0, 60.0]):
             assert (point.tier, point.seconds, point.holds) == (Tier.ACTIVE_REPLICATION, 0.0, True)
 
 
 def test_with_the_thesis_estimator_the_longest_of_each_step_counts(tmp_path: Path) -> None:
     controller = {**AT_ONCE, "estimator": "thesis", "weigh_by": "ec2"}
-    with a_reviewed_project(tmp_path, objective="5m", controller=controller) as world:
-        record_measurements(world)
-        made = REVIEWER.decide_now(world, CLICKS)
+    with a_reviewed_project(tmp_path, objective="5m", controller=controller) as project:
+        record_measurements(project)
+        made = REVIEWER.decide_now(project, CLICKS)
         detect = (
             60.0 + 1.0 + 15.0
         )  # lease, heartbeat and orchestration: no failure was measured yet
@@ -155,22 +155,22 @@ def test_with_the_thesis_estimator_the_longest_of_each_step_counts(tmp_path: Pat
 def test_what_the_thesis_estimator_lacks_is_named(tmp_path: Path) -> None:
     with a_reviewed_project(
         tmp_path, objective="5m", controller={**AT_ONCE, "estimator": "thesis"}
-    ) as world:
-        made = REVIEWER.decide_now(world, CLICKS)
+    ) as project:
+        made = REVIEWER.decide_now(project, CLICKS)
         assert made.why is Why.TOO_LITTLE_DATA
         assert made.reason.endswith(
             "(never measured: deploy, read_snapshot, wire_receive, wire_send)"
         )
         with pytest.raises(PermanentError, match="no stream"):
-            REVIEWER.decide_now(world, "unknown")
+            REVIEWER.decide_now(project, "unknown")
 
 
 def test_a_secondary_that_is_paid_for_is_used_first(tmp_path: Path) -> None:
-    with a_reviewed_project(tmp_path, objective="5m", prices="started_hours") as world:
-        record_measurements(world)
-        a_secondary(world, "s")
-        world.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="r")
-        made = decided(world)
+    with a_reviewed_project(tmp_path, objective="5m", prices="started_hours") as project:
+        record_measurements(project)
+        a_secondary(project, "s")
+        project.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="r")
+        made = decided(project)
         assert (made.chosen, made.why, made.acts) == (Tier.ACTIVE_REPLICATION, Why.PAID_FOR, True)
         assert made.reason == (
             "the secondary is paid for another 60 min, so active_replication costs nothing extra;"
@@ -179,21 +179,21 @@ def test_a_secondary_that_is_paid_for_is_used_first(tmp_path: Path) -> None:
         refused = {tier.tier: tier.rejected for tier in made.tiers}
         assert refused[Tier.ACTIVE_REPLICATION] is None
         assert refused[Tier.PASSIVE_REPLICATION] == "the secondary is still paid for"
-        world.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="r")
-        assert not decided(world).acts
-        world.store.tiers.desire(CLICKS, Tier.PASSIVE_REPLICATION, why="test", run="r")
-        assert decided(world).why is Why.CHEAPEST, "it is leaving"
+        project.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="r")
+        assert not decided(project).acts
+        project.store.tiers.desire(CLICKS, Tier.PASSIVE_REPLICATION, why="test", run="r")
+        assert decided(project).why is Why.CHEAPEST, "it is leaving"
 
 
 def test_what_is_only_advised_waits_for_no_hour_to_end(tmp_path: Path) -> None:
     advised = {**AT_ONCE, "mode": "advise"}
     with a_reviewed_project(
         tmp_path, objective="5m", prices="started_hours", controller=advised
-    ) as world:
-        record_measurements(world)
-        a_secondary(world, "s")
-        world.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="r")
-        assert decided(world).chosen is Tier.PASSIVE_REPLICATION
+    ) as project:
+        record_measurements(project)
+        a_secondary(project, "s")
+        project.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="r")
+        assert decided(project).chosen is Tier.PASSIVE_REPLICATION
 
 
 @pytest.mark.parametrize(("count_detection", "misses"), [(True, 1), (False, 0)])
@@ -203,69 +203,69 @@ def test_a_recovery_is_late_if_what_counts_of_it_is(
     misses: int,
 ) -> None:
     controller = {**AT_ONCE, "count_detection": count_detection}
-    with a_reviewed_project(tmp_path, objective="5s", controller=controller) as world:
+    with a_reviewed_project(tmp_path, objective="5s", controller=controller) as project:
         record_measurements(
-            world,
+            project,
             by="s",
             samples={SampleName.DETECT_SECONDS: 3.0, SampleName.RECOVERY_SECONDS: 7.0},
         )
-        assert stream_inputs_of(world).recent_misses == misses
+        assert stream_inputs_of(project).recent_misses == misses
 
 
 def test_a_lease_that_is_declared_anew_is_noticed(tmp_path: Path) -> None:
-    with a_reviewed_project(tmp_path, objective="5m") as world:
-        before = decided(world)
-        declared = world.config.root / "configs" / "streams" / f"{CLICKS}.yaml"
+    with a_reviewed_project(tmp_path, objective="5m") as project:
+        before = decided(project)
+        declared = project.config.root / "configs" / "streams" / f"{CLICKS}.yaml"
         declared.write_text(declared.read_text().replace(PATIENT["lease"], "6s"))
-    with SimulatedProjects(tmp_path).open() as world:
-        after = decided(world)
+    with SimulatedProjects(tmp_path).open() as project:
+        after = decided(project)
     assert before.tiers[1].steps[RecoveryStep.DETECT] > 60.0
     assert after.tiers[1].steps[RecoveryStep.DETECT] < 60.0
 
 
 def test_a_snapshot_that_is_written_is_noticed_until_one_was_read(tmp_path: Path) -> None:
     samples = {name: value for name, value in {**STEPS, **USE}.items() if "read" not in name}
-    with a_reviewed_project(tmp_path, objective="5m") as world:
-        record_measurements(world, samples=samples)
-        assert decided(world).tiers[-1].seconds == inf
-        world.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS, created_at=1.0))
-        assert decided(world).tiers[-1].seconds < inf
+    with a_reviewed_project(tmp_path, objective="5m") as project:
+        record_measurements(project, samples=samples)
+        assert decided(project).tiers[-1].seconds == inf
+        project.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS, created_at=1.0))
+        assert decided(project).tiers[-1].seconds < inf
 
 
 def test_what_was_fitted_is_kept_until_something_new_is_measured(tmp_path: Path) -> None:
-    with a_reviewed_project(tmp_path, objective="5m") as world:
-        record_measurements(world)
-        first, again = stream_inputs_of(world).fit, stream_inputs_of(world).fit
+    with a_reviewed_project(tmp_path, objective="5m") as project:
+        record_measurements(project)
+        first, again = stream_inputs_of(project).fit, stream_inputs_of(project).fit
         assert again is first
-        record_measurements(world)
-        assert stream_inputs_of(world).fit is not first
+        record_measurements(project)
+        assert stream_inputs_of(project).fit is not first
 
 
 def test_many_streams_are_reviewed_at_once(tmp_path: Path) -> None:
     names = [f"s{number}" for number in range(60)]
-    worlds = simulated_projects(
+    projects = simulated_projects(
         tmp_path, *names, objective={"recovery_time": "5m"}, controller=AT_ONCE
     )
-    with worlds.open() as world:
+    with projects.open() as project:
         for name in names:
-            a_wanted_stream(world, name)
-            a_primary(world, f"{name}-p", name)
-            record_measurements(world, name, by=f"{name}-p")
+            a_wanted_stream(project, name)
+            a_primary(project, f"{name}-p", name)
+            record_measurements(project, name, by=f"{name}-p")
         reviewer = Reviewer()
-        reviewer.review(world, {})  # fits what was measured, once
+        reviewer.review(project, {})  # fits what was measured, once
         began = process_time()
-        [(candidates, _)] = reviewer.review(world, {})
+        [(candidates, _)] = reviewer.review(project, {})
         assert sorted(inputs.stream for inputs in candidates.streams) == sorted(names)
         assert process_time() - began < 1.0
 
 
 def test_ten_thousand_streams_take_less_than_a_second_of_policy(tmp_path: Path) -> None:
-    with a_reviewed_project(tmp_path, objective="5m", prices="started_hours") as world:
-        record_measurements(world)
-        declared = world.config.stream(CLICKS)
-        section, prices = declared.controller, world.prices(declared)
-        inputs = stream_inputs_of(world)
-        last = record_decision(world.store, Decision.of(*choose([inputs], section, prices), 0))
+    with a_reviewed_project(tmp_path, objective="5m", prices="started_hours") as project:
+        record_measurements(project)
+        declared = project.config.stream(CLICKS)
+        section, prices = declared.controller, project.prices(declared)
+        inputs = stream_inputs_of(project)
+        last = record_decision(project.store, Decision.of(*choose([inputs], section, prices), 0))
     began = process_time()
     made = choose([inputs] * 10_000, section, prices)
     changed = [index for index in range(10_000) if is_new_decision(*made, index, section, last)]

@@ -22,141 +22,143 @@ from tests.builders.streams import (
 from tests.fakes.projects import simulated_projects
 
 
-def a_failed_primary(world: Project, number: int, *, epoch: int | None) -> None:
+def a_failed_primary(project: Project, number: int, *, epoch: int | None) -> None:
     replica = f"{CLICKS}-{number}"
-    a_primary(world, replica)
-    a_heartbeat(world, replica, epoch=epoch)
-    world.store.replicas.end(replica, ReplicaState.FAILED, "division by zero", by=EndedBy.REPLICA)
+    a_primary(project, replica)
+    a_heartbeat(project, replica, epoch=epoch)
+    project.store.replicas.end(replica, ReplicaState.FAILED, "division by zero", by=EndedBy.REPLICA)
 
 
 def test_three_failures_at_the_same_epoch_are_given_up(tmp_path: Path) -> None:
-    with simulated_projects(tmp_path).open() as world:
-        a_wanted_stream(world)
+    with simulated_projects(tmp_path).open() as project:
+        a_wanted_stream(project)
         for number in range(3):
-            a_failed_primary(world, number, epoch=7)
-        assert isinstance(next_step(observe_stream(world, CLICKS).recover_facts()), GiveUp)
+            a_failed_primary(project, number, epoch=7)
+        assert isinstance(next_step(observe_stream(project, CLICKS).recover_facts()), GiveUp)
 
 
 def test_failures_with_progress_between_them_are_not_the_same_failure(tmp_path: Path) -> None:
-    with simulated_projects(tmp_path).open() as world:
-        a_wanted_stream(world)
+    with simulated_projects(tmp_path).open() as project:
+        a_wanted_stream(project)
         for number in range(5):
-            a_failed_primary(world, number, epoch=1000 * number)
-        assert observe_stream(world, CLICKS).failures_in_a_row == 1
-        assert isinstance(next_step(observe_stream(world, CLICKS).recover_facts()), Launch)
+            a_failed_primary(project, number, epoch=1000 * number)
+        assert observe_stream(project, CLICKS).failures_in_a_row == 1
+        assert isinstance(next_step(observe_stream(project, CLICKS).recover_facts()), Launch)
 
 
 def test_a_start_by_hand_is_a_new_beginning(tmp_path: Path) -> None:
-    with simulated_projects(tmp_path).open() as world:
-        a_wanted_stream(world)
+    with simulated_projects(tmp_path).open() as project:
+        a_wanted_stream(project)
         for number in range(3):
-            a_failed_primary(world, number, epoch=None)
-        world.store.streams.desire(CLICKS, DesiredState.RUNNING)
-        assert observe_stream(world, CLICKS).failures_in_a_row == 0
+            a_failed_primary(project, number, epoch=None)
+        project.store.streams.desire(CLICKS, DesiredState.RUNNING)
+        assert observe_stream(project, CLICKS).failures_in_a_row == 0
 
 
 def test_a_primary_between_two_tries_of_its_query_waits_and_has_not_failed(tmp_path: Path) -> None:
-    with simulated_projects(tmp_path).open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "clicks-1")
-        a_heartbeat(world, "clicks-1", epoch=3, observed=Switches(deploy=True))
-        verdict = observe_stream(world, CLICKS).verdict
+    with simulated_projects(tmp_path).open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "clicks-1")
+        a_heartbeat(project, "clicks-1", epoch=3, observed=Switches(deploy=True))
+        verdict = observe_stream(project, CLICKS).verdict
         assert verdict.health is Health.WAITING
         assert not verdict.health.failed
 
 
 def test_a_stream_that_was_stopped_meanwhile_is_not_launched(tmp_path: Path) -> None:
-    with simulated_projects(tmp_path).open() as world:
-        a_wanted_stream(world)
-        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
-        assert launch_primary(world.config, world.store, CLICKS) is None
-        assert world.store.replicas.of(CLICKS) == []
-        assert observe_stream(world, CLICKS).verdict.health is Health.STOPPED
+    with simulated_projects(tmp_path).open() as project:
+        a_wanted_stream(project)
+        project.store.streams.desire(CLICKS, DesiredState.STOPPED)
+        assert launch_primary(project.config, project.store, CLICKS) is None
+        assert project.store.replicas.of(CLICKS) == []
+        assert observe_stream(project, CLICKS).verdict.health is Health.STOPPED
 
 
 def test_a_look_shows_the_tier_wanted_and_the_one_that_is_covered(tmp_path: Path) -> None:
-    with simulated_projects(tmp_path, tier="active_standby", supervision=PATIENT).open() as world:
-        assert observe_stream(world, CLICKS).tier is Tier.ACTIVE_STANDBY
-        a_wanted_stream(world)
-        a_primary(world, "clicks-1")
-        a_secondary(world, "clicks-2", observed=SECONDARY[Tier.PASSIVE_STANDBY_COLD])
-        status = observe_stream(world, CLICKS)
+    with simulated_projects(tmp_path, tier="active_standby", supervision=PATIENT).open() as project:
+        assert observe_stream(project, CLICKS).tier is Tier.ACTIVE_STANDBY
+        a_wanted_stream(project)
+        a_primary(project, "clicks-1")
+        a_secondary(project, "clicks-2", observed=SECONDARY[Tier.PASSIVE_STANDBY_COLD])
+        status = observe_stream(project, CLICKS)
         assert (status.tier, status.covered) == (Tier.ACTIVE_STANDBY, Tier.PASSIVE_STANDBY_COLD)
         assert status.secondary_verdict is not None
         assert status.secondary_verdict.health is Health.HEALTHY
-        world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="")
-        assert observe_stream(world, CLICKS).tier is Tier.DEPLOYED
+        project.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="")
+        assert observe_stream(project, CLICKS).tier is Tier.DEPLOYED
 
 
 def test_a_dead_secondary_covers_nothing(tmp_path: Path) -> None:
-    with simulated_projects(tmp_path, tier="active_standby", supervision=PATIENT).open() as world:
-        a_wanted_stream(world)
-        a_secondary(world, "clicks-2", alive=False)
-        status = observe_stream(world, CLICKS)
+    with simulated_projects(tmp_path, tier="active_standby", supervision=PATIENT).open() as project:
+        a_wanted_stream(project)
+        a_secondary(project, "clicks-2", alive=False)
+        status = observe_stream(project, CLICKS)
         assert status.covered is Tier.PASSIVE_REPLICATION
         assert status.secondary_verdict is not None
         assert status.secondary_verdict.health is Health.DEAD
 
 
 def test_the_last_primary_is_the_live_one_even_if_it_is_older(tmp_path: Path) -> None:
-    with simulated_projects(tmp_path, tier="deployed", supervision=PATIENT).open() as world:
-        a_wanted_stream(world)
-        a_secondary(world, "older")
-        a_primary(world, "younger")
-        world.store.takeovers.take(
+    with simulated_projects(tmp_path, tier="deployed", supervision=PATIENT).open() as project:
+        a_wanted_stream(project)
+        a_secondary(project, "older")
+        a_primary(project, "younger")
+        project.store.takeovers.take(
             CLICKS, "older", primary="younger", seen=None, ttl_seconds=3.0, reason="gone"
         )
-        status = observe_stream(world, CLICKS)
+        status = observe_stream(project, CLICKS)
         assert status.primary is not None
         assert status.last_primary == status.primary
         assert status.primary.id == "older"
-        world.store.replicas.end("older", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
-        last = observe_stream(world, CLICKS).last_primary
+        project.store.replicas.end("older", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
+        last = observe_stream(project, CLICKS).last_primary
         assert last is not None
         assert last.id == "older"
 
 
 def test_secondaries_that_end_by_themselves_are_counted_and_forgiven(tmp_path: Path) -> None:
-    with simulated_projects(tmp_path, tier="deployed", supervision=PATIENT).open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "clicks-0")
+    with simulated_projects(tmp_path, tier="deployed", supervision=PATIENT).open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "clicks-0")
         for number, state in enumerate([ReplicaState.FAILED, ReplicaState.DEAD], 1):
-            a_secondary(world, f"s{number}", observed=OFF, desired=Switches(deploy=True))
-            world.store.replicas.end(f"s{number}", state, "no luck", by=EndedBy.REPLICA)
-        assert observe_stream(world, CLICKS).secondary_failures_in_a_row == 2
-        later = world.store.now() + 1.0
-        forgiven = observe_stream(world, CLICKS, secondaries_since=later)
+            a_secondary(project, f"s{number}", observed=OFF, desired=Switches(deploy=True))
+            project.store.replicas.end(f"s{number}", state, "no luck", by=EndedBy.REPLICA)
+        assert observe_stream(project, CLICKS).secondary_failures_in_a_row == 2
+        later = project.store.now() + 1.0
+        forgiven = observe_stream(project, CLICKS, secondaries_since=later)
         assert forgiven.secondary_failures_in_a_row == 0
-        wait_for_the_clock(world.store)
-        a_secondary(world, "s3")
-        world.store.replicas.end("s3", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
-        assert observe_stream(world, CLICKS).secondary_failures_in_a_row == 0
+        wait_for_the_clock(project.store)
+        a_secondary(project, "s3")
+        project.store.replicas.end("s3", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
+        assert observe_stream(project, CLICKS).secondary_failures_in_a_row == 0
 
 
 def test_secondaries_that_die_once_deployed_count_wherever_the_snapshots_have_got_to(
     tmp_path: Path,
 ) -> None:
-    with simulated_projects(tmp_path, tier="active_standby", supervision=PATIENT).open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "clicks-0")
+    with simulated_projects(tmp_path, tier="active_standby", supervision=PATIENT).open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "clicks-0")
         for number in range(3):
-            a_secondary(world, f"s{number}", observed=Switches(deploy=True))
-            a_heartbeat(world, f"s{number}", epoch=10 * number, observed=Switches(deploy=True))
-            world.store.replicas.end(
+            a_secondary(project, f"s{number}", observed=Switches(deploy=True))
+            a_heartbeat(project, f"s{number}", epoch=10 * number, observed=Switches(deploy=True))
+            project.store.replicas.end(
                 f"s{number}", ReplicaState.FENCED, "the process is gone", by=EndedBy.REPLICA
             )
-        status = observe_stream(world, CLICKS)
+        status = observe_stream(project, CLICKS)
         assert status.secondary_failures_in_a_row == 3
         assert isinstance(next_step(status.recover_facts()), GiveUpSecondary)
 
 
 def test_no_second_secondary_is_ever_started(tmp_path: Path) -> None:
-    with simulated_projects(tmp_path, tier="deployed", supervision=PATIENT).open() as world:
-        assert launch_secondary(world.config, world.store, CLICKS) is None, "nothing is declared"
-        a_wanted_stream(world)
-        a_secondary(world, "s1")
-        assert launch_secondary(world.config, world.store, CLICKS) is None
-        world.store.replicas.end("s1", ReplicaState.STOPPED, "", by=EndedBy.REPLICA)
-        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
-        assert launch_secondary(world.config, world.store, CLICKS) is None
-        assert world.store.replicas.of(CLICKS) == []
+    with simulated_projects(tmp_path, tier="deployed", supervision=PATIENT).open() as project:
+        assert launch_secondary(project.config, project.store, CLICKS) is None, (
+            "nothing is declared"
+        )
+        a_wanted_stream(project)
+        a_secondary(project, "s1")
+        assert launch_secondary(project.config, project.store, CLICKS) is None
+        project.store.replicas.end("s1", ReplicaState.STOPPED, "", by=EndedBy.REPLICA)
+        project.store.streams.desire(CLICKS, DesiredState.STOPPED)
+        assert launch_secondary(project.config, project.store, CLICKS) is None
+        assert project.store.replicas.of(CLICKS) == []

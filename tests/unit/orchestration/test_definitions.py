@@ -22,8 +22,8 @@ REPO = Path(__file__).parents[3]
 @pytest.fixture
 def definitions(tmp_path: Path) -> dg.Definitions:
     alpha = stream_yaml(name="alpha", expectations="holdfast.apps.word_count.expectations:suite")
-    project = ProjectConfig.load(a_project(tmp_path, alpha=alpha, beta=stream_yaml(name="beta")))
-    return build_definitions(project, LocalProject(project.root))
+    config = ProjectConfig.load(a_project(tmp_path, alpha=alpha, beta=stream_yaml(name="beta")))
+    return build_definitions(config, LocalProject(config.root))
 
 
 def test_everything_loads_and_nothing_is_opened(
@@ -116,8 +116,8 @@ def test_recoveries_go_first(definitions: dg.Definitions) -> None:
 
 
 def test_a_project_without_streams_loads(tmp_path: Path) -> None:
-    project = ProjectConfig.load(a_project(tmp_path))
-    dg.Definitions.validate_loadable(build_definitions(project, LocalProject(project.root)))
+    config = ProjectConfig.load(a_project(tmp_path))
+    dg.Definitions.validate_loadable(build_definitions(config, LocalProject(config.root)))
 
 
 def test_loading_leaves_spark_and_great_expectations_alone() -> None:
@@ -129,11 +129,11 @@ def test_loading_leaves_spark_and_great_expectations_alone() -> None:
     subprocess.run([sys.executable, "-c", loading], cwd=REPO, check=True, timeout=60)
 
 
-def at_noon(worlds: SimulatedProjects) -> object:
+def at_noon(projects: SimulatedProjects) -> object:
     context = dg.build_schedule_context(
         scheduled_execution_time=datetime(2026, 1, 1, 12, tzinfo=UTC)
     )
-    return durable_snapshots(context, worlds=worlds)
+    return durable_snapshots(context, projects=projects)
 
 
 def test_stopped_streams_are_not_snapshotted_and_the_reason_is_said(tmp_path: Path) -> None:
@@ -143,11 +143,11 @@ def test_stopped_streams_are_not_snapshotted_and_the_reason_is_said(tmp_path: Pa
 
 
 def test_each_running_stream_is_snapshotted_once_per_tick_of_the_clock(tmp_path: Path) -> None:
-    worlds = simulated_projects(tmp_path, "alpha", "beta")
-    with worlds.open() as world:
-        a_wanted_stream(world, "alpha")
-        a_primary(world, "a1", "alpha")
-    requests = at_noon(worlds)
+    projects = simulated_projects(tmp_path, "alpha", "beta")
+    with projects.open() as project:
+        a_wanted_stream(project, "alpha")
+        a_primary(project, "a1", "alpha")
+    requests = at_noon(projects)
     assert isinstance(requests, list)
     [request] = requests
     assert request.run_key == "alpha-2026-01-01T12:00:00+00:00"

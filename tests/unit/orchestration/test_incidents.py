@@ -41,15 +41,15 @@ AN_INCIDENT = Incident(
 
 
 def test_a_failed_primary_has_the_same_incident_for_whoever_saw_it(tmp_path: Path) -> None:
-    worlds = standby_projects(tmp_path)
-    with worlds.open() as world:
-        a_secondary(world, "s1")
-        opened = a_recovery(world.store, lost_primary("p1", stream=CLICKS), health="dead")
-        world.store.replicas.end("p1", ReplicaState.FENCED, "taken over", by=EndedBy.REPLICA)
-        world.store.incidents.close(opened.id, "by the one who took over")
-    assert incidents(worlds)[0].key == f"{CLICKS}/p1/1"
-    assert len(requested(worlds)) == 1
-    assert {one.key for one in incidents(worlds)} == {f"{CLICKS}/p1/1", f"{CLICKS}/p1/2"}
+    projects = standby_projects(tmp_path)
+    with projects.open() as project:
+        a_secondary(project, "s1")
+        opened = a_recovery(project.store, lost_primary("p1", stream=CLICKS), health="dead")
+        project.store.replicas.end("p1", ReplicaState.FENCED, "taken over", by=EndedBy.REPLICA)
+        project.store.incidents.close(opened.id, "by the one who took over")
+    assert incidents(projects)[0].key == f"{CLICKS}/p1/1"
+    assert len(requested(projects)) == 1
+    assert {one.key for one in incidents(projects)} == {f"{CLICKS}/p1/1", f"{CLICKS}/p1/2"}
 
 
 @pytest.mark.parametrize(
@@ -60,112 +60,114 @@ def test_a_primary_that_a_migration_has_let_go_is_not_missed_for_a_moment(
     state: ReplicaState,
     is_failure: bool,  # noqa: FBT001
 ) -> None:
-    worlds = standby_projects(tmp_path)
-    with worlds.open() as world:
-        world.store.migrations.begin(
+    projects = standby_projects(tmp_path)
+    with projects.open() as project:
+        project.store.migrations.begin(
             stream=CLICKS, target={}, tier="deployed", protocol="legacy",
             within_seconds=60.0, may_differ=False, why="", run="",
         )  # fmt: skip
-        world.store.replicas.end("p1", state, "it is gone", by=EndedBy.REPLICA)
-    assert bool(requested(worlds)) is is_failure
+        project.store.replicas.end("p1", state, "it is gone", by=EndedBy.REPLICA)
+    assert bool(requested(projects)) is is_failure
 
 
 def test_a_dead_primary_does_not_wait_for_the_next_try_at_its_secondary(tmp_path: Path) -> None:
-    worlds = standby_projects(tmp_path)
-    with worlds.open() as world:
-        old = a_waiting_recovery(world.store, lost_secondary("s1", stream=CLICKS))
-    assert requested(worlds) == []
-    with worlds.open() as world:
-        world.store.replicas.record_process(
+    projects = standby_projects(tmp_path)
+    with projects.open() as project:
+        old = a_waiting_recovery(project.store, lost_secondary("s1", stream=CLICKS))
+    assert requested(projects) == []
+    with projects.open() as project:
+        project.store.replicas.record_process(
             "p1", pid=os.getpid(), pid_started_at=1.0
         )  # another process
-    keys = {key for _ in range(3) for key in requested(worlds)}
-    [new] = [one for one in incidents(worlds) if one.state is IncidentState.OPEN]
+    keys = {key for _ in range(3) for key in requested(projects)}
+    [new] = [one for one in incidents(projects) if one.state is IncidentState.OPEN]
     assert (new.key, new.attempts) == (f"{CLICKS}/p1/1", 0)
     assert keys == {f"{new.id}-0-0"}
-    [closed] = [one for one in incidents(worlds) if one.id == old.id]
+    [closed] = [one for one in incidents(projects) if one.id == old.id]
     assert closed.outcome == SUPERSEDED
 
 
 def test_a_primary_that_came_back_does_not_wait_for_the_next_try_at_its_older_loss(
     tmp_path: Path,
 ) -> None:
-    worlds = standby_projects(tmp_path)
-    with worlds.open() as world:
-        old = a_waiting_recovery(world.store, lost_primary("p1", stream=CLICKS))
-        wait_for_the_clock(world.store)
-        a_heartbeat(world, "p1", epoch=7)
-    assert requested(worlds) == [], "what it waits for is its secondary"
-    with worlds.open() as world:
-        world.store.replicas.record_process(
+    projects = standby_projects(tmp_path)
+    with projects.open() as project:
+        old = a_waiting_recovery(project.store, lost_primary("p1", stream=CLICKS))
+        wait_for_the_clock(project.store)
+        a_heartbeat(project, "p1", epoch=7)
+    assert requested(projects) == [], "what it waits for is its secondary"
+    with projects.open() as project:
+        project.store.replicas.record_process(
             "p1", pid=os.getpid(), pid_started_at=1.0
         )  # another process
-    keys = {key for _ in range(3) for key in requested(worlds)}
-    [new] = [one for one in incidents(worlds) if one.state is IncidentState.OPEN]
+    keys = {key for _ in range(3) for key in requested(projects)}
+    [new] = [one for one in incidents(projects) if one.state is IncidentState.OPEN]
     assert new.key == f"{CLICKS}/p1/2"
     assert keys == {f"{new.id}-0-0"}
-    [closed] = [one for one in incidents(worlds) if one.id == old.id]
+    [closed] = [one for one in incidents(projects) if one.id == old.id]
     assert closed.outcome == SUPERSEDED
 
 
 def test_a_primary_that_is_lost_and_comes_back_by_turns_has_no_incident_each_time(
     tmp_path: Path,
 ) -> None:
-    worlds = standby_projects(tmp_path)
-    with worlds.open() as world:
-        a_waiting_recovery(world.store, lost_primary("p1", stream=CLICKS))
+    projects = standby_projects(tmp_path)
+    with projects.open() as project:
+        a_waiting_recovery(project.store, lost_primary("p1", stream=CLICKS))
         this = ProcessHandle.this()
         for epoch in range(3):
-            world.store.replicas.record_process("p1", pid=this.pid, pid_started_at=this.started_at)
-            a_heartbeat(world, "p1", epoch=7 + epoch)
-            requested(worlds)
-            world.store.replicas.record_process("p1", pid=this.pid, pid_started_at=1.0)
-            requested(worlds)
-    assert {one.key for one in incidents(worlds)} == {f"{CLICKS}/p1/1", f"{CLICKS}/p1/2"}
+            project.store.replicas.record_process(
+                "p1", pid=this.pid, pid_started_at=this.started_at
+            )
+            a_heartbeat(project, "p1", epoch=7 + epoch)
+            requested(projects)
+            project.store.replicas.record_process("p1", pid=this.pid, pid_started_at=1.0)
+            requested(projects)
+    assert {one.key for one in incidents(projects)} == {f"{CLICKS}/p1/1", f"{CLICKS}/p1/2"}
 
 
 def test_a_primary_that_has_not_worked_since_is_still_the_same_loss(tmp_path: Path) -> None:
-    worlds = standby_projects(tmp_path)
-    with worlds.open() as world:
-        a_waiting_recovery(world.store, lost_primary("p1", stream=CLICKS))
-        world.store.replicas.record_process(
+    projects = standby_projects(tmp_path)
+    with projects.open() as project:
+        a_waiting_recovery(project.store, lost_primary("p1", stream=CLICKS))
+        project.store.replicas.record_process(
             "p1", pid=os.getpid(), pid_started_at=1.0
         )  # another process
-    assert requested(worlds) == []
-    assert len(incidents(worlds)) == 1
+    assert requested(projects) == []
+    assert len(incidents(projects)) == 1
 
 
 def test_the_next_primary_has_an_incident_of_its_own_once_it_has_worked(tmp_path: Path) -> None:
-    worlds = standby_projects(tmp_path)
-    with worlds.open() as world:
-        a_waiting_recovery(world.store, lost_primary("p0", stream=CLICKS))
-        world.store.replicas.end("p1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
-    assert len(requested(worlds)) == 1
-    assert {one.key for one in incidents(worlds)} == {f"{CLICKS}/p0/1", f"{CLICKS}/p1/1"}
+    projects = standby_projects(tmp_path)
+    with projects.open() as project:
+        a_waiting_recovery(project.store, lost_primary("p0", stream=CLICKS))
+        project.store.replicas.end("p1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
+    assert len(requested(projects)) == 1
+    assert {one.key for one in incidents(projects)} == {f"{CLICKS}/p0/1", f"{CLICKS}/p1/1"}
 
 
 def test_a_primary_that_never_worked_is_the_failure_that_was_there_before(tmp_path: Path) -> None:
-    worlds = simulated_projects(tmp_path)
-    with worlds.open() as world:
-        a_dead_primary(world, "p0")
-        requested(worlds)
-        a_waiting_recovery(world.store, lost_primary("p0", stream=CLICKS))
-        world.store.replicas.end("p0", ReplicaState.FENCED, "dead", by=EndedBy.REPLICA)
-        register(world.store, "p1", stream=CLICKS)
-        world.store.replicas.end("p1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
-    assert requested(worlds) == []
-    [incident] = incidents(worlds)
+    projects = simulated_projects(tmp_path)
+    with projects.open() as project:
+        a_dead_primary(project, "p0")
+        requested(projects)
+        a_waiting_recovery(project.store, lost_primary("p0", stream=CLICKS))
+        project.store.replicas.end("p0", ReplicaState.FENCED, "dead", by=EndedBy.REPLICA)
+        register(project.store, "p1", stream=CLICKS)
+        project.store.replicas.end("p1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
+    assert requested(projects) == []
+    [incident] = incidents(projects)
     assert incident.state is IncidentState.OPEN
 
 
 def test_a_run_that_is_at_a_lost_secondary_sees_to_the_primary_too(tmp_path: Path) -> None:
-    worlds = standby_projects(tmp_path)
-    with worlds.open() as world:
-        old = a_waiting_recovery(world.store, lost_secondary("s1", stream=CLICKS))
-        world.store.incidents.claim(old.id, "run-9", 60.0)
-        world.store.replicas.end("p1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
-    assert requested(worlds) == []
-    assert [one.id for one in incidents(worlds)] == [old.id]
+    projects = standby_projects(tmp_path)
+    with projects.open() as project:
+        old = a_waiting_recovery(project.store, lost_secondary("s1", stream=CLICKS))
+        project.store.incidents.claim(old.id, "run-9", 60.0)
+        project.store.replicas.end("p1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
+    assert requested(projects) == []
+    assert [one.id for one in incidents(projects)] == [old.id]
 
 
 def test_a_request_that_got_lost_is_made_again_a_minute_later() -> None:

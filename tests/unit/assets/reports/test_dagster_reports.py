@@ -44,19 +44,19 @@ A_DRILL = {
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedProjects:
+def projects(tmp_path: Path) -> SimulatedProjects:
     return simulated_projects(tmp_path, CLICKS, "beta")
 
 
-def ran(worlds: SimulatedProjects, job: str, day: str | None = None) -> dg.ExecuteInProcessResult:
-    with worlds.open() as world:
-        definitions = build_definitions(world.config, worlds)
+def ran(projects: SimulatedProjects, job: str, day: str | None = None) -> dg.ExecuteInProcessResult:
+    with projects.open() as project:
+        definitions = build_definitions(project.config, projects)
     return definitions.resolve_job_def(job).execute_in_process(partition_key=day)
 
 
-def made(worlds: SimulatedProjects, report: dg.AssetsDefinition) -> Any:
+def made(projects: SimulatedProjects, report: dg.AssetsDefinition) -> Any:
     """Materialise a report; its metadata."""
-    result = dg.materialize([report], resources={"worlds": worlds})
+    result = dg.materialize([report], resources={"projects": projects})
     (materialised,) = result.asset_materializations_for_node(report.node_def.name)
     return materialised.metadata
 
@@ -65,31 +65,31 @@ def rows_of(metadata: Any, table: str) -> list[dict[str, Any]]:
     return [dict(record.data) for record in metadata[table].records]
 
 
-def a_past(worlds: SimulatedProjects) -> None:
+def a_past(projects: SimulatedProjects) -> None:
     """A stream that runs and was decided on and has recovered, and one that should not run."""
-    with worlds.open() as world:
-        a_running_stream(world)
-        earlier = world.store.now() - 60.0
-        world.store.decisions.write(a_decision_row(a_decision(at=earlier)))
-        record_takeover(world, 12.0)
+    with projects.open() as project:
+        a_running_stream(project)
+        earlier = project.store.now() - 60.0
+        project.store.decisions.write(a_decision_row(a_decision(at=earlier)))
+        record_takeover(project, 12.0)
 
 
-def test_reports_are_made_also_without_any_rows(worlds: SimulatedProjects) -> None:
-    results = [ran(worlds, "report_costs", "2026-01-02"), ran(worlds, "report_now")]
+def test_reports_are_made_also_without_any_rows(projects: SimulatedProjects) -> None:
+    results = [ran(projects, "report_costs", "2026-01-02"), ran(projects, "report_now")]
     keys = [
         event.asset_key for result in results for event in result.get_asset_materialization_events()
     ]
     assert set(keys) == set(map(report_key, REPORTS))
-    with worlds.open() as world:
-        assert read_report(world.config.home, "cost_report", part="2026-01-02") == []
-        assert read_report(world.config.home, "what_if") == []
+    with projects.open() as project:
+        assert read_report(project.config.home, "cost_report", part="2026-01-02") == []
+        assert read_report(project.config.home, "what_if") == []
 
 
-def test_a_day_has_a_row_for_each_stream_that_ran_and_sums(worlds: SimulatedProjects) -> None:
-    a_past(worlds)
-    with worlds.open() as world:
-        today = datetime.fromtimestamp(world.store.now(), UTC).date()
-        result = report_day(world, STREAMS, today)
+def test_a_day_has_a_row_for_each_stream_that_ran_and_sums(projects: SimulatedProjects) -> None:
+    a_past(projects)
+    with projects.open() as project:
+        today = datetime.fromtimestamp(project.store.now(), UTC).date()
+        result = report_day(project, STREAMS, today)
     assert result.metadata is not None
     (row,) = rows_of(result.metadata, "streams")
     assert (row["stream"], row["share_passive_replication"], row["misses"]) == (CLICKS, 1.0, 1)
@@ -100,33 +100,33 @@ def test_a_day_has_a_row_for_each_stream_that_ran_and_sums(worlds: SimulatedProj
     assert file.with_suffix(".png").exists()
 
 
-def test_a_day_names_the_streams_that_ran_and_have_no_row(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_running_stream(world)
-        now = world.store.now()
+def test_a_day_names_the_streams_that_ran_and_have_no_row(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_running_stream(project)
+        now = project.store.now()
         past = datetime.fromtimestamp(now - 30 * 86_400.0, UTC).date()
         noon = day_bounds(past)[0] + 43_200.0
         sample = Sample(stream=CLICKS, replica="r1", name="cpu_cores", value=2.0, at=noon)
-        world.store.samples.write([sample])
-        write_report(world.config.home, "cost_report", [], part=str(past))
-        result = report_day(world, STREAMS, past)
+        project.store.samples.write([sample])
+        write_report(project.config.home, "cost_report", [], part=str(past))
+        result = report_day(project, STREAMS, past)
     assert result.metadata is not None
     assert result.metadata["streams_not_counted"] == CLICKS
 
 
-def test_decisions_are_a_table(worlds: SimulatedProjects) -> None:
-    a_past(worlds)
-    (row,) = rows_of(made(worlds, decisions.definition(STREAMS)), "rows")
+def test_decisions_are_a_table(projects: SimulatedProjects) -> None:
+    a_past(projects)
+    (row,) = rows_of(made(projects, decisions.definition(STREAMS)), "rows")
     assert row["tier"] == "passive_standby_hot"
 
 
-def test_recoveries_are_summed_up_by_tier_and_step(worlds: SimulatedProjects) -> None:
-    a_past(worlds)
-    with worlds.open() as world:
-        world.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="")
-        wait_for_the_clock(world.store)
-        record_takeover(world, 12.0, by="r3", at=world.store.now() + 100.0)
-    metadata = made(worlds, model.definition(STREAMS))
+def test_recoveries_are_summed_up_by_tier_and_step(projects: SimulatedProjects) -> None:
+    a_past(projects)
+    with projects.open() as project:
+        project.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="")
+        wait_for_the_clock(project.store)
+        record_takeover(project, 12.0, by="r3", at=project.store.now() + 100.0)
+    metadata = made(projects, model.definition(STREAMS))
     rows = rows_of(metadata, "recoveries")
     assert {row["step"]: row["held"] for row in rows} == dict.fromkeys(
         ("all", "detect", "wire_send", "replay"), True
@@ -138,9 +138,11 @@ def test_recoveries_are_summed_up_by_tier_and_step(worlds: SimulatedProjects) ->
     assert metadata["plot"].value.startswith("![Recoveries")
 
 
-def test_other_objectives_are_priced_for_streams_that_should_run(worlds: SimulatedProjects) -> None:
-    a_past(worlds)
-    metadata = made(worlds, what_if.definition(STREAMS, simulated_what_if))
+def test_other_objectives_are_priced_for_streams_that_should_run(
+    projects: SimulatedProjects,
+) -> None:
+    a_past(projects)
+    metadata = made(projects, what_if.definition(STREAMS, simulated_what_if))
     rows = rows_of(metadata, "objectives")
     assert {row["stream"] for row in rows} == {CLICKS}
     assert [row["tier"] for row in rows if row["objective_seconds"] in (0.0, 60.0)] == [
@@ -149,30 +151,32 @@ def test_other_objectives_are_priced_for_streams_that_should_run(worlds: Simulat
     ]
 
 
-def test_what_went_wrong_is_counted(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
+def test_what_went_wrong_is_counted(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
         line = {"stream": CLICKS, "run": "run-1", "seconds": 0.25}
         for held in (True, False):
             detail = {**A_DRILL, "held": held}
             step = {"playbook": PLAYBOOK, "step": Report.name, "phase": Phase.DONE}
-            world.store.journal.write(**line, **step, detail=detail)
+            project.store.journal.write(**line, **step, detail=detail)
         step = {"playbook": "recover", "step": "Launch", "phase": Phase.FAILED}
-        world.store.journal.write(**line, **step, detail={"error": "no room"})
-        world.store.incidents.open(stream=CLICKS, key="k", kind="recovery", detail={})
-    drills, incidents, journal = (made(worlds, report) for report in activity.definitions(STREAMS))
+        project.store.journal.write(**line, **step, detail={"error": "no room"})
+        project.store.incidents.open(stream=CLICKS, key="k", kind="recovery", detail={})
+    drills, incidents, journal = (
+        made(projects, report) for report in activity.definitions(STREAMS)
+    )
     assert drills["not_held"].value == 1
     assert incidents["open"].value == 1
     assert journal["failed"].value == 1
 
 
-def test_decisions_are_listed_with_their_reasons_newest_first(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_running_stream(world)
+def test_decisions_are_listed_with_their_reasons_newest_first(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_running_stream(project)
         for at in (1_000.0, 2_000.0):
-            world.store.decisions.write(a_decision_row(a_decision(at=at)))
+            project.store.decisions.write(a_decision_row(a_decision(at=at)))
         unreadable = replace(a_decision_row(a_decision(at=3_000.0)), record={})
-        world.store.decisions.write(unreadable)
-        rows = decision_rows(world, [CLICKS, "beta"])
+        project.store.decisions.write(unreadable)
+        rows = decision_rows(project, [CLICKS, "beta"])
     assert [row["at"] for row in rows] == [2_000.0, 1_000.0]
     assert (rows[0]["reason"], rows[0]["run"]) == (REASON, "run-1")
     assert (rows[0]["tier_before"], rows[0]["tier"], rows[0]["predicted_seconds"]) == (
@@ -182,34 +186,34 @@ def test_decisions_are_listed_with_their_reasons_newest_first(worlds: SimulatedP
     )
 
 
-def test_a_prediction_is_held_against_what_came(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_running_stream(world)
-        declared = world.config.stream(CLICKS)
-        assert compare_stream(world, measure(world.store, [declared])[CLICKS]) == []
-        world.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="")
-        wait_for_the_clock(world.store)
-        now = world.store.now()
-        record_takeover(world, 4.0, rows=10.0, at=now + 100.0)
-        assert compare_stream(world, measure(world.store, [declared])[CLICKS]) == [], (
+def test_a_prediction_is_held_against_what_came(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_running_stream(project)
+        declared = project.config.stream(CLICKS)
+        assert compare_stream(project, measure(project.store, [declared])[CLICKS]) == []
+        project.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="")
+        wait_for_the_clock(project.store)
+        now = project.store.now()
+        record_takeover(project, 4.0, rows=10.0, at=now + 100.0)
+        assert compare_stream(project, measure(project.store, [declared])[CLICKS]) == [], (
             "it is the first"
         )
-        record_takeover(world, 12.0, by="r3", rows=40.0, at=now + 200.0)
-        (recovery,) = compare_stream(world, measure(world.store, [declared])[CLICKS])
+        record_takeover(project, 12.0, by="r3", rows=40.0, at=now + 200.0)
+        (recovery,) = compare_stream(project, measure(project.store, [declared])[CLICKS])
     assert (recovery.tier, recovery.observed_seconds) == (Tier.ACTIVE_STANDBY, 12.0)
     assert 8.0 < recovery.predicted_seconds < 30.0, "four times the rows of the one that took 4 s"
 
 
-def test_a_day_that_was_reported_outlives_its_measurements(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_running_stream(world)
-        part = str(datetime.fromtimestamp(world.store.now() - 30 * 86_400.0, UTC).date())
+def test_a_day_that_was_reported_outlives_its_measurements(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_running_stream(project)
+        part = str(datetime.fromtimestamp(project.store.now() - 30 * 86_400.0, UTC).date())
         rows = [a_cost_row().cells()]
-        write_report(world.config.home, "cost_report", rows, part=part)
-        result = report_day(world, ["beta"], date.fromisoformat(part))
+        write_report(project.config.home, "cost_report", rows, part=part)
+        result = report_day(project, ["beta"], date.fromisoformat(part))
         assert result.metadata is not None
         assert result.metadata["dagster/row_count"] == 0
-        assert read_report(world.config.home, "cost_report", part=part) == rows
+        assert read_report(project.config.home, "cost_report", part=part) == rows
 
 
 def test_yesterday_is_reported_after_midnight() -> None:

@@ -24,8 +24,8 @@ PNG = b"\x89PNG\r\n"
 
 
 def points(tmp_path: Path) -> list[WhatIf]:
-    with simulated_projects(tmp_path).open() as world:
-        return simulated_what_if(world, CLICKS, OBJECTIVES)
+    with simulated_projects(tmp_path).open() as project:
+        return simulated_what_if(project, CLICKS, OBJECTIVES)
 
 
 def test_a_table_has_the_kinds_of_its_values() -> None:

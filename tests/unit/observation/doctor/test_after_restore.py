@@ -26,67 +26,67 @@ BEFORE = 3
 
 
 def test_a_stream_that_was_restored_in_place_is_well(tmp_path: Path) -> None:
-    with doctor_projects(tmp_path).open() as world:
-        a_stopped_stream(world, tmp_path / "checkpoint")
-        assert diagnose_stream(world, CLICKS, deep=True).findings == []
+    with doctor_projects(tmp_path).open() as project:
+        a_stopped_stream(project, tmp_path / "checkpoint")
+        assert diagnose_stream(project, CLICKS, deep=True).findings == []
         for epoch in (BEFORE + 1, BEFORE):
-            list(Restore(world, CLICKS, "run", target=RestoreTarget(epoch=epoch), why="").steps())
-            assert diagnose_stream(world, CLICKS, deep=True).findings == []
-        delete_epoch(world.store, ledger_copies, BEFORE - 1)
-        delete_epoch(world.store, ledger, BEFORE - 1)
-        assert finding_kinds(world) == [FindingKind.WRITTEN_NOT_ENTERED]
-        assert run_repair(world) == ["EnterEpochs"]
-        assert diagnose_stream(world, CLICKS, deep=True).findings == []
+            list(Restore(project, CLICKS, "run", target=RestoreTarget(epoch=epoch), why="").steps())
+            assert diagnose_stream(project, CLICKS, deep=True).findings == []
+        delete_epoch(project.store, ledger_copies, BEFORE - 1)
+        delete_epoch(project.store, ledger, BEFORE - 1)
+        assert finding_kinds(project) == [FindingKind.WRITTEN_NOT_ENTERED]
+        assert run_repair(project) == ["EnterEpochs"]
+        assert diagnose_stream(project, CLICKS, deep=True).findings == []
 
 
 def test_a_stream_that_is_half_restored_has_one_finding_and_no_repair_touches_it(
     tmp_path: Path,
 ) -> None:
-    with doctor_projects(tmp_path).open() as world:
-        a_stopped_stream(world, tmp_path / "checkpoint")
+    with doctor_projects(tmp_path).open() as project:
+        a_stopped_stream(project, tmp_path / "checkpoint")
         for step in Restore(
-            world, CLICKS, "run", target=RestoreTarget(epoch=BEFORE), why=""
+            project, CLICKS, "run", target=RestoreTarget(epoch=BEFORE), why=""
         ).steps():
             if step.name == "BeginHistory":
                 break
-        before = everything(world)
-        (finding,) = diagnose_stream(world, CLICKS, deep=True).findings
+        before = everything(project)
+        (finding,) = diagnose_stream(project, CLICKS, deep=True).findings
         assert (finding.kind, finding.severity) == (FindingKind.HALF_RESTORED, Severity.CRITICAL)
         assert f"run `holdfast restore {CLICKS}` to finish it" in finding.evidence
-        assert run_repair(world) == []
+        assert run_repair(project) == []
         with pytest.raises(PermanentError, match="repairs none of the findings"):
-            Repair(world, CLICKS, "plan", chosen=RepairKind.ENTER_EPOCHS).plan()
-        assert everything(world) == before
-        list(Restore(world, CLICKS, "run", target=RestoreTarget(epoch=BEFORE), why="").steps())
-        assert diagnose_stream(world, CLICKS, deep=True).findings == []
+            Repair(project, CLICKS, "plan", chosen=RepairKind.ENTER_EPOCHS).plan()
+        assert everything(project) == before
+        list(Restore(project, CLICKS, "run", target=RestoreTarget(epoch=BEFORE), why="").steps())
+        assert diagnose_stream(project, CLICKS, deep=True).findings == []
 
 
 def test_a_snapshot_is_entered_into_the_catalogue_with_its_history(tmp_path: Path) -> None:
-    with doctor_projects(tmp_path).open() as world:
-        checkpoint = a_stopped_stream(world, tmp_path / "checkpoint")
-        list(Restore(world, CLICKS, "run", target=RestoreTarget(epoch=BEFORE), why="").steps())
-        shipped = world.vault(CLICKS).ship(
+    with doctor_projects(tmp_path).open() as project:
+        checkpoint = a_stopped_stream(project, tmp_path / "checkpoint")
+        list(Restore(project, CLICKS, "run", target=RestoreTarget(epoch=BEFORE), why="").steps())
+        shipped = project.vault(CLICKS).ship(
             checkpoint.root,
             BEFORE + 1,
             token=9,
             replica="clicks-0000000b",
             parent=None,
             conf={},
-            created_at=world.store.now(),
+            created_at=project.store.now(),
             scratch=tmp_path / "scratch",
             history=1,
         )
-        assert run_repair(world) == ["EnterSnapshots"]
-        row = world.store.snapshots.get(CLICKS, shipped.manifest.id)
+        assert run_repair(project) == ["EnterSnapshots"]
+        row = project.store.snapshots.get(CLICKS, shipped.manifest.id)
         assert row is not None
         assert row.history == 1
 
 
 def test_a_fork_is_well_and_so_is_its_original(tmp_path: Path) -> None:
-    worlds = doctor_projects(tmp_path)
-    with worlds.open() as world:
-        a_stopped_stream(world, tmp_path / "checkpoint")
-        list(Fork(world, CLICKS, "run", target=RestoreTarget(epoch=BEFORE), into="tried").steps())
-    with worlds.open() as world:
-        assert diagnose_stream(world, CLICKS, deep=True).findings == []
-        assert diagnose_stream(world, "tried", deep=True).findings == []
+    projects = doctor_projects(tmp_path)
+    with projects.open() as project:
+        a_stopped_stream(project, tmp_path / "checkpoint")
+        list(Fork(project, CLICKS, "run", target=RestoreTarget(epoch=BEFORE), into="tried").steps())
+    with projects.open() as project:
+        assert diagnose_stream(project, CLICKS, deep=True).findings == []
+        assert diagnose_stream(project, "tried", deep=True).findings == []

@@ -41,23 +41,23 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[SimulatedProject]:
+def project(tmp_path: Path) -> Iterator[SimulatedProject]:
     with doctor_projects(tmp_path / "project").open() as opened:
         yield opened
 
 
 @pytest.mark.parametrize("kind", [StateKind.HDFS, StateKind.ROCKSDB])
 def test_nothing_is_found_in_a_stream_that_is_well(
-    world: SimulatedProject, kind: StateKind
+    project: SimulatedProject, kind: StateKind
 ) -> None:
-    a_stream_with_live_primary(world, kind=kind)
-    before = everything(world)
-    assert finding_kinds(world, deep=True) == []
-    assert everything(world) == before
+    a_stream_with_live_primary(project, kind=kind)
+    before = everything(project)
+    assert finding_kinds(project, deep=True) == []
+    assert everything(project) == before
 
 
-def test_nothing_is_found_in_a_stream_that_never_ran(world: SimulatedProject) -> None:
-    assert finding_kinds(world, deep=True) == []
+def test_nothing_is_found_in_a_stream_that_never_ran(project: SimulatedProject) -> None:
+    assert finding_kinds(project, deep=True) == []
 
 
 CHECKPOINT_DAMAGES: dict[str, tuple[Callable[[Path], None], Kind]] = {
@@ -76,21 +76,21 @@ CHECKPOINT_DAMAGES: dict[str, tuple[Callable[[Path], None], Kind]] = {
 
 @pytest.mark.parametrize("damage", list(CHECKPOINT_DAMAGES))
 def test_a_damaged_checkpoint_ends_its_live_primary_and_is_a_note_afterwards(
-    world: SimulatedProject, damage: str
+    project: SimulatedProject, damage: str
 ) -> None:
-    checkpoint = a_stream_with_live_primary(world)
+    checkpoint = a_stream_with_live_primary(project)
     act, kind = CHECKPOINT_DAMAGES[damage]
     act(checkpoint.root)
-    (finding,) = diagnose_stream(world, CLICKS).findings
+    (finding,) = diagnose_stream(project, CLICKS).findings
     assert (finding.kind, finding.where) == (kind, str(checkpoint.root))
     assert finding.severity is not Severity.NOTE
 
-    assert run_repair(world) == ["EndPrimary"]
+    assert run_repair(project) == ["EndPrimary"]
 
-    assert replica_row(world).state is ReplicaState.FENCED
-    (left,) = diagnose_stream(world, CLICKS).findings
+    assert replica_row(project).state is ReplicaState.FENCED
+    (left,) = diagnose_stream(project, CLICKS).findings
     assert (left.kind, left.severity) == (kind, Severity.NOTE)
-    assert examine(world, CLICKS).ended_by_doctor
+    assert examine(project, CLICKS).ended_by_doctor
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
@@ -98,31 +98,31 @@ def test_the_checkpoint_of_a_primary_that_was_ended_is_kept_until_it_is_confirme
     tmp_path: Path, *, elsewhere: bool
 ) -> None:
     folder = {"resources": {"folder": str(tmp_path / "disk")}} if elsewhere else {}
-    with doctor_projects(tmp_path / "project", **folder).open() as world:
-        replicas = tmp_path / "disk" if elsewhere else world.config.home / "replicas"
-        checkpoint = a_stream_with_live_primary(world, replicas=replicas)
+    with doctor_projects(tmp_path / "project", **folder).open() as project:
+        replicas = tmp_path / "disk" if elsewhere else project.config.home / "replicas"
+        checkpoint = a_stream_with_live_primary(project, replicas=replicas)
         (checkpoint.root / "metadata").unlink()
         before = tree(checkpoint.root)
-        assert run_repair(world) == ["EndPrimary"]
+        assert run_repair(project) == ["EndPrimary"]
         assert tree(checkpoint.root) == before, "its process may still be there"
         for decide in (Quarantine.undo, Quarantine.confirm):
             shutil.rmtree(checkpoint.root)  # as the next start does
-            decide(Quarantine(world, CLICKS, RUN))
+            decide(Quarantine(project, CLICKS, RUN))
             assert checkpoint.root.exists() is (decide is Quarantine.undo)
             if decide is Quarantine.undo:
                 assert tree(checkpoint.root) == before
-                Quarantine(world, CLICKS, RUN).keep_folder(checkpoint.root, below=replicas)
+                Quarantine(project, CLICKS, RUN).keep_folder(checkpoint.root, below=replicas)
         assert not list(tmp_path.glob(f"**/aside/{RUN}"))
 
 
-def test_a_changed_byte_of_shipped_state_needs_a_deep_look(world: SimulatedProject) -> None:
-    checkpoint = a_stream_with_live_primary(world)
+def test_a_changed_byte_of_shipped_state_needs_a_deep_look(project: SimulatedProject) -> None:
+    checkpoint = a_stream_with_live_primary(project)
     file = checkpoint.root / "state/0/1/4.delta"
     body = bytearray(file.read_bytes())
     body[0] ^= 0xFF
     file.write_bytes(bytes(body))
-    assert finding_kinds(world) == []
-    assert finding_kinds(world, deep=True) == [Kind.STATE_FILE]
+    assert finding_kinds(project) == []
+    assert finding_kinds(project, deep=True) == [Kind.STATE_FILE]
 
 
 def flip_under_its_checksum(file: Path) -> None:
@@ -136,36 +136,39 @@ def flip_under_its_checksum(file: Path) -> None:
 
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_snapshot_that_was_shipped_with_the_damage_is_not_what_the_next_primary_restores(
-    world: SimulatedProject, *, deep: bool
+    project: SimulatedProject, *, deep: bool
 ) -> None:
-    checkpoint = a_stream_with_live_primary(world)
+    checkpoint = a_stream_with_live_primary(project)
     flip_under_its_checksum(checkpoint.root / "state/0/1/6.delta")
-    ship(world, checkpoint)
+    ship(project, checkpoint)
     findings = {
-        finding.kind: finding for finding in diagnose_stream(world, CLICKS, deep=deep).findings
+        finding.kind: finding for finding in diagnose_stream(project, CLICKS, deep=deep).findings
     }
     assert set(findings) == {Kind.STATE_FILE, Kind.SHIPPED_DAMAGED}
     assert findings[Kind.SHIPPED_DAMAGED].where == f"snapshot {snapshot_id(5)}"
     (restart,) = findings[Kind.STATE_FILE].repairs
     assert snapshot_id(3) in restart.does
-    assert run_repair(world, Mend.RESTART_PRIMARY, deep=deep) == ["SetAsideSnapshots", "EndPrimary"]
-    restored = world.vault(CLICKS).restore_newest(checkpoint.root / "restored")
+    assert run_repair(project, Mend.RESTART_PRIMARY, deep=deep) == [
+        "SetAsideSnapshots",
+        "EndPrimary",
+    ]
+    restored = project.vault(CLICKS).restore_newest(checkpoint.root / "restored")
     assert restored is not None
     assert restored.manifest.id == snapshot_id(3)
 
 
-def test_a_rocksdb_table_that_is_gone_is_found(world: SimulatedProject) -> None:
-    checkpoint = a_stream_with_live_primary(world, kind=StateKind.ROCKSDB)
+def test_a_rocksdb_table_that_is_gone_is_found(project: SimulatedProject) -> None:
+    checkpoint = a_stream_with_live_primary(project, kind=StateKind.ROCKSDB)
     max((checkpoint.root / "state/0/0/SSTs").glob("*.sst")).unlink()
-    (finding,) = diagnose_stream(world, CLICKS).findings
+    (finding,) = diagnose_stream(project, CLICKS).findings
     assert finding.kind is Kind.STATE_FILE
     assert "it is missing, and 6.zip needs it" in finding.evidence
 
 
 def test_what_is_only_in_flight_is_not_claimed(
-    world: SimulatedProject, monkeypatch: pytest.MonkeyPatch
+    project: SimulatedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkpoint = a_stream_with_live_primary(world)
+    checkpoint = a_stream_with_live_primary(project)
     hidden = (checkpoint.root / "offsets/2").rename(checkpoint.root / "offsets/.2")
 
     def come_back(_: float) -> None:
@@ -174,23 +177,23 @@ def test_what_is_only_in_flight_is_not_claimed(
     monkeypatch.setattr(
         "holdfast.resources.clock.SystemClock.sleep", lambda _, seconds: come_back(seconds)
     )
-    assert finding_kinds(world) == []
+    assert finding_kinds(project) == []
 
 
 def test_a_stream_that_is_wanted_is_brought_back_with_another_primary(
-    world: SimulatedProject, monkeypatch: pytest.MonkeyPatch
+    project: SimulatedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkpoint = a_stream_with_live_primary(world)
-    world.store.streams.desire(CLICKS, DesiredState.RUNNING)
+    checkpoint = a_stream_with_live_primary(project)
+    project.store.streams.desire(CLICKS, DesiredState.RUNNING)
     (checkpoint.root / "metadata").unlink()
-    with simulated_drivers(world, monkeypatch) as drivers:
-        steps = Repair(world, CLICKS, RUN, chosen=None, keep_alive=drivers.act).steps()
+    with simulated_drivers(project, monkeypatch) as drivers:
+        steps = Repair(project, CLICKS, RUN, chosen=None, keep_alive=drivers.act).steps()
         ended, brought_back = list(steps)
-        examined = examine(world, CLICKS)
+        examined = examine(project, CLICKS)
     assert (ended.name, brought_back.name) == ("EndPrimary", "BringBack")
     assert isinstance(brought_back.result, InnerSteps)
     assert [inner.name for inner in brought_back.result.done] == ["Launch"]
     assert examined.primary not in (None, REPLICA)
     assert diagnose(examined) == []
-    lines = world.store.journal.of(CLICKS, run=RUN)
+    lines = project.store.journal.of(CLICKS, run=RUN)
     assert {line.playbook for line in lines} == {"repair"}

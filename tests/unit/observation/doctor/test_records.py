@@ -49,86 +49,86 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[SimulatedProject]:
+def project(tmp_path: Path) -> Iterator[SimulatedProject]:
     with doctor_projects(tmp_path / "project").open() as opened:
         yield opened
 
 
 def test_a_hole_in_the_epoch_log_and_an_entry_that_nobody_decided_are_told(
-    world: SimulatedProject, tmp_path: Path
+    project: SimulatedProject, tmp_path: Path
 ) -> None:
-    a_stopped_stream(world, tmp_path / "checkpoint")
-    delete_epoch(world.store, epochs, 2)
-    findings = {finding.kind: finding for finding in diagnose_stream(world, CLICKS).findings}
+    a_stopped_stream(project, tmp_path / "checkpoint")
+    delete_epoch(project.store, epochs, 2)
+    findings = {finding.kind: finding for finding in diagnose_stream(project, CLICKS).findings}
     assert set(findings) == {Kind.HOLE_IN_EPOCH_LOG, Kind.ENTRY_WITHOUT_EPOCH}
     assert {finding.epochs for finding in findings.values()} == {(2,)}
-    assert run_repair(world) == []
+    assert run_repair(project) == []
 
 
 def test_an_epoch_that_only_the_table_has_is_entered_and_withdrawn(
-    world: SimulatedProject, tmp_path: Path
+    project: SimulatedProject, tmp_path: Path
 ) -> None:
-    a_stopped_stream(world, tmp_path / "checkpoint")
+    a_stopped_stream(project, tmp_path / "checkpoint")
     for table in (ledger_copies, ledger):
-        delete_epoch(world.store, table, 2)
-    before = everything(world)
-    (finding,) = diagnose_stream(world, CLICKS).findings
+        delete_epoch(project.store, table, 2)
+    before = everything(project)
+    (finding,) = diagnose_stream(project, CLICKS).findings
     assert (finding.kind, finding.severity) == (Kind.WRITTEN_NOT_ENTERED, Severity.CRITICAL)
     assert finding.epochs == (2,)
-    assert run_repair(world) == ["EnterEpochs"]
-    entry = world.store.ledger.get(CLICKS, 2)
+    assert run_repair(project) == ["EnterEpochs"]
+    entry = project.store.ledger.get(CLICKS, 2)
     assert entry is not None
     assert (entry.rows, entry.digest) == (10, "d2")
-    assert finding_kinds(world) == []
-    Quarantine(world, CLICKS, RUN).undo()
-    assert everything(world) == before
+    assert finding_kinds(project) == []
+    Quarantine(project, CLICKS, RUN).undo()
+    assert everything(project) == before
 
 
 def test_the_end_of_the_table_is_written_again_by_a_replay(
-    world: SimulatedProject, tmp_path: Path
+    project: SimulatedProject, tmp_path: Path
 ) -> None:
-    a_stopped_stream(world, tmp_path / "checkpoint")
-    path = world.config.table_path(CLICKS)
+    a_stopped_stream(project, tmp_path / "checkpoint")
+    path = project.config.table_path(CLICKS)
     shutil.rmtree(path)
     a_table(path)
     for epoch in range(3):
         a_commit(path, epoch, words(10))
-    (finding,) = diagnose_stream(world, CLICKS).findings
+    (finding,) = diagnose_stream(project, CLICKS).findings
     assert (finding.kind, finding.epochs) == (Kind.ENTERED_NOT_WRITTEN, (3, 4, 5))
-    assert run_repair(world) == ["SetAsideSnapshots"]
-    assert [snapshot.epoch for snapshot in world.vault(CLICKS).list()] == [1]
+    assert run_repair(project) == ["SetAsideSnapshots"]
+    assert [snapshot.epoch for snapshot in project.vault(CLICKS).list()] == [1]
 
 
 def test_the_table_is_the_one_that_the_stream_runs_by_whatever_its_file_says_by_now(
     tmp_path: Path,
 ) -> None:
-    worlds = doctor_projects(tmp_path)
-    with worlds.open() as world:
-        a_stopped_stream(world, tmp_path / "checkpoint")
-        a_primary(world, REPLICA, alive=False)
-        world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
-        table = Path(world.config.table_path(CLICKS))
+    projects = doctor_projects(tmp_path)
+    with projects.open() as project:
+        a_stopped_stream(project, tmp_path / "checkpoint")
+        a_primary(project, REPLICA, alive=False)
+        project.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
+        table = Path(project.config.table_path(CLICKS))
         staged = table / "data" / f"{6:012d}-{REPLICA}-0123abcd"
         staged.mkdir(parents=True)
         (staged / "file").write_text("left")
     edited = stream_yaml(name=CLICKS, sink={"kind": "delta", "path": "elsewhere"})
     (tmp_path / "configs" / "streams" / f"{CLICKS}.yaml").write_text(edited)
-    with worlds.open() as world:
-        assert finding_kinds(world) == [Kind.LEFTOVER_STAGING]
-        assert run_repair(world) == ["SetAsideLeftovers"]
+    with projects.open() as project:
+        assert finding_kinds(project) == [Kind.LEFTOVER_STAGING]
+        assert run_repair(project) == ["SetAsideLeftovers"]
         assert not staged.exists()
-        assert finding_kinds(world) == []
-        Quarantine(world, CLICKS, RUN).undo()
+        assert finding_kinds(project) == []
+        Quarantine(project, CLICKS, RUN).undo()
         assert staged.exists()
 
 
 def test_a_hole_in_the_ledger_that_the_table_does_not_fill_is_told(
-    world: SimulatedProject, tmp_path: Path
+    project: SimulatedProject, tmp_path: Path
 ) -> None:
-    a_stopped_stream(world, tmp_path / "checkpoint")
+    a_stopped_stream(project, tmp_path / "checkpoint")
     silent = EPOCHS  # an epoch without rows is not in the table
     for epoch in (silent, silent + 1):
-        world.store.epochs.propose(
+        project.store.epochs.propose(
             EpochProposal(
                 stream=CLICKS,
                 epoch=epoch,
@@ -140,89 +140,91 @@ def test_a_hole_in_the_ledger_that_the_table_does_not_fill_is_told(
                 proposer="r1",
             )
         )
-    world.store.ledger.commit(
+    project.store.ledger.commit(
         LedgerEntry(stream=CLICKS, epoch=silent + 1, replica="r1", token=1, rows=0, digest="0")
     )
-    (finding,) = diagnose_stream(world, CLICKS).findings
+    (finding,) = diagnose_stream(project, CLICKS).findings
     assert (finding.kind, finding.epochs) == (Kind.HOLE_IN_LEDGER, (silent,))
     (advice,) = finding.advice
     assert advice.command == f"holdfast restore {CLICKS} --epoch {silent - 1}"
-    list(Restore(world, CLICKS, RUN, target=RestoreTarget(epoch=silent - 1), why="").steps())
-    assert finding_kinds(world) == []
+    list(Restore(project, CLICKS, RUN, target=RestoreTarget(epoch=silent - 1), why="").steps())
+    assert finding_kinds(project) == []
 
 
 def test_an_epoch_that_the_table_lost_in_its_middle_is_mended_by_the_restore_that_is_advised(
-    world: SimulatedProject, tmp_path: Path
+    project: SimulatedProject, tmp_path: Path
 ) -> None:
-    a_stopped_stream(world, tmp_path / "checkpoint")
-    path = world.config.table_path(CLICKS)
+    a_stopped_stream(project, tmp_path / "checkpoint")
+    path = project.config.table_path(CLICKS)
     shutil.rmtree(path)
     a_table(path)
     for epoch in (0, 1, 2, 4, 5):
         a_commit(path, epoch, words(10))
-    (finding,) = diagnose_stream(world, CLICKS).findings
+    (finding,) = diagnose_stream(project, CLICKS).findings
     assert (finding.kind, finding.epochs) == (Kind.ENTERED_NOT_WRITTEN, (3,))
     (advice,) = finding.advice
     assert advice.command == f"holdfast restore {CLICKS} --epoch 2"
-    list(Restore(world, CLICKS, RUN, target=RestoreTarget(epoch=2), why="").steps())
-    assert finding_kinds(world) == []
-    assert world.store.ledger.last(CLICKS) == world.store.ledger.get(CLICKS, 2)
+    list(Restore(project, CLICKS, RUN, target=RestoreTarget(epoch=2), why="").steps())
+    assert finding_kinds(project) == []
+    assert project.store.ledger.last(CLICKS) == project.store.ledger.get(CLICKS, 2)
 
 
 def test_staging_is_left_alone_while_its_replica_or_its_process_lives(
-    world: SimulatedProject, tmp_path: Path
+    project: SimulatedProject, tmp_path: Path
 ) -> None:
-    a_stopped_stream(world, tmp_path / "checkpoint")
-    data = Path(world.config.table_path(CLICKS)) / "data"
+    a_stopped_stream(project, tmp_path / "checkpoint")
+    data = Path(project.config.table_path(CLICKS)) / "data"
     (data / f"{6:012d}-{REPLICA}-0123abcd").mkdir()
     (data / f"{6:012d}-clicks-0000000b-0123abcd").mkdir()  # of an unknown replica
-    a_primary(world, REPLICA)
-    assert finding_kinds(world) == []
-    world.store.replicas.end(REPLICA, ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
-    assert finding_kinds(world) == []
+    a_primary(project, REPLICA)
+    assert finding_kinds(project) == []
+    project.store.replicas.end(REPLICA, ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
+    assert finding_kinds(project) == []
 
 
 def test_folders_that_nobody_needs_are_set_aside_and_put_back(
-    world: SimulatedProject, tmp_path: Path
+    project: SimulatedProject, tmp_path: Path
 ) -> None:
-    a_stopped_stream(world, tmp_path / "checkpoint")
-    a_primary(world, REPLICA, alive=False)
-    world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
-    home = world.config.home
-    staged = Path(world.config.table_path(CLICKS)) / "data" / f"{6:012d}-{REPLICA}-0123abcd"
+    a_stopped_stream(project, tmp_path / "checkpoint")
+    a_primary(project, REPLICA, alive=False)
+    project.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
+    home = project.config.home
+    staged = Path(project.config.table_path(CLICKS)) / "data" / f"{6:012d}-{REPLICA}-0123abcd"
     unknown = home / "replicas" / "clicks-0000000c" / "checkpoints"
     drill = home / "drills" / f"{CLICKS}-{RUN}"
     for folder in (staged, unknown, drill):
         folder.mkdir(parents=True)
         (folder / "file").write_text("left")
-    assert finding_kinds(world) == [Kind.LEFTOVER_STAGING, Kind.LEFTOVER_FOLDER], "a drill may run"
-    past = world.store.now() - DRILL_WITHIN_SECONDS - 60
+    assert finding_kinds(project) == [Kind.LEFTOVER_STAGING, Kind.LEFTOVER_FOLDER], (
+        "a drill may run"
+    )
+    past = project.store.now() - DRILL_WITHIN_SECONDS - 60
     os.utime(drill, (past, past))
-    before = everything(world)
-    findings = diagnose_stream(world, CLICKS).findings
+    before = everything(project)
+    findings = diagnose_stream(project, CLICKS).findings
     assert [finding.where for finding in findings[1:]] == [str(unknown.parent), str(drill)]
 
-    assert run_repair(world) == ["SetAsideLeftovers"]
+    assert run_repair(project) == ["SetAsideLeftovers"]
 
-    assert finding_kinds(world) == []
+    assert finding_kinds(project) == []
     assert not any(folder.exists() for folder in (staged, unknown, drill))
-    Quarantine(world, CLICKS, RUN).undo()
-    assert everything(world) == before
+    Quarantine(project, CLICKS, RUN).undo()
+    assert everything(project) == before
 
 
 def test_what_the_last_start_should_have_swept_is_left_over(
-    world: SimulatedProject, monkeypatch: pytest.MonkeyPatch
+    project: SimulatedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = world.config.home / "replicas" / REPLICA / "checkpoints"
-    a_stopped_stream(world, folder / "aaaa0001")
-    a_primary(world, REPLICA, alive=False)
-    world.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
-    assert finding_kinds(world) == [], "the next start sweeps it"
-    wait_for_the_clock(world.store)
-    a_primary(world, "clicks-0000000b")
-    assert finding_kinds(world) == [], "it is being swept"
+    folder = project.config.home / "replicas" / REPLICA / "checkpoints"
+    a_stopped_stream(project, folder / "aaaa0001")
+    a_primary(project, REPLICA, alive=False)
+    project.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
+    assert finding_kinds(project) == [], "the next start sweeps it"
+    wait_for_the_clock(project.store)
+    a_primary(project, "clicks-0000000b")
+    assert finding_kinds(project) == [], "it is being swept"
     monkeypatch.setattr(leftovers, "SWEEP_SECONDS", 0.0)
-    (finding,) = diagnose_stream(world, CLICKS).findings
+    (finding,) = diagnose_stream(project, CLICKS).findings
     assert (finding.kind, finding.where) == (Kind.LEFTOVER_FOLDER, str(folder))
 
 
@@ -230,7 +232,7 @@ def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Pa
     folder = tmp_path / "in"
     folder.mkdir()
     source = {"kind": "files", "path": str(folder), "format": "jsonl", "schema": "n long"}
-    with doctor_projects(tmp_path / "project", source=source).open() as world:
+    with doctor_projects(tmp_path / "project", source=source).open() as project:
         for epoch in range(3):
             file = folder / f"{epoch}.jsonl"
             file.write_text(json.dumps({"n": epoch}))
@@ -241,7 +243,7 @@ def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Pa
                 "changed_ns": info.st_mtime_ns,
                 "rows": 1,
             }
-            world.store.epochs.propose(
+            project.store.epochs.propose(
                 EpochProposal(
                     stream=CLICKS,
                     epoch=epoch,
@@ -254,33 +256,35 @@ def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Pa
                 )
             )
         checkpoint = SyntheticCheckpoint(tmp_path / "checkpoint")
-        assert finding_kinds(world) == []
+        assert finding_kinds(project) == []
         (folder / "1.jsonl").unlink()
-        (finding,) = diagnose_stream(world, CLICKS).findings
+        (finding,) = diagnose_stream(project, CLICKS).findings
         assert (finding.kind, finding.epochs) == (Kind.SOURCE_EXPIRED, (1,))
         assert "1.jsonl is gone from" in finding.evidence
-        a_primary(world, REPLICA)
-        assert diagnose_stream(world, CLICKS).findings[0].repairs == (), (
+        a_primary(project, REPLICA)
+        assert diagnose_stream(project, CLICKS).findings[0].repairs == (), (
             "it replays, and is not past it"
         )
-        a_heartbeat(world, REPLICA, epoch=1)
-        (ship,) = diagnose_stream(world, CLICKS).findings[0].repairs
+        a_heartbeat(project, REPLICA, epoch=1)
+        (ship,) = diagnose_stream(project, CLICKS).findings[0].repairs
         assert ship.kind is RepairKind.SHIP_SNAPSHOT
-        world.store.replicas.end(REPLICA, ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
-        assert run_repair(world) == [], "nothing is given up unasked"
-        assert run_repair(world, chosen=RepairKind.SKIP_INPUT) == ["SkipInput"]
-        assert finding_kinds(world) == [Kind.INPUT_SKIPPED]
-        Quarantine(world, CLICKS, RUN).undo()
-        assert finding_kinds(world) == [Kind.SOURCE_EXPIRED]
+        project.store.replicas.end(
+            REPLICA, ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA
+        )
+        assert run_repair(project) == [], "nothing is given up unasked"
+        assert run_repair(project, chosen=RepairKind.SKIP_INPUT) == ["SkipInput"]
+        assert finding_kinds(project) == [Kind.INPUT_SKIPPED]
+        Quarantine(project, CLICKS, RUN).undo()
+        assert finding_kinds(project) == [Kind.SOURCE_EXPIRED]
         away = folder.rename(tmp_path / "not mounted")
-        (world.config.home / "replicas" / "clicks-0000000c").mkdir(parents=True)
-        findings = diagnose_stream(world, CLICKS).findings
+        (project.config.home / "replicas" / "clicks-0000000c").mkdir(parents=True)
+        findings = diagnose_stream(project, CLICKS).findings
         assert [finding.kind for finding in findings] == [Kind.SOURCE_AWAY, Kind.LEFTOVER_FOLDER]
         assert "the source cannot be checked" in findings[0].evidence
-        assert run_repair(world) == ["SetAsideLeftovers"]
+        assert run_repair(project) == ["SetAsideLeftovers"]
         away.rename(folder)
         checkpoint.commit(2)
-        world.vault(CLICKS).ship(
+        project.vault(CLICKS).ship(
             checkpoint.root,
             1,
             token=1,
@@ -290,6 +294,6 @@ def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Pa
             created_at=0.0,
             scratch=tmp_path / "scratch",
         )
-        assert finding_kinds(world) == [Kind.MANIFEST_WITHOUT_ROW]
+        assert finding_kinds(project) == [Kind.MANIFEST_WITHOUT_ROW]
         shorten(folder / "2.jsonl")
-        assert Kind.SOURCE_EXPIRED in finding_kinds(world)
+        assert Kind.SOURCE_EXPIRED in finding_kinds(project)

@@ -29,27 +29,27 @@ TOLD = {
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedProjects:
+def projects(tmp_path: Path) -> SimulatedProjects:
     return simulated_projects(
         tmp_path, CLICKS, "beta", supervision=PATIENT, drills={"fault": "pause"}
     )
 
 
-def a_line(world: Project, step: str, phase: Phase, **changes: object) -> None:
+def a_line(project: Project, step: str, phase: Phase, **changes: object) -> None:
     line = {"stream": CLICKS, "playbook": "recover", "run": "run-1", "seconds": 0.25}
-    world.store.journal.write(**{**line, "step": step, "phase": phase, **changes})  # type: ignore[arg-type]
+    project.store.journal.write(**{**line, "step": step, "phase": phase, **changes})  # type: ignore[arg-type]
 
 
-def test_drills_are_listed_with_the_last_proven_snapshot(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
+def test_drills_are_listed_with_the_last_proven_snapshot(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
         for detail in (TOLD, {**TOLD, "held": False}):
-            a_line(world, Report.__name__, Phase.DONE, playbook=PLAYBOOK, detail=detail)
-        a_line(world, Report.__name__, Phase.FAILED, playbook=PLAYBOOK, detail={})
+            a_line(project, Report.__name__, Phase.DONE, playbook=PLAYBOOK, detail=detail)
+        a_line(project, Report.__name__, Phase.FAILED, playbook=PLAYBOOK, detail={})
         for name in ("s1", "s2"):
-            world.store.snapshots.record(a_snapshot(name, 1, stream="beta"))
-            world.store.snapshots.record_proof("beta", name, 12.5)
-        world.store.snapshots.mark("beta", "s2", SnapshotState.DROPPED, "too old")
-        rows = drill_rows(world, [CLICKS, "beta"])
+            project.store.snapshots.record(a_snapshot(name, 1, stream="beta"))
+            project.store.snapshots.record_proof("beta", name, 12.5)
+        project.store.snapshots.mark("beta", "s2", SnapshotState.DROPPED, "too old")
+        rows = drill_rows(project, [CLICKS, "beta"])
     assert [(row["drill"], row["held"]) for row in rows if row["stream"] == CLICKS] == [
         ("kill", False),
         ("kill", True),
@@ -58,19 +58,19 @@ def test_drills_are_listed_with_the_last_proven_snapshot(worlds: SimulatedProjec
     assert (proof["drill"], proof["about"], proof["observed_seconds"]) == ("restore", "s2", 12.5)
 
 
-def test_an_incident_is_told_with_its_timeline(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
+def test_an_incident_is_told_with_its_timeline(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
         detail = {"reason": "its process is gone"}
-        incident = world.store.incidents.open(
+        incident = project.store.incidents.open(
             stream=CLICKS, key="k", kind="recovery", detail=detail
         )
-        a_line(world, "Fence", Phase.INTENT, incident=incident.id)
-        a_line(world, "Fence", Phase.DONE, incident=incident.id, detail={"primary": "p1"})
+        a_line(project, "Fence", Phase.INTENT, incident=incident.id)
+        a_line(project, "Fence", Phase.DONE, incident=incident.id, detail={"primary": "p1"})
         failed = {"error": "no room"}
-        a_line(world, "Launch", Phase.FAILED, incident=incident.id, detail=failed)
-        a_line(world, "Launch", Phase.DONE)
-        world.store.incidents.close(incident.id, "recovered")
-        [row] = incident_rows(world, [CLICKS, "beta"])
+        a_line(project, "Launch", Phase.FAILED, incident=incident.id, detail=failed)
+        a_line(project, "Launch", Phase.DONE)
+        project.store.incidents.close(incident.id, "recovered")
+        [row] = incident_rows(project, [CLICKS, "beta"])
     assert (row["reason"], row["state"], row["outcome"]) == (
         "its process is gone",
         "closed",
@@ -83,29 +83,29 @@ def test_an_incident_is_told_with_its_timeline(worlds: SimulatedProjects) -> Non
     assert timeline.count(";") == 2, "what was done for no incident is not its"
 
 
-def test_the_journal_is_listed_newest_first(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_line(world, "Fence", Phase.INTENT, seconds=None)
-        a_line(world, "Fence", Phase.DONE, detail={"primary": "p1"})
-        rows = journal_rows(world, [CLICKS, "beta"])
+def test_the_journal_is_listed_newest_first(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_line(project, "Fence", Phase.INTENT, seconds=None)
+        a_line(project, "Fence", Phase.DONE, detail={"primary": "p1"})
+        rows = journal_rows(project, [CLICKS, "beta"])
     assert [(row["phase"], row["about"]) for row in rows] == [("done", "p1"), ("intent", "")]
 
 
-def on_tuesday(worlds: SimulatedProjects) -> object:
+def on_tuesday(projects: SimulatedProjects) -> object:
     context = dg.build_schedule_context(
         scheduled_execution_time=datetime(2026, 1, 6, 3, 41, tzinfo=UTC)
     )
-    return failure_drills(context, worlds=worlds)
+    return failure_drills(context, projects=projects)
 
 
-def test_only_streams_that_are_well_are_drilled_by_the_clock(worlds: SimulatedProjects) -> None:
-    skipped = on_tuesday(worlds)
+def test_only_streams_that_are_well_are_drilled_by_the_clock(projects: SimulatedProjects) -> None:
+    skipped = on_tuesday(projects)
     assert isinstance(skipped, dg.SkipReason)
     assert skipped.skip_message == "beta: it was never started; clicks: it was never started"
-    with worlds.open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "p1")
-    requests = on_tuesday(worlds)
+    with projects.open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "p1")
+    requests = on_tuesday(projects)
     assert isinstance(requests, list)
     [request] = requests
     assert request.run_config["ops"]["drill"]["config"]["stream"] == CLICKS

@@ -29,21 +29,21 @@ GB = 2.0**30
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Project]:
+def project(tmp_path: Path) -> Iterator[Project]:
     """A stream that has just been started, and one that never was."""
-    with simulated_projects(tmp_path, CLICKS, "beta").open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "r1")
-        wait_for_the_clock(world.store)
-        yield world
+    with simulated_projects(tmp_path, CLICKS, "beta").open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "r1")
+        wait_for_the_clock(project.store)
+        yield project
 
 
-def today(world: Project) -> date:
-    return datetime.fromtimestamp(world.store.now(), UTC).date()
+def today(project: Project) -> date:
+    return datetime.fromtimestamp(project.store.now(), UTC).date()
 
 
-def measured(world: Project, at: float = 0.0, **values: float) -> None:
-    world.store.samples.write(
+def measured(project: Project, at: float = 0.0, **values: float) -> None:
+    project.store.samples.write(
         [
             Sample(stream=CLICKS, replica="r1", name=name, value=value, at=at)
             for name, value in values.items()
@@ -57,29 +57,29 @@ def test_a_day_is_from_midnight_to_midnight() -> None:
     assert until - since == 86_400.0
 
 
-def test_only_streams_that_ran_are_counted(world: Project) -> None:
-    since, until = day_bounds(today(world))
-    assert count_costs(world, [CLICKS], since - 86_400.0, since) == []
-    assert [row.stream for row in count_costs(world, [CLICKS, "beta"], since, until)] == [CLICKS]
-    assert count_costs(world, ["beta"], since, until) == []
+def test_only_streams_that_ran_are_counted(project: Project) -> None:
+    since, until = day_bounds(today(project))
+    assert count_costs(project, [CLICKS], since - 86_400.0, since) == []
+    assert [row.stream for row in count_costs(project, [CLICKS, "beta"], since, until)] == [CLICKS]
+    assert count_costs(project, ["beta"], since, until) == []
 
 
-def test_who_has_measured_ran_and_only_then(world: Project) -> None:
-    now = world.store.now()
-    measured(world, cpu_cores=2.0)
+def test_who_has_measured_ran_and_only_then(project: Project) -> None:
+    now = project.store.now()
+    measured(project, cpu_cores=2.0)
     streams = [CLICKS, "beta"]
-    assert streams_measured_between(world, streams, now - 60.0, now + 60.0) == [CLICKS]
-    assert streams_measured_between(world, streams, now - 120.0, now - 60.0) == []
+    assert streams_measured_between(project, streams, now - 60.0, now + 60.0) == [CLICKS]
+    assert streams_measured_between(project, streams, now - 120.0, now - 60.0) == []
 
 
-def test_the_tier_and_what_the_primary_used_make_the_cost(world: Project) -> None:
-    now = world.store.now()
-    measured(world, cpu_cores=2.0, rss_bytes=4 * GB)
-    measured(world, at=now - 100 * 86_400.0, cpu_cores=50.0)
-    wait_for_the_clock(world.store)
-    world.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="")
-    wait_for_the_clock(world.store)
-    (row,) = count_costs(world, [CLICKS], now - 60.0, now + 60.0)
+def test_the_tier_and_what_the_primary_used_make_the_cost(project: Project) -> None:
+    now = project.store.now()
+    measured(project, cpu_cores=2.0, rss_bytes=4 * GB)
+    measured(project, at=now - 100 * 86_400.0, cpu_cores=50.0)
+    wait_for_the_clock(project.store)
+    project.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="")
+    wait_for_the_clock(project.store)
+    (row,) = count_costs(project, [CLICKS], now - 60.0, now + 60.0)
     hours = row.ran_seconds / 3600.0
     assert 0.0 < row.ran_seconds < 60.0
     assert row.share(Tier.ACTIVE_REPLICATION) > 0.0
@@ -92,76 +92,76 @@ def test_the_tier_and_what_the_primary_used_make_the_cost(world: Project) -> Non
     assert (row.currency, row.objective_seconds) == ("USD", 10.0)
 
 
-def test_a_recovery_counts_on_its_day(world: Project) -> None:
-    now = world.store.now()
-    measured(world, recovery_seconds=12.0)
-    measured(world, at=now - 3 * 86_400.0, recovery_seconds=99.0)
-    wait_for_the_clock(world.store)
-    (row,) = count_costs(world, [CLICKS], now - 60.0, now + 60.0)
+def test_a_recovery_counts_on_its_day(project: Project) -> None:
+    now = project.store.now()
+    measured(project, recovery_seconds=12.0)
+    measured(project, at=now - 3 * 86_400.0, recovery_seconds=99.0)
+    wait_for_the_clock(project.store)
+    (row,) = count_costs(project, [CLICKS], now - 60.0, now + 60.0)
     assert (row.recoveries, row.misses, row.slowest_seconds) == (1, 1, 12.0)
 
 
 def test_who_does_not_count_detection_misses_less(tmp_path: Path) -> None:
     uncounted = {"mode": "pinned", "count_detection": False}
-    with simulated_projects(tmp_path, controller=uncounted).open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "r1")
-        now = world.store.now()
-        measured(world, t_detect_seconds=5.0, recovery_seconds=12.0)
-        wait_for_the_clock(world.store)
-        (row,) = count_costs(world, [CLICKS], now - 60.0, now + 60.0)
+    with simulated_projects(tmp_path, controller=uncounted).open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "r1")
+        now = project.store.now()
+        measured(project, t_detect_seconds=5.0, recovery_seconds=12.0)
+        wait_for_the_clock(project.store)
+        (row,) = count_costs(project, [CLICKS], now - 60.0, now + 60.0)
     assert (row.recoveries, row.misses, row.slowest_seconds) == (1, 0, 7.0)
 
 
-def test_who_was_sending_already_has_missed_nothing(world: Project) -> None:
-    now = world.store.now()
-    measured(world, t_detect_seconds=30.0, recovery_seconds=0.0)
-    wait_for_the_clock(world.store)
-    (row,) = count_costs(world, [CLICKS], now - 60.0, now + 60.0)
+def test_who_was_sending_already_has_missed_nothing(project: Project) -> None:
+    now = project.store.now()
+    measured(project, t_detect_seconds=30.0, recovery_seconds=0.0)
+    wait_for_the_clock(project.store)
+    (row,) = count_costs(project, [CLICKS], now - 60.0, now + 60.0)
     assert (row.recoveries, row.misses, row.slowest_seconds) == (1, 0, 0.0)
 
 
-def test_the_past_ends_now(world: Project) -> None:
-    now = world.store.now()
-    (row,) = count_costs(world, [CLICKS], now - 60.0, now + 86_400.0)
+def test_the_past_ends_now(project: Project) -> None:
+    now = project.store.now()
+    (row,) = count_costs(project, [CLICKS], now - 60.0, now + 86_400.0)
     assert row.ran_seconds < 60.0
-    (span,) = read_tier_spans(world.store, CLICKS, until=now + 5.0)
+    (span,) = read_tier_spans(project.store, CLICKS, until=now + 5.0)
     assert span.tier is Tier.PASSIVE_REPLICATION
     assert span.to_at == now + 5.0
 
 
-def test_a_day_that_was_reported_is_read_and_any_other_is_counted(world: Project) -> None:
+def test_a_day_that_was_reported_is_read_and_any_other_is_counted(project: Project) -> None:
     day = date(2026, 2, 3)
-    assert read_costs(world, day, [CLICKS]) == []
+    assert read_costs(project, day, [CLICKS]) == []
     row = a_cost_row()
-    write_report(world.config.home, REPORT, [row.cells()], part=str(day))
-    assert read_costs(world, day, [CLICKS]) == [row]
-    assert read_costs(world, day, ["beta"]) == []
-    assert [row.stream for row in read_costs(world, today(world), [CLICKS])] == [CLICKS]
+    write_report(project.config.home, REPORT, [row.cells()], part=str(day))
+    assert read_costs(project, day, [CLICKS]) == [row]
+    assert read_costs(project, day, ["beta"]) == []
+    assert [row.stream for row in read_costs(project, today(project), [CLICKS])] == [CLICKS]
 
 
-def test_a_day_that_has_not_begun_has_no_costs_yet(world: Project) -> None:
-    tomorrow = today(world) + timedelta(days=1)
+def test_a_day_that_has_not_begun_has_no_costs_yet(project: Project) -> None:
+    tomorrow = today(project) + timedelta(days=1)
     with pytest.raises(PermanentError, match=f"{tomorrow} has not begun"):
-        read_costs(world, tomorrow, [CLICKS])
+        read_costs(project, tomorrow, [CLICKS])
 
 
-def test_who_ended_as_it_began_did_not_run(world: Project) -> None:
+def test_who_ended_as_it_began_did_not_run(project: Project) -> None:
     ended = replicas.update().values(ended_at=replicas.c.registered_at)
-    world.store._database.execute(ended)
-    assert count_costs(world, [CLICKS], *day_bounds(today(world))) == []
+    project.store._database.execute(ended)
+    assert count_costs(project, [CLICKS], *day_bounds(today(project))) == []
 
 
 def test_a_day_whose_measurements_are_gone_is_not_counted_as_if_they_were_none(
-    world: Project,
+    project: Project,
 ) -> None:
-    day = today(world) - timedelta(days=30)
+    day = today(project) - timedelta(days=30)
     since, _ = day_bounds(day)
-    world.store._database.execute(replicas.update().values(registered_at=since))
-    world.store._database.execute(tier_changes.update().values(at=since, reached_at=since))
+    project.store._database.execute(replicas.update().values(registered_at=since))
+    project.store._database.execute(tier_changes.update().values(at=since, reached_at=since))
     with pytest.raises(PermanentError, match=f"the costs of {day} cannot be counted") as refused:
-        read_costs(world, day, [CLICKS])
+        read_costs(project, day, [CLICKS])
     assert "samples.keep" in refused.value.hint
-    assert read_costs(world, day, ["beta"]) == [], "it did not run"
-    kept = today(world) - timedelta(days=2)
-    assert [row.ran_seconds for row in read_costs(world, kept, [CLICKS])] == [86_400.0]
+    assert read_costs(project, day, ["beta"]) == [], "it did not run"
+    kept = today(project) - timedelta(days=2)
+    assert [row.ran_seconds for row in read_costs(project, kept, [CLICKS])] == [86_400.0]

@@ -63,8 +63,8 @@ def test_a_decision_has_its_reason_a_tier_and_figures_that_can_be() -> None:
 
 
 def test_an_objective_that_is_held_is_predicted_to_be_in_time(tmp_path: Path) -> None:
-    with simulated_projects(tmp_path).open() as world:
-        rows = what_if_cells(simulated_what_if(world, CLICKS, OBJECTIVES), currency="USD")
+    with simulated_projects(tmp_path).open() as project:
+        rows = what_if_cells(simulated_what_if(project, CLICKS, OBJECTIVES), currency="USD")
     held = [row for row in rows if row["holds"]]
     assert held
     assert all(
@@ -101,15 +101,15 @@ def test_a_recovery_is_held_if_it_took_no_longer_than_predicted() -> None:
 def test_a_closed_incident_has_an_outcome_and_a_step_that_ended_its_seconds(
     tmp_path: Path,
 ) -> None:
-    with simulated_projects(tmp_path).open() as world:
-        incident = world.store.incidents.open(stream=CLICKS, key="k", kind="recovery", detail={})
+    with simulated_projects(tmp_path).open() as project:
+        incident = project.store.incidents.open(stream=CLICKS, key="k", kind="recovery", detail={})
         line = {"stream": CLICKS, "playbook": "recover", "run": "r", "step": "Fence"}
-        world.store.journal.write(**line, phase=Phase.INTENT)  # type: ignore[arg-type]
-        world.store.journal.write(**line, phase=Phase.DONE, seconds=0.5)  # type: ignore[arg-type]
-        [still_open] = incident_rows(world, [CLICKS])
-        world.store.incidents.close(incident.id, "recovered")
-        [closed] = incident_rows(world, [CLICKS])
-        done, intent = journal_rows(world, [CLICKS])
+        project.store.journal.write(**line, phase=Phase.INTENT)  # type: ignore[arg-type]
+        project.store.journal.write(**line, phase=Phase.DONE, seconds=0.5)  # type: ignore[arg-type]
+        [still_open] = incident_rows(project, [CLICKS])
+        project.store.incidents.close(incident.id, "recovered")
+        [closed] = incident_rows(project, [CLICKS])
+        done, intent = journal_rows(project, [CLICKS])
     assert (still_open["state"], still_open["outcome"]) == ("open", None)
     assert (closed["state"], closed["outcome"]) == ("closed", "recovered")
     assert float(closed["seconds"] or 0.0) >= 0.0

@@ -19,7 +19,7 @@ from tests.cli import holdfast_json
 class BringUp:
     """A playbook that comes up everywhere but on one stream."""
 
-    def __init__(self, world: Project, stream: str, run: str) -> None:
+    def __init__(self, project: Project, stream: str, run: str) -> None:
         self.stream = stream
 
     def steps(self) -> Iterator[StepDone[Any]]:
@@ -31,14 +31,14 @@ class BringUp:
         yield StepDone(step=AwaitCatchUp(replica), seconds=14.2, result=Measured(found))
 
 
-def bring_up(world: Project, stream: str, run: str) -> Any:
-    return BringUp(world, stream, run)
+def bring_up(project: Project, stream: str, run: str) -> Any:
+    return BringUp(project, stream, run)
 
 
 def test_each_step_is_a_line_with_its_seconds_and_parts(tmp_path: Path) -> None:
     console = Console(width=100, record=True, quiet=False, force_terminal=False)
-    with an_open_project(tmp_path) as world:
-        output = run_for_streams(world, [STREAM], bring_up, console, nothing_to_do="runs already")
+    with an_open_project(tmp_path) as project:
+        output = run_for_streams(project, [STREAM], bring_up, console, nothing_to_do="runs already")
 
     assert [step.name for step in output[0].steps] == ["Launch", "AwaitCatchUp"]
     shown = console.export_text()
@@ -47,8 +47,8 @@ def test_each_step_is_a_line_with_its_seconds_and_parts(tmp_path: Path) -> None:
 
 
 def test_one_stream_that_fails_does_not_hold_the_others_back(tmp_path: Path) -> None:
-    with an_open_project(tmp_path) as world:
-        output = run_for_streams(world, ["broken", STREAM], bring_up, None, nothing_to_do="")
+    with an_open_project(tmp_path) as project:
+        output = run_for_streams(project, ["broken", STREAM], bring_up, None, nothing_to_do="")
 
     assert output[0].as_dict()["error"] == {"message": "it fails each time", "hint": "mend it"}
     assert len(output[0].steps) == 1

@@ -16,20 +16,22 @@ from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedProjects:
+def projects(tmp_path: Path) -> SimulatedProjects:
     return simulated_projects(tmp_path, supervision=PATIENT)
 
 
-def switched(worlds: SimulatedProjects, config: Mapping[str, object]) -> dg.ExecuteInProcessResult:
-    with worlds.open() as world:
-        job = build_definitions(world.config, worlds).resolve_job_def("switch_tier")
+def switched(
+    projects: SimulatedProjects, config: Mapping[str, object]
+) -> dg.ExecuteInProcessResult:
+    with projects.open() as project:
+        job = build_definitions(project.config, projects).resolve_job_def("switch_tier")
     run_config = {"ops": {"switch": {"config": {"stream": CLICKS, **config}}}}
     return job.execute_in_process(run_config=run_config, raise_on_error=False)
 
 
-def history(worlds: SimulatedProjects) -> list[TierChange]:
-    with worlds.open() as world:
-        return world.store.tiers.history(CLICKS)
+def history(projects: SimulatedProjects) -> list[TierChange]:
+    with projects.open() as project:
+        return project.store.tiers.history(CLICKS)
 
 
 def output(result: dg.ExecuteInProcessResult) -> Mapping[str, Any]:
@@ -42,14 +44,14 @@ def failure(result: dg.ExecuteInProcessResult) -> str:
     return str(event.step_failure_data.user_failure_data)
 
 
-def test_a_switch_shows_its_steps_and_what_is_covered(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "r1")
-        a_secondary(world, observed=SECONDARY[Tier.DEPLOYED])
-        url = world.config.control_url
+def test_a_switch_shows_its_steps_and_what_is_covered(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "r1")
+        a_secondary(project, observed=SECONDARY[Tier.DEPLOYED])
+        url = project.config.control_url
     with following(url, "s1"):
-        result = switched(worlds, {"tier": "passive_standby_cold", "why": "larger state"})
+        result = switched(projects, {"tier": "passive_standby_cold", "why": "larger state"})
     assert result.success
     [step] = result.get_asset_observation_events()
     observed = step.asset_observation_data.asset_observation
@@ -58,18 +60,18 @@ def test_a_switch_shows_its_steps_and_what_is_covered(worlds: SimulatedProjects)
     [row] = output(result)["steps"].records
     assert row.data["step"] == "TurnSwitch sync on"
     assert output(result)["covered_tier"].value == "passive_standby_cold"
-    change = history(worlds)[-1]
+    change = history(projects)[-1]
     assert (change.tier_to, change.why) == (Tier.PASSIVE_STANDBY_COLD, "larger state")
     assert change.run == result.run_id
     assert change.reached_at is not None
 
 
-def test_a_dry_run_shows_the_plan_and_changes_nothing(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "r1")
-    before = history(worlds)
-    result = switched(worlds, {"tier": "passive_standby_cold", "dry_run": True})
+def test_a_dry_run_shows_the_plan_and_changes_nothing(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "r1")
+    before = history(projects)
+    result = switched(projects, {"tier": "passive_standby_cold", "dry_run": True})
     assert result.success
     plan = [record.data for record in output(result)["plan"].records]
     assert [row["step"] for row in plan] == [
@@ -80,21 +82,23 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(worlds: SimulatedProjects)
     assert plan[0]["does"] == "starts a second driver, with nothing on but `deploy`"
     assert output(result)["tier"].value == "passive_replication"
     assert result.get_asset_observation_events() == []
-    assert history(worlds) == before
-    with worlds.open() as world:
-        assert world.store.journal.of(CLICKS) == []
-        assert len(world.store.replicas.of(CLICKS)) == 1
+    assert history(projects) == before
+    with projects.open() as project:
+        assert project.store.journal.of(CLICKS) == []
+        assert len(project.store.replicas.of(CLICKS)) == 1
 
 
-def test_a_stopped_stream_is_only_told(worlds: SimulatedProjects) -> None:
-    result = switched(worlds, {"tier": "deployed"})
+def test_a_stopped_stream_is_only_told(projects: SimulatedProjects) -> None:
+    result = switched(projects, {"tier": "deployed"})
     assert result.success
     assert result.get_asset_observation_events() == []
-    assert history(worlds)[-1].why == "requested in Dagster"
+    assert history(projects)[-1].why == "requested in Dagster"
 
 
-def test_an_unknown_tier_is_a_failure_that_says_which_there_are(worlds: SimulatedProjects) -> None:
-    result = switched(worlds, {"tier": "deploy"})
+def test_an_unknown_tier_is_a_failure_that_says_which_there_are(
+    projects: SimulatedProjects,
+) -> None:
+    result = switched(projects, {"tier": "deploy"})
     assert not result.success
     assert "did you mean deployed?" in failure(result)
-    assert history(worlds) == []
+    assert history(projects) == []

@@ -75,14 +75,14 @@ class Counting(Playbook[int, Count]):
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[SimulatedProject]:
-    with simulated_projects(tmp_path).open() as world:
-        yield world
+def project(tmp_path: Path) -> Iterator[SimulatedProject]:
+    with simulated_projects(tmp_path).open() as project:
+        yield project
 
 
 @pytest.fixture
-def journal(world: SimulatedProject) -> JournalWriter:
-    return JournalWriter(store=world.store, stream=CLICKS, playbook="count", run="r")
+def journal(project: SimulatedProject) -> JournalWriter:
+    return JournalWriter(store=project.store, stream=CLICKS, playbook="count", run="r")
 
 
 def test_what_is_requested_is_recorded_at_once_and_the_steps_follow(journal: JournalWriter) -> None:
@@ -97,7 +97,7 @@ def test_what_is_requested_is_recorded_at_once_and_the_steps_follow(journal: Jou
 
 
 def test_a_plan_is_the_same_decision_again_and_again_and_changes_nothing(
-    world: SimulatedProject,
+    project: SimulatedProject,
 ) -> None:
     counting = Counting(3)
     assert [step.describe() for step in plan_playbook(counting)] == [
@@ -106,26 +106,26 @@ def test_a_plan_is_the_same_decision_again_and_again_and_changes_nothing(
         "counts to 3",
     ]
     assert counting.calls == []
-    assert world.store.journal.of(CLICKS) == []
+    assert project.store.journal.of(CLICKS) == []
 
 
 def test_the_journal_keeps_the_name_the_fields_and_the_result_of_a_step(
-    world: SimulatedProject, journal: JournalWriter
+    project: SimulatedProject, journal: JournalWriter
 ) -> None:
     list(run_playbook(Counting(1), journal))
-    intent, done = world.store.journal.of(CLICKS)
+    intent, done = project.store.journal.of(CLICKS)
     assert (intent.step, intent.phase) == ("CountedAsStored", Phase.INTENT)
     assert (done.phase, done.detail) == (Phase.DONE, {"to": 1, "number": 1})
 
 
 def test_a_step_that_fails_is_written_down_and_ends_the_run(
-    world: SimulatedProject, journal: JournalWriter
+    project: SimulatedProject, journal: JournalWriter
 ) -> None:
     counting = Counting(3, fails_at=2)
     with pytest.raises(PermanentError, match="it does not count"):
         list(run_playbook(counting, journal))
     assert counting.calls == ["begin", "close"]
-    failed = world.store.journal.of(CLICKS)[-1]
+    failed = project.store.journal.of(CLICKS)[-1]
     assert failed.phase is Phase.FAILED
     assert failed.detail == {"to": 2, "error": "it does not count", "hint": "learn it"}
 
@@ -138,10 +138,10 @@ def test_a_playbook_that_does_not_end_is_stopped(journal: JournalWriter) -> None
 
 
 def test_a_playbook_inside_another_is_written_down_as_the_outer_one(
-    world: SimulatedProject, journal: JournalWriter
+    project: SimulatedProject, journal: JournalWriter
 ) -> None:
     list(run_playbook(Counting(1), replace(journal, playbook="outer")))
-    assert {line.playbook for line in world.store.journal.of(CLICKS)} == {"outer"}
+    assert {line.playbook for line in project.store.journal.of(CLICKS)} == {"outer"}
 
 
 def test_a_result_leaves_out_what_is_not_known() -> None:

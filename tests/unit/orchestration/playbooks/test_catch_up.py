@@ -18,33 +18,33 @@ PATIENCE_SECONDS = 3 * waiting.POLL_SECONDS
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedProject]:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedProject]:
     """A primary that replays, and patience for a few looks."""
     monkeypatch.setattr(waiting, "SYSTEM_CLOCK", SteppedClock())
     monkeypatch.setattr(StreamWaiter, "patience_seconds", PATIENCE_SECONDS)
-    with a_running_project(tmp_path) as world:
-        world.timing_changes["progress_within_seconds"] = PATIENCE_SECONDS
-        replay(world, 0)
-        yield world
+    with a_running_project(tmp_path) as project:
+        project.timing_changes["progress_within_seconds"] = PATIENCE_SECONDS
+        replay(project, 0)
+        yield project
 
 
-def replay(world: SimulatedProject, epoch: int) -> None:
-    a_heartbeat(world, "p", epoch=epoch, state=ReplicaState.STARTING)
+def replay(project: SimulatedProject, epoch: int) -> None:
+    a_heartbeat(project, "p", epoch=epoch, state=ReplicaState.STARTING)
 
 
-def test_a_replay_that_moves_is_waited_for_however_long_it_takes(world: SimulatedProject) -> None:
+def test_a_replay_that_moves_is_waited_for_however_long_it_takes(project: SimulatedProject) -> None:
     epochs = iter(range(1, 20))
 
     def go_on() -> None:
         epoch = next(epochs, None)
         if epoch is None:
-            a_heartbeat(world, "p", epoch=20)
+            a_heartbeat(project, "p", epoch=20)
         else:
-            replay(world, epoch)
+            replay(project, epoch)
 
-    assert [one.name for one in recovery_steps(world, go_on)] == ["AwaitCatchUp"]
+    assert [one.name for one in recovery_steps(project, go_on)] == ["AwaitCatchUp"]
 
 
-def test_one_that_stands_still_is_not(world: SimulatedProject) -> None:
+def test_one_that_stands_still_is_not(project: SimulatedProject) -> None:
     with pytest.raises(TransientError, match="has not caught up and has finished no epoch"):
-        list(recovery_steps(world))
+        list(recovery_steps(project))

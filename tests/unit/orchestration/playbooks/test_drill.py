@@ -26,37 +26,37 @@ STANDBY = {"tier": "active_standby"}
 
 
 @contextmanager
-def a_live_world(
+def a_live_project(
     root: Path, patch: pytest.MonkeyPatch, **changes: object
 ) -> Iterator[tuple[SimulatedProject, SimulatedDrivers]]:
     """A stream whose replicas were all launched, so that nobody strikes the test itself."""
     with (
-        simulated_projects(root, supervision=PATIENT, **changes).open() as world,
-        simulated_drivers(world, patch) as drivers,
+        simulated_projects(root, supervision=PATIENT, **changes).open() as project,
+        simulated_drivers(project, patch) as drivers,
     ):
-        a_wanted_stream(world)
+        a_wanted_stream(project)
         run_recovery(drivers)
-        yield world, drivers
+        yield project, drivers
 
 
-def primary_of(world: SimulatedProject) -> ReplicaRow:
-    row = observe_stream(world, CLICKS).primary
+def primary_of(project: SimulatedProject) -> ReplicaRow:
+    row = observe_stream(project, CLICKS).primary
     assert row is not None
     return row
 
 
 def drilled(drivers: SimulatedDrivers, run: str = "r", **how: object) -> Drill:
-    return Drill(drivers.world, CLICKS, run, keep_alive=measuring(drivers), **how)  # type: ignore[arg-type]
+    return Drill(drivers.project, CLICKS, run, keep_alive=measuring(drivers), **how)  # type: ignore[arg-type]
 
 
 def measuring(drivers: SimulatedDrivers) -> Callable[[], None]:
     """A replica that has taken over tells how long it took."""
-    store, first = drivers.world.store, primary_of(drivers.world).id
+    store, first = drivers.project.store, primary_of(drivers.project).id
     told = set()
 
     def beat() -> None:
         drivers.act()
-        seen = observe_stream(drivers.world, CLICKS).primary
+        seen = observe_stream(drivers.project, CLICKS).primary
         if seen is not None and seen.id not in {first, *told}:
             told.add(seen.id)
             took = {SampleName.DETECT_SECONDS: 0.5, SampleName.RECOVERY_SECONDS: 1.5}
@@ -74,14 +74,14 @@ def names(drill: Drill) -> list[str]:
 def test_a_killed_primary_is_followed_by_its_secondary_and_the_report_has_the_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_live_world(tmp_path, monkeypatch, **STANDBY) as (world, drivers):
-        struck = primary_of(world)
+    with a_live_project(tmp_path, monkeypatch, **STANDBY) as (project, drivers):
+        struck = primary_of(project)
         assert names(drilled(drivers)) == ["InjectFault", "Recover", "Report"], (
             "it was back at once"
         )
-        assert primary_of(world).id != struck.id
-        assert observe_stream(world, CLICKS).covers_its_tier
-        [row] = drill_rows(world, [CLICKS])
+        assert primary_of(project).id != struck.id
+        assert observe_stream(project, CLICKS).covers_its_tier
+        [row] = drill_rows(project, [CLICKS])
         assert (row["drill"], row["about"], row["tier"]) == ("kill", struck.id, "active_standby")
         assert (row["observed_seconds"], row["objective_seconds"], row["held"]) == (1.5, 10.0, True)
 
@@ -89,8 +89,8 @@ def test_a_killed_primary_is_followed_by_its_secondary_and_the_report_has_the_ti
 def test_a_paused_primary_is_let_go_and_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_live_world(tmp_path, monkeypatch, **STANDBY) as (world, drivers):
-        struck = primary_of(world)
+    with a_live_project(tmp_path, monkeypatch, **STANDBY) as (project, drivers):
+        struck = primary_of(project)
         assert struck.pid is not None
         process = psutil.Process(struck.pid)
         steps = drilled(drivers, fault=Fault.PAUSE).steps()
@@ -103,8 +103,8 @@ def test_a_paused_primary_is_let_go_and_leaves(
 def test_without_a_secondary_the_drill_itself_brings_the_stream_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_live_world(tmp_path, monkeypatch) as (world, drivers):
-        world.timing_changes["relaunch_within_seconds"] = 0.1
+    with a_live_project(tmp_path, monkeypatch) as (project, drivers):
+        project.timing_changes["relaunch_within_seconds"] = 0.1
         done = list(drilled(drivers).steps())
     assert [one.name for one in done] == ["InjectFault", "AwaitBack", "Recover", "Report"]
     assert done[1].result == Awaited(by_itself=False)
@@ -114,13 +114,13 @@ def test_without_a_secondary_the_drill_itself_brings_the_stream_back(
 def test_a_drill_that_was_cut_short_is_finished_by_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_live_world(tmp_path, monkeypatch, **STANDBY) as (world, drivers):
-        struck = primary_of(world)
+    with a_live_project(tmp_path, monkeypatch, **STANDBY) as (project, drivers):
+        struck = primary_of(project)
         steps = drilled(drivers, "first").steps()
         assert next(steps).name == "InjectFault"
         steps.close()  # type: ignore[attr-defined]
         assert names(drilled(drivers, "second")) == ["Recover", "Report"]
-        [row] = drill_rows(world, [CLICKS])
+        [row] = drill_rows(project, [CLICKS])
         assert (row["about"], row["run"]) == (struck.id, "second")
 
 
@@ -128,20 +128,20 @@ def test_a_stream_is_not_struck_more_often_than_it_may_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drills = {"most": 1, "per": "1h"}
-    with a_live_world(tmp_path, monkeypatch, **STANDBY, drills=drills) as (world, drivers):
+    with a_live_project(tmp_path, monkeypatch, **STANDBY, drills=drills) as (project, drivers):
         names(drilled(drivers, "first"))
-        struck = primary_of(world)
+        struck = primary_of(project)
         with pytest.raises(PermanentError, match="disturbed 1 times in the last 1 h"):
             names(drilled(drivers, "second"))
-        assert primary_of(world).id == struck.id
+        assert primary_of(project).id == struck.id
         assert "InjectFault" in names(drilled(drivers, "third", beyond_budget=True))
 
 
 def test_a_cut_ends_by_itself_and_the_drill_waits_for_a_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_live_world(tmp_path, monkeypatch) as (world, drivers):
-        struck = primary_of(world)
+    with a_live_project(tmp_path, monkeypatch) as (project, drivers):
+        struck = primary_of(project)
         looks = 0
 
         def ship_again() -> None:
@@ -151,13 +151,13 @@ def test_a_cut_ends_by_itself_and_the_drill_waits_for_a_snapshot(
             healed_at = blocked_until(Path(struck.folder)) + 0.5
             if looks > 4:
                 row = a_snapshot("s1", 1, stream=CLICKS, created_at=healed_at)
-                world.store.snapshots.record(row)
+                project.store.snapshots.record(row)
 
         drill = Drill(
-            world=world, stream=CLICKS, run="r", fault=Fault.CUT_OFF,
+            project=project, stream=CLICKS, run="r", fault=Fault.CUT_OFF,
             cut_off_seconds=0.2, keep_alive=ship_again,
         )  # fmt: skip
         [struck_it, back, told] = list(drill.steps())
         assert (struck_it.name, back.name, told.name) == ("InjectFault", "AwaitBack", "Report")
         assert told.result.as_dict()["healed_seconds"] == pytest.approx(0.5)
-        assert primary_of(world).id == struck.id
+        assert primary_of(project).id == struck.id

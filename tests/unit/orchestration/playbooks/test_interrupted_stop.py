@@ -26,95 +26,95 @@ from tests.builders.streams import CLICKS, a_primary, a_secondary
 from tests.fakes.drivers import simulated_drivers
 
 
-def calls_after(world: Project, seconds: float) -> bool:
-    seen = observe_stream(world, CLICKS)
-    return calls_for_recovery(world, replace(seen, at=seen.at + seconds))
+def calls_after(project: Project, seconds: float) -> bool:
+    seen = observe_stream(project, CLICKS)
+    return calls_for_recovery(project, replace(seen, at=seen.at + seconds))
 
 
-def a_stop(world: Project, phase: Phase) -> None:
+def a_stop(project: Project, phase: Phase) -> None:
     """Somebody has said that the stream should stop, and is at the first replica."""
-    world.store.streams.desire(CLICKS, DesiredState.STOPPED)
-    world.store.journal.write(
+    project.store.streams.desire(CLICKS, DesiredState.STOPPED)
+    project.store.journal.write(
         stream=CLICKS, playbook="stop", run="run", step="AwaitExit", phase=phase
     )
 
 
 def test_a_stop_leaves_a_stream_alone_that_somebody_wants_again(tmp_path: Path) -> None:
-    with a_running_project(tmp_path) as world:
-        steps = Stop(world, CLICKS, "run").steps()
+    with a_running_project(tmp_path) as project:
+        steps = Stop(project, CLICKS, "run").steps()
         assert next(steps).name == "RequestExit"
-        world.store.replicas.end("p", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
-        world.store.streams.desire(CLICKS, DesiredState.RUNNING)
-        a_primary(world, "p2")
+        project.store.replicas.end("p", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
+        project.store.streams.desire(CLICKS, DesiredState.RUNNING)
+        a_primary(project, "p2")
         assert list(steps) == []
-        assert replica_of(world, "p2").desired == PRIMARY
+        assert replica_of(project, "p2").desired == PRIMARY
 
 
 def test_a_primary_that_is_wanted_again_is_not_told_to_leave(tmp_path: Path) -> None:
-    with a_running_project(tmp_path) as world:
-        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+    with a_running_project(tmp_path) as project:
+        project.store.streams.desire(CLICKS, DesiredState.STOPPED)
 
         def want_it_again() -> None:
-            if world.store.journal.of(CLICKS):
-                world.store.streams.desire(CLICKS, DesiredState.RUNNING)
+            if project.store.journal.of(CLICKS):
+                project.store.streams.desire(CLICKS, DesiredState.RUNNING)
 
-        done = list(recovery_steps(world, want_it_again))
+        done = list(recovery_steps(project, want_it_again))
         assert [(one.name, one.result) for one in done] == [("AwaitPrimaryExit", StepSkipped())]
-        assert replica_of(world, "p").desired == PRIMARY
+        assert replica_of(project, "p").desired == PRIMARY
 
 
 def test_replicas_that_nobody_wants_or_has_told_to_leave_are_seen_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worlds = standby_projects(tmp_path)
-    with worlds.open() as world:
-        a_secondary(world, "s1")
-        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
-    assert requested(worlds) == [], "it was asked for just now"
-    worlds.timing_changes["between_steps_seconds"] = 0.0
-    [request] = tick(worlds).run_requests or []
+    projects = standby_projects(tmp_path)
+    with projects.open() as project:
+        a_secondary(project, "s1")
+        project.store.streams.desire(CLICKS, DesiredState.STOPPED)
+    assert requested(projects) == [], "it was asked for just now"
+    projects.timing_changes["between_steps_seconds"] = 0.0
+    [request] = tick(projects).run_requests or []
     assert request.tags["holdfast/cause"] == "unwanted"
-    [incident] = incidents(worlds)
+    [incident] = incidents(projects)
     assert incident.key == f"{CLICKS}/p1/unwanted/1"
-    with worlds.open() as world, simulated_drivers(world, monkeypatch) as drivers:
+    with projects.open() as project, simulated_drivers(project, monkeypatch) as drivers:
         assert run_recovery(drivers) == ["AwaitPrimaryExit", "AwaitSecondaryExit"]
-        assert observe_stream(world, CLICKS).verdict.health is Health.STOPPED
-        outcome = outcome_of(world, incident)
+        assert observe_stream(project, CLICKS).verdict.health is Health.STOPPED
+        outcome = outcome_of(project, incident)
     assert outcome.sentence.startswith("stopped after")
     assert outcome.recovery_seconds is None
-    assert requested(worlds) == []
-    assert incidents(worlds)[0].state is IncidentState.CLOSED
+    assert requested(projects) == []
+    assert incidents(projects)[0].state is IncidentState.CLOSED
 
 
 def test_a_secondary_alone_is_seen_off_too(tmp_path: Path) -> None:
-    worlds = standby_projects(tmp_path)
-    with worlds.open() as world:
-        a_secondary(world, "s1")
-        world.store.replicas.end("p1", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
-        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
-        assert calls_after(world, 6.0)
+    projects = standby_projects(tmp_path)
+    with projects.open() as project:
+        a_secondary(project, "s1")
+        project.store.replicas.end("p1", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
+        project.store.streams.desire(CLICKS, DesiredState.STOPPED)
+        assert calls_after(project, 6.0)
 
 
 def test_a_stop_that_waits_for_the_secondary_is_not_disturbed(tmp_path: Path) -> None:
-    worlds = standby_projects(tmp_path)
-    with worlds.open() as world:
-        a_secondary(world, "s1")
-        a_stop(world, Phase.INTENT)
-        gone_within = world.timings(CLICKS).gone_within_seconds
-        assert not calls_after(world, gone_within)
-        assert calls_after(world, gone_within + 10.0)
+    projects = standby_projects(tmp_path)
+    with projects.open() as project:
+        a_secondary(project, "s1")
+        a_stop(project, Phase.INTENT)
+        gone_within = project.timings(CLICKS).gone_within_seconds
+        assert not calls_after(project, gone_within)
+        assert calls_after(project, gone_within + 10.0)
 
 
 def test_who_interrupts_his_stop_has_it_finished_for_him(tmp_path: Path) -> None:
-    worlds = standby_projects(tmp_path)
-    with worlds.open() as world:
-        a_stop(world, Phase.FAILED)
-        assert calls_after(world, 6.0)
+    projects = standby_projects(tmp_path)
+    with projects.open() as project:
+        a_stop(project, Phase.FAILED)
+        assert calls_after(project, 6.0)
 
 
 def test_a_process_that_is_gone_needs_nobody_to_tell_it(tmp_path: Path) -> None:
-    worlds = standby_projects(tmp_path)
-    with worlds.open() as world:
-        world.store.replicas.record_process("p1", pid=1, pid_started_at=1.0)
-        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
-        assert not calls_after(world, 6.0)
+    projects = standby_projects(tmp_path)
+    with projects.open() as project:
+        project.store.replicas.record_process("p1", pid=1, pid_started_at=1.0)
+        project.store.streams.desire(CLICKS, DesiredState.STOPPED)
+        assert not calls_after(project, 6.0)

@@ -35,25 +35,27 @@ from tests.waiting import wait_until
 def test_a_stream_runs_by_what_is_declared_now_and_so_does_its_secondary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: Protocol, tier: str
 ) -> None:
-    with a_recovered_project(tmp_path, monkeypatch, tier=tier) as (worlds, before, drivers):
+    with a_recovered_project(tmp_path, monkeypatch, tier=tier) as (projects, before, drivers):
         old = primary_of(before)
-        with redeclared_project(worlds, tier=tier, **LARGER) as world:
+        with redeclared_project(projects, tier=tier, **LARGER) as project:
             wish = MigrationRequest(protocol=protocol)
             done = [
                 one.name
-                for one in Migrate(world, CLICKS, "r", request=wish, keep_alive=drivers.act).steps()
+                for one in Migrate(
+                    project, CLICKS, "r", request=wish, keep_alive=drivers.act
+                ).steps()
             ]
             assert "FinishMigration" in done
-            assert primary_of(world).id != old.id
-            assert memory_of(world) == "2g"
-            live = world.store.replicas.of(CLICKS)
+            assert primary_of(project).id != old.id
+            assert memory_of(project) == "2g"
+            live = project.store.replicas.of(CLICKS)
             assert {row.rollout for row in live} == {1}
             assert {row.slot for row in live} == (
                 {Slot.PRIMARY} if tier == "passive_replication" else {Slot.PRIMARY, Slot.SECONDARY}
             )
-            [migration] = world.store.migrations.history(CLICKS)
+            [migration] = project.store.migrations.history(CLICKS)
             assert (migration.done, migration.why) == (True, "requested")
-            assert list(Migrate(world, CLICKS, "r2", request=MigrationRequest()).steps()) == [], (
+            assert list(Migrate(project, CLICKS, "r2", request=MigrationRequest()).steps()) == [], (
                 "there is nothing left to do"
             )
 
@@ -62,26 +64,26 @@ def test_a_migration_whose_run_dies_is_finished_by_whoever_looks_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
-        a_recovered_project(tmp_path, monkeypatch) as (worlds, _, drivers),
-        redeclared_project(worlds, **LARGER) as world,
+        a_recovered_project(tmp_path, monkeypatch) as (projects, _, drivers),
+        redeclared_project(projects, **LARGER) as project,
     ):
         steps = Migrate(
-            world, CLICKS, "first", request=MigrationRequest(), keep_alive=drivers.act
+            project, CLICKS, "first", request=MigrationRequest(), keep_alive=drivers.act
         ).steps()
         assert next(steps).name == "LaunchSecondary"
         steps.close()  # type: ignore[attr-defined]
         assert "FinishMigration" in run_recovery(drivers), "the recovery sensor's run does it, too"
-        assert memory_of(world) == "2g"
+        assert memory_of(project) == "2g"
 
 
 def test_a_target_that_is_not_level_in_time_is_let_go_and_the_primary_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_recovered_project(tmp_path, monkeypatch) as (worlds, before, drivers):
+    with a_recovered_project(tmp_path, monkeypatch) as (projects, before, drivers):
         old = primary_of(before)
-        with redeclared_project(worlds, **LARGER) as world:
+        with redeclared_project(projects, **LARGER) as project:
             steps = Migrate(
-                world,
+                project,
                 CLICKS,
                 "r",
                 request=MigrationRequest(within_seconds=0.0),
@@ -91,9 +93,9 @@ def test_a_target_that_is_not_level_in_time_is_let_go_and_the_primary_goes_on(
                 PermanentError, match="rolled back: the target did not catch up in time"
             ):
                 list(steps)
-            assert primary_of(world).id == old.id
-            assert memory_of(world) == "1g"
-            assert world.store.replicas.live(CLICKS, Slot.SECONDARY) is None
+            assert primary_of(project).id == old.id
+            assert memory_of(project) == "1g"
+            assert project.store.replicas.live(CLICKS, Slot.SECONDARY) is None
 
 
 @pytest.mark.parametrize(
@@ -108,15 +110,15 @@ def test_a_target_gives_way_for_half_its_time_to_a_primary_that_is_not_to_be_slo
     seconds: float | None,
 ) -> None:
     with (
-        a_recovered_project(tmp_path, monkeypatch) as (worlds, _, drivers),
-        redeclared_project(worlds, **LARGER) as world,
+        a_recovered_project(tmp_path, monkeypatch) as (projects, _, drivers),
+        redeclared_project(projects, **LARGER) as project,
     ):
         wish = MigrationRequest(protocol=protocol, within_seconds=100.0)
-        list(Migrate(world, CLICKS, "r", request=wish, keep_alive=drivers.act).steps())
+        list(Migrate(project, CLICKS, "r", request=wish, keep_alive=drivers.act).steps())
         old, new = (
             ReplicaSpec.load(Path(row.folder))
             for row in sorted(
-                world.store.replicas.of(CLICKS, live=False), key=lambda row: row.rollout
+                project.store.replicas.of(CLICKS, live=False), key=lambda row: row.rollout
             )
         )
         assert (old.nice, new.nice) == (0, nice)
@@ -132,25 +134,27 @@ def test_only_a_target_that_replays_gets_the_lease_before_it_is_at_work_on_the_l
 ) -> None:
     slow = {"epoch": {"seconds": "10s", "silence": "10ms"}}
     with (
-        a_recovered_project(tmp_path, monkeypatch, **slow) as (worlds, _, drivers),
-        redeclared_project(worlds, **slow, **LARGER) as world,
+        a_recovered_project(tmp_path, monkeypatch, **slow) as (projects, _, drivers),
+        redeclared_project(projects, **slow, **LARGER) as project,
     ):
         commits = looks = 0
 
         def is_behind_for_a_while() -> None:
             nonlocal commits, looks
             commits += 1
-            commit_epochs(world, commits)
-            target = world.store.replicas.live(CLICKS, Slot.SECONDARY)
+            commit_epochs(project, commits)
+            target = project.store.replicas.live(CLICKS, Slot.SECONDARY)
             if target is not None and commits > 2:
-                world.store.ledger.commit(an_entry(commits - 3, stream=CLICKS, replica=target.id))
-            [last] = world.store.journal.of(CLICKS, limit=1)
+                project.store.ledger.commit(an_entry(commits - 3, stream=CLICKS, replica=target.id))
+            [last] = project.store.journal.of(CLICKS, limit=1)
             looks += (last.step, last.phase) == ("HandOver", Phase.INTENT)
             drivers.epoch = commits - (4 if looks < 5 else 3)
             drivers.act()
 
         wish = MigrationRequest(protocol=protocol, may_differ=True)
-        steps = Migrate(world, CLICKS, "r", request=wish, keep_alive=is_behind_for_a_while).steps()
+        steps = Migrate(
+            project, CLICKS, "r", request=wish, keep_alive=is_behind_for_a_while
+        ).steps()
         handed_over = next(one for one in steps if one.name == "HandOver")
         assert "epoch" in handed_over.result.as_dict()
         assert (looks >= 5) is waits
@@ -161,23 +165,23 @@ def test_a_replay_that_never_comes_near_gets_the_lease_when_half_of_the_time_is_
 ) -> None:
     """Though its switch `process` has never been seen on, which means level."""
     with (
-        a_recovered_project(tmp_path, monkeypatch) as (worlds, _, drivers),
-        redeclared_project(worlds, **LARGER) as world,
+        a_recovered_project(tmp_path, monkeypatch) as (projects, _, drivers),
+        redeclared_project(projects, **LARGER) as project,
     ):
-        commit_epochs(world, 300)
+        commit_epochs(project, 300)
         drivers.stuck = Switch.PROCESS
 
         def is_far_behind() -> None:
-            target = world.store.replicas.live(CLICKS, Slot.SECONDARY)
+            target = project.store.replicas.live(CLICKS, Slot.SECONDARY)
             if target is not None:
-                world.store.ledger.commit(
+                project.store.ledger.commit(
                     an_entry(0, stream=CLICKS, replica=target.id, digest="d0")
                 )
                 drivers.epoch = 0
             drivers.act()
 
         wish = MigrationRequest(protocol=Protocol.REPLAY, within_seconds=6.0)
-        steps = Migrate(world, CLICKS, "r", request=wish, keep_alive=is_far_behind).steps()
+        steps = Migrate(project, CLICKS, "r", request=wish, keep_alive=is_far_behind).steps()
         names = [one.name for one in steps]
         assert names.index("HandOver") < names.index("FinishMigration")
 
@@ -186,22 +190,22 @@ def test_a_replay_that_never_comes_near_gets_the_lease_when_half_of_the_time_is_
 def test_a_commit_is_fresh_for_a_part_of_the_pace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pace: str, *, fresh: bool
 ) -> None:
-    with a_recovered_project(tmp_path, monkeypatch, epoch={"seconds": pace}) as (_, world, __):
-        commit_epochs(world, 1)
-        last = world.store.ledger.last(CLICKS)
+    with a_recovered_project(tmp_path, monkeypatch, epoch={"seconds": pace}) as (_, project, __):
+        commit_epochs(project, 1)
+        last = project.store.ledger.last(CLICKS)
         assert last is not None
-        watch = StreamWaiter(world=world, stream=CLICKS, began_at=0.0)
+        watch = StreamWaiter(project=project, stream=CLICKS, began_at=0.0)
         wait_until(lambda: migrate_steps._is_fresh(watch, last) is fresh)
 
 
 def test_time_is_also_over_while_a_switch_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_recovered_project(tmp_path, monkeypatch) as (worlds, before, drivers):
+    with a_recovered_project(tmp_path, monkeypatch) as (projects, before, drivers):
         old, drivers.turns = primary_of(before), False
-        with redeclared_project(worlds, **LARGER) as world:
+        with redeclared_project(projects, **LARGER) as project:
             steps = Migrate(
-                world,
+                project,
                 CLICKS,
                 "r",
                 request=MigrationRequest(within_seconds=0.5),
@@ -212,23 +216,23 @@ def test_time_is_also_over_while_a_switch_turns(
                 PermanentError, match="rolled back: the target did not catch up in time"
             ):
                 list(steps)
-            assert primary_of(world).id == old.id
+            assert primary_of(project).id == old.id
 
 
 def test_targets_that_fail_one_after_the_other_are_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_recovered_project(tmp_path, monkeypatch) as (worlds, before, drivers):
+    with a_recovered_project(tmp_path, monkeypatch) as (projects, before, drivers):
         old, drivers.failing = primary_of(before), 3
-        with redeclared_project(worlds, **LARGER) as world:
+        with redeclared_project(projects, **LARGER) as project:
             steps = Migrate(
-                world, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
+                project, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
             ).steps()
             with pytest.raises(PermanentError, match="rolled back: the target failed: no room"):
                 list(steps)
             assert drivers.failing == 0
-            assert primary_of(world).id == old.id
-            rows = world.store.replicas.of(CLICKS, live=False)
+            assert primary_of(project).id == old.id
+            rows = project.store.replicas.of(CLICKS, live=False)
             targets = sorted(
                 (one for one in rows if one.rollout), key=lambda row: row.registered_at
             )
@@ -239,25 +243,25 @@ def test_targets_that_fail_one_after_the_other_are_given_up(
 def test_after_a_rollback_nobody_goes_on_from_what_the_target_has_shipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_recovered_project(tmp_path, monkeypatch) as (worlds, before, drivers):
+    with a_recovered_project(tmp_path, monkeypatch) as (projects, before, drivers):
         old, checkpoint = primary_of(before), SyntheticCheckpoint(tmp_path / "checkpoint")
         checkpoint.commit()
         ship(before, checkpoint, old.id)
-        with redeclared_project(worlds, **LARGER) as world:
+        with redeclared_project(projects, **LARGER) as project:
             steps = Migrate(
-                world,
+                project,
                 CLICKS,
                 "r",
                 request=MigrationRequest(protocol=Protocol.LEGACY),
                 keep_alive=drivers.act,
             ).steps()
             assert "Launch" in (one.name for one in steps)
-            target = primary_of(world)
+            target = primary_of(project)
             checkpoint.commit()
-            ship(world, checkpoint, target.id)
+            ship(project, checkpoint, target.id)
             differing = {"reason": "epoch 1 differs"}
             key = f"{CLICKS}/{target.id}/digest"
-            world.store.incidents.open(
+            project.store.incidents.open(
                 stream=CLICKS,
                 key=key,
                 kind=DIGEST_DIFFERS,
@@ -266,9 +270,9 @@ def test_after_a_rollback_nobody_goes_on_from_what_the_target_has_shipped(
             )
             with pytest.raises(PermanentError, match="computes other results: epoch 1 differs"):
                 list(steps)
-            assert primary_of(world).rollout == 0
-            assert [one.replica for one in world.vault(CLICKS).list()] == [old.id]
-            assert [row.replica for row in world.store.snapshots.of(CLICKS)] == [old.id]
+            assert primary_of(project).rollout == 0
+            assert [one.replica for one in project.vault(CLICKS).list()] == [old.id]
+            assert [row.replica for row in project.store.snapshots.of(CLICKS)] == [old.id]
 
 
 def test_a_hand_over_is_put_off_while_the_target_is_late(
@@ -276,23 +280,23 @@ def test_a_hand_over_is_put_off_while_the_target_is_late(
 ) -> None:
     """The moment at which it is well is waited for; one that dies meanwhile gets nothing."""
     with (
-        a_recovered_project(tmp_path, monkeypatch) as (worlds, _, drivers),
-        redeclared_project(worlds, **LARGER) as world,
+        a_recovered_project(tmp_path, monkeypatch) as (projects, _, drivers),
+        redeclared_project(projects, **LARGER) as project,
     ):
-        old = primary_of(world)
+        old = primary_of(project)
 
         def target_dies() -> None:
-            for line in world.store.journal.of(CLICKS, limit=1):
-                target = world.store.replicas.live(CLICKS, Slot.SECONDARY)
+            for line in project.store.journal.of(CLICKS, limit=1):
+                target = project.store.replicas.live(CLICKS, Slot.SECONDARY)
                 if line.step == "HandOver" and target is not None:
-                    world.store.replicas.end(
+                    project.store.replicas.end(
                         target.id, ReplicaState.FAILED, "no room", by=EndedBy.REPLICA
                     )
             drivers.act()
 
         steps = Migrate(
-            world, CLICKS, "r", request=MigrationRequest(), keep_alive=target_dies
+            project, CLICKS, "r", request=MigrationRequest(), keep_alive=target_dies
         ).steps()
         handed_over = next(one for one in steps if one.name == "HandOver")
         assert handed_over.result == StepSkipped()
-        assert primary_of(world).id == old.id
+        assert primary_of(project).id == old.id

@@ -26,11 +26,11 @@ def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted
     may_differ: bool,
 ) -> None:
     with (
-        a_recovered_project(tmp_path, monkeypatch) as (worlds, _, drivers),
-        redeclared_project(worlds, params={"threshold": 2}) as world,
+        a_recovered_project(tmp_path, monkeypatch) as (projects, _, drivers),
+        redeclared_project(projects, params={"threshold": 2}) as project,
     ):
-        commit_epochs(world, 3)
-        world.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS))
+        commit_epochs(project, 3)
+        project.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS))
         tried: list[tuple[object, int]] = []
 
         def recomputed(
@@ -41,13 +41,13 @@ def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted
 
         monkeypatch.setattr("holdfast.orchestration.playbooks.migrate_trial._recompute", recomputed)
         request = MigrationRequest(may_differ=may_differ)
-        migrate = Migrate(world, CLICKS, "r", request=request, keep_alive=drivers.act)
+        migrate = Migrate(project, CLICKS, "r", request=request, keep_alive=drivers.act)
         if may_differ:
             assert next(migrate.steps()).name == "LaunchSecondary"
         else:
             with pytest.raises(PermanentError, match="epoch 2 has 3 rows"):
                 migrate.steps()
-            assert world.store.migrations.history(CLICKS) == []
+            assert project.store.migrations.history(CLICKS) == []
         assert tried == [(2, 1)]
 
 
@@ -55,10 +55,10 @@ def test_a_stream_without_a_snapshot_is_asked_for_one_to_try_the_target_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
-        a_recovered_project(tmp_path, monkeypatch) as (worlds, _, drivers),
-        redeclared_project(worlds, params={"threshold": 2}) as world,
+        a_recovered_project(tmp_path, monkeypatch) as (projects, _, drivers),
+        redeclared_project(projects, params={"threshold": 2}) as project,
     ):
-        commit_epochs(world, 3)
+        commit_epochs(project, 3)
         tried: list[str] = []
 
         def recomputed(_: Project, __: StreamDeclaration, ___: str, row: SnapshotRow) -> Recomputed:
@@ -66,49 +66,49 @@ def test_a_stream_without_a_snapshot_is_asked_for_one_to_try_the_target_on(
             return Recomputed(rows=3, digest="another")
 
         def ship(_: Project, stream: str) -> None:
-            world.store.snapshots.record(a_snapshot("s1", 1, stream=stream))
+            project.store.snapshots.record(a_snapshot("s1", 1, stream=stream))
 
         monkeypatch.setattr("holdfast.orchestration.playbooks.migrate_trial._recompute", recomputed)
         monkeypatch.setattr("holdfast.orchestration.playbooks.migrate_trial.snapshot_now", ship)
-        assert Migrate(world, CLICKS, "p", request=MigrationRequest()).plan(), (
+        assert Migrate(project, CLICKS, "p", request=MigrationRequest()).plan(), (
             "a plan asks for nothing"
         )
         assert tried == []
         with pytest.raises(PermanentError, match="would compute another output"):
             next(
                 Migrate(
-                    world, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
+                    project, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
                 ).steps()
             )
         with pytest.raises(PermanentError, match="would compute another output"):
-            Migrate(world, CLICKS, "p", request=MigrationRequest()).plan()
+            Migrate(project, CLICKS, "p", request=MigrationRequest()).plan()
         assert tried == ["s1", "s1"]
 
 
 def test_another_migration_is_refused_while_one_is_under_way_and_the_same_is_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_recovered_project(tmp_path, monkeypatch) as (worlds, _, drivers):
-        with redeclared_project(worlds, **LARGER) as world:
+    with a_recovered_project(tmp_path, monkeypatch) as (projects, _, drivers):
+        with redeclared_project(projects, **LARGER) as project:
             next(
                 Migrate(
-                    world, CLICKS, "first", request=MigrationRequest(), keep_alive=drivers.act
+                    project, CLICKS, "first", request=MigrationRequest(), keep_alive=drivers.act
                 ).steps()
             )
             other = MigrationRequest(protocol=Protocol.LEGACY)
             for refused in (Migrate.steps, Migrate.plan):
                 with pytest.raises(PermanentError, match="another migration of clicks"):
-                    refused(Migrate(world, CLICKS, "r", request=other))
+                    refused(Migrate(project, CLICKS, "r", request=other))
         with (
-            redeclared_project(worlds, resources={"driver_memory": "3g"}) as world,
+            redeclared_project(projects, resources={"driver_memory": "3g"}) as project,
             pytest.raises(PermanentError, match="another migration of clicks"),
         ):
-            list(Migrate(world, CLICKS, "r", request=MigrationRequest()).steps())
-        with redeclared_project(worlds, **LARGER) as world:
+            list(Migrate(project, CLICKS, "r", request=MigrationRequest()).steps())
+        with redeclared_project(projects, **LARGER) as project:
             done = [
                 one.name
                 for one in Migrate(
-                    world, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
+                    project, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
                 ).steps()
             ]
             assert done[-1] == "FinishMigration"
@@ -118,35 +118,37 @@ def test_a_stream_that_was_stopped_meanwhile_is_not_said_to_be_migrated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
-        a_recovered_project(tmp_path, monkeypatch) as (worlds, _, drivers),
-        redeclared_project(worlds, **LARGER) as world,
+        a_recovered_project(tmp_path, monkeypatch) as (projects, _, drivers),
+        redeclared_project(projects, **LARGER) as project,
     ):
         steps = Migrate(
-            world, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
+            project, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
         ).steps()
         next(steps)
-        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+        project.store.streams.desire(CLICKS, DesiredState.STOPPED)
         with pytest.raises(PermanentError, match="was not migrated: it was stopped meanwhile"):
             list(steps)
         with pytest.raises(PermanentError, match="does not run"):
-            list(Migrate(world, CLICKS, "r", request=MigrationRequest()).steps())
+            list(Migrate(project, CLICKS, "r", request=MigrationRequest()).steps())
 
 
 def test_a_folder_in_which_no_replica_can_be_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_recovered_project(tmp_path, monkeypatch) as (worlds, _, __):
+    with a_recovered_project(tmp_path, monkeypatch) as (projects, _, __):
         (tmp_path / "file").touch()
         with (
-            redeclared_project(worlds, resources={"folder": str(tmp_path / "file" / "x")}) as world,
+            redeclared_project(
+                projects, resources={"folder": str(tmp_path / "file" / "x")}
+            ) as project,
             pytest.raises(PermanentError, match="can have no replicas in"),
         ):
             list(
                 Migrate(
-                    world, CLICKS, "r", request=MigrationRequest(protocol=Protocol.LEGACY)
+                    project, CLICKS, "r", request=MigrationRequest(protocol=Protocol.LEGACY)
                 ).steps()
             )
-        assert world.store.migrations.history(CLICKS) == []
+        assert project.store.migrations.history(CLICKS) == []
 
 
 def test_what_spark_does_by_itself_may_be_written_down(
@@ -154,10 +156,10 @@ def test_what_spark_does_by_itself_may_be_written_down(
 ) -> None:
     conf = {"spark_conf": {PROVIDER: CHECKPOINT_CONF[PROVIDER]}}
     with (
-        a_recovered_project(tmp_path, monkeypatch) as (worlds, _, __),
-        redeclared_project(worlds, resources=conf) as world,
+        a_recovered_project(tmp_path, monkeypatch) as (projects, _, __),
+        redeclared_project(projects, resources=conf) as project,
     ):
-        assert Migrate(world, CLICKS, "p", request=MigrationRequest()).plan()
+        assert Migrate(project, CLICKS, "p", request=MigrationRequest()).plan()
 
 
 @pytest.mark.parametrize(
@@ -174,33 +176,33 @@ def test_what_spark_does_by_itself_may_be_written_down(
 def test_what_a_checkpoint_does_not_survive_is_refused_before_anything_is_touched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, object], field: str
 ) -> None:
-    with a_recovered_project(tmp_path, monkeypatch) as (worlds, before, _):
+    with a_recovered_project(tmp_path, monkeypatch) as (projects, before, _):
         old, journal = primary_of(before), before.store.journal.of(CLICKS)
-        with redeclared_project(worlds, **change) as world:
+        with redeclared_project(projects, **change) as project:
             for refused in (Migrate.steps, Migrate.plan):
                 with pytest.raises(PermanentError, match=f"cannot be migrated: {field}"):
-                    refused(Migrate(world, CLICKS, "r", request=MigrationRequest()))
-            assert world.store.migrations.history(CLICKS) == []
-            assert world.store.journal.of(CLICKS) == journal
-            assert primary_of(world) == old
+                    refused(Migrate(project, CLICKS, "r", request=MigrationRequest()))
+            assert project.store.migrations.history(CLICKS) == []
+            assert project.store.journal.of(CLICKS) == journal
+            assert primary_of(project) == old
 
 
 def test_a_stream_that_does_not_run_is_started_and_not_migrated(tmp_path: Path) -> None:
     with (
-        simulated_projects(tmp_path).open() as world,
+        simulated_projects(tmp_path).open() as project,
         pytest.raises(PermanentError, match="does not run"),
     ):
-        list(Migrate(world, CLICKS, "r", request=MigrationRequest()).steps())
+        list(Migrate(project, CLICKS, "r", request=MigrationRequest()).steps())
 
 
 def test_one_migration_is_under_way_at_a_time(tmp_path: Path) -> None:
-    with simulated_projects(tmp_path).open() as world:
-        a_wanted_stream(world)
+    with simulated_projects(tmp_path).open() as project:
+        a_wanted_stream(project)
         about = {
             "stream": CLICKS, "target": {}, "tier": "deployed", "protocol": "legacy",
             "within_seconds": 60.0, "may_differ": False, "why": "", "run": "",
         }  # fmt: skip
-        migrations = world.store.migrations
+        migrations = project.store.migrations
         first = migrations.begin(**about)  # type: ignore[arg-type]
         assert first is not None
         assert migrations.begin(**about) is None  # type: ignore[arg-type]

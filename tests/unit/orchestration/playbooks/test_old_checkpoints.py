@@ -13,14 +13,14 @@ from tests.waiting import wait_until
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[SimulatedProject]:
+def project(tmp_path: Path) -> Iterator[SimulatedProject]:
     with simulated_projects(tmp_path).open() as opened:
         yield opened
 
 
-def left_by(world: SimulatedProject, replica: str) -> Path:
+def left_by(project: SimulatedProject, replica: str) -> Path:
     """Its folder, with a checkpoint and a log in it."""
-    folder = world.config.home / "replicas" / replica
+    folder = project.config.home / "replicas" / replica
     (folder / "checkpoints" / "state").mkdir(parents=True)
     (folder / "replica.log").write_text("what happened")
     return folder
@@ -31,21 +31,21 @@ def names(folder: Path) -> list[str]:
 
 
 def test_the_checkpoints_of_those_that_have_ended_go_and_their_logs_stay(
-    world: SimulatedProject,
+    project: SimulatedProject,
 ) -> None:
-    folder = left_by(world, "p1")
-    a_primary(world, "p1", alive=False)
-    world.store.replicas.end("p1", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
-    assert remove_old_checkpoints(world.store, CLICKS) is not None
+    folder = left_by(project, "p1")
+    a_primary(project, "p1", alive=False)
+    project.store.replicas.end("p1", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
+    assert remove_old_checkpoints(project.store, CLICKS) is not None
     wait_until(lambda: names(folder) == ["replica.log"])
 
 
-def test_what_is_still_somebodys_stays(world: SimulatedProject) -> None:
-    lingers, elsewhere, lives = (left_by(world, one) for one in ("p1", "s1", "p2"))
-    a_primary(world, "p1")  # its process is there still
-    world.store.replicas.end("p1", ReplicaState.HANDED_OVER, "to another", by=EndedBy.REPLICA)
-    a_secondary(world, "s1")  # on another host
-    world.store.replicas.end("s1", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
-    a_primary(world, "p2", alive=False)  # nobody has noticed yet
-    assert remove_old_checkpoints(world.store, CLICKS) is None
+def test_what_is_still_somebodys_stays(project: SimulatedProject) -> None:
+    lingers, elsewhere, lives = (left_by(project, one) for one in ("p1", "s1", "p2"))
+    a_primary(project, "p1")  # its process is there still
+    project.store.replicas.end("p1", ReplicaState.HANDED_OVER, "to another", by=EndedBy.REPLICA)
+    a_secondary(project, "s1")  # on another host
+    project.store.replicas.end("s1", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
+    a_primary(project, "p2", alive=False)  # nobody has noticed yet
+    assert remove_old_checkpoints(project.store, CLICKS) is None
     assert names(lingers) == names(elsewhere) == names(lives) == ["checkpoints", "replica.log"]

@@ -20,7 +20,7 @@ from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedProjects:
+def projects(tmp_path: Path) -> SimulatedProjects:
     return simulated_projects(tmp_path)
 
 
@@ -47,33 +47,33 @@ def test_all_steps_are_foreseen_before_the_first() -> None:
 
 
 def test_the_newest_snapshot_is_chosen_after_which_an_epoch_was_committed(
-    worlds: SimulatedProjects,
+    projects: SimulatedProjects,
 ) -> None:
-    with worlds.open() as world:
-        a_wanted_stream(world)
-        commit_epochs(world, 3)
+    with projects.open() as project:
+        a_wanted_stream(project)
+        commit_epochs(project, 3)
         for name, epoch in (("s0", 0), ("s1", 1), ("s2", 2)):
-            world.store.snapshots.record(a_snapshot(name, epoch, stream=CLICKS))
-        assert require_provable(world, CLICKS).id == "s1"
-        assert require_provable(world, CLICKS, "s0").id == "s0"
+            project.store.snapshots.record(a_snapshot(name, epoch, stream=CLICKS))
+        assert require_provable(project, CLICKS).id == "s1"
+        assert require_provable(project, CLICKS, "s0").id == "s0"
         with pytest.raises(PermanentError, match="no epoch of clicks was committed after s2"):
-            require_provable(world, CLICKS, "s2")
+            require_provable(project, CLICKS, "s2")
 
 
-def test_without_such_a_snapshot_there_is_nothing_to_prove(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
+def test_without_such_a_snapshot_there_is_nothing_to_prove(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
         with pytest.raises(PermanentError, match=r"clicks has no available snapshot$"):
-            require_provable(world, CLICKS)
+            require_provable(project, CLICKS)
         with pytest.raises(PermanentError, match="clicks has no available snapshot s9"):
-            require_provable(world, CLICKS, "s9")
+            require_provable(project, CLICKS, "s9")
 
 
-def test_a_proof_is_kept_with_the_snapshot(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        world.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS))
-        world.store.snapshots.record_proof(CLICKS, "s1", 12.5)
-        world.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS))
-        newest = world.store.snapshots.newest(CLICKS)
+def test_a_proof_is_kept_with_the_snapshot(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        project.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS))
+        project.store.snapshots.record_proof(CLICKS, "s1", 12.5)
+        project.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS))
+        newest = project.store.snapshots.newest(CLICKS)
     assert newest is not None
     assert newest.proven_seconds == 12.5
     assert newest.proven_at is not None

@@ -26,18 +26,18 @@ from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedProjects:
+def projects(tmp_path: Path) -> SimulatedProjects:
     return simulated_projects(tmp_path, supervision=PATIENT, tier="deployed")
 
 
-def planned(world: Project) -> list[str]:
-    return [step.name for step in Start(world, CLICKS, "plan").plan()]
+def planned(project: Project) -> list[str]:
+    return [step.name for step in Start(project, CLICKS, "plan").plan()]
 
 
-def a_migration(world: Project) -> int:
-    row = world.store.streams.get(CLICKS)
+def a_migration(project: Project) -> int:
+    row = project.store.streams.get(CLICKS)
     assert row is not None
-    begun = world.store.migrations.begin(
+    begun = project.store.migrations.begin(
         stream=CLICKS,
         target=row.declaration,
         tier=Tier.DEPLOYED,
@@ -51,88 +51,90 @@ def a_migration(world: Project) -> int:
     return begun.rollout
 
 
-def stopped(world: Project) -> None:
-    world.store.replicas.end("p", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
-    world.store.streams.desire(CLICKS, DesiredState.STOPPED)
+def stopped(project: Project) -> None:
+    project.store.replicas.end("p", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
+    project.store.streams.desire(CLICKS, DesiredState.STOPPED)
 
 
 FROM_NOTHING = ["Launch", "AwaitCatchUp", "LaunchSecondary", "TurnSwitch"]
 
 
 def test_a_stream_that_was_stopped_is_launched_with_its_secondary(
-    worlds: SimulatedProjects,
+    projects: SimulatedProjects,
 ) -> None:
-    with worlds.open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "p")
-        stopped(world)
-        assert planned(world) == FROM_NOTHING
-        row = world.store.streams.get(CLICKS)
+    with projects.open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "p")
+        stopped(project)
+        assert planned(project) == FROM_NOTHING
+        row = project.store.streams.get(CLICKS)
     assert row is not None
     assert row.desired is DesiredState.STOPPED
-    assert "ensure" not in worlds.objects.calls
+    assert "ensure" not in projects.objects.calls
 
 
 def test_a_dead_primary_is_fenced_first_though_nobody_wants_the_stream(
-    worlds: SimulatedProjects,
+    projects: SimulatedProjects,
 ) -> None:
-    with worlds.open() as world:
-        a_dead_primary(world)
-        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
-        assert planned(world) == ["Fence", *FROM_NOTHING]
+    with projects.open() as project:
+        a_dead_primary(project)
+        project.store.streams.desire(CLICKS, DesiredState.STOPPED)
+        assert planned(project) == ["Fence", *FROM_NOTHING]
 
 
 def test_a_start_by_hand_is_a_new_beginning_after_failures_in_a_row(
-    worlds: SimulatedProjects,
+    projects: SimulatedProjects,
 ) -> None:
-    with worlds.open() as world:
-        a_wanted_stream(world)
+    with projects.open() as project:
+        a_wanted_stream(project)
         for number in range(3):
-            a_primary(world, f"p{number}")
-            world.store.replicas.end(
+            a_primary(project, f"p{number}")
+            project.store.replicas.end(
                 f"p{number}", ReplicaState.FAILED, "each time", by=EndedBy.REPLICA
             )
-        assert planned(world) == FROM_NOTHING
+        assert planned(project) == FROM_NOTHING
 
 
-def test_a_migration_that_was_under_way_or_done_does_not_show(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "p")
-        number = a_migration(world)
-        world.store.migrations.finish(CLICKS, number, "done")
-        a_migration(world)
-        stopped(world)
-        assert planned(world) == FROM_NOTHING
+def test_a_migration_that_was_under_way_or_done_does_not_show(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "p")
+        number = a_migration(project)
+        project.store.migrations.finish(CLICKS, number, "done")
+        a_migration(project)
+        stopped(project)
+        assert planned(project) == FROM_NOTHING
 
 
-def test_the_tier_is_the_one_that_is_declared_now(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "p")
-        stopped(world)
-    file = worlds.root / "configs" / "streams" / f"{CLICKS}.yaml"
+def test_the_tier_is_the_one_that_is_declared_now(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "p")
+        stopped(project)
+    file = projects.root / "configs" / "streams" / f"{CLICKS}.yaml"
     file.write_text(stream_yaml(name=CLICKS, tier="passive_replication"), encoding="utf-8")
-    with worlds.open() as world:
-        assert planned(world) == ["Launch", "AwaitCatchUp"]
+    with projects.open() as project:
+        assert planned(project) == ["Launch", "AwaitCatchUp"]
 
 
-def test_what_is_half_restored_is_refused_as_it_would_be(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        declare(world.config, world.store, CLICKS)
-        commit_epochs(world, 3)
-        wish = world.store.restores.request(CLICKS, epoch=1, snapshot=None, why="a test", run="run")
-        world.store.restores.begin(wish)
+def test_what_is_half_restored_is_refused_as_it_would_be(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        declare(project.config, project.store, CLICKS)
+        commit_epochs(project, 3)
+        wish = project.store.restores.request(
+            CLICKS, epoch=1, snapshot=None, why="a test", run="run"
+        )
+        project.store.restores.begin(wish)
         with pytest.raises(PermanentError, match="half done"):
-            Start(world, CLICKS, "plan").plan()
+            Start(project, CLICKS, "plan").plan()
 
 
 def test_the_plan_is_what_is_then_done(
-    worlds: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
+    projects: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with worlds.open() as world:
-        plan = planned(world)
-        with simulated_drivers(world, monkeypatch) as drivers:
-            Start(world, CLICKS, "run").steps()
+    with projects.open() as project:
+        plan = planned(project)
+        with simulated_drivers(project, monkeypatch) as drivers:
+            Start(project, CLICKS, "run").steps()
             level_at_once = [step for step in plan if step != "AwaitCatchUp"]
             assert run_recovery(drivers) == level_at_once

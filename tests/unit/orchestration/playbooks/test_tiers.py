@@ -36,13 +36,13 @@ from tests.fakes.projects import simulated_projects
 def switched(drivers: SimulatedDrivers, tier: Tier) -> list[StepDone[RecoverStep]]:
     return list(
         SwitchTier(
-            drivers.world, CLICKS, "run", tier=tier, why="test", keep_alive=drivers.act
+            drivers.project, CLICKS, "run", tier=tier, why="test", keep_alive=drivers.act
         ).steps()
     )
 
 
-def planned(world: Project, tier: Tier) -> list[RecoverStep]:
-    return SwitchTier(world, CLICKS, "plan", tier=tier, why="test").plan()
+def planned(project: Project, tier: Tier) -> list[RecoverStep]:
+    return SwitchTier(project, CLICKS, "plan", tier=tier, why="test").plan()
 
 
 def turned(switch: Switch, on: bool) -> str:  # noqa: FBT001
@@ -59,14 +59,14 @@ def turns(steps: list[StepDone[RecoverStep]]) -> list[str]:
 def test_a_stream_gets_the_secondary_that_its_tier_wants(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_driven_project(tmp_path, monkeypatch, tier="active_standby") as (world, drivers):
-        assert observe_stream(world, CLICKS).covered is Tier.PASSIVE_REPLICATION
+    with a_driven_project(tmp_path, monkeypatch, tier="active_standby") as (project, drivers):
+        assert observe_stream(project, CLICKS).covered is Tier.PASSIVE_REPLICATION
         assert run_recovery(drivers) == ["LaunchSecondary", *["TurnSwitch"] * 3]
-        seen = observe_stream(world, CLICKS)
+        seen = observe_stream(project, CLICKS)
         assert seen.secondary is not None
         assert seen.secondary.observed == seen.secondary.desired == STANDS_BY
         assert seen.covered is seen.tier is Tier.ACTIVE_STANDBY
-        [change] = world.store.tiers.history(CLICKS)
+        [change] = project.store.tiers.history(CLICKS)
         assert change.reached_at is not None
         assert run_recovery(drivers) == []
 
@@ -74,168 +74,170 @@ def test_a_stream_gets_the_secondary_that_its_tier_wants(
 def test_a_tier_is_changed_and_changed_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_driven_project(tmp_path, monkeypatch) as (world, drivers):
+    with a_driven_project(tmp_path, monkeypatch) as (project, drivers):
         up = switched(drivers, Tier.PASSIVE_STANDBY_HOT)
         assert turns(up) == ["LaunchSecondary", "deploy+", "sync+", "receive+"]
         assert turns(switched(drivers, Tier.ACTIVE_REPLICATION)) == ["process+", "send+", "sync-"]
         down = switched(drivers, Tier.PASSIVE_REPLICATION)
         assert turns(down) == ["send-", "process-", "receive-", "AwaitSecondaryExit"]
-        history = world.store.tiers.history(CLICKS)
+        history = project.store.tiers.history(CLICKS)
         assert [change.tier_to for change in history[1:]] == [
             Tier.PASSIVE_STANDBY_HOT,
             Tier.ACTIVE_REPLICATION,
             Tier.PASSIVE_REPLICATION,
         ]
         assert all(change.reached_at is not None for change in history[1:])
-        assert {line.playbook for line in world.store.journal.of(CLICKS)} == {"switch"}
-        seen = observe_stream(world, CLICKS)
+        assert {line.playbook for line in project.store.journal.of(CLICKS)} == {"switch"}
+        seen = observe_stream(project, CLICKS)
         assert seen.secondary is None
         assert seen.last_secondary is not None
         assert seen.last_secondary.state is ReplicaState.STOPPED
 
 
 def test_a_dry_run_says_what_a_switch_would_do_and_does_nothing(tmp_path: Path) -> None:
-    with a_running_project(tmp_path) as world:
-        steps = planned(world, Tier.PASSIVE_STANDBY_COLD)
+    with a_running_project(tmp_path) as project:
+        steps = planned(project, Tier.PASSIVE_STANDBY_COLD)
         assert [type(step) for step in steps] == [LaunchSecondary, TurnSwitch, TurnSwitch]
-        a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
-        assert planned(world, Tier.PASSIVE_REPLICATION) == [AwaitSecondaryExit("s")]
-        assert planned(world, Tier.DEPLOYED) == []
-        assert world.store.journal.of(CLICKS) == []
-        assert observe_stream(world, CLICKS).tier is Tier.PASSIVE_REPLICATION
+        a_secondary(project, "s", observed=SECONDARY[Tier.DEPLOYED])
+        assert planned(project, Tier.PASSIVE_REPLICATION) == [AwaitSecondaryExit("s")]
+        assert planned(project, Tier.DEPLOYED) == []
+        assert project.store.journal.of(CLICKS) == []
+        assert observe_stream(project, CLICKS).tier is Tier.PASSIVE_REPLICATION
 
 
 def test_a_tier_that_the_sink_cannot_bear_is_refused(tmp_path: Path) -> None:
     sink = {"kind": "callable", "function": "json:dumps"}
     objective = {"recovery_time": "10s", "guarantee": "rollback"}
-    with a_running_project(tmp_path, sink=sink, objective=objective) as world:
+    with a_running_project(tmp_path, sink=sink, objective=objective) as project:
         with pytest.raises(PermanentError, match="cannot be in active_replication") as refused:
-            SwitchTier(world, CLICKS, "run", tier=Tier.ACTIVE_REPLICATION, why="test").steps()
+            SwitchTier(project, CLICKS, "run", tier=Tier.ACTIVE_REPLICATION, why="test").steps()
         assert "idempotent" in refused.value.hint
-        assert observe_stream(world, CLICKS).tier is Tier.PASSIVE_REPLICATION
+        assert observe_stream(project, CLICKS).tier is Tier.PASSIVE_REPLICATION
 
 
 def test_a_stopped_stream_gets_its_tier_when_it_starts(tmp_path: Path) -> None:
-    with simulated_projects(tmp_path).open() as world:
-        assert list(SwitchTier(world, CLICKS, "run", tier=Tier.DEPLOYED, why="test").steps()) == []
-        assert observe_stream(world, CLICKS).tier is Tier.DEPLOYED
-        assert world.store.tiers.history(CLICKS)[-1].reached_at is None
-        a_wanted_stream(world)
-        assert observe_stream(world, CLICKS).tier is Tier.DEPLOYED
+    with simulated_projects(tmp_path).open() as project:
+        assert (
+            list(SwitchTier(project, CLICKS, "run", tier=Tier.DEPLOYED, why="test").steps()) == []
+        )
+        assert observe_stream(project, CLICKS).tier is Tier.DEPLOYED
+        assert project.store.tiers.history(CLICKS)[-1].reached_at is None
+        a_wanted_stream(project)
+        assert observe_stream(project, CLICKS).tier is Tier.DEPLOYED
 
 
 def test_a_dead_secondary_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
+    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (project, drivers):
         run_recovery(drivers)
-        first = secondary_of(world)
+        first = secondary_of(project)
         drivers.kill(first)
         assert run_recovery(drivers) == ["EndSecondary", "LaunchSecondary", "TurnSwitch"]
-        assert secondary_of(world).id != first.id
+        assert secondary_of(project).id != first.id
 
 
 def test_a_secondary_that_always_fails_leaves_the_stream_running_and_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
+    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (project, drivers):
         drivers.failing = 3
         with pytest.raises(PermanentError, match=r"runs without its secondary: 3 .* no room"):
             run_recovery(drivers)
-        row = world.store.streams.get(CLICKS)
+        row = project.store.streams.get(CLICKS)
         assert row is not None
         assert row.desired is DesiredState.RUNNING
-        assert world.store.tiers.history(CLICKS)[-1].reached_at is None
+        assert project.store.tiers.history(CLICKS)[-1].reached_at is None
         assert run_recovery(drivers) == ["LaunchSecondary", "TurnSwitch"]
 
 
 def test_secondaries_that_die_of_what_they_are_asked_for_are_given_up_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_driven_project(tmp_path, monkeypatch, tier="active_standby") as (world, drivers):
+    with a_driven_project(tmp_path, monkeypatch, tier="active_standby") as (project, drivers):
 
         def die_of_processing() -> None:
             drivers.act()
-            row = world.store.replicas.live(CLICKS, Slot.SECONDARY)
+            row = project.store.replicas.live(CLICKS, Slot.SECONDARY)
             if row is not None and row.desired.process:
                 drivers.kill(row)
 
         with pytest.raises(PermanentError, match="3 secondaries failed in a row"):
-            list(recovery_steps(world, die_of_processing))
+            list(recovery_steps(project, die_of_processing))
         assert len(drivers.children) == 3
 
 
 def test_a_switch_that_cannot_be_turned_costs_nothing_that_is_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_running_project(tmp_path, tier="active_standby") as world:
-        a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
+    with a_running_project(tmp_path, tier="active_standby") as project:
+        a_secondary(project, "s", observed=SECONDARY[Tier.DEPLOYED])
         monkeypatch.setattr(StreamWaiter, "patience_seconds", 0.1)
         with pytest.raises(TransientError, match="receive of s is not on"):
-            list(recovery_steps(world))
-        seen = observe_stream(world, CLICKS)
+            list(recovery_steps(project))
+        seen = observe_stream(project, CLICKS)
         assert seen.secondary is not None
         assert seen.secondary.id == "s"
         assert seen.covered is Tier.DEPLOYED
         assert seen.secondary.desired.receive
-        assert world.store.journal.of(CLICKS)[-1].phase is Phase.FAILED
+        assert project.store.journal.of(CLICKS)[-1].phase is Phase.FAILED
 
 
 def test_what_a_secondary_said_before_it_saw_a_wish_is_no_answer_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.orchestration.playbooks.waiting.POLL_SECONDS", 0.0)
-    with a_running_project(tmp_path, tier="deployed") as world:
-        a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED], desired=STANDS_BY)
+    with a_running_project(tmp_path, tier="deployed") as project:
+        a_secondary(project, "s", observed=SECONDARY[Tier.DEPLOYED], desired=STANDS_BY)
         looks: list[int] = []
 
         def answer_late() -> None:
-            looks.append(replica_of(world, "s").observed_generation)
+            looks.append(replica_of(project, "s").observed_generation)
             if len(looks) == 4:
-                a_heartbeat(world, "s", epoch=0, observed=SECONDARY[Tier.DEPLOYED])
+                a_heartbeat(project, "s", epoch=0, observed=SECONDARY[Tier.DEPLOYED])
 
         recover_secondary.turn_switch(
-            a_waiter(world, answer_late), TurnSwitch("s", Switch.PROCESS, on=False)
+            a_waiter(project, answer_late), TurnSwitch("s", Switch.PROCESS, on=False)
         )
         assert looks == [1, 1, 1, 1]
-        assert replica_of(world, "s").observed_generation == 2
+        assert replica_of(project, "s").observed_generation == 2
 
 
 def test_a_step_towards_a_tier_that_nobody_wants_any_more_is_not_taken(tmp_path: Path) -> None:
-    with a_running_project(tmp_path, tier="active_standby") as world:
-        a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
-        world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="")
-        watch = a_waiter(world)
+    with a_running_project(tmp_path, tier="active_standby") as project:
+        a_secondary(project, "s", observed=SECONDARY[Tier.DEPLOYED])
+        project.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="")
+        watch = a_waiter(project)
         turned = recover_secondary.turn_switch(watch, TurnSwitch("s", Switch.RECEIVE, on=True))
         seen_off = recover_secondary.stop(watch, AwaitSecondaryExit("s"))
         assert turned == seen_off == StepSkipped()
-        assert replica_of(world, "s").desired == SECONDARY[Tier.DEPLOYED]
+        assert replica_of(project, "s").desired == SECONDARY[Tier.DEPLOYED]
 
 
 def test_who_is_interrupted_says_so(tmp_path: Path) -> None:
-    with a_running_project(tmp_path, tier="active_standby") as world:
-        a_secondary(world, "s", observed=SECONDARY[Tier.DEPLOYED])
+    with a_running_project(tmp_path, tier="active_standby") as project:
+        a_secondary(project, "s", observed=SECONDARY[Tier.DEPLOYED])
 
         def interrupt() -> None:
-            if replica_of(world, "s").desired.receive:
+            if replica_of(project, "s").desired.receive:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            list(recovery_steps(world, interrupt))
-        last = world.store.journal.of(CLICKS)[-1]
+            list(recovery_steps(project, interrupt))
+        last = project.store.journal.of(CLICKS)[-1]
         assert (last.phase, last.detail["error"]) == (Phase.FAILED, "KeyboardInterrupt")
 
 
 def test_a_paused_secondary_counts_as_there(tmp_path: Path) -> None:
-    with a_running_project(tmp_path, tier="active_standby") as world:
-        a_secondary(world, "s", observed=Switches(deploy=True, receive=True), desired=STANDS_BY)
+    with a_running_project(tmp_path, tier="active_standby") as project:
+        a_secondary(project, "s", observed=Switches(deploy=True, receive=True), desired=STANDS_BY)
         a_heartbeat(
-            world,
+            project,
             "s",
             epoch=1,
             observed=Switches(deploy=True, receive=True, sync=True),
             state=ReplicaState.PAUSED,
         )
-        assert planned(world, Tier.ACTIVE_STANDBY) == []
-        assert observe_stream(world, CLICKS).covered is Tier.PASSIVE_STANDBY_HOT
-        assert list(recovery_steps(world)) == []
-        [change] = world.store.tiers.history(CLICKS)
+        assert planned(project, Tier.ACTIVE_STANDBY) == []
+        assert observe_stream(project, CLICKS).covered is Tier.PASSIVE_STANDBY_HOT
+        assert list(recovery_steps(project)) == []
+        [change] = project.store.tiers.history(CLICKS)
         assert change.reached_at is None

@@ -35,16 +35,16 @@ def lives(row: ReplicaRow) -> bool:
 def test_a_secondary_that_takes_over_as_patience_ends_is_not_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
+    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (project, drivers):
         run_recovery(drivers)
-        secondary = secondary_of(world)
+        secondary = secondary_of(project)
 
         def take_over_once() -> None:
-            if observe_stream(world, CLICKS).secondary is not None:
-                take_over(world, secondary.id, primary="p")
+            if observe_stream(project, CLICKS).secondary is not None:
+                take_over(project, secondary.id, primary="p")
 
         found = await_exit(
-            world,
+            project,
             secondary.id,
             slot=Slot.SECONDARY,
             patience_seconds=-1.0,
@@ -57,10 +57,10 @@ def test_a_secondary_that_takes_over_as_patience_ends_is_not_killed(
 def test_one_that_does_not_leave_in_time_is_ended_and_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
+    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (project, drivers):
         run_recovery(drivers)
-        secondary = secondary_of(world)
-        found = await_exit(world, secondary.id, slot=Slot.SECONDARY, patience_seconds=-1.0)
+        secondary = secondary_of(project)
+        found = await_exit(project, secondary.id, slot=Slot.SECONDARY, patience_seconds=-1.0)
         assert found.ended is ReplicaState.DEAD
         assert not lives(secondary)
 
@@ -69,27 +69,29 @@ def test_the_claim_is_kept_while_the_process_of_one_that_has_left_lingers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiting, "SYSTEM_CLOCK", SteppedClock())
-    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (world, drivers):
+    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (project, drivers):
         run_recovery(drivers)
-        secondary = secondary_of(world)
+        secondary = secondary_of(project)
         beats: list[int] = []
         process = find_process(secondary)
         assert process is not None
         os.kill(process.pid, signal.SIGSTOP)
-        world.store.replicas.end(secondary.id, ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA)
-        await_exit(world, secondary.id, slot=Slot.SECONDARY, keep_alive=lambda: beats.append(1))
+        project.store.replicas.end(
+            secondary.id, ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA
+        )
+        await_exit(project, secondary.id, slot=Slot.SECONDARY, keep_alive=lambda: beats.append(1))
         assert len(beats) == EXIT_WITHIN_SECONDS / waiting.POLL_SECONDS + 1, "the last look, too"
         assert not lives(secondary)
 
 
 def test_what_a_stop_would_do_is_told_from_one_look(tmp_path: Path) -> None:
-    with a_running_project(tmp_path, tier="active_standby") as world:
-        a_secondary(world, "s")
-        world.store.replicas.desire("s", OFF)
-        assert Stop(world, CLICKS, "run").plan() == [
+    with a_running_project(tmp_path, tier="active_standby") as project:
+        a_secondary(project, "s")
+        project.store.replicas.desire("s", OFF)
+        assert Stop(project, CLICKS, "run").plan() == [
             AwaitExit("s"),
             RequestExit("p"),
             AwaitExit("p"),
         ]
-        assert observe_stream(world, CLICKS).wanted
-        assert world.store.journal.of(CLICKS) == []
+        assert observe_stream(project, CLICKS).wanted
+        assert project.store.journal.of(CLICKS) == []

@@ -23,12 +23,12 @@ from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedProjects:
+def projects(tmp_path: Path) -> SimulatedProjects:
     return simulated_projects(tmp_path, supervision=PATIENT)
 
 
-def tick(worlds: SimulatedProjects, cursor: str | None) -> dg.SensorResult:
-    result = stream_observer(dg.build_sensor_context(cursor=cursor), worlds=worlds)
+def tick(projects: SimulatedProjects, cursor: str | None) -> dg.SensorResult:
+    result = stream_observer(dg.build_sensor_context(cursor=cursor), projects=projects)
     assert isinstance(result, dg.SensorResult)
     return result
 
@@ -54,19 +54,19 @@ def value(event: object, key: str) -> object:
     return event.metadata[key].value
 
 
-def a_running_stream(worlds: SimulatedProjects, epochs: int) -> None:
-    with worlds.open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "r1")
-        commit_epochs(world, epochs)
-        world.store.samples.write(
+def a_running_stream(projects: SimulatedProjects, epochs: int) -> None:
+    with projects.open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "r1")
+        commit_epochs(project, epochs)
+        project.store.samples.write(
             [Sample(stream=CLICKS, replica="r1", name=SampleName.LAG_ROWS, value=7.0)]
         )
 
 
-def test_committed_epochs_advance_the_stream_and_its_output(worlds: SimulatedProjects) -> None:
-    a_running_stream(worlds, epochs=3)
-    result = tick(worlds, None)
+def test_committed_epochs_advance_the_stream_and_its_output(projects: SimulatedProjects) -> None:
+    a_running_stream(projects, epochs=3)
+    result = tick(projects, None)
     assert shown(result) == [
         ("AssetMaterialization", "streams/clicks"),
         ("AssetMaterialization", "outputs/clicks"),
@@ -83,70 +83,74 @@ def test_committed_epochs_advance_the_stream_and_its_output(worlds: SimulatedPro
     assert value(health, "health") == "healthy"
 
 
-def test_nothing_is_shown_twice(worlds: SimulatedProjects) -> None:
-    a_running_stream(worlds, epochs=3)
-    first = tick(worlds, None)
-    second = tick(worlds, aged(first.cursor))
+def test_nothing_is_shown_twice(projects: SimulatedProjects) -> None:
+    a_running_stream(projects, epochs=3)
+    first = tick(projects, None)
+    second = tick(projects, aged(first.cursor))
     assert shown(second) == []
     assert second.skip_reason is not None
     assert second.skip_reason.skip_message == "nothing has changed"
 
 
-def test_only_what_is_new_counts(worlds: SimulatedProjects) -> None:
-    a_running_stream(worlds, epochs=3)
-    cursor = tick(worlds, None).cursor
-    with worlds.open() as world:
-        commit_epochs(world, 5)
-    result = tick(worlds, aged(cursor))
+def test_only_what_is_new_counts(projects: SimulatedProjects) -> None:
+    a_running_stream(projects, epochs=3)
+    cursor = tick(projects, None).cursor
+    with projects.open() as project:
+        commit_epochs(project, 5)
+    result = tick(projects, aged(cursor))
     assert value(result.asset_events[1], "epochs_since_last_report") == 2
     assert value(result.asset_events[1], "epoch") == 4
 
 
-def test_a_stream_that_was_restored_shows_what_it_commits_again(worlds: SimulatedProjects) -> None:
-    a_running_stream(worlds, epochs=5)
-    cursor = tick(worlds, None).cursor
-    with worlds.open() as world:
-        store = world.store
+def test_a_stream_that_was_restored_shows_what_it_commits_again(
+    projects: SimulatedProjects,
+) -> None:
+    a_running_stream(projects, epochs=5)
+    cursor = tick(projects, None).cursor
+    with projects.open() as project:
+        store = project.store
         wish = store.restores.request(CLICKS, epoch=1, snapshot=None, why="", run="")
         store.replicas.end("r1", ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA)
         store.streams.desire(CLICKS, DesiredState.STOPPED)
         assert store.restores.begin(wish) == 3
         entry = LedgerEntry(stream=CLICKS, epoch=2, replica="r2", token=2, rows=4, digest="mended")
         store.ledger.commit(entry, history=1)
-    result = tick(worlds, aged(cursor))
+    result = tick(projects, aged(cursor))
     assert value(result.asset_events[0], "epoch") == 2
     assert value(result.asset_events[1], "rows_since_last_report") == 4
-    assert shown(tick(worlds, aged(result.cursor))) == []
+    assert shown(tick(projects, aged(result.cursor))) == []
 
 
-def test_progress_is_shown_at_most_now_and_then(worlds: SimulatedProjects) -> None:
-    a_running_stream(worlds, epochs=3)
-    cursor = tick(worlds, None).cursor
-    with worlds.open() as world:
-        commit_epochs(world, 5)
-    soon = tick(worlds, cursor)
+def test_progress_is_shown_at_most_now_and_then(projects: SimulatedProjects) -> None:
+    a_running_stream(projects, epochs=3)
+    cursor = tick(projects, None).cursor
+    with projects.open() as project:
+        commit_epochs(project, 5)
+    soon = tick(projects, cursor)
     assert shown(soon) == []
     assert Marks.parse(soon.cursor).streams[CLICKS].epoch == 2
 
 
-def test_a_change_of_health_is_shown_at_once(worlds: SimulatedProjects) -> None:
-    a_running_stream(worlds, epochs=1)
-    cursor = tick(worlds, None).cursor
-    with worlds.open() as world:
-        world.store.replicas.end("r1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
-    observation, check = tick(worlds, cursor).asset_events
+def test_a_change_of_health_is_shown_at_once(projects: SimulatedProjects) -> None:
+    a_running_stream(projects, epochs=1)
+    cursor = tick(projects, None).cursor
+    with projects.open() as project:
+        project.store.replicas.end("r1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
+    observation, check = tick(projects, cursor).asset_events
     assert value(observation, "health") == "missing"
     assert value(observation, "was") == "healthy"
     assert isinstance(check, dg.AssetCheckEvaluation)
     assert (check.check_name, check.passed) == ("healthy", False)
 
 
-def test_a_change_of_tier_or_of_cover_is_shown_at_once_and_once(worlds: SimulatedProjects) -> None:
-    a_running_stream(worlds, epochs=1)
-    cursor = tick(worlds, None).cursor
-    with worlds.open() as world:
-        world.store.tiers.desire(CLICKS, "deployed", why="asked", run="run-1")
-    asked = tick(worlds, cursor)
+def test_a_change_of_tier_or_of_cover_is_shown_at_once_and_once(
+    projects: SimulatedProjects,
+) -> None:
+    a_running_stream(projects, epochs=1)
+    cursor = tick(projects, None).cursor
+    with projects.open() as project:
+        project.store.tiers.desire(CLICKS, "deployed", why="asked", run="run-1")
+    asked = tick(projects, cursor)
     assert shown(asked) == [
         ("AssetMaterialization", "tiers/clicks"),
         ("AssetCheckEvaluation", "tiers/clicks"),
@@ -157,26 +161,26 @@ def test_a_change_of_tier_or_of_cover_is_shown_at_once_and_once(worlds: Simulate
     assert isinstance(check, dg.AssetCheckEvaluation)
     assert (check.check_name, check.passed) == ("tier_is_held", False)
     assert check.severity is dg.AssetCheckSeverity.WARN
-    assert shown(tick(worlds, asked.cursor)) == []
+    assert shown(tick(projects, asked.cursor)) == []
 
-    with worlds.open() as world:
-        a_secondary(world, observed=SECONDARY[Tier.DEPLOYED])
-    covered, check = tick(worlds, asked.cursor).asset_events
+    with projects.open() as project:
+        a_secondary(project, observed=SECONDARY[Tier.DEPLOYED])
+    covered, check = tick(projects, asked.cursor).asset_events
     assert value(covered, "covered_strength") == 1
     assert isinstance(check, dg.AssetCheckEvaluation)
     assert check.passed
 
 
-def test_a_new_snapshot_is_shown_with_its_figures(worlds: SimulatedProjects) -> None:
-    cursor = tick(worlds, None).cursor
-    with worlds.open() as world:
-        world.store.snapshots.record(a_snapshot("s1", 4, stream=CLICKS))
-    result = tick(worlds, cursor)
+def test_a_new_snapshot_is_shown_with_its_figures(projects: SimulatedProjects) -> None:
+    cursor = tick(projects, None).cursor
+    with projects.open() as project:
+        project.store.snapshots.record(a_snapshot("s1", 4, stream=CLICKS))
+    result = tick(projects, cursor)
     [event] = result.asset_events
     assert shown(result) == [("AssetMaterialization", "snapshots/clicks")]
     assert value(event, "new_bytes") == 30
     assert value(event, "age_seconds") >= 0.0  # type: ignore[operator]
-    assert shown(tick(worlds, result.cursor)) == []
+    assert shown(tick(projects, result.cursor)) == []
 
 
 @pytest.mark.parametrize(
@@ -194,8 +198,8 @@ def test_a_cursor_survives_its_serialiser_and_fields_of_another_version() -> Non
     assert Marks.parse(newer).streams[CLICKS].epoch == 4
 
 
-def test_a_control_store_that_is_away_keeps_the_cursor(worlds: SimulatedProjects) -> None:
-    worlds.failures.append(TransientError("locked", hint="wait"))
-    result = tick(worlds, "{}")
+def test_a_control_store_that_is_away_keeps_the_cursor(projects: SimulatedProjects) -> None:
+    projects.failures.append(TransientError("locked", hint="wait"))
+    result = tick(projects, "{}")
     assert result.cursor is None
     assert result.skip_reason is not None

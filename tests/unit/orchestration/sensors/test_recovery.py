@@ -23,28 +23,30 @@ from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedProjects:
+def projects(tmp_path: Path) -> SimulatedProjects:
     return simulated_projects(tmp_path)
 
 
-def test_a_dead_driver_gives_one_run_over_many_ticks_and_daemons(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_dead_primary(world)
-    keys = {key for _ in range(10) for key in requested(worlds)}
-    [incident] = incidents(worlds)
+def test_a_dead_driver_gives_one_run_over_many_ticks_and_daemons(
+    projects: SimulatedProjects,
+) -> None:
+    with projects.open() as project:
+        a_dead_primary(project)
+    keys = {key for _ in range(10) for key in requested(projects)}
+    [incident] = incidents(projects)
     assert keys == {f"{incident.id}-0-0"}
     assert incident.kind == RECOVERY
     assert incident.detail["health"] == "dead"
     assert incident.detail["t_detect_seconds"] >= 0
-    with worlds.open() as world:
-        assert len(world.store.samples.series(CLICKS, SampleName.DETECT_SECONDS)) == 1
+    with projects.open() as project:
+        assert len(project.store.samples.series(CLICKS, SampleName.DETECT_SECONDS)) == 1
 
 
-def test_the_request_names_the_job_the_stream_and_the_incident(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_dead_primary(world)
-    [request] = tick(worlds).run_requests or []
-    [incident] = incidents(worlds)
+def test_the_request_names_the_job_the_stream_and_the_incident(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_dead_primary(project)
+    [request] = tick(projects).run_requests or []
+    [incident] = incidents(projects)
     assert recovery_sensor.job_name == "recover_stream"
     assert request.run_config["ops"]["recover"]["config"] == {
         "stream": CLICKS,
@@ -56,136 +58,138 @@ def test_the_request_names_the_job_the_stream_and_the_incident(worlds: Simulated
 
 
 def test_each_failed_stream_gets_a_run_of_its_own(tmp_path: Path) -> None:
-    worlds = simulated_projects(tmp_path, "alpha", "beta", "gamma")
-    with worlds.open() as world:
-        a_dead_primary(world, "a1", "alpha")
-        a_dead_primary(world, "b1", "beta")
-    streams = [one.tags["holdfast/stream"] for one in tick(worlds).run_requests or []]
+    projects = simulated_projects(tmp_path, "alpha", "beta", "gamma")
+    with projects.open() as project:
+        a_dead_primary(project, "a1", "alpha")
+        a_dead_primary(project, "b1", "beta")
+    streams = [one.tags["holdfast/stream"] for one in tick(projects).run_requests or []]
     assert streams == ["alpha", "beta"]
 
 
 def test_streams_that_are_well_or_that_nobody_wants_are_left_alone(
-    worlds: SimulatedProjects,
+    projects: SimulatedProjects,
 ) -> None:
-    assert requested(worlds) == []
-    with worlds.open() as world:
-        a_dead_primary(world)
-        world.store.streams.desire(CLICKS, DesiredState.STOPPED)
-    assert requested(worlds) == []
-    assert incidents(worlds) == []
+    assert requested(projects) == []
+    with projects.open() as project:
+        a_dead_primary(project)
+        project.store.streams.desire(CLICKS, DesiredState.STOPPED)
+    assert requested(projects) == []
+    assert incidents(projects) == []
 
 
-def test_a_stream_that_is_just_being_started_is_no_incident(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_wanted_stream(world)
-    assert requested(worlds) == []
+def test_a_stream_that_is_just_being_started_is_no_incident(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_wanted_stream(project)
+    assert requested(projects) == []
 
 
-def test_a_replica_that_failed_by_itself_is_one(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "r1")
-        world.store.replicas.end("r1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
-    assert len(requested(worlds)) == 1
-    assert incidents(worlds)[0].detail["health"] == "missing"
+def test_a_replica_that_failed_by_itself_is_one(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "r1")
+        project.store.replicas.end("r1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
+    assert len(requested(projects)) == 1
+    assert incidents(projects)[0].detail["health"] == "missing"
 
 
-def test_a_replica_that_fails_just_after_a_switch_is_one_too(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "r1")
-        world.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="")
-        world.store.replicas.end("r1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
-    assert len(requested(worlds)) == 1
+def test_a_replica_that_fails_just_after_a_switch_is_one_too(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "r1")
+        project.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="")
+        project.store.replicas.end("r1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
+    assert len(requested(projects)) == 1
 
 
 def test_one_that_was_told_to_leave_makes_room_for_who_starts_the_stream_anew(
-    worlds: SimulatedProjects,
+    projects: SimulatedProjects,
 ) -> None:
-    with worlds.open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "r1")
-        world.store.replicas.desire("r1", OFF)
-        world.store.streams.desire(CLICKS, DesiredState.RUNNING)
-        world.store.replicas.end("r1", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
-    assert requested(worlds) == []
+    with projects.open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "r1")
+        project.store.replicas.desire("r1", OFF)
+        project.store.streams.desire(CLICKS, DesiredState.RUNNING)
+        project.store.replicas.end("r1", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
+    assert requested(projects) == []
 
 
-def test_while_a_run_has_the_claim_no_other_is_asked_for(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_dead_primary(world)
-        requested(worlds)
-        incident = open_recovery(world, CLICKS)
+def test_while_a_run_has_the_claim_no_other_is_asked_for(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_dead_primary(project)
+        requested(projects)
+        incident = open_recovery(project, CLICKS)
         assert incident is not None
-        world.store.incidents.claim(incident.id, "run-1", 60.0)
-    assert requested(worlds) == []
+        project.store.incidents.claim(incident.id, "run-1", 60.0)
+    assert requested(projects) == []
 
 
-def test_a_run_that_died_is_followed_by_another(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_dead_primary(world)
-        first = requested(worlds)
-        incident = open_recovery(world, CLICKS)
+def test_a_run_that_died_is_followed_by_another(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_dead_primary(project)
+        first = requested(projects)
+        incident = open_recovery(project, CLICKS)
         assert incident is not None
-        world.store.incidents.claim(incident.id, "run-1", 0.0)
-    second = requested(worlds)
-    assert second == requested(worlds) == [f"{incident.id}-1-0"]
+        project.store.incidents.claim(incident.id, "run-1", 0.0)
+    second = requested(projects)
+    assert second == requested(projects) == [f"{incident.id}-1-0"]
     assert first != second
 
 
 def test_a_stream_between_fence_and_launch_is_still_the_same_incident(
-    worlds: SimulatedProjects,
+    projects: SimulatedProjects,
 ) -> None:
-    with worlds.open() as world:
-        a_dead_primary(world)
-        first = requested(worlds)
-        world.store.replicas.end("r1", ReplicaState.FENCED, "dead", by=EndedBy.REPLICA)
-    assert requested(worlds) == first
-    assert len(incidents(worlds)) == 1
+    with projects.open() as project:
+        a_dead_primary(project)
+        first = requested(projects)
+        project.store.replicas.end("r1", ReplicaState.FENCED, "dead", by=EndedBy.REPLICA)
+    assert requested(projects) == first
+    assert len(incidents(projects)) == 1
 
 
-def test_the_same_failure_after_it_was_closed_is_a_new_incident(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_dead_primary(world)
-        first = requested(worlds)
-        world.store.incidents.close(incidents(worlds)[0].id, "came back by itself")
-    second = requested(worlds)
+def test_the_same_failure_after_it_was_closed_is_a_new_incident(
+    projects: SimulatedProjects,
+) -> None:
+    with projects.open() as project:
+        a_dead_primary(project)
+        first = requested(projects)
+        project.store.incidents.close(incidents(projects)[0].id, "came back by itself")
+    second = requested(projects)
     assert len(second) == 1
     assert second != first
-    assert len(incidents(worlds)) == 2
+    assert len(incidents(projects)) == 2
 
 
-def test_an_incident_of_a_stream_that_is_well_again_is_closed(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        a_dead_primary(world)
-        requested(worlds)
-        world.store.replicas.end("r1", ReplicaState.FENCED, "dead", by=EndedBy.REPLICA)
-        a_primary(world, "r2")
-    assert requested(worlds) == []
-    [incident] = incidents(worlds)
+def test_an_incident_of_a_stream_that_is_well_again_is_closed(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_dead_primary(project)
+        requested(projects)
+        project.store.replicas.end("r1", ReplicaState.FENCED, "dead", by=EndedBy.REPLICA)
+        a_primary(project, "r2")
+    assert requested(projects) == []
+    [incident] = incidents(projects)
     assert incident.state is IncidentState.CLOSED
     assert "r2 finished an epoch" in incident.outcome
 
 
-def test_a_control_store_that_is_away_is_a_skipped_tick(worlds: SimulatedProjects) -> None:
-    worlds.failures.append(TransientError("locked", hint="wait"))
-    result = tick(worlds)
+def test_a_control_store_that_is_away_is_a_skipped_tick(projects: SimulatedProjects) -> None:
+    projects.failures.append(TransientError("locked", hint="wait"))
+    result = tick(projects)
     assert result.skip_reason is not None
     assert result.skip_reason.skip_message == "locked (wait)"
 
 
 def test_a_dead_object_store_is_brought_back_while_streams_are_wanted(
-    worlds: SimulatedProjects,
+    projects: SimulatedProjects,
 ) -> None:
     def asked() -> int:
-        result = object_store_sensor(worlds=worlds)
+        result = object_store_sensor(projects=projects)
         assert isinstance(result, dg.SensorResult)
         return len(result.run_requests or [])
 
-    worlds.object_store_serves = False
+    projects.object_store_serves = False
     assert asked() == 0, "nobody needs it"
-    with worlds.open() as world:
-        a_wanted_stream(world)
+    with projects.open() as project:
+        a_wanted_stream(project)
     assert asked() == 1
-    worlds.object_store_serves = True
+    projects.object_store_serves = True
     assert asked() == 0

@@ -14,32 +14,32 @@ from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedProjects:
+def projects(tmp_path: Path) -> SimulatedProjects:
     """A stream of which nothing is known: it should have the fastest tier."""
-    worlds = simulated_projects(tmp_path, controller=AT_ONCE)
-    with worlds.open() as world:
-        a_wanted_stream(world)
-        a_primary(world, "p1")
-    return worlds
+    projects = simulated_projects(tmp_path, controller=AT_ONCE)
+    with projects.open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "p1")
+    return projects
 
 
-def tick(worlds: SimulatedProjects) -> dg.SensorResult:
+def tick(projects: SimulatedProjects) -> dg.SensorResult:
     """One evaluation, as a daemon of its own would do it."""
-    result = tier_review_sensor(worlds=worlds)
+    result = tier_review_sensor(projects=projects)
     assert isinstance(result, dg.SensorResult)
     return result
 
 
-def skipped(worlds: SimulatedProjects) -> str | None:
-    result = tick(worlds)
+def skipped(projects: SimulatedProjects) -> str | None:
+    result = tick(projects)
     assert not result.run_requests
     return None if result.skip_reason is None else result.skip_reason.skip_message
 
 
-def test_the_request_names_the_job_the_stream_the_tier_and_why(worlds: SimulatedProjects) -> None:
-    [request] = tick(worlds).run_requests or []
-    with worlds.open() as world:
-        [decision] = world.store.decisions.history(CLICKS)
+def test_the_request_names_the_job_the_stream_the_tier_and_why(projects: SimulatedProjects) -> None:
+    [request] = tick(projects).run_requests or []
+    with projects.open() as project:
+        [decision] = project.store.decisions.history(CLICKS)
     assert tier_review_sensor.job_name == "switch_tier"
     assert request.run_config["ops"]["switch"]["config"] == {
         "stream": CLICKS,
@@ -51,26 +51,26 @@ def test_the_request_names_the_job_the_stream_the_tier_and_why(worlds: Simulated
     assert request.tags["holdfast/cause"] == "tier_review"
 
 
-def test_many_ticks_and_daemons_ask_under_one_key(worlds: SimulatedProjects) -> None:
-    keys = {str(one.run_key) for _ in range(5) for one in tick(worlds).run_requests or []}
-    with worlds.open() as world:
-        [decision] = world.store.decisions.history(CLICKS)
+def test_many_ticks_and_daemons_ask_under_one_key(projects: SimulatedProjects) -> None:
+    keys = {str(one.run_key) for _ in range(5) for one in tick(projects).run_requests or []}
+    with projects.open() as project:
+        [decision] = project.store.decisions.history(CLICKS)
     assert keys == {f"{CLICKS}-{decision.id}-0"}
 
 
-def test_a_stream_that_has_what_it_should_have_is_left_alone(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        world.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="")
-    assert skipped(worlds) == "no switch is due"
+def test_a_stream_that_has_what_it_should_have_is_left_alone(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        project.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="")
+    assert skipped(projects) == "no switch is due"
 
 
-def test_a_record_that_nobody_can_read_stops_no_review(worlds: SimulatedProjects) -> None:
-    with worlds.open() as world:
-        record_decision_by_hand(world, Tier.ACTIVE_REPLICATION)
-    assert len(tick(worlds).run_requests or []) == 1
+def test_a_record_that_nobody_can_read_stops_no_review(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        record_decision_by_hand(project, Tier.ACTIVE_REPLICATION)
+    assert len(tick(projects).run_requests or []) == 1
 
 
-def test_a_control_store_that_is_away_is_a_skipped_tick(worlds: SimulatedProjects) -> None:
-    worlds.failures.append(TransientError("locked", hint="wait"))
-    assert skipped(worlds) == "locked (wait)"
-    assert len(tick(worlds).run_requests or []) == 1
+def test_a_control_store_that_is_away_is_a_skipped_tick(projects: SimulatedProjects) -> None:
+    projects.failures.append(TransientError("locked", hint="wait"))
+    assert skipped(projects) == "locked (wait)"
+    assert len(tick(projects).run_requests or []) == 1

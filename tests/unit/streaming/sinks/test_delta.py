@@ -18,57 +18,59 @@ from tests.builders.delta_sinks import NAME, SCHEMA, PlainDeltaSink, Rows, SinkS
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def project(tmp_path: Path) -> Iterator[World]:
     with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
         yield World(tmp_path, store)
 
 
-def test_kept_epochs_are_committed_when_opened_and_their_files_stay(world: World) -> None:
-    sender = world.sender("a", sending=False)
+def test_kept_epochs_are_committed_when_opened_and_their_files_stay(project: World) -> None:
+    sender = project.sender("a", sending=False)
     for epoch in range(3):
         sender(Rows([epoch]), epoch)
-    assert DeltaTable(str(world.folder / "table")).version() == 0
+    assert DeltaTable(str(project.folder / "table")).version() == 0
     sender.open()
-    assert (world.output(), world.folders()) == ([0, 1, 2], ["0-a", "1-a", "2-a"])
+    assert (project.output(), project.folders()) == ([0, 1, 2], ["0-a", "1-a", "2-a"])
 
 
-def test_pruned_epochs_leave_no_files(world: World) -> None:
-    primary, standby = world.sender("a"), world.sender("b", sending=False)
+def test_pruned_epochs_leave_no_files(project: World) -> None:
+    primary, standby = project.sender("a"), project.sender("b", sending=False)
     for epoch in range(2):
         standby(Rows([epoch]), epoch)
         primary(Rows([epoch]), epoch)
     standby(Rows([2]), 2)
     standby.prune()
-    assert (standby.held_back, world.folders()) == ((2,), ["0-a", "1-a", "2-b"])
-    assert world.store.ledger.audit(NAME).disagreements == []
+    assert (standby.held_back, project.folders()) == ((2,), ["0-a", "1-a", "2-b"])
+    assert project.store.ledger.audit(NAME).disagreements == []
 
 
-def test_the_loser_of_a_race_deletes_its_files(world: World) -> None:
-    first, second = world.sink("a"), world.sink("b")
+def test_the_loser_of_a_race_deletes_its_files(project: World) -> None:
+    first, second = project.sink("a"), project.sink("b")
     for sink in (first, second):
         sink.prepare(SCHEMA)
     staged = [sink.stage(Rows([0]), 0, write=True) for sink in (first, second)]
     first.commit(staged[0], 0)
     second.commit(staged[1], 0)
-    assert (world.output(), world.folders()) == ([0], ["0-a"])
+    assert (project.output(), project.folders()) == ([0], ["0-a"])
 
 
-def test_another_look_at_the_table_before_the_commit_does_not_let_it_in_twice(world: World) -> None:
-    first, second = world.sink("a"), world.sink("b")
+def test_another_look_at_the_table_before_the_commit_does_not_let_it_in_twice(
+    project: World,
+) -> None:
+    first, second = project.sink("a"), project.sink("b")
     for sink in (first, second):
         sink.prepare(SCHEMA)
     staged = second.stage(Rows([0]), 0, write=True)
     first.commit(first.stage(Rows([0]), 0, write=True), 0)
     assert second.is_done(0)  # as `prune` might, between staging and commit
     second.commit(staged, 0)
-    assert (world.output(), world.folders()) == ([0], ["0-a"])
+    assert (project.output(), project.folders()) == ([0], ["0-a"])
 
 
 @pytest.mark.parametrize("answer", [DeltaError("timed out"), CommitFailedError("timed out")])
 def test_a_commit_that_was_answered_with_an_error_keeps_its_files(
-    world: World, answer: Exception
+    project: World, answer: Exception
 ) -> None:
-    sender = world.sender("a", answer, sending=False)
+    sender = project.sender("a", answer, sending=False)
     sender(Rows([0]), 0)
     try:
         sender.open()
@@ -76,43 +78,43 @@ def test_a_commit_that_was_answered_with_an_error_keeps_its_files(
         assert sender.held_back == (0,)
     sender.prune()
     sender.open()
-    assert (sender.held_back, world.output(), world.folders()) == ((), [0], ["0-a"])
+    assert (sender.held_back, project.output(), project.folders()) == ((), [0], ["0-a"])
 
 
 def test_a_commit_that_failed_while_another_was_faster_loses_its_files_at_last(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    project: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    standby = world.sender("b", sending=False)
+    standby = project.sender("b", sending=False)
     standby(Rows([0]), 0)
     with monkeypatch.context() as broken:
         broken.setattr(PlainDeltaSink, "_write", refuse)
         with pytest.raises(TransientError, match="no answer"):
             standby.open()
-    primary = world.sender("a")
+    primary = project.sender("a")
     for epoch in range(30):
         primary(Rows([epoch]), epoch)
     standby.prune()
-    assert (standby.held_back, "0-b" in world.folders()) == ((), False)
+    assert (standby.held_back, "0-b" in project.folders()) == ((), False)
 
 
 def refuse(self: DeltaSink, *_: object) -> None:
     raise DeltaError("no answer")
 
 
-def test_without_proof_the_files_are_left_to_vacuum(world: World) -> None:
-    sink = world.sink("a")
+def test_without_proof_the_files_are_left_to_vacuum(project: World) -> None:
+    sink = project.sink("a")
     sink.prepare(SCHEMA)
     staged = sink.stage(Rows([0]), 0, write=True)
     sink.commit(staged, 0)
     sink.discard(staged, 0)
-    assert (world.output(), world.folders()) == ([0], ["0-a"])
+    assert (project.output(), project.folders()) == ([0], ["0-a"])
 
 
-def test_replicas_that_make_the_table_at_once_agree_on_it(world: World) -> None:
+def test_replicas_that_make_the_table_at_once_agree_on_it(project: World) -> None:
     for number in range(5):
-        folder = world.folder / str(number)
+        folder = project.folder / str(number)
         folder.mkdir()
-        raced = World(folder, world.store)
+        raced = World(folder, project.store)
         sinks = [raced.sink(name) for name in "abc"]
         at_once([lambda sink=sink: sink.prepare(SCHEMA) for sink in sinks])
         # delta-rs may have made it twice, one upon the other: a replica that opened the first reads it again.
@@ -121,35 +123,35 @@ def test_replicas_that_make_the_table_at_once_agree_on_it(world: World) -> None:
         assert raced.output() == [0, 1, 2]
 
 
-def test_active_replication_commits_each_epoch_once_and_leaves_no_copies(world: World) -> None:
-    senders = [world.sender(name) for name in "ab"]
+def test_active_replication_commits_each_epoch_once_and_leaves_no_copies(project: World) -> None:
+    senders = [project.sender(name) for name in "ab"]
 
     def work(sender: Sender) -> None:
         for epoch in range(20):
             sender(Rows([epoch] if epoch % 4 else []), epoch)
 
     at_once([lambda sender=sender: work(sender) for sender in senders])
-    assert world.output() == [epoch for epoch in range(20) if epoch % 4]
-    assert len(world.folders()) == 15
-    audit = world.store.ledger.audit(NAME)
+    assert project.output() == [epoch for epoch in range(20) if epoch % 4]
+    assert len(project.folders()) == 15
+    audit = project.store.ledger.audit(NAME)
     assert (audit.holes, audit.disagreements) == ([], [])
-    assert len(world.store.ledger.between(NAME, 0, 100)) == 20
+    assert len(project.store.ledger.between(NAME, 0, 100)) == 20
 
 
-def test_replicas_that_differ_raise_an_incident_with_both_digests(world: World) -> None:
-    primary, standby = world.sender("a"), world.sender("b", sending=False)
+def test_replicas_that_differ_raise_an_incident_with_both_digests(project: World) -> None:
+    primary, standby = project.sender("a"), project.sender("b", sending=False)
     standby(Rows([8]), 0)
     primary(Rows([7]), 0)
     standby.prune()
-    (incident,) = world.store.incidents.of(NAME)
+    (incident,) = project.store.incidents.of(NAME)
     assert (incident.kind, incident.detail["epoch"]) == ("digest_differs", 0)
     assert incident.detail["first"]["digest"] == f"{7:016x}"
     assert incident.detail["second"] == {"replica": "b", "rows": 1, "digest": f"{8:016x}"}
     assert incident.detail["reason"] == (f"epoch 0: b computed {8:016x}, a had committed {7:016x}")
 
 
-def test_a_replica_that_keeps_differing_has_one_open_incident(world: World) -> None:
-    primary, other = world.sender("a"), world.sender("b")
+def test_a_replica_that_keeps_differing_has_one_open_incident(project: World) -> None:
+    primary, other = project.sender("a"), project.sender("b")
 
     def differ(epoch: int) -> None:
         primary(Rows([7]), epoch)
@@ -157,13 +159,13 @@ def test_a_replica_that_keeps_differing_has_one_open_incident(world: World) -> N
 
     for epoch in range(3):
         differ(epoch)
-    (incident,) = world.store.incidents.of(NAME)
+    (incident,) = project.store.incidents.of(NAME)
     assert incident.detail["epoch"] == 0
-    assert len(world.store.ledger.audit(NAME).disagreements) == 3
-    world.store.incidents.close(incident.id, "mended")
-    wait_for_the_clock(world.store)
+    assert len(project.store.ledger.audit(NAME).disagreements) == 3
+    project.store.incidents.close(incident.id, "mended")
+    wait_for_the_clock(project.store)
     differ(3)
-    (again,) = world.store.incidents.of(NAME)
+    (again,) = project.store.incidents.of(NAME)
     assert (again.key, again.detail["epoch"]) == (f"{NAME}/b/digest/2", 3)
 
 

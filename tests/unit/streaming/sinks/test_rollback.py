@@ -19,7 +19,7 @@ from tests.builders.delta_sinks import NAME, SCHEMA, Rows, SinkSetup
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[SinkSetup]:
+def project(tmp_path: Path) -> Iterator[SinkSetup]:
     with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
         yield SinkSetup(tmp_path, store)
 
@@ -28,122 +28,122 @@ def nowhere() -> S3Connection:
     raise AssertionError("the tables are on a disk")
 
 
-def output_of(world: SinkSetup) -> TableRollback:
-    return TableRollback(str(world.folder / "table"), nowhere)
+def output_of(project: SinkSetup) -> TableRollback:
+    return TableRollback(str(project.folder / "table"), nowhere)
 
 
-def commit(world: SinkSetup, *epochs: int, replica: str = "a", history: int = 0) -> None:
+def commit(project: SinkSetup, *epochs: int, replica: str = "a", history: int = 0) -> None:
     """Commit epochs; every fourth has no rows."""
-    sender = world.sender(replica, history=history)
+    sender = project.sender(replica, history=history)
     for epoch in epochs:
         sender(Rows([] if epoch % 4 == 3 else [100 * history + epoch]), epoch)
 
 
-def begin(world: SinkSetup, epoch: int) -> RollbackPoint:
+def begin(project: SinkSetup, epoch: int) -> RollbackPoint:
     """Begin another history in the control store."""
-    store = world.store
+    store = project.store
     wish = store.restores.request(NAME, epoch=epoch, snapshot=None, why="", run="")
     assert store.restores.begin(wish) is not None
     store.restores.finish(wish)
     return RollbackPoint(stream=NAME, history=wish.history, epoch=epoch)
 
 
-def restored(world: SinkSetup, epoch: int) -> None:
-    output_of(world).roll_back(begin(world, epoch))
+def restored(project: SinkSetup, epoch: int) -> None:
+    output_of(project).roll_back(begin(project, epoch))
 
 
-def test_a_rolled_table_is_what_it_was_after_the_epoch(world: SinkSetup) -> None:
-    commit(world, 0, 1, 2)
-    then = world.output()
-    commit(world, 3, 4, 5, replica="b")
-    restored(world, 2)
-    assert world.output() == then == [0, 1, 2]
+def test_a_rolled_table_is_what_it_was_after_the_epoch(project: SinkSetup) -> None:
+    commit(project, 0, 1, 2)
+    then = project.output()
+    commit(project, 3, 4, 5, replica="b")
+    restored(project, 2)
+    assert project.output() == then == [0, 1, 2]
 
 
-def test_an_epoch_without_rows_is_a_point_like_any_other(world: SinkSetup) -> None:
-    commit(world, 0, 1, 2, 3, 4, 5)
-    restored(world, 3)
-    assert world.output() == [0, 1, 2]
-    commit(world, 4, 5, replica="b", history=1)
-    assert world.output() == [0, 1, 2, 104, 105]
+def test_an_epoch_without_rows_is_a_point_like_any_other(project: SinkSetup) -> None:
+    commit(project, 0, 1, 2, 3, 4, 5)
+    restored(project, 3)
+    assert project.output() == [0, 1, 2]
+    commit(project, 4, 5, replica="b", history=1)
+    assert project.output() == [0, 1, 2, 104, 105]
 
 
-def test_a_point_before_any_rows_leaves_an_empty_table(world: SinkSetup) -> None:
-    sender = world.sender("a")
+def test_a_point_before_any_rows_leaves_an_empty_table(project: SinkSetup) -> None:
+    sender = project.sender("a")
     for epoch, rows in enumerate([[], [], [2], [3]]):
         sender(Rows(rows), epoch)
-    restored(world, 1)
-    assert world.output() == []
+    restored(project, 1)
+    assert project.output() == []
 
 
 def test_a_restore_to_the_last_epoch_changes_no_row_and_shuts_the_table_all_the_same(
-    world: SinkSetup,
+    project: SinkSetup,
 ) -> None:
-    commit(world, 0, 1, 2)
-    zombie = world.sink("zombie")
+    commit(project, 0, 1, 2)
+    zombie = project.sink("zombie")
     zombie.prepare(SCHEMA)
-    restored(world, 2)
-    assert world.output() == [0, 1, 2]
+    restored(project, 2)
+    assert project.output() == [0, 1, 2]
     with pytest.raises(PermanentError, match="history 0 of words has ended"):
         zombie.commit(zombie.stage(Rows([4]), 4, write=True), 4)
-    assert world.output() == [0, 1, 2]
+    assert project.output() == [0, 1, 2]
 
 
-def test_a_zombie_that_had_staged_can_neither_commit_nor_enter(world: SinkSetup) -> None:
-    commit(world, 0, 1, 2)
-    zombie = world.sink("zombie")
+def test_a_zombie_that_had_staged_can_neither_commit_nor_enter(project: SinkSetup) -> None:
+    commit(project, 0, 1, 2)
+    zombie = project.sink("zombie")
     zombie.prepare(SCHEMA)
     assert not zombie.is_done(4)
     staged = zombie.stage(Rows([4]), 4, write=True)
-    restored(world, 1)
+    restored(project, 1)
     with pytest.raises(PermanentError, match="was rolled back to an earlier epoch"):
         zombie.commit(staged, 4)
     with pytest.raises(PermanentError, match="its history is now 1, not 0"):
         zombie.ledger.write(4, rows=1, digest="bad")
-    assert world.output() == [0, 1]
-    assert [entry.epoch for entry in world.store.ledger.between(NAME, 0, 99)] == [0, 1]
-    commit(world, 2, 3, 4, replica="b", history=1)
-    assert world.output() == [0, 1, 102, 104]
+    assert project.output() == [0, 1]
+    assert [entry.epoch for entry in project.store.ledger.between(NAME, 0, 99)] == [0, 1]
+    commit(project, 2, 3, 4, replica="b", history=1)
+    assert project.output() == [0, 1, 102, 104]
 
 
-def test_a_zombie_that_is_asked_for_its_next_epoch_leaves(world: SinkSetup) -> None:
-    commit(world, 0, 1, 2)
-    zombie = world.sender("zombie")
-    restored(world, 1)
+def test_a_zombie_that_is_asked_for_its_next_epoch_leaves(project: SinkSetup) -> None:
+    commit(project, 0, 1, 2)
+    zombie = project.sender("zombie")
+    restored(project, 1)
     with pytest.raises(PermanentError, match="was rolled back to an earlier epoch"):
         zombie(Rows([2]), 2)
-    assert world.store.incidents.of(NAME) == []
+    assert project.store.incidents.of(NAME) == []
 
 
-def test_what_a_zombie_commits_before_the_roll_is_rolled_with_the_rest(world: SinkSetup) -> None:
-    commit(world, 0, 1, 2)
-    zombie = world.sink("zombie")
+def test_what_a_zombie_commits_before_the_roll_is_rolled_with_the_rest(project: SinkSetup) -> None:
+    commit(project, 0, 1, 2)
+    zombie = project.sink("zombie")
     zombie.prepare(SCHEMA)
-    turn = begin(world, 1)
+    turn = begin(project, 1)
     zombie.commit(zombie.stage(Rows([4]), 4, write=True), 4)
-    output_of(world).roll_back(turn)
-    assert world.output() == [0, 1]
+    output_of(project).roll_back(turn)
+    assert project.output() == [0, 1]
 
 
-def test_a_roll_that_is_repeated_leaves_what_came_after_it(world: SinkSetup) -> None:
-    commit(world, 0, 1, 2)
-    turn = begin(world, 1)
-    output = output_of(world)
+def test_a_roll_that_is_repeated_leaves_what_came_after_it(project: SinkSetup) -> None:
+    commit(project, 0, 1, 2)
+    turn = begin(project, 1)
+    output = output_of(project)
     assert not output.is_rolled_back(writer(NAME, 1))
     output.roll_back(turn)
     assert output.is_rolled_back(writer(NAME, 1))
-    commit(world, 2, replica="b", history=1)
+    commit(project, 2, replica="b", history=1)
     output.roll_back(turn)
-    assert world.output() == [0, 1, 102]
+    assert project.output() == [0, 1, 102]
 
 
-def test_only_commits_of_the_way_that_the_stream_went_count(world: SinkSetup) -> None:
-    commit(world, *range(10))
-    restored(world, 5)
-    commit(world, 6, 7, 8, replica="b", history=1)
-    restored(world, 1)
-    commit(world, 2, 3, 4, replica="c", history=2)
-    table = DeltaTable(str(world.folder / "table"))
+def test_only_commits_of_the_way_that_the_stream_went_count(project: SinkSetup) -> None:
+    commit(project, *range(10))
+    restored(project, 5)
+    commit(project, 6, 7, 8, replica="b", history=1)
+    restored(project, 1)
+    commit(project, 2, 3, 4, replica="c", history=2)
+    table = DeltaTable(str(project.folder / "table"))
     epochs = table_epochs(table, NAME)
     assert epochs.counts == {0: 1, 1: 1, 2: 1, 4: 1}
     assert epochs.digests[4] == f"{204:016x}"
@@ -151,48 +151,50 @@ def test_only_commits_of_the_way_that_the_stream_went_count(world: SinkSetup) ->
     assert sorted(table.to_pandas()["n"]) == [0, 1, 202, 204]
 
 
-def test_a_second_restore_goes_back_on_the_way_that_the_stream_went(world: SinkSetup) -> None:
-    commit(world, *range(10))
-    restored(world, 5)
-    commit(world, 6, 7, 8, replica="b", history=1)
-    restored(world, 6)
-    assert world.output() == [0, 1, 2, 4, 5, 106]
-    restored(world, 5)
-    assert world.output() == [0, 1, 2, 4, 5]
+def test_a_second_restore_goes_back_on_the_way_that_the_stream_went(project: SinkSetup) -> None:
+    commit(project, *range(10))
+    restored(project, 5)
+    commit(project, 6, 7, 8, replica="b", history=1)
+    restored(project, 6)
+    assert project.output() == [0, 1, 2, 4, 5, 106]
+    restored(project, 5)
+    assert project.output() == [0, 1, 2, 4, 5]
 
 
-def test_what_others_did_to_the_table_up_to_the_point_stays(world: SinkSetup) -> None:
-    commit(world, 0, 1, 2)
-    DeltaTable(str(world.folder / "table")).delete("n = 1")
-    commit(world, 4, 5, replica="b")
-    restored(world, 2)
-    assert world.output() == [0, 2]
+def test_what_others_did_to_the_table_up_to_the_point_stays(project: SinkSetup) -> None:
+    commit(project, 0, 1, 2)
+    DeltaTable(str(project.folder / "table")).delete("n = 1")
+    commit(project, 4, 5, replica="b")
+    restored(project, 2)
+    assert project.output() == [0, 2]
 
 
-def test_a_log_that_is_too_short_is_reported_before_anything_is_touched(world: SinkSetup) -> None:
-    commit(world, *range(8))
-    table = DeltaTable(str(world.folder / "table"))
+def test_a_log_that_is_too_short_is_reported_before_anything_is_touched(project: SinkSetup) -> None:
+    commit(project, *range(8))
+    table = DeltaTable(str(project.folder / "table"))
     table.create_checkpoint()
-    for old in sorted((world.folder / "table/_delta_log").glob("*.json"))[:4]:
+    for old in sorted((project.folder / "table/_delta_log").glob("*.json"))[:4]:
         old.unlink()
     with pytest.raises(PermanentError, match="does not reach back to epoch 0") as refused:
-        output_of(world).version(NAME, 0)
+        output_of(project).version(NAME, 0)
     assert "later epoch" in refused.value.hint
 
 
-def test_files_that_were_vacuumed_are_reported_before_anything_is_touched(world: SinkSetup) -> None:
-    commit(world, 0, 1, 2)
-    commit(world, 4, replica="b")
-    table = DeltaTable(str(world.folder / "table"))
+def test_files_that_were_vacuumed_are_reported_before_anything_is_touched(
+    project: SinkSetup,
+) -> None:
+    commit(project, 0, 1, 2)
+    commit(project, 4, replica="b")
+    table = DeltaTable(str(project.folder / "table"))
     table.delete("n <= 2")
     table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
     with pytest.raises(PermanentError, match="were vacuumed"):
-        output_of(world).version(NAME, 2)
+        output_of(project).version(NAME, 2)
 
 
-def test_without_a_table_there_is_nothing_to_roll(world: SinkSetup) -> None:
+def test_without_a_table_there_is_nothing_to_roll(project: SinkSetup) -> None:
     with pytest.raises(PermanentError, match="there is no table"):
-        output_of(world).version(NAME, 2)
+        output_of(project).version(NAME, 2)
 
 
 def dead_letters(path: Path, *epochs: int, history: int = 0) -> None:
@@ -247,9 +249,9 @@ def a_copy(source: Path, target: Path, name: str) -> TableCopy:
     )
 
 
-def test_a_copy_has_the_rows_up_to_the_epoch_in_one_commit(world: SinkSetup) -> None:
-    commit(world, 0, 1, 2, 4, 5)
-    source, target = world.folder / "table", world.folder / "trial"
+def test_a_copy_has_the_rows_up_to_the_epoch_in_one_commit(project: SinkSetup) -> None:
+    commit(project, 0, 1, 2, 4, 5)
+    source, target = project.folder / "table", project.folder / "trial"
     copy = a_copy(source, target, writer("trial", 0))
     before = DeltaTable(str(source)).version()
     assert not copy.is_done()
@@ -267,21 +269,21 @@ def test_a_copy_has_the_rows_up_to_the_epoch_in_one_commit(world: SinkSetup) -> 
         version_after(table, "trial", 1)
 
 
-def test_copied_twice_is_copied_once(world: SinkSetup) -> None:
-    commit(world, 0, 1, 2)
-    copy = a_copy(world.folder / "table", world.folder / "trial", writer("trial", 0))
+def test_copied_twice_is_copied_once(project: SinkSetup) -> None:
+    commit(project, 0, 1, 2)
+    copy = a_copy(project.folder / "table", project.folder / "trial", writer("trial", 0))
     copy.copy(3)
     copy.copy(3)
     assert sorted(DeltaTable(copy.target).to_pandas()["n"]) == [0, 1, 2]
 
 
-def test_a_table_of_another_writer_is_not_copied_over(world: SinkSetup) -> None:
-    commit(world, 0, 1, 2)
-    target = world.folder / "trial"
+def test_a_table_of_another_writer_is_not_copied_over(project: SinkSetup) -> None:
+    commit(project, 0, 1, 2)
+    target = project.folder / "trial"
     write_deltalake(str(target), pa.table({"n": [1]}))
     write_deltalake(str(target), pa.table({"n": [2]}), mode="append")
     with pytest.raises(PermanentError, match="already holds a table"):
-        a_copy(world.folder / "table", target, writer("trial", 0)).is_done()
+        a_copy(project.folder / "table", target, writer("trial", 0)).is_done()
 
 
 def test_dead_letters_are_copied_up_to_the_epoch(tmp_path: Path) -> None:

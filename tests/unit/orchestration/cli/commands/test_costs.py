@@ -11,11 +11,11 @@ from tests.builders.reports import a_cost_row
 from tests.cli import holdfast_json, run_holdfast
 
 
-def reported(world: Project, *, days_ago: int) -> str:
+def reported(project: Project, *, days_ago: int) -> str:
     """A day that was counted."""
-    today = datetime.fromtimestamp(world.store.now(), UTC).date()
+    today = datetime.fromtimestamp(project.store.now(), UTC).date()
     day = str(today - timedelta(days=days_ago))
-    write_report(world.config.home, REPORT, [a_cost_row().cells()], part=day)
+    write_report(project.config.home, REPORT, [a_cost_row().cells()], part=day)
     return day
 
 
@@ -28,16 +28,16 @@ def test_nothing_ran_nothing_spent(tmp_path: Path) -> None:
 
 
 def test_today_is_counted_so_far(tmp_path: Path) -> None:
-    with an_open_project(tmp_path) as world:
-        a_running_stream(world)
+    with an_open_project(tmp_path) as project:
+        a_running_stream(project)
         (row,) = holdfast_json(tmp_path, "costs", STREAM)["streams"]
     assert (row["stream"], row["share_passive_replication"]) == (STREAM, 1.0)
     assert row["recoveries"] == 0
 
 
 def test_a_day_is_shown_with_its_tiers_its_money_and_its_misses(tmp_path: Path) -> None:
-    with an_open_project(tmp_path) as world:
-        day = reported(world, days_ago=3)
+    with an_open_project(tmp_path) as project:
+        day = reported(project, days_ago=3)
         result = run_holdfast(tmp_path, "costs", "--day", day)
     assert result.exit_code == 0, result.output
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
@@ -48,9 +48,9 @@ def test_a_day_is_shown_with_its_tiers_its_money_and_its_misses(tmp_path: Path) 
 
 
 def test_days_are_added_up(tmp_path: Path) -> None:
-    with an_open_project(tmp_path) as world:
+    with an_open_project(tmp_path) as project:
         for days_ago in (1, 2, 9):
-            reported(world, days_ago=days_ago)
+            reported(project, days_ago=days_ago)
         output = holdfast_json(tmp_path, "costs", "--days", "4")
     assert len(output["days"]) == 4
     (row,) = output["streams"]
@@ -59,9 +59,9 @@ def test_days_are_added_up(tmp_path: Path) -> None:
 
 
 def test_tomorrow_has_not_begun(tmp_path: Path) -> None:
-    with an_open_project(tmp_path) as world:
-        a_running_stream(world)
-        tomorrow = datetime.fromtimestamp(world.store.now(), UTC).date() + timedelta(days=1)
+    with an_open_project(tmp_path) as project:
+        a_running_stream(project)
+        tomorrow = datetime.fromtimestamp(project.store.now(), UTC).date() + timedelta(days=1)
         result = run_holdfast(tmp_path, "costs", "--day", str(tomorrow))
     assert result.exit_code == 1
     assert "has not begun" in result.output

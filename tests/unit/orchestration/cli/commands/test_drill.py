@@ -17,49 +17,49 @@ from tests.fakes.followers import PATIENT
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Project]:
-    with an_open_project(a_project(tmp_path, clicks=stream_yaml(supervision=PATIENT))) as world:
-        yield world
+def project(tmp_path: Path) -> Iterator[Project]:
+    with an_open_project(a_project(tmp_path, clicks=stream_yaml(supervision=PATIENT))) as project:
+        yield project
 
 
-def test_a_dry_run_shows_what_each_step_would_do(tmp_path: Path, world: Project) -> None:
-    a_running_stream(world)
+def test_a_dry_run_shows_what_each_step_would_do(tmp_path: Path, project: Project) -> None:
+    a_running_stream(project)
     output = holdfast_json(tmp_path, "drill", STREAM, "--fault", "pause", "--dry-run")
     assert [step["step"] for step in output["steps"]] == [
         "InjectFault", "AwaitBack", "Recover", "Release", "Report",
     ]  # fmt: skip
     assert "in passive_replication, no prediction yet" in output["steps"][0]["does"]
-    assert world.store.journal.of(STREAM) == []
+    assert project.store.journal.of(STREAM) == []
     shown = run_holdfast(tmp_path, "drill", STREAM, "--dry-run")
     assert "1.  InjectFault" in shown.output
     assert "kills the driver of" in shown.output
 
 
-def test_the_old_name_of_the_fault_option_still_works(tmp_path: Path, world: Project) -> None:
-    a_running_stream(world)
+def test_the_old_name_of_the_fault_option_still_works(tmp_path: Path, project: Project) -> None:
+    a_running_stream(project)
     output = holdfast_json(tmp_path, "drill", STREAM, "--blow", "pause", "--dry-run")
     assert output["fault"] == "pause"
     assert "--blow" not in run_holdfast(tmp_path, "drill", "--help").output
 
 
-def test_no_fault_is_injected_without_consent(tmp_path: Path, world: Project) -> None:
-    a_running_stream(world)
+def test_no_fault_is_injected_without_consent(tmp_path: Path, project: Project) -> None:
+    a_running_stream(project)
     refused = run_holdfast(tmp_path, "drill", STREAM)
     assert refused.exit_code == 1
     assert "needs consent" in refused.output
-    assert world.store.journal.of(STREAM) == []
+    assert project.store.journal.of(STREAM) == []
 
 
-def test_a_stream_that_does_not_run_is_left_alone(tmp_path: Path, world: Project) -> None:
+def test_a_stream_that_does_not_run_is_left_alone(tmp_path: Path, project: Project) -> None:
     output = holdfast_json(tmp_path, "drill", STREAM, "--yes", code=1)
     assert output["error"]["message"].startswith("clicks has no measurements: it was never")
-    declare(world.config, world.store, STREAM)
+    declare(project.config, project.store, STREAM)
     output = holdfast_json(tmp_path, "drill", STREAM, "--yes", code=1)
     assert output["error"]["message"].startswith("clicks cannot be drilled: it is stopped")
     assert output["outcome"] is None
 
 
-def test_an_unknown_stream_or_fault_is_told(tmp_path: Path, world: Project) -> None:
+def test_an_unknown_stream_or_fault_is_told(tmp_path: Path, project: Project) -> None:
     assert run_holdfast(tmp_path, "drill", "clocks", "--yes").exit_code == 1
     wrong = run_holdfast(tmp_path, "drill", STREAM, "--fault", "hug")
     assert wrong.exit_code == 2

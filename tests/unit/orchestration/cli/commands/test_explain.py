@@ -29,8 +29,8 @@ def decisions(monkeypatch: pytest.MonkeyPatch) -> list[Decision]:
 
 @pytest.mark.usefixtures("decisions")
 def test_every_tier_is_shown_with_its_steps_its_cost_and_why_not(tmp_path: Path) -> None:
-    with an_open_project(tmp_path) as world:
-        a_running_stream(world)
+    with an_open_project(tmp_path) as project:
+        a_running_stream(project)
         result = run_holdfast(tmp_path, "explain", STREAM)
     assert result.exit_code == 0, result.output
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
@@ -46,12 +46,12 @@ def test_every_tier_is_shown_with_its_steps_its_cost_and_why_not(tmp_path: Path)
 def test_the_last_decisions_are_shown_newest_first(
     tmp_path: Path, decisions: list[Decision]
 ) -> None:
-    with an_open_project(tmp_path) as world:
-        a_running_stream(world)
-        now = world.store.now()
+    with an_open_project(tmp_path) as project:
+        a_running_stream(project)
+        now = project.store.now()
         older = replace(a_decision(STREAM, at=now - 7200), reason="it began so")
         for one in (older, a_decision(STREAM, at=now - 600)):
-            world.store.decisions.write(a_decision_row(one))
+            project.store.decisions.write(a_decision_row(one))
         result = run_holdfast(tmp_path, "explain", STREAM)
         output = holdfast_json(tmp_path, "explain", STREAM)
     *_, newest, oldest = result.output.splitlines()
@@ -136,8 +136,8 @@ def test_a_curve_is_drawn_as_png_only(tmp_path: Path) -> None:
 
 def test_a_stream_of_which_nothing_is_known_should_have_the_fastest_tier(tmp_path: Path) -> None:
     """With the review as it is."""
-    with an_open_project(tmp_path) as world:
-        a_running_stream(world)
+    with an_open_project(tmp_path) as project:
+        a_running_stream(project)
         result = run_holdfast(tmp_path, "explain", STREAM)
         output = holdfast_json(tmp_path, "explain", STREAM)
         points = holdfast_json(tmp_path, "what-if", STREAM, "--objectives", "0,60")["objectives"]

@@ -10,9 +10,9 @@ from tests.cli import holdfast_json, run_holdfast
 
 
 def test_the_primarys_last_lines_are_shown(tmp_path: Path) -> None:
-    with an_open_project(tmp_path) as world:
-        a_running_stream(world)
-        folder = world.config.home / "replicas" / REPLICA
+    with an_open_project(tmp_path) as project:
+        a_running_stream(project)
+        folder = project.config.home / "replicas" / REPLICA
         folder.mkdir(parents=True)
         (folder / "replica.log").write_text("".join(f"line {n}\n" for n in range(100)))
         (folder / "spark.log").write_text("what Spark says\n")
@@ -26,20 +26,20 @@ def test_the_primarys_last_lines_are_shown(tmp_path: Path) -> None:
 
 
 def test_a_younger_secondary_has_to_be_named_while_there_is_a_primary(tmp_path: Path) -> None:
-    with an_open_project(tmp_path) as world:
-        a_running_stream(world)
-        a_secondary(world, "s1", alive=False)
+    with an_open_project(tmp_path) as project:
+        a_running_stream(project)
+        a_secondary(project, "s1", alive=False)
         shown = holdfast_json(tmp_path, "logs", STREAM)
         named = holdfast_json(tmp_path, "logs", STREAM, "--replica", "s1")
-        world.store.replicas.end(REPLICA, ReplicaState.DEAD, "gone", by=EndedBy.REPLICA)
+        project.store.replicas.end(REPLICA, ReplicaState.DEAD, "gone", by=EndedBy.REPLICA)
         left = holdfast_json(tmp_path, "logs", STREAM)
 
     assert [found["replica"] for found in (shown, named, left)] == [REPLICA, "s1", "s1"]
 
 
 def test_a_replica_that_never_was_is_an_error_that_names_those_that_were(tmp_path: Path) -> None:
-    with an_open_project(tmp_path) as world:
-        a_running_stream(world)
+    with an_open_project(tmp_path) as project:
+        a_running_stream(project)
         result = run_holdfast(tmp_path, "logs", STREAM, "--replica", "other")
 
     assert result.exit_code == 1

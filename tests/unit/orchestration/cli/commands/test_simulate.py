@@ -108,8 +108,8 @@ def test_a_plot_is_drawn_of_many_objectives_or_of_one_over_time(
 
 def test_a_stream_is_simulated_as_its_store_knows_it(tmp_path: Path) -> None:
     root = a_project(tmp_path, clicks=stream_yaml())
-    with an_open_project(root) as world:
-        a_running_stream(world)
+    with an_open_project(root) as project:
+        a_running_stream(project)
     output = holdfast_json(root, "simulate", "--stream", STREAM, *SHORT)
     assert (output["stream"], output["ranked_by"]) == (STREAM, "on_demand")
     assert output["guarantee"] == "precise"
@@ -126,25 +126,25 @@ def test_the_preset_is_measured_on_the_only_stream_that_was_started(tmp_path: Pa
     root = a_project(tmp_path, clicks=stream_yaml(), views=stream_yaml(name="views"))
     before = run_holdfast(root, "simulate", *SHORT)
     assert "measurements from Holdfast's own benchmark; give --stream STREAM" in before.stderr
-    with an_open_project(root) as world:
-        a_running_stream(world)
+    with an_open_project(root) as project:
+        a_running_stream(project)
     output = run_holdfast(root, "simulate", *SHORT)
     assert "measurements from clicks, the only stream started in this project" in output.stderr
     assert holdfast_json(root, "simulate", *SHORT) == holdfast_json(
         root, "simulate", "--stream", STREAM, *SHORT
     )
-    with an_open_project(root) as world:
-        declare(world.config, world.store, "views")
+    with an_open_project(root) as project:
+        declare(project.config, project.store, "views")
     assert holdfast_json(root, "simulate", *SHORT)["stream"] is None
 
 
 def fit(root: Path, *, section: Mapping[str, object]) -> FittedSystem:
     """A running stream with this controller, as a simulation takes it."""
     a_project(root, clicks=stream_yaml(controller=section, checkpoint={"every": "10s"}))
-    with an_open_project(root) as world:
-        a_running_stream(world)
-        world.store.streams.set_intervals(STREAM, snapshot_every=20.0, sync_every=None)
-        return fit_system(world, STREAM)
+    with an_open_project(root) as project:
+        a_running_stream(project)
+        project.store.streams.set_intervals(STREAM, snapshot_every=20.0, sync_every=None)
+        return fit_system(project, STREAM)
 
 
 def test_a_stream_has_the_intervals_of_now_unless_its_controller_may_choose(tmp_path: Path) -> None:

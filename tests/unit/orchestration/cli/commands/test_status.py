@@ -34,9 +34,9 @@ def test_a_declared_stream_that_never_ran_is_stopped(tmp_path: Path) -> None:
 
 
 def test_a_running_stream_shows_epochs_lag_rate_state_and_snapshot(tmp_path: Path) -> None:
-    with an_open_project(tmp_path) as world:
-        a_running_stream(world, epochs=5, committed=3)
-        newest = a_snapshot(world, epoch=2)
+    with an_open_project(tmp_path) as project:
+        a_running_stream(project, epochs=5, committed=3)
+        newest = a_snapshot(project, epoch=2)
         (stream,) = holdfast_json(tmp_path, "status", STREAM)["streams"]
 
     assert stream["health"] == "healthy"
@@ -54,9 +54,9 @@ def test_a_running_stream_shows_epochs_lag_rate_state_and_snapshot(tmp_path: Pat
 def test_figures_of_an_ended_replica_are_not_shown_as_present(tmp_path: Path) -> None:
     from holdfast.resources.control_store.records import ReplicaState
 
-    with an_open_project(tmp_path) as world:
-        a_running_stream(world)
-        world.store.replicas.end(REPLICA, ReplicaState.DEAD, "gone", by=EndedBy.REPLICA)
+    with an_open_project(tmp_path) as project:
+        a_running_stream(project)
+        project.store.replicas.end(REPLICA, ReplicaState.DEAD, "gone", by=EndedBy.REPLICA)
         (stream,) = holdfast_json(tmp_path, "status")["streams"]
 
     assert stream["failed"]
@@ -65,10 +65,10 @@ def test_figures_of_an_ended_replica_are_not_shown_as_present(tmp_path: Path) ->
 
 
 def test_the_screen_shows_switches_that_differ_and_open_incidents(tmp_path: Path) -> None:
-    with an_open_project(tmp_path) as world:
-        a_running_stream(world)
-        beat(world, Switches(deploy=True), epoch=2)
-        world.store.incidents.open(
+    with an_open_project(tmp_path) as project:
+        a_running_stream(project)
+        beat(project, Switches(deploy=True), epoch=2)
+        project.store.incidents.open(
             stream=STREAM, key="k", kind="recovery", detail={"reason": "the process is gone"}
         )
         shown = run_holdfast(tmp_path, "status").stdout
@@ -83,13 +83,13 @@ def test_the_screen_shows_switches_that_differ_and_open_incidents(tmp_path: Path
 def test_incidents_are_listed_newest_first_and_closed_ones_with_their_outcome(
     tmp_path: Path,
 ) -> None:
-    with an_open_project(tmp_path) as world:
-        a_running_stream(world)
+    with an_open_project(tmp_path) as project:
+        a_running_stream(project)
         for number in range(2):
-            one = world.store.incidents.open(
+            one = project.store.incidents.open(
                 stream=STREAM, key=f"k{number}", kind="recovery", detail={}
             )
-        world.store.incidents.close(one.id, "recovered in 12 s")
+        project.store.incidents.close(one.id, "recovered in 12 s")
         listed = holdfast_json(tmp_path, "incidents", STREAM)["incidents"]
         still_open = holdfast_json(tmp_path, "incidents", "--open")["incidents"]
         shown = run_holdfast(tmp_path, "incidents").stdout
@@ -100,12 +100,14 @@ def test_incidents_are_listed_newest_first_and_closed_ones_with_their_outcome(
 
 
 def test_an_unfinished_restore_is_shown_with_its_command(tmp_path: Path) -> None:
-    with an_open_project(tmp_path) as world:
-        decide(world, 3)
+    with an_open_project(tmp_path) as project:
+        decide(project, 3)
         for epoch in range(3):
-            commit(world, epoch)
-        wish = world.store.restores.request(STREAM, epoch=1, snapshot=None, why="bad app", run="r")
-        world.store.restores.begin(wish)
+            commit(project, epoch)
+        wish = project.store.restores.request(
+            STREAM, epoch=1, snapshot=None, why="bad app", run="r"
+        )
+        project.store.restores.begin(wish)
         result = run_holdfast(tmp_path, "status")
         (stream,) = holdfast_json(tmp_path, "status")["streams"]
 
@@ -115,8 +117,8 @@ def test_an_unfinished_restore_is_shown_with_its_command(tmp_path: Path) -> None
 
 
 def test_a_declaration_that_is_not_rolled_out_is_shown(tmp_path: Path) -> None:
-    with an_open_project(tmp_path) as world:
-        a_running_stream(world)
+    with an_open_project(tmp_path) as project:
+        a_running_stream(project)
         (before,) = holdfast_json(tmp_path, "status")["streams"]
         (file,) = tmp_path.glob("configs/streams/*.yaml")
         declared = yaml.safe_load(file.read_text())

@@ -22,26 +22,26 @@ RECEIVE_ON = TurnSwitch("s1", Switch.RECEIVE, on=True)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Project]:
+def project(tmp_path: Path) -> Iterator[Project]:
     """A stream that runs and should be in active standby."""
     with an_open_project(
         a_project(tmp_path, clicks=stream_yaml(tier="active_standby", supervision=PATIENT))
-    ) as world:
-        a_running_stream(world, epochs=5, committed=3)
-        yield world
+    ) as project:
+        a_running_stream(project, epochs=5, committed=3)
+        yield project
 
 
-def a_turn_under_way(world: Project) -> None:
-    run = JournalWriter(store=world.store, stream=STREAM, playbook="switch", run="cli-1")
+def a_turn_under_way(project: Project) -> None:
+    run = JournalWriter(store=project.store, stream=STREAM, playbook="switch", run="cli-1")
     run.write(LaunchSecondary(), Phase.INTENT)
     run.write(LaunchSecondary(), Phase.DONE, 0.1, replica="s1")
     run.write(RECEIVE_ON, Phase.INTENT)
 
 
 def test_the_primary_comes_first_and_the_secondary_with_its_lag(
-    tmp_path: Path, world: Project
+    tmp_path: Path, project: Project
 ) -> None:
-    a_secondary(world, epoch=1)
+    a_secondary(project, epoch=1)
     (stream,) = holdfast_json(tmp_path, "status")["streams"]
     primary, secondary = stream["replicas"]
     assert (primary["id"], primary["slot"], primary["lag_epochs"]) == (REPLICA, "primary", 2)
@@ -53,9 +53,9 @@ def test_the_primary_comes_first_and_the_secondary_with_its_lag(
     assert [one["tier_to"] for one in stream["tier_history"]] == ["active_standby"]
 
 
-def test_a_change_under_way_is_shown_with_its_steps(tmp_path: Path, world: Project) -> None:
-    a_secondary(world, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))
-    a_turn_under_way(world)
+def test_a_change_under_way_is_shown_with_its_steps(tmp_path: Path, project: Project) -> None:
+    a_secondary(project, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))
+    a_turn_under_way(project)
     (stream,) = holdfast_json(tmp_path, "status")["streams"]
     assert (stream["tier"], stream["covered_tier"]) == ("active_standby", "deployed")
     assert not stream["tier_held"]
@@ -73,11 +73,11 @@ def test_a_change_under_way_is_shown_with_its_steps(tmp_path: Path, world: Proje
 
 
 def test_between_two_steps_a_change_is_shown_with_what_is_to_come(
-    tmp_path: Path, world: Project
+    tmp_path: Path, project: Project
 ) -> None:
-    a_secondary(world, observed=Switches(deploy=True, receive=True))
-    a_turn_under_way(world)
-    run = JournalWriter(store=world.store, stream=STREAM, playbook="switch", run="cli-1")
+    a_secondary(project, observed=Switches(deploy=True, receive=True))
+    a_turn_under_way(project)
+    run = JournalWriter(store=project.store, stream=STREAM, playbook="switch", run="cli-1")
     run.write(RECEIVE_ON, Phase.DONE, 2.0)
     (stream,) = holdfast_json(tmp_path, "status")["streams"]
     assert [(s["about"], s["phase"]) for s in stream["change"]["steps"]] == [
@@ -88,10 +88,10 @@ def test_between_two_steps_a_change_is_shown_with_what_is_to_come(
 
 
 def test_people_see_what_is_lacking_and_what_is_done_about_it(
-    tmp_path: Path, world: Project
+    tmp_path: Path, project: Project
 ) -> None:
-    a_secondary(world, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))
-    a_turn_under_way(world)
+    a_secondary(project, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))
+    a_turn_under_way(project)
     shown = " ".join(run_holdfast(tmp_path, "status").stdout.split())
     assert "covered: deployed" in shown
     assert "on: deploy; wanted: deploy, receive" in shown
@@ -102,17 +102,17 @@ def test_people_see_what_is_lacking_and_what_is_done_about_it(
 
 
 def test_an_intent_that_a_dead_run_left_is_no_change_under_way(
-    tmp_path: Path, world: Project
+    tmp_path: Path, project: Project
 ) -> None:
-    a_secondary(world, observed=SECONDARY[Tier.ACTIVE_STANDBY])
-    a_turn_under_way(world)
+    a_secondary(project, observed=SECONDARY[Tier.ACTIVE_STANDBY])
+    a_turn_under_way(project)
     (stream,) = holdfast_json(tmp_path, "status")["streams"]
     assert stream["change"] is None
 
 
-def test_the_history_of_a_tier_is_shown_with_its_reasons(tmp_path: Path, world: Project) -> None:
-    world.store.tiers.desire(STREAM, Tier.PASSIVE_REPLICATION, why="at night", run="r")
-    world.store.tiers.record_reached(STREAM, tier=Tier.PASSIVE_REPLICATION)
+def test_the_history_of_a_tier_is_shown_with_its_reasons(tmp_path: Path, project: Project) -> None:
+    project.store.tiers.desire(STREAM, Tier.PASSIVE_REPLICATION, why="at night", run="r")
+    project.store.tiers.record_reached(STREAM, tier=Tier.PASSIVE_REPLICATION)
     shown = run_holdfast(tmp_path, "status", STREAM).stdout
     assert "tier history" in shown
     assert "at night" in shown

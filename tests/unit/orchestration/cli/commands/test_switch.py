@@ -26,12 +26,12 @@ COLD = SECONDARY[Tier.PASSIVE_STANDBY_COLD]
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Project]:
+def project(tmp_path: Path) -> Iterator[Project]:
     """A declared stream whose object store is somebody else's."""
     with an_open_project(
         a_project(tmp_path, clicks=stream_yaml(supervision=PATIENT), holdfast=ELSEWHERE)
-    ) as world:
-        yield world
+    ) as project:
+        yield project
 
 
 class ClockWithCtrlC(SystemClock):
@@ -41,38 +41,38 @@ class ClockWithCtrlC(SystemClock):
         raise KeyboardInterrupt
 
 
-def newest(world: Project) -> TierChange:
-    return world.store.tiers.history(STREAM)[-1]
+def newest(project: Project) -> TierChange:
+    return project.store.tiers.history(STREAM)[-1]
 
 
-def test_a_stopped_stream_gets_the_tier_when_it_starts(tmp_path: Path, world: Project) -> None:
+def test_a_stopped_stream_gets_the_tier_when_it_starts(tmp_path: Path, project: Project) -> None:
     result = run_holdfast(tmp_path, "switch", STREAM, "deployed", "--why", "it is cheap enough")
     assert result.exit_code == 0, result.output
     assert "clicks  is stopped: deployed takes effect at `holdfast start clicks`" in result.output
-    assert (newest(world).tier_to, newest(world).why) == (Tier.DEPLOYED, "it is cheap enough")
-    assert newest(world).reached_at is None
+    assert (newest(project).tier_to, newest(project).why) == (Tier.DEPLOYED, "it is cheap enough")
+    assert newest(project).reached_at is None
 
 
 def test_a_switch_shows_each_step_and_notes_that_the_tier_is_reached(
-    tmp_path: Path, world: Project
+    tmp_path: Path, project: Project
 ) -> None:
-    a_running_stream(world)
-    a_secondary(world, observed=COLD)
-    with following(world.config.control_url, "s1"):
+    a_running_stream(project)
+    a_secondary(project, observed=COLD)
+    with following(project.config.control_url, "s1"):
         result = run_holdfast(tmp_path, "switch", STREAM, "active-standby")
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     turns = [line.split("TurnSwitch ")[1].split(" 0")[0] for line in lines if "TurnSwitch" in line]
     assert turns == ["receive on", "process on", "sync off"]
     assert lines[-1] == "✔ clicks  active_standby is covered"
-    assert (newest(world).why, newest(world).run[:4]) == ("asked on the command line", "cli-")
-    assert newest(world).reached_at is not None
+    assert (newest(project).why, newest(project).run[:4]) == ("asked on the command line", "cli-")
+    assert newest(project).reached_at is not None
 
 
-def test_programs_get_the_steps_and_what_is_covered(tmp_path: Path, world: Project) -> None:
-    a_running_stream(world)
-    a_secondary(world, observed=COLD)
-    with following(world.config.control_url, "s1"):
+def test_programs_get_the_steps_and_what_is_covered(tmp_path: Path, project: Project) -> None:
+    a_running_stream(project)
+    a_secondary(project, observed=COLD)
+    with following(project.config.control_url, "s1"):
         output = holdfast_json(tmp_path, "switch", STREAM, "passive_standby_hot")
     assert [(s["step"], s["turn"]) for s in output["steps"]] == [("TurnSwitch", "receive on")]
     assert output["tier"] == output["covered_tier"] == "passive_standby_hot"
@@ -80,41 +80,41 @@ def test_programs_get_the_steps_and_what_is_covered(tmp_path: Path, world: Proje
     assert output["running"]
 
 
-def test_a_second_switch_to_the_same_tier_does_nothing(tmp_path: Path, world: Project) -> None:
-    a_running_stream(world)
+def test_a_second_switch_to_the_same_tier_does_nothing(tmp_path: Path, project: Project) -> None:
+    a_running_stream(project)
     result = run_holdfast(tmp_path, "switch", STREAM, "passive_replication")
     assert result.exit_code == 0, result.output
     assert "✔ clicks  passive_replication is covered" in result.output
-    assert len(world.store.tiers.history(STREAM)) == 1
+    assert len(project.store.tiers.history(STREAM)) == 1
 
 
-def test_a_dry_run_shows_the_plan_and_changes_nothing(tmp_path: Path, world: Project) -> None:
-    a_running_stream(world)
+def test_a_dry_run_shows_the_plan_and_changes_nothing(tmp_path: Path, project: Project) -> None:
+    a_running_stream(project)
     result = run_holdfast(tmp_path, "switch", STREAM, "passive_standby_hot", "--dry-run")
     assert result.exit_code == 0, result.output
     assert "passive_replication → passive_standby_hot" in result.output
     assert "1.  LaunchSecondary" in result.output
     assert "TurnSwitch receive on" in result.output
     assert "has the secondary fetch the input of each new epoch to its own disk" in result.output
-    seen = observe_stream(world, STREAM)
+    seen = observe_stream(project, STREAM)
     assert (seen.tier, seen.secondary) == (Tier.PASSIVE_REPLICATION, None)
-    assert world.store.journal.of(STREAM) == []
+    assert project.store.journal.of(STREAM) == []
 
 
-def test_a_plan_is_there_for_programs_too(tmp_path: Path, world: Project) -> None:
-    a_running_stream(world)
-    a_secondary(world, observed=COLD)
+def test_a_plan_is_there_for_programs_too(tmp_path: Path, project: Project) -> None:
+    a_running_stream(project)
+    a_secondary(project, observed=COLD)
     plan = holdfast_json(tmp_path, "switch", STREAM, "deployed", "--dry-run")
     assert (plan["tier_to"], plan["covered_tier"]) == ("deployed", "passive_standby_cold")
     assert [(s["step"], s["turn"]) for s in plan["steps"]] == [("TurnSwitch", "sync off")]
 
 
 def test_a_plan_for_a_stopped_stream_says_when_it_takes_effect(
-    tmp_path: Path, world: Project
+    tmp_path: Path, project: Project
 ) -> None:
     result = run_holdfast(tmp_path, "switch", STREAM, "deployed", "--dry-run")
     assert "clicks is stopped: the tier takes effect at the next start" in result.output
-    assert world.store.streams.get(STREAM) is None
+    assert project.store.streams.get(STREAM) is None
 
 
 @pytest.mark.parametrize(
@@ -127,12 +127,12 @@ def test_a_plan_for_a_stopped_stream_says_when_it_takes_effect(
 )
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])
 def test_what_does_not_exist_is_an_error_that_says_what_does(
-    tmp_path: Path, world: Project, named: tuple[str, str], says: str, options: tuple[str, ...]
+    tmp_path: Path, project: Project, named: tuple[str, str], says: str, options: tuple[str, ...]
 ) -> None:
     result = run_holdfast(tmp_path, "switch", *named, *options)
     assert result.exit_code == 1
     assert says in result.output
-    assert world.store.streams.get(STREAM) is None
+    assert project.store.streams.get(STREAM) is None
 
 
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])
@@ -141,10 +141,10 @@ def test_two_replicas_may_not_call_a_sink_that_bears_one(
 ) -> None:
     with an_open_project(
         a_project(tmp_path, clicks=stream_yaml(**OWN_SINK, supervision=PATIENT), holdfast=ELSEWHERE)
-    ) as world:
-        a_running_stream(world)
+    ) as project:
+        a_running_stream(project)
         result = run_holdfast(tmp_path, "switch", STREAM, "active_replication", *options)
-        seen = observe_stream(world, STREAM)
+        seen = observe_stream(project, STREAM)
     assert result.exit_code == 1
     assert "clicks cannot be in active_replication" in result.output
     assert "set sink.idempotent: true if a second call for an epoch changes nothing" in " ".join(
@@ -154,10 +154,10 @@ def test_two_replicas_may_not_call_a_sink_that_bears_one(
 
 
 def test_an_interrupted_switch_says_who_finishes_it(
-    tmp_path: Path, world: Project, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a_running_stream(world)
-    a_secondary(world, observed=COLD)
+    a_running_stream(project)
+    a_secondary(project, observed=COLD)
     with monkeypatch.context() as patched:
         patched.setattr(waiting, "SYSTEM_CLOCK", ClockWithCtrlC())
         result = run_holdfast(tmp_path, "switch", STREAM, "passive_standby_hot")
@@ -166,17 +166,17 @@ def test_an_interrupted_switch_says_who_finishes_it(
         "the switch of clicks to passive_standby_hot is recorded, but not finished" in result.output
     )
     assert "`holdfast switch clicks passive_standby_hot`" in result.output
-    with following(world.config.control_url, "s1"):
+    with following(project.config.control_url, "s1"):
         again = holdfast_json(tmp_path, "switch", STREAM, "passive_standby_hot")
     assert again["held"]
-    assert newest(world).reached_at is not None
+    assert newest(project).reached_at is not None
 
 
-def test_a_recovery_can_be_looked_at_before_it_is_done(tmp_path: Path, world: Project) -> None:
-    a_running_stream(world)
+def test_a_recovery_can_be_looked_at_before_it_is_done(tmp_path: Path, project: Project) -> None:
+    a_running_stream(project)
     shown = run_holdfast(tmp_path, "recover", STREAM, "--dry-run")
     assert "clicks  needs no recovery" in shown.output
-    world.store.tiers.desire(STREAM, Tier.DEPLOYED, why="a test", run="")
+    project.store.tiers.desire(STREAM, Tier.DEPLOYED, why="a test", run="")
     output = holdfast_json(tmp_path, "recover", STREAM, "--dry-run")
     assert [step["step"] for step in output["steps"]] == ["LaunchSecondary", "TurnSwitch"]
-    assert world.store.journal.of(STREAM) == []
+    assert project.store.journal.of(STREAM) == []

@@ -27,7 +27,7 @@ AWAY = TransientError("the object store is away", hint="wait")
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedProject]:
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedProject]:
     """A stream with a damaged snapshot, an epoch that the ledger lacks, and one left-over folder."""
     root = tmp_path_factory.mktemp("patient")
     with doctor_projects(root / "project").open() as opened:
@@ -45,62 +45,62 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedProject
 @settings(max_examples=25, deadline=None)
 @given(repair=st.integers(0, 60), undo=st.integers(0, 60))
 def test_a_store_that_fails_at_any_call_changes_nothing_about_the_end(
-    world: SimulatedProject, repair: int, undo: int
+    project: SimulatedProject, repair: int, undo: int
 ) -> None:
-    before = everything(world)
+    before = everything(project)
     runs = {RUN}
-    world.objects.plan_failures([None] * repair + [AWAY])
+    project.objects.plan_failures([None] * repair + [AWAY])
     try:
-        run_repair(world)
+        run_repair(project)
     except TransientError:
         runs.add("cli-00000002")
-        run_repair(world, run="cli-00000002")
-    world.objects.plan_failures([])
-    assert finding_kinds(world) == []
-    world.objects.plan_failures([None] * undo + [AWAY])
-    for run in sorted(runs & set(runs_aside_patiently(world)), reverse=True):
-        undone(world, run)
-    world.objects.plan_failures([])
-    assert quarantined_runs(world, CLICKS) == []
-    assert everything(world) == before
+        run_repair(project, run="cli-00000002")
+    project.objects.plan_failures([])
+    assert finding_kinds(project) == []
+    project.objects.plan_failures([None] * undo + [AWAY])
+    for run in sorted(runs & set(runs_aside_patiently(project)), reverse=True):
+        undone(project, run)
+    project.objects.plan_failures([])
+    assert quarantined_runs(project, CLICKS) == []
+    assert everything(project) == before
 
 
-def runs_aside_patiently(world: SimulatedProject) -> list[str]:
+def runs_aside_patiently(project: SimulatedProject) -> list[str]:
     try:
-        return quarantined_runs(world, CLICKS)
+        return quarantined_runs(project, CLICKS)
     except TransientError:
-        return quarantined_runs(world, CLICKS)
+        return quarantined_runs(project, CLICKS)
 
 
-def undone(world: SimulatedProject, run: str) -> None:
+def undone(project: SimulatedProject, run: str) -> None:
     try:
-        Quarantine(world, CLICKS, run).undo()
+        Quarantine(project, CLICKS, run).undo()
     except TransientError:
-        if run in quarantined_runs(world, CLICKS):
-            Quarantine(world, CLICKS, run).undo()
+        if run in quarantined_runs(project, CLICKS):
+            Quarantine(project, CLICKS, run).undo()
 
 
 def test_a_run_that_has_set_nothing_aside_is_an_error_that_names_those_that_have(
     tmp_path: Path,
 ) -> None:
-    with doctor_projects(tmp_path / "project").open() as world:
-        a_stopped_stream(world, tmp_path / "checkpoint")
+    with doctor_projects(tmp_path / "project").open() as project:
+        a_stopped_stream(project, tmp_path / "checkpoint")
         with pytest.raises(PermanentError, match="has set nothing of clicks aside") as none:
-            Quarantine(world, CLICKS, "cli-9").undo()
+            Quarantine(project, CLICKS, "cli-9").undo()
         assert none.value.hint == "name one of the runs that have: none"
-        world.objects.truncate(pack_key(world, 3), 10)
-        run_repair(world)
+        project.objects.truncate(pack_key(project, 3), 10)
+        run_repair(project)
         with pytest.raises(PermanentError) as wrong:
-            Quarantine(world, CLICKS, "cli-9").confirm()
+            Quarantine(project, CLICKS, "cli-9").confirm()
         assert wrong.value.hint == f"name one of the runs that have: {RUN}"
 
 
 def test_what_is_there_again_meanwhile_is_left_alone(tmp_path: Path) -> None:
-    with doctor_projects(tmp_path / "project").open() as world:
-        a_stopped_stream(world, tmp_path / "checkpoint")
-        key = pack_key(world, 3)
-        world.objects.truncate(key, 10)
-        run_repair(world)
-        world.objects.put(key, b"whole again")
-        Quarantine(world, CLICKS, RUN).undo()
-        assert world.objects.get(key) == b"whole again"
+    with doctor_projects(tmp_path / "project").open() as project:
+        a_stopped_stream(project, tmp_path / "checkpoint")
+        key = pack_key(project, 3)
+        project.objects.truncate(key, 10)
+        run_repair(project)
+        project.objects.put(key, b"whole again")
+        Quarantine(project, CLICKS, RUN).undo()
+        assert project.objects.get(key) == b"whole again"

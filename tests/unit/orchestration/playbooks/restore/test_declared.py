@@ -29,56 +29,56 @@ ELSEWHERE = {"sink": {"kind": "delta", "path": "elsewhere"}}
 
 
 @pytest.fixture
-def worlds(tmp_path: Path) -> SimulatedProjects:
+def projects(tmp_path: Path) -> SimulatedProjects:
     """A stream with a past, which is wanted."""
-    worlds = simulated_projects(tmp_path, supervision=PATIENT)
-    with worlds.open() as world:
-        a_restorable_stream(world)
-        world.store.streams.desire(CLICKS, DesiredState.RUNNING)
-    return worlds
+    projects = simulated_projects(tmp_path, supervision=PATIENT)
+    with projects.open() as project:
+        a_restorable_stream(project)
+        project.store.streams.desire(CLICKS, DesiredState.RUNNING)
+    return projects
 
 
 @contextmanager
-def written_anew(worlds: SimulatedProjects, **changes: object) -> Iterator[Project]:
-    """The world after people have changed the stream's file."""
-    file = worlds.root / "configs" / "streams" / f"{CLICKS}.yaml"
+def written_anew(projects: SimulatedProjects, **changes: object) -> Iterator[Project]:
+    """The project after a change of the stream's file."""
+    file = projects.root / "configs" / "streams" / f"{CLICKS}.yaml"
     text = stream_yaml(name=CLICKS, **{"supervision": PATIENT, **changes})
     file.write_text(text, encoding="utf-8")
-    with worlds.open() as world:
-        yield world
+    with projects.open() as project:
+        yield project
 
 
-def restoring(world: Project, **options: Any) -> Iterator[str]:
+def restoring(project: Project, **options: Any) -> Iterator[str]:
     return (
         one.name
-        for one in Restore(world, CLICKS, "run", target=AT_5, why="bad app", **options).steps()
+        for one in Restore(project, CLICKS, "run", target=AT_5, why="bad app", **options).steps()
     )
 
 
-def declared_app(world: Project) -> str:
-    row = world.store.streams.get(CLICKS)
+def declared_app(project: Project) -> str:
+    row = project.store.streams.get(CLICKS)
     assert row is not None
     return str(row.declaration["app"])
 
 
 def test_the_mended_application_computes_again_what_was_undone(
-    worlds: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
+    projects: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
-        written_anew(worlds, **MENDED) as world,
-        simulated_drivers(world, monkeypatch) as drivers,
+        written_anew(projects, **MENDED) as project,
+        simulated_drivers(project, monkeypatch) as drivers,
     ):
-        assert list(restoring(world, keep_alive=drivers.act))[-1] == "StartStream"
-        primary = world.store.replicas.live(CLICKS, Slot.PRIMARY)
+        assert list(restoring(project, keep_alive=drivers.act))[-1] == "StartStream"
+        primary = project.store.replicas.live(CLICKS, Slot.PRIMARY)
         assert primary is not None
         assert ReplicaSpec.load(Path(primary.folder)).stream.app == MENDED["app"]
 
 
 def test_so_it_does_if_another_launches_it_as_soon_as_it_is_wanted_again(
-    worlds: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
+    projects: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with written_anew(worlds, **MENDED) as world, simulated_drivers(world, monkeypatch):
-        world.store.migrations.begin(
+    with written_anew(projects, **MENDED) as project, simulated_drivers(project, monkeypatch):
+        project.store.migrations.begin(
             stream=CLICKS,
             target={},
             tier="deployed",
@@ -88,29 +88,29 @@ def test_so_it_does_if_another_launches_it_as_soon_as_it_is_wanted_again(
             why="",
             run="",
         )
-        for name in restoring(world):
+        for name in restoring(project):
             if name == "EndRestore":
                 break
-        primary = launch_primary(world.config, world.store, CLICKS)
+        primary = launch_primary(project.config, project.store, CLICKS)
         assert primary is not None
         assert ReplicaSpec.load(Path(primary.folder)).stream.app == MENDED["app"]
-        assert world.store.migrations.open(CLICKS) is None
+        assert project.store.migrations.open(CLICKS) is None
 
 
 def test_one_that_was_finished_starts_by_what_was_mended_since(
-    worlds: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
+    projects: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with worlds.open() as world:
-        for name in restoring(world):
+    with projects.open() as project:
+        for name in restoring(project):
             if name == "EndRestore":
                 break
-        assert declared_app(world) != MENDED["app"]
+        assert declared_app(project) != MENDED["app"]
     with (
-        written_anew(worlds, **MENDED) as world,
-        simulated_drivers(world, monkeypatch) as drivers,
+        written_anew(projects, **MENDED) as project,
+        simulated_drivers(project, monkeypatch) as drivers,
     ):
-        assert list(restoring(world, keep_alive=drivers.act)) == ["StartStream"]
-        assert declared_app(world) == MENDED["app"]
+        assert list(restoring(project, keep_alive=drivers.act)) == ["StartStream"]
+        assert declared_app(project) == MENDED["app"]
 
 
 @pytest.mark.parametrize(
@@ -122,38 +122,38 @@ def test_one_that_was_finished_starts_by_what_was_mended_since(
     ],
 )
 def test_a_file_by_which_the_past_is_elsewhere_is_refused_before_anything_is_touched(
-    worlds: SimulatedProjects, change: dict[str, object], field: str
+    projects: SimulatedProjects, change: dict[str, object], field: str
 ) -> None:
-    a_table(str(worlds.root / "elsewhere"))
+    a_table(str(projects.root / "elsewhere"))
     for epoch in range(8):
-        a_commit(str(worlds.root / "elsewhere"), epoch, words(1, first=epoch))
-    with written_anew(worlds, **change) as world:
+        a_commit(str(projects.root / "elsewhere"), epoch, words(1, first=epoch))
+    with written_anew(projects, **change) as project:
         with pytest.raises(PermanentError, match=f"clicks cannot be restored: {field}") as refused:
-            list(restoring(world))
+            list(restoring(project))
         assert "undo that change" in refused.value.hint
         with pytest.raises(PermanentError, match=f"cannot be restored: {field}"):
-            Restore(world, CLICKS, "plan", target=AT_5).plan()
+            Restore(project, CLICKS, "plan", target=AT_5).plan()
         with pytest.raises(PermanentError, match=f"cannot be forked: {field}"):
-            Fork(world, CLICKS, "run", target=AT_5, into="trial").steps()
-        assert world.store.restores.of(CLICKS) == []
-    with worlds.open() as world:
-        assert entries(world) == list(range(8))
+            Fork(project, CLICKS, "run", target=AT_5, into="trial").steps()
+        assert project.store.restores.of(CLICKS) == []
+    with projects.open() as project:
+        assert entries(project) == list(range(8))
 
 
 def test_so_is_one_that_was_changed_when_the_restore_was_half_done(
-    worlds: SimulatedProjects,
+    projects: SimulatedProjects,
 ) -> None:
-    with worlds.open() as world:
-        for name in restoring(world):
+    with projects.open() as project:
+        for name in restoring(project):
             if name == "MarkSnapshots":
                 break
     with (
-        written_anew(worlds, **ELSEWHERE) as world,
+        written_anew(projects, **ELSEWHERE) as project,
         pytest.raises(PermanentError, match="cannot be restored: sink"),
     ):
-        list(restoring(world))
-    with written_anew(worlds) as world:
-        for name in restoring(world):
+        list(restoring(project))
+    with written_anew(projects) as project:
+        for name in restoring(project):
             if name == "EndRestore":
                 break
-        assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
+        assert output(project) == entries(project) == [0, 1, 2, 3, 4, 5]

@@ -20,79 +20,81 @@ SNAPSHOT = "000000000004-1-r1"
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[SimulatedProject]:
+def project(tmp_path: Path) -> Iterator[SimulatedProject]:
     """A stream with a past, and a copy of its snapshots elsewhere."""
-    with simulated_projects(tmp_path, supervision=PATIENT).open() as world:
-        a_restorable_stream(world)
-        world.elsewhere[ELSEWHERE] = InMemoryObjectStore()
-        ship(world.vault_elsewhere(ELSEWHERE, CLICKS), world.config.home / "copies")
-        yield world
+    with simulated_projects(tmp_path, supervision=PATIENT).open() as project:
+        a_restorable_stream(project)
+        project.elsewhere[ELSEWHERE] = InMemoryObjectStore()
+        ship(project.vault_elsewhere(ELSEWHERE, CLICKS), project.config.home / "copies")
+        yield project
 
 
-def restored(world: SimulatedProject, asked: RestoreTarget = FROM_THERE) -> list[str]:
-    return [one.name for one in Restore(world, CLICKS, "run", target=asked, why="lost").steps()]
+def restored(project: SimulatedProject, asked: RestoreTarget = FROM_THERE) -> list[str]:
+    return [one.name for one in Restore(project, CLICKS, "run", target=asked, why="lost").steps()]
 
 
-def lose_packs(world: SimulatedProject) -> None:
+def lose_packs(project: SimulatedProject) -> None:
     """The manifests are there still, what they name is not."""
-    packs = [key for key in world.objects.objects if key.startswith("clicks/packs/")]
-    world.objects.delete(packs)
+    packs = [key for key in project.objects.objects if key.startswith("clicks/packs/")]
+    project.objects.delete(packs)
 
 
-def require_whole(world: SimulatedProject) -> None:
-    assert world.vault(CLICKS).verify(SNAPSHOT) == []
-    assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
+def require_whole(project: SimulatedProject) -> None:
+    assert project.vault(CLICKS).verify(SNAPSHOT) == []
+    assert output(project) == entries(project) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_snapshot_comes_from_another_bucket(world: SimulatedProject) -> None:
-    world.objects.objects.clear()
-    assert restored(world) == ["FetchSnapshot", *STEPS]
-    assert snapshots(world) == [4]
-    require_whole(world)
-    newest = world.store.snapshots.newest(CLICKS)
+def test_a_snapshot_comes_from_another_bucket(project: SimulatedProject) -> None:
+    project.objects.objects.clear()
+    assert restored(project) == ["FetchSnapshot", *STEPS]
+    assert snapshots(project) == [4]
+    require_whole(project)
+    newest = project.store.snapshots.newest(CLICKS)
     assert newest is not None
     assert newest.id == SNAPSHOT
 
 
-def test_a_bucket_without_a_snapshot_is_told(world: SimulatedProject) -> None:
-    world.elsewhere[ELSEWHERE] = InMemoryObjectStore()
+def test_a_bucket_without_a_snapshot_is_told(project: SimulatedProject) -> None:
+    project.elsewhere[ELSEWHERE] = InMemoryObjectStore()
     with pytest.raises(PermanentError, match="no snapshot of clicks up to epoch 5 in s3://"):
-        restored(world)
+        restored(project)
 
 
-def test_one_that_is_whole_here_is_not_fetched(world: SimulatedProject) -> None:
-    assert restored(world) == STEPS
+def test_one_that_is_whole_here_is_not_fetched(project: SimulatedProject) -> None:
+    assert restored(project) == STEPS
 
 
-def test_one_that_is_listed_here_but_has_lost_its_packs_is_fetched(world: SimulatedProject) -> None:
-    lose_packs(world)
-    planned = [step.name for step in Restore(world, CLICKS, "plan", target=FROM_THERE).plan()]
-    assert planned == restored(world) == ["FetchSnapshot", *STEPS]
-    require_whole(world)
+def test_one_that_is_listed_here_but_has_lost_its_packs_is_fetched(
+    project: SimulatedProject,
+) -> None:
+    lose_packs(project)
+    planned = [step.name for step in Restore(project, CLICKS, "plan", target=FROM_THERE).plan()]
+    assert planned == restored(project) == ["FetchSnapshot", *STEPS]
+    require_whole(project)
 
 
-def test_one_whose_manifest_cannot_be_read_is_fetched(world: SimulatedProject) -> None:
-    world.objects.put(world.vault(CLICKS).manifest_key(SNAPSHOT), b"not a manifest")
-    assert restored(world) == ["FetchSnapshot", *STEPS]
-    require_whole(world)
+def test_one_whose_manifest_cannot_be_read_is_fetched(project: SimulatedProject) -> None:
+    project.objects.put(project.vault(CLICKS).manifest_key(SNAPSHOT), b"not a manifest")
+    assert restored(project) == ["FetchSnapshot", *STEPS]
+    require_whole(project)
 
 
 @pytest.mark.parametrize("asked", [FROM_THERE, RestoreTarget(place=ELSEWHERE)])
 def test_one_that_is_half_done_is_finished_with_a_snapshot_from_elsewhere(
-    world: SimulatedProject, asked: RestoreTarget
+    project: SimulatedProject, asked: RestoreTarget
 ) -> None:
-    next(Restore(world, CLICKS, "run", target=RestoreTarget(epoch=5), why="lost").steps())
-    lose_packs(world)
-    planned = [step.name for step in Restore(world, CLICKS, "plan", target=asked).plan()]
-    assert planned == restored(world, asked) == ["FetchSnapshot", *STEPS[1:]]
-    require_whole(world)
+    next(Restore(project, CLICKS, "run", target=RestoreTarget(epoch=5), why="lost").steps())
+    lose_packs(project)
+    planned = [step.name for step in Restore(project, CLICKS, "plan", target=asked).plan()]
+    assert planned == restored(project, asked) == ["FetchSnapshot", *STEPS[1:]]
+    require_whole(project)
 
 
 def test_one_that_is_done_is_done_again_with_a_snapshot_from_elsewhere(
-    world: SimulatedProject,
+    project: SimulatedProject,
 ) -> None:
-    restored(world, RestoreTarget(epoch=5))
-    lose_packs(world)
-    assert restored(world) == ["FetchSnapshot", *STEPS]
-    require_whole(world)
-    assert restored(world) == [], "it is here now"
+    restored(project, RestoreTarget(epoch=5))
+    lose_packs(project)
+    assert restored(project) == ["FetchSnapshot", *STEPS]
+    require_whole(project)
+    assert restored(project) == [], "it is here now"

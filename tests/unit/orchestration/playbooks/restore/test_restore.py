@@ -32,133 +32,135 @@ STEPS = ["BeginHistory", "MarkSnapshots", "RollOutput", "EndRestore"]
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[SimulatedProject]:
-    with simulated_projects(tmp_path, supervision=PATIENT).open() as world:
-        a_restorable_stream(world)
-        yield world
+def project(tmp_path: Path) -> Iterator[SimulatedProject]:
+    with simulated_projects(tmp_path, supervision=PATIENT).open() as project:
+        a_restorable_stream(project)
+        yield project
 
 
 AT_5 = RestoreTarget(epoch=5)
 
 
-def restored(world: Project, asked: RestoreTarget = AT_5, **options: Any) -> list[str]:
+def restored(project: Project, asked: RestoreTarget = AT_5, **options: Any) -> list[str]:
     return [
         one.name
-        for one in Restore(world, CLICKS, "run", target=asked, why="bad app", **options).steps()
+        for one in Restore(project, CLICKS, "run", target=asked, why="bad app", **options).steps()
     ]
 
 
-def demand_back_at_5(world: Project, history: int = 1) -> None:
-    assert output(world) == entries(world) == [0, 1, 2, 3, 4, 5]
-    assert snapshots(world) == [4, 1]
-    assert (open_restore(world, history - 1), open_restore(world, history)) == (CLOSED, 5)
-    newest = world.store.restores.newest(CLICKS)
+def demand_back_at_5(project: Project, history: int = 1) -> None:
+    assert output(project) == entries(project) == [0, 1, 2, 3, 4, 5]
+    assert snapshots(project) == [4, 1]
+    assert (open_restore(project, history - 1), open_restore(project, history)) == (CLOSED, 5)
+    newest = project.store.restores.newest(CLICKS)
     assert newest is not None
     assert (newest.history, newest.epoch, newest.finished) == (history, 5, True)
-    assert len(world.store.epochs.between(CLICKS, 0, 99)) == 8
+    assert len(project.store.epochs.between(CLICKS, 0, 99)) == 8
 
 
-def test_state_output_and_ledger_are_back_at_the_epoch(world: Project) -> None:
-    assert restored(world) == STEPS
-    demand_back_at_5(world)
+def test_state_output_and_ledger_are_back_at_the_epoch(project: Project) -> None:
+    assert restored(project) == STEPS
+    demand_back_at_5(project)
 
 
-def test_the_newest_snapshot_up_to_the_epoch_is_noted_with_why(world: Project) -> None:
-    restored(world)
-    newest = world.store.restores.newest(CLICKS)
+def test_the_newest_snapshot_up_to_the_epoch_is_noted_with_why(project: Project) -> None:
+    restored(project)
+    newest = project.store.restores.newest(CLICKS)
     assert newest is not None
     assert (newest.snapshot, newest.why) == ("000000000004-1-r1", "bad app")
 
 
 @pytest.mark.parametrize("done", range(1, 5))
-def test_a_restore_that_was_cut_short_is_finished_by_the_next(world: Project, done: int) -> None:
-    steps = Restore(world, CLICKS, "run", target=RestoreTarget(epoch=5), why="").steps()
+def test_a_restore_that_was_cut_short_is_finished_by_the_next(project: Project, done: int) -> None:
+    steps = Restore(project, CLICKS, "run", target=RestoreTarget(epoch=5), why="").steps()
     assert [next(steps).name for _ in range(done)] == STEPS[:done]
-    assert restored(world) == STEPS[done:]
-    demand_back_at_5(world)
+    assert restored(project) == STEPS[done:]
+    demand_back_at_5(project)
 
 
-def test_one_that_is_half_done_is_finished_without_naming_the_point(world: Project) -> None:
-    next(Restore(world, CLICKS, "run", target=RestoreTarget(epoch=5), why="").steps())
-    assert restored(world, RestoreTarget()) == STEPS[1:]
-    demand_back_at_5(world)
+def test_one_that_is_half_done_is_finished_without_naming_the_point(project: Project) -> None:
+    next(Restore(project, CLICKS, "run", target=RestoreTarget(epoch=5), why="").steps())
+    assert restored(project, RestoreTarget()) == STEPS[1:]
+    demand_back_at_5(project)
 
 
-def test_one_that_is_half_done_gives_way_to_no_other_and_lets_nobody_start(world: Project) -> None:
-    next(Restore(world, CLICKS, "run", target=RestoreTarget(epoch=5), why="").steps())
+def test_one_that_is_half_done_gives_way_to_no_other_and_lets_nobody_start(
+    project: Project,
+) -> None:
+    next(Restore(project, CLICKS, "run", target=RestoreTarget(epoch=5), why="").steps())
     for point in (
         RestoreTarget(epoch=3),
         RestoreTarget(epoch=7),
         RestoreTarget(snapshot="000000000006-1-r1"),
     ):
         with pytest.raises(PermanentError, match="restore to epoch 5 is half done") as told:
-            restored(world, point)
+            restored(project, point)
         assert "run `holdfast restore clicks --epoch 5` to finish it" in told.value.hint
     with pytest.raises(PermanentError, match="restore to epoch 5 is half done") as refused:
-        list(Start(world, CLICKS, "run").steps())
+        list(Start(project, CLICKS, "run").steps())
     assert "holdfast restore clicks --epoch 5" in refused.value.hint
-    world.store.streams.desire(CLICKS, DesiredState.RUNNING)
+    project.store.streams.desire(CLICKS, DesiredState.RUNNING)
     with pytest.raises(PermanentError, match="half done"):
-        launch_primary(world.config, world.store, CLICKS)
-    assert world.store.replicas.of(CLICKS) == []
+        launch_primary(project.config, project.store, CLICKS)
+    assert project.store.replicas.of(CLICKS) == []
 
 
-def test_a_second_restore_goes_on_from_the_first(world: Project) -> None:
-    restored(world, RestoreTarget(epoch=6))
-    assert restored(world) == STEPS
-    demand_back_at_5(world, history=2)
+def test_a_second_restore_goes_on_from_the_first(project: Project) -> None:
+    restored(project, RestoreTarget(epoch=6))
+    assert restored(project) == STEPS
+    demand_back_at_5(project, history=2)
 
 
-def test_a_restore_to_where_the_stream_is_already_does_nothing(world: Project) -> None:
-    restored(world)
-    assert restored(world) == []
-    assert restored(world, RestoreTarget(snapshot="000000000004-1-r1")) == STEPS
+def test_a_restore_to_where_the_stream_is_already_does_nothing(project: Project) -> None:
+    restored(project)
+    assert restored(project) == []
+    assert restored(project, RestoreTarget(snapshot="000000000004-1-r1")) == STEPS
 
 
 def test_a_stream_that_ran_is_stopped_and_started_in_the_new_history(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: Project
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: Project
 ) -> None:
-    world.store.streams.desire(CLICKS, DesiredState.RUNNING)
-    a_primary(world, "p1", alive=False)
-    with simulated_drivers(world, monkeypatch) as drivers:
-        names = restored(world, keep_alive=drivers.act)
-        primary = world.store.replicas.live(CLICKS, Slot.PRIMARY)
+    project.store.streams.desire(CLICKS, DesiredState.RUNNING)
+    a_primary(project, "p1", alive=False)
+    with simulated_drivers(project, monkeypatch) as drivers:
+        names = restored(project, keep_alive=drivers.act)
+        primary = project.store.replicas.live(CLICKS, Slot.PRIMARY)
     assert names == ["StopStream", *STEPS, "StartStream"]
     assert primary is not None
     assert ReplicaSpec.load(Path(primary.folder)).history == 1
-    demand_back_at_5(world)
+    demand_back_at_5(project)
 
 
-def test_the_newest_epoch_by_a_time_is_meant(world: Project) -> None:
-    entry = world.store.ledger.get(CLICKS, 5)
+def test_the_newest_epoch_by_a_time_is_meant(project: Project) -> None:
+    entry = project.store.ledger.get(CLICKS, 5)
     assert entry is not None
-    assert restored(world, RestoreTarget(at=entry.committed_at)) == STEPS
-    demand_back_at_5(world)
+    assert restored(project, RestoreTarget(at=entry.committed_at)) == STEPS
+    demand_back_at_5(project)
 
 
-def test_the_epoch_of_a_snapshot_is_meant(world: Project) -> None:
-    restored(world, RestoreTarget(snapshot="000000000004-1-r1"))
-    assert output(world) == entries(world) == [0, 1, 2, 3, 4]
+def test_the_epoch_of_a_snapshot_is_meant(project: Project) -> None:
+    restored(project, RestoreTarget(snapshot="000000000004-1-r1"))
+    assert output(project) == entries(project) == [0, 1, 2, 3, 4]
 
 
-def test_a_damaged_snapshot_is_passed_over(world: SimulatedProject) -> None:
-    manifest = world.vault(CLICKS).manifest("000000000004-1-r1")
-    (pack,) = set(manifest.packs) - set(world.vault(CLICKS).manifest("000000000001-1-r1").packs)
-    world.objects.truncate(f"clicks/packs/{pack}", to=1)
-    restored(world)
-    newest = world.store.restores.newest(CLICKS)
+def test_a_damaged_snapshot_is_passed_over(project: SimulatedProject) -> None:
+    manifest = project.vault(CLICKS).manifest("000000000004-1-r1")
+    (pack,) = set(manifest.packs) - set(project.vault(CLICKS).manifest("000000000001-1-r1").packs)
+    project.objects.truncate(f"clicks/packs/{pack}", to=1)
+    restored(project)
+    newest = project.store.restores.newest(CLICKS)
     assert newest is not None
     assert newest.snapshot == "000000000001-1-r1"
 
 
-def test_a_plan_tells_what_is_undone_and_changes_nothing(world: Project) -> None:
-    plan = Restore(world, CLICKS, "plan", target=RestoreTarget(epoch=5)).look_ahead()
+def test_a_plan_tells_what_is_undone_and_changes_nothing(project: Project) -> None:
+    plan = Restore(project, CLICKS, "plan", target=RestoreTarget(epoch=5)).look_ahead()
     assert [type(step).__name__ for step in plan.steps] == STEPS
     assert plan.point is not None
     assert (plan.point.undone_epochs, plan.point.undone_rows) == (2, 2)
     assert (plan.point.first_computed, plan.point.computed_rows) == (5, 30)
-    assert world.store.restores.newest(CLICKS) is None
-    assert output(world) == entries(world) == list(range(8))
+    assert project.store.restores.newest(CLICKS) is None
+    assert output(project) == entries(project) == list(range(8))
 
 
 @pytest.mark.parametrize(
@@ -170,31 +172,33 @@ def test_a_plan_tells_what_is_undone_and_changes_nothing(world: Project) -> None
         (RestoreTarget(), "the restore target is missing"),
     ],
 )
-def test_a_point_that_is_not_there_is_told(world: Project, asked: RestoreTarget, told: str) -> None:
+def test_a_point_that_is_not_there_is_told(
+    project: Project, asked: RestoreTarget, told: str
+) -> None:
     with pytest.raises(PermanentError, match=told) as refused:
-        restored(world, asked)
+        restored(project, asked)
     assert refused.value.hint
-    assert world.store.restores.newest(CLICKS) is None
+    assert project.store.restores.newest(CLICKS) is None
 
 
-def test_a_snapshot_that_a_restore_has_superseded_is_no_point(world: Project) -> None:
-    restored(world)
+def test_a_snapshot_that_a_restore_has_superseded_is_no_point(project: Project) -> None:
+    restored(project)
     with pytest.raises(PermanentError, match="was superseded by a restore"):
-        restored(world, RestoreTarget(snapshot="000000000006-1-r1"))
+        restored(project, RestoreTarget(snapshot="000000000006-1-r1"))
 
 
-def test_without_a_snapshot_all_is_computed_from_epoch_0(world: SimulatedProject) -> None:
-    world.objects.objects.clear()
-    plan = Restore(world, CLICKS, "plan", target=RestoreTarget(epoch=5)).look_ahead()
+def test_without_a_snapshot_all_is_computed_from_epoch_0(project: SimulatedProject) -> None:
+    project.objects.objects.clear()
+    plan = Restore(project, CLICKS, "plan", target=RestoreTarget(epoch=5)).look_ahead()
     assert plan.point is not None
     assert (plan.point.snapshot, plan.point.first_computed) == (None, 0)
 
 
-def test_an_epoch_log_that_lacks_what_is_to_be_computed_is_told(world: SimulatedProject) -> None:
-    world.objects.objects.clear()
-    world.store._database.execute(_without_epoch_0())
+def test_an_epoch_log_that_lacks_what_is_to_be_computed_is_told(project: SimulatedProject) -> None:
+    project.objects.objects.clear()
+    project.store._database.execute(_without_epoch_0())
     with pytest.raises(PermanentError, match="lacks epoch 0: all epochs are computed from epoch 0"):
-        restored(world)
+        restored(project)
 
 
 def _without_epoch_0() -> Any:
@@ -203,27 +207,31 @@ def _without_epoch_0() -> Any:
 
 def test_a_stream_that_has_committed_nothing_has_nothing_to_go_back_to(tmp_path: Path) -> None:
     with (
-        simulated_projects(tmp_path / "other").open() as world,
+        simulated_projects(tmp_path / "other").open() as project,
         pytest.raises(PermanentError, match="has committed nothing yet"),
     ):
-        restored(world)
+        restored(project)
 
 
 def test_a_sink_of_ones_own_is_kept_only_if_people_say_so(tmp_path: Path) -> None:
     sink = {"kind": "callable", "function": "json:dumps"}
     objective = {"recovery_time": "10s", "guarantee": "rollback"}
-    with simulated_projects(tmp_path / "other", sink=sink, objective=objective).open() as world:
-        commit_epochs(world, 8)
+    with simulated_projects(tmp_path / "other", sink=sink, objective=objective).open() as project:
+        commit_epochs(project, 8)
         with pytest.raises(PermanentError, match="cannot be rolled back") as refused:
-            restored(world)
+            restored(project)
         assert "--keep-output" in refused.value.hint
-        assert restored(world, keep_output=True) == ["BeginHistory", "MarkSnapshots", "EndRestore"]
-        assert entries(world) == [0, 1, 2, 3, 4, 5]
+        assert restored(project, keep_output=True) == [
+            "BeginHistory",
+            "MarkSnapshots",
+            "EndRestore",
+        ]
+        assert entries(project) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_table_is_never_kept(world: Project) -> None:
+def test_a_table_is_never_kept(project: Project) -> None:
     with pytest.raises(PermanentError, match="is a table"):
-        restored(world, keep_output=True)
+        restored(project, keep_output=True)
 
 
 def test_a_point_has_one_name() -> None:
@@ -248,20 +256,20 @@ def with_files(tmp_path: Path) -> Iterator[SimulatedProject]:
         "schema": "id bigint",
         "dead_letters": {},
     }
-    worlds = simulated_projects(root, source=source)
+    projects = simulated_projects(root, source=source)
     (root / "input").mkdir()
-    with worlds.open() as world:
+    with projects.open() as project:
         for epoch in range(8):
-            decide_a_file(world, root / "input" / f"{epoch}.jsonl", epoch)
-        a_restorable_stream(world)
-        yield world
+            decide_a_file(project, root / "input" / f"{epoch}.jsonl", epoch)
+        a_restorable_stream(project)
+        yield project
 
 
-def decide_a_file(world: Project, file: Path, epoch: int) -> None:
+def decide_a_file(project: Project, file: Path, epoch: int) -> None:
     file.write_text('{"id": 1}\n')
     told = file.stat()
     assigned = {"name": file.name, "size": told.st_size, "changed_ns": told.st_mtime_ns, "rows": 1}
-    world.store.epochs.propose(
+    project.store.epochs.propose(
         EpochProposal(
             stream=CLICKS,
             epoch=epoch,

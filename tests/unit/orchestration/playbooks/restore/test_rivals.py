@@ -21,16 +21,16 @@ from tests.fakes.projects import SimulatedProject, simulated_projects
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[SimulatedProject]:
+def project(tmp_path: Path) -> Iterator[SimulatedProject]:
     """A stream with a past, which is wanted."""
-    with simulated_projects(tmp_path, supervision=PATIENT).open() as world:
-        a_restorable_stream(world)
-        world.store.streams.desire(CLICKS, DesiredState.RUNNING)
-        yield world
+    with simulated_projects(tmp_path, supervision=PATIENT).open() as project:
+        a_restorable_stream(project)
+        project.store.streams.desire(CLICKS, DesiredState.RUNNING)
+        yield project
 
 
-def restoring(world: Project, epoch: int = 5) -> Iterator[StepDone[Any]]:
-    return Restore(world, CLICKS, "run", target=RestoreTarget(epoch=epoch), why="bad app").steps()
+def restoring(project: Project, epoch: int = 5) -> Iterator[StepDone[Any]]:
+    return Restore(project, CLICKS, "run", target=RestoreTarget(epoch=epoch), why="bad app").steps()
 
 
 def until(steps: Iterator[StepDone[Any]], name: str) -> None:
@@ -40,65 +40,65 @@ def until(steps: Iterator[StepDone[Any]], name: str) -> None:
     raise AssertionError(f"there was no {name}")
 
 
-def is_wanted(world: Project) -> bool:
-    row = world.store.streams.get(CLICKS)
+def is_wanted(project: Project) -> bool:
+    row = project.store.streams.get(CLICKS)
     return row is not None and row.desired is DesiredState.RUNNING
 
 
-def test_the_slower_of_two_does_not_stop_what_the_faster_has_wanted_again(world: Project) -> None:
-    faster = restoring(world)
+def test_the_slower_of_two_does_not_stop_what_the_faster_has_wanted_again(project: Project) -> None:
+    faster = restoring(project)
     until(faster, "StopStream")
-    slower = Restore(world, CLICKS, "slower", target=RestoreTarget(epoch=5))
+    slower = Restore(project, CLICKS, "slower", target=RestoreTarget(epoch=5))
     slower.begin()
     until(faster, "EndRestore")
     assert slower.act(StopStream()) == InnerSteps([])
-    assert is_wanted(world)
+    assert is_wanted(project)
     assert slower.observe().finished
 
 
-def test_one_whose_place_another_took_says_so_and_restores_nothing(world: Project) -> None:
-    first = restoring(world, 5)
+def test_one_whose_place_another_took_says_so_and_restores_nothing(project: Project) -> None:
+    first = restoring(project, 5)
     assert next(first).name == "StopStream"
-    second = restoring(world, 6)
+    second = restoring(project, 6)
     with pytest.raises(
         PermanentError, match=r"to epoch 5 was replaced by another one, to epoch 6"
     ) as told:
         list(first)
     assert "holdfast restore clicks --epoch 6" in told.value.hint
-    assert entries(world) == list(range(8))
+    assert entries(project) == list(range(8))
     until(second, "EndRestore")
-    assert output(world) == entries(world) == list(range(7))
-    assert is_wanted(world), "the first had stopped it"
+    assert output(project) == entries(project) == list(range(7))
+    assert is_wanted(project), "the first had stopped it"
 
 
 @pytest.mark.parametrize("done", ["StopStream", "BeginHistory", "RollOutput"])
 def test_a_stream_that_somebody_stops_during_its_restore_stays_stopped(
-    world: Project, done: str
+    project: Project, done: str
 ) -> None:
-    steps = restoring(world)
+    steps = restoring(project)
     until(steps, done)
-    list(Stop(world, CLICKS, "somebody").steps())
+    list(Stop(project, CLICKS, "somebody").steps())
     assert [one.name for one in steps][-1] == "EndRestore"
-    assert not is_wanted(world)
+    assert not is_wanted(project)
 
 
 def test_a_stream_that_somebody_starts_before_its_restore_begins_is_left_alone(
-    world: Project,
+    project: Project,
 ) -> None:
-    steps = restoring(world)
+    steps = restoring(project)
     until(steps, "StopStream")
-    Start(world, CLICKS, "somebody").steps()
+    Start(project, CLICKS, "somebody").steps()
     with pytest.raises(
         PermanentError, match="to epoch 5 was dropped: the stream was started first"
     ):
         list(steps)
-    assert is_wanted(world)
-    assert entries(world) == list(range(8))
+    assert is_wanted(project)
+    assert entries(project) == list(range(8))
 
 
-def test_a_restore_that_was_given_up_long_ago_starts_nothing(world: Project) -> None:
-    until(restoring(world), "StopStream")
-    Start(world, CLICKS, "somebody").steps()
-    list(Stop(world, CLICKS, "somebody").steps())
-    assert [one.name for one in restoring(world)][-1] == "EndRestore"
-    assert not is_wanted(world)
+def test_a_restore_that_was_given_up_long_ago_starts_nothing(project: Project) -> None:
+    until(restoring(project), "StopStream")
+    Start(project, CLICKS, "somebody").steps()
+    list(Stop(project, CLICKS, "somebody").steps())
+    assert [one.name for one in restoring(project)][-1] == "EndRestore"
+    assert not is_wanted(project)
