@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from holdfast.configs.deployment import EmbeddedObjectStore
 from holdfast.configs.project import ProjectConfig
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.timings import Timings
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.embedded import EmbeddedS3
 from holdfast.resources.object_store.resolve import connector, connector_elsewhere
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The configuration of a project, and the stores that it names."""
+    """The configuration of a project, the stores that it names, and the clock that playbooks wait by."""
 
     config: ProjectConfig
     store: ControlStore
+    clock: Clock = field(default=SYSTEM_CLOCK, kw_only=True)
 
     def object_store(self) -> ObjectStore:
         """The object store with the snapshots of all streams."""

@@ -142,7 +142,10 @@ def snapshot_now(
         return row.snapshot_served >= number
 
     if not wait_until(
-        is_shipped, patience_seconds=patience_seconds, poll_seconds=SNAPSHOT_POLL_SECONDS
+        is_shipped,
+        clock=project.clock,
+        patience_seconds=patience_seconds,
+        poll_seconds=SNAPSHOT_POLL_SECONDS,
     ):
         raise TransientError(
             f"no snapshot of {stream} was shipped within {patience_seconds:.0f} s",

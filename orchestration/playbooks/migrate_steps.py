@@ -21,7 +21,6 @@ from holdfast.orchestration.playbooks.waiting import (
     await_exit,
     wait_until,
 )
-from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import (
     LedgerEntry,
     Migration,
@@ -129,18 +128,20 @@ def _await_boundary(waiter: StreamWaiter, target: str, *, replays: bool) -> int 
     primary has begun is lost. In the second half of the wait any moment is accepted. A silent stream does not
     delay the handover for long, nor one whose epochs are shorter than the age of its replicas' reports.
     """
-    store, began, most = waiter.project.store, SYSTEM_CLOCK.monotonic(), _most_seconds(waiter)
+    store, clock, most = waiter.project.store, waiter.project.clock, _most_seconds(waiter)
+    began = clock.monotonic()
     before = store.ledger.last(waiter.stream)
 
     def is_at_boundary() -> bool:
         last = store.ledger.last(waiter.stream)
         if last is None or last == before:
             return False
-        late = SYSTEM_CLOCK.monotonic() - began > most / 2
+        late = clock.monotonic() - began > most / 2
         return replays or (_is_near(waiter, target, last) and (late or _is_fresh(waiter, last)))
 
     wait_until(
         is_at_boundary,
+        clock=clock,
         patience_seconds=most,
         poll_seconds=BOUNDARY_POLL_SECONDS,
         keep_alive=waiter.keep_alive,

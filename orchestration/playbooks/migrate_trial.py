@@ -63,6 +63,7 @@ def _await_snapshot(project: Project, target: StreamDeclaration) -> SnapshotRow:
     patience = SLACK_SECONDS + 2 * max(target.epoch.seconds or 0.0, target.epoch.silence)
     wait_until(
         lambda: _newest(project, target.name) is not None,
+        clock=project.clock,
         patience_seconds=patience,
         poll_seconds=POLL_SECONDS,
     )

@@ -8,7 +8,7 @@ from holdfast.ft_policies.playbooks.recover.steps import RecoverStep
 from holdfast.ft_policies.timings import EXIT_WITHIN_SECONDS, LEAVE_WITHIN_SECONDS
 from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.playbooks.base import StepResult, do_nothing
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.clock import Clock
 from holdfast.resources.control_store.records import EndedBy, ReplicaRow, ReplicaState, Slot
 from holdfast.resources.process import ProcessHandle, find_process
 from holdfast.resources.project import Project
@@ -20,6 +20,7 @@ SLACK_SECONDS = 5.0
 def wait_until(
     is_over: Callable[[], bool],
     *,
+    clock: Clock,
     patience_seconds: float,
     poll_seconds: float | None = None,
     progress: Callable[[], object] = do_nothing,
@@ -29,17 +30,17 @@ def wait_until(
 
     The time starts again whenever `progress`, which is read after each check, has changed.
     """
-    deadline, last = SYSTEM_CLOCK.monotonic() + patience_seconds, None
+    deadline, last = clock.monotonic() + patience_seconds, None
     while True:
         if is_over():
             return True
         keep_alive()
-        now, current = SYSTEM_CLOCK.monotonic(), progress()
+        now, current = clock.monotonic(), progress()
         if current != last:
             deadline, last = now + patience_seconds, current
         elif now >= deadline:
             return False
-        SYSTEM_CLOCK.sleep(POLL_SECONDS if poll_seconds is None else poll_seconds)
+        clock.sleep(POLL_SECONDS if poll_seconds is None else poll_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,10 @@ class StreamWaiter:
             return is_over(status[0])
 
         return wait_until(
-            is_over_now, patience_seconds=patience_seconds, progress=lambda: progress(status[0])
+            is_over_now,
+            clock=self.project.clock,
+            patience_seconds=patience_seconds,
+            progress=lambda: progress(status[0]),
         )
 
     @property
@@ -131,6 +135,7 @@ def await_exit(
     replicas = project.store.replicas
     left = wait_until(
         lambda: _has_left(project, replica, slot),
+        clock=project.clock,
         patience_seconds=patience_seconds,
         keep_alive=keep_alive,
     )
@@ -144,7 +149,7 @@ def await_exit(
         return ReplicaExit(stayed_as=row.slot)
     process = find_process(row)
     if process is not None:
-        _await_process(process, keep_alive) if left else process.kill()
+        _await_process(process, project.clock, keep_alive) if left else process.kill()
     return ReplicaExit(ended=row.state, reason=row.reason, epoch=row.epoch)
 
 
@@ -165,10 +170,13 @@ def _is_gone(row: ReplicaRow | None, slot: Slot | None) -> bool:
     return row is None or row.state.ended or (slot is not None and row.slot is not slot)
 
 
-def _await_process(process: ProcessHandle, keep_alive: Callable[[], None]) -> None:
+def _await_process(process: ProcessHandle, clock: Clock, keep_alive: Callable[[], None]) -> None:
     """Wait for the process of a replica that has ended; kill one that does not exit."""
     gone = process.terminate(wait_seconds=0.0, kill=False) or wait_until(
-        lambda: not process.is_alive(), patience_seconds=EXIT_WITHIN_SECONDS, keep_alive=keep_alive
+        lambda: not process.is_alive(),
+        clock=clock,
+        patience_seconds=EXIT_WITHIN_SECONDS,
+        keep_alive=keep_alive,
     )
     if not gone:
         process.kill()

@@ -12,6 +12,7 @@ from holdfast.orchestration.playbooks import migrate_steps
 from holdfast.orchestration.playbooks.base import StepDone
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.project import Project
 from tests.builders.projects import stream_yaml
@@ -21,9 +22,13 @@ from tests.fakes.projects import SimulatedProject, SimulatedProjects, simulated_
 
 
 @contextmanager
-def a_running_project(root: Path, **changes: object) -> Iterator[SimulatedProject]:
+def a_running_project(
+    root: Path, *, clock: Clock = SYSTEM_CLOCK, **changes: object
+) -> Iterator[SimulatedProject]:
     """A stream that is to run, with a healthy primary `p`."""
-    with simulated_projects(root, supervision=PATIENT, **changes).open() as project:
+    projects = simulated_projects(root, supervision=PATIENT, **changes)
+    projects.clock = clock
+    with projects.open() as project:
         a_wanted_stream(project)
         a_primary(project, "p")
         yield project
@@ -31,11 +36,11 @@ def a_running_project(root: Path, **changes: object) -> Iterator[SimulatedProjec
 
 @contextmanager
 def a_driven_project(
-    root: Path, patch: pytest.MonkeyPatch, **changes: object
+    root: Path, patch: pytest.MonkeyPatch, *, clock: Clock = SYSTEM_CLOCK, **changes: object
 ) -> Iterator[tuple[SimulatedProject, SimulatedDrivers]]:
     """The same, and launched replicas follow their switches."""
     with (
-        a_running_project(root, **changes) as project,
+        a_running_project(root, clock=clock, **changes) as project,
         simulated_drivers(project, patch) as drivers,
     ):
         yield project, drivers
@@ -85,7 +90,7 @@ DECLARED = {
 
 @contextmanager
 def a_recovered_project(
-    root: Path, patch: pytest.MonkeyPatch, **changes: object
+    root: Path, patch: pytest.MonkeyPatch, *, clock: Clock = SYSTEM_CLOCK, **changes: object
 ) -> Iterator[tuple[SimulatedProjects, Project, SimulatedDrivers]]:
     patch.setattr(migrate_steps, "SLACK_SECONDS", 0.1)  # there are no epochs to wait for
     projects = simulated_projects(root, **{**DECLARED, **changes})

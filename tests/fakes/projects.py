@@ -9,6 +9,7 @@ from holdfast.configs.project import ProjectConfig
 from holdfast.ft_policies.errors import HoldfastError
 from holdfast.ft_policies.tiers import SECONDARY, Tier
 from holdfast.ft_policies.timings import Timings
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import ReplicaState
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.embedded import EmbeddedS3
@@ -62,6 +63,7 @@ class SimulatedProjects:
     object_store_serves: bool = True
     failures: list[HoldfastError] = field(default_factory=list)
     timing_changes: dict[str, float] = field(default_factory=dict)
+    clock: Clock = SYSTEM_CLOCK
 
     @contextmanager
     def open(self) -> Iterator[SimulatedProject]:
@@ -75,6 +77,7 @@ class SimulatedProjects:
                 self.objects,
                 self.object_store_serves,
                 timing_changes=self.timing_changes,
+                clock=self.clock,
             )
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from holdfast.ft_policies.errors import TransientError
 from holdfast.orchestration.playbooks import waiting
-from holdfast.orchestration.playbooks.waiting import StreamWaiter
 from holdfast.resources.control_store.records import ReplicaState
 from tests.builders.playbooks import a_running_project, recovery_steps
 from tests.builders.streams import a_heartbeat
@@ -18,11 +17,9 @@ PATIENCE_SECONDS = 3 * waiting.POLL_SECONDS
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedProject]:
+def project(tmp_path: Path) -> Iterator[SimulatedProject]:
     """A primary that replays, and patience for a few looks."""
-    monkeypatch.setattr(waiting, "SYSTEM_CLOCK", SteppedClock())
-    monkeypatch.setattr(StreamWaiter, "patience_seconds", PATIENCE_SECONDS)
-    with a_running_project(tmp_path) as project:
+    with a_running_project(tmp_path, clock=SteppedClock()) as project:
         project.timing_changes["progress_within_seconds"] = PATIENCE_SECONDS
         replay(project, 0)
         yield project

@@ -92,7 +92,7 @@ def test_a_secondary_that_takes_over_between_look_and_act_is_left_alone(
         project.store.replicas.end("p", ReplicaState.DEAD, "gone", by=EndedBy.REPLICA)
         take_over(project, "s")
         monkeypatch.setattr(StreamWaiter, "observe", lambda _: as_secondary)
-        monkeypatch.setattr(StreamWaiter, "patience_seconds", 0.1)
+        project.timing_changes["progress_within_seconds"] = 0.1
         recover_secondary.turn_switch(watch, TurnSwitch("s", Switch.PROCESS, on=False))
         monkeypatch.setattr(StreamWaiter, "is_still_next", lambda *_: True)
         recover_secondary.stop(watch, AwaitSecondaryExit("s"))

@@ -16,7 +16,6 @@ from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks import recover_secondary
 from holdfast.orchestration.playbooks.base import StepDone, StepSkipped
 from holdfast.orchestration.playbooks.lifecycle import SwitchTier
-from holdfast.orchestration.playbooks.waiting import StreamWaiter
 from holdfast.resources.control_store.records import DesiredState, Phase, ReplicaState, Slot
 from holdfast.resources.project import Project
 from tests.builders.playbooks import (
@@ -29,6 +28,7 @@ from tests.builders.playbooks import (
     secondary_of,
 )
 from tests.builders.streams import CLICKS, STANDS_BY, a_heartbeat, a_secondary, a_wanted_stream
+from tests.fakes.clocks import SteppedClock
 from tests.fakes.drivers import SimulatedDrivers
 from tests.fakes.projects import simulated_projects
 
@@ -166,11 +166,11 @@ def test_secondaries_that_die_of_what_they_are_asked_for_are_given_up_too(
 
 
 def test_a_switch_that_cannot_be_turned_costs_nothing_that_is_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     with a_running_project(tmp_path, tier="active_standby") as project:
         a_secondary(project, "s", observed=SECONDARY[Tier.DEPLOYED])
-        monkeypatch.setattr(StreamWaiter, "patience_seconds", 0.1)
+        project.timing_changes["progress_within_seconds"] = 0.1
         with pytest.raises(TransientError, match="receive of s is not on"):
             list(recovery_steps(project))
         seen = observe_stream(project, CLICKS)
@@ -182,10 +182,9 @@ def test_a_switch_that_cannot_be_turned_costs_nothing_that_is_on(
 
 
 def test_what_a_secondary_said_before_it_saw_a_wish_is_no_answer_to_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("holdfast.orchestration.playbooks.waiting.POLL_SECONDS", 0.0)
-    with a_running_project(tmp_path, tier="deployed") as project:
+    with a_running_project(tmp_path, clock=SteppedClock(), tier="deployed") as project:
         a_secondary(project, "s", observed=SECONDARY[Tier.DEPLOYED], desired=STANDS_BY)
         looks: list[int] = []
 

@@ -68,8 +68,8 @@ def test_one_that_does_not_leave_in_time_is_ended_and_killed(
 def test_the_claim_is_kept_while_the_process_of_one_that_has_left_lingers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "SYSTEM_CLOCK", SteppedClock())
-    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (project, drivers):
+    driven = a_driven_project(tmp_path, monkeypatch, clock=SteppedClock(), tier="deployed")
+    with driven as (project, drivers):
         run_recovery(drivers)
         secondary = secondary_of(project)
         beats: list[int] = []
