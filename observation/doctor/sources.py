@@ -9,7 +9,7 @@ from holdfast.ft_policies.doctor.facts import LostInput
 from holdfast.ft_policies.errors import TransientError
 from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.project import Project
-from holdfast.streaming.sources.files import FilesSource, files_read
+from holdfast.streaming.sources.files import FilesSource, files_read, none_assigned
 
 
 def examine_source(
@@ -30,7 +30,7 @@ def examine_source(
             f"the source cannot be checked: the folder {source.path} does not exist",
             hint="mount it; if it is lost for good, create an empty folder in its place",
         )
-    reader = FilesSource(source, pa.schema([]), files, root, set)
+    reader = FilesSource(source, pa.schema([]), files, root, none_assigned)
     return tuple(
         LostInput(
             epoch=epoch.epoch, rows=file.get("rows", epoch.rows), file=file["name"], reason=reason

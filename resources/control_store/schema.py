@@ -14,6 +14,8 @@ from holdfast.resources.control_store.database import EnumText, JsonByEpoch, Swi
 from holdfast.resources.control_store.records import (
     DecisionRow,
     Epoch,
+    EpochFile,
+    EpochFloor,
     Gap,
     Incident,
     JournalLine,
@@ -31,7 +33,7 @@ from holdfast.resources.control_store.records import (
 )
 from holdfast.resources.control_store.sample_names import SampleName
 
-HEAD = "0001"
+HEAD = "0002"
 """The version of this schema: the newest script in `versions/`."""
 
 metadata = sa.MetaData()
@@ -109,6 +111,15 @@ replicas = _table(
 leases = _table("leases", Lease, key=("stream",))
 
 epochs = _table("epochs", Epoch, key=("stream", "epoch"))
+
+epoch_files = _table(
+    "epoch_files",
+    EpochFile,
+    sa.Index("epoch_files_by_epoch", "stream", "epoch"),
+    key=("stream", "name"),
+)
+
+epoch_floors = _table("epoch_floors", EpochFloor, key=("stream",))
 
 gaps = _table("gaps", Gap, key=("stream", "gap"))
 

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from holdfast.resources.control_store.database import Database, store_now
 from holdfast.resources.control_store.tables.decisions import Decisions
+from holdfast.resources.control_store.tables.epoch_files import EpochFiles
 from holdfast.resources.control_store.tables.epochs import Epochs, Gaps
 from holdfast.resources.control_store.tables.incidents import Incidents
 from holdfast.resources.control_store.tables.journal import Journal
@@ -42,6 +43,7 @@ class ControlStore:
         self.leases = Leases(database)
         self.takeovers = Takeovers(database)
         self.epochs = Epochs(database)
+        self.epoch_files = EpochFiles(database)
         self.gaps = Gaps(database)
         self.ledger = Ledger(database)
         self.restores = Restores(database)

@@ -21,7 +21,7 @@ from holdfast.resources.retry import retry_transient
 from holdfast.streaming.sinks.delta_table import DEAD_LETTERS, make_dead_letters, translate_errors
 from holdfast.streaming.sinks.lineage import dead_letter_writer
 from holdfast.streaming.sources.factory import arrow_columns, open_source
-from holdfast.streaming.sources.files import FilesSource, records_aside
+from holdfast.streaming.sources.files import FilesSource, none_assigned, records_aside
 from holdfast.streaming.sources.validation import RejectedRecord
 from holdfast.streaming.spec import ReplicaSpec
 
@@ -92,7 +92,7 @@ class DeadLetterTable:
 
     def _open_source(self) -> FilesSource:
         if self._source is None:
-            source = open_source(self.spec, arrow_columns(self.spec.stream.source), set)
+            source = open_source(self.spec, arrow_columns(self.spec.stream.source), none_assigned)
             assert isinstance(source, FilesSource)  # noqa: S101 - no other source rejects records
             self._source = source
         return self._source

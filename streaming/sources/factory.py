@@ -1,6 +1,6 @@
 """Making the source that a stream declares, the same for Spark's tasks and the prefetcher."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -14,7 +14,7 @@ from holdfast.configs.sources import (
 )
 from holdfast.resources.object_store.resolve import open_filesystem
 from holdfast.streaming.sources.base import Source
-from holdfast.streaming.sources.files import FilesSource
+from holdfast.streaming.sources.files import FilesSource, ListedFile
 from holdfast.streaming.sources.rate import COLUMNS, SCHEMA, RateSource
 from holdfast.streaming.sources.validation import RecordValidator
 from holdfast.streaming.spec import ReplicaSpec
@@ -34,7 +34,9 @@ def arrow_columns(declared: Declaration) -> pa.Schema:
     return to_arrow_schema(parsed, timezone="UTC")
 
 
-def open_source(spec: ReplicaSpec, schema: pa.Schema, assigned: Callable[[], set[str]]) -> Source:
+def open_source(
+    spec: ReplicaSpec, schema: pa.Schema, assigned: Callable[[Sequence[ListedFile]], set[str]]
+) -> Source:
     """Open the source of a replica's stream; only a proposer of epochs calls `assigned`."""
     match spec.stream.source:
         case RateDeclaration() as declared:

@@ -20,6 +20,8 @@ from holdfast.streaming.sources.base import Json, Split, Taken
 from holdfast.streaming.sources.formats import count_rows, read_rows
 from holdfast.streaming.sources.validation import RecordValidator, RejectedRecord, ValidatedBatch
 
+ASKED_AT_ONCE = 500
+
 Read = TypeVar("Read")
 
 
@@ -50,21 +52,38 @@ def records_aside(taken: Json) -> int:
     return sum(len(file.get("aside", ())) for file in files_read(taken))
 
 
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file as the folder lists it; another size or time of change makes it another file."""
+
+    name: str
+    size_bytes: int
+    changed_ns: int
+
+
+def none_assigned(_files: Sequence[ListedFile]) -> set[str]:
+    """For a source that only reads decided epochs and never proposes one."""
+    return set()
+
+
 @dataclass
 class FilesSource:
-    """The files of one folder; `assigned` returns the names that the epoch log has already.
+    """The files of one folder; `assigned` returns the names of these files that an epoch has already.
 
-    With a `validator` bad records are rejected; without one they are an error.
+    Files that are known to be assigned are not asked for again while they are listed unchanged, and the others only
+    in portions, as far as the next epoch needs them. With a `validator` bad records are rejected; without
+    one they are an error.
     """
 
     declared: FilesDeclaration
     schema: pa.Schema
     filesystem: fs.FileSystem
     root: str
-    assigned: Callable[[], set[str]]
+    assigned: Callable[[Sequence[ListedFile]], set[str]]
     validator: RecordValidator | None = None
     _counted: dict[tuple[str, int, int], ValidatedBatch] = field(default_factory=dict)
     _arrived: list[fs.FileInfo] = field(default_factory=list)
+    _taken: set[ListedFile] = field(default_factory=set)
     _listed_at: float = float("-inf")
 
     def waiting_rows(self, position: Json | None, *, now: float, enough: int | None = None) -> int:
@@ -133,13 +152,20 @@ class FilesSource:
         self._require_unchanged(file)
 
     def _waiting(self, now: float) -> Iterator[Arrived]:
-        taken = self.assigned()
         if now - self._listed_at >= self.declared.poll:
-            self._arrived = self._settled(now, taken)
+            self._arrived = self._settled(now)
             self._listed_at = now
-        for info in self._arrived:
-            if info.base_name not in taken and (file := self._measured(info)) is not None:
-                yield file
+        arrived = self._arrived
+        for first in range(0, len(arrived), ASKED_AT_ONCE):
+            for info in self._unassigned(arrived[first : first + ASKED_AT_ONCE]):
+                if (file := self._measured(info)) is not None:
+                    yield file
+
+    def _unassigned(self, infos: Sequence[fs.FileInfo]) -> list[fs.FileInfo]:
+        files = [file for info in infos if (file := self._as_listed(info)) not in self._taken]
+        names = self.assigned(files) if files else set()
+        self._taken.update(file for file in files if file.name in names)
+        return [info for info in infos if self._as_listed(info) not in self._taken]
 
     def _listed(self) -> list[fs.FileInfo]:
         try:
@@ -153,21 +179,28 @@ class FilesSource:
             ) from error
         return listed
 
-    def _settled(self, now: float, taken: set[str]) -> list[fs.FileInfo]:
-        fresh = [
+    def _settled(self, now: float) -> list[fs.FileInfo]:
+        infos = [info for info in self._listed() if info.is_file and self._is_input(info.base_name)]
+        self._taken &= {self._as_listed(info) for info in infos}
+        settled = [
             info
-            for info in self._listed()
-            if info.is_file and info.base_name not in taken and self._is_input(info.base_name)
+            for info in infos
+            if now - info.mtime_ns / 1e9 >= self.declared.settle
+            and self._as_listed(info) not in self._taken
         ]
-        settled = [info for info in fresh if now - info.mtime_ns / 1e9 >= self.declared.settle]
+        waiting = {_count_key(info) for info in settled}
+        self._counted = {key: count for key, count in self._counted.items() if key in waiting}
         return sorted(settled, key=lambda info: info.base_name)
+
+    def _as_listed(self, info: fs.FileInfo) -> ListedFile:
+        return ListedFile(info.base_name, info.size, self._changed_ns(info))
 
     def _is_input(self, name: str) -> bool:
         return not name.startswith((".", "_")) and fnmatch.fnmatch(name, self.declared.pattern)
 
     def _measured(self, info: fs.FileInfo) -> Arrived | None:
         """Count a file's rows; a file that was deleted since it was listed was never input."""
-        key = (info.base_name, info.size, info.mtime_ns)
+        key = _count_key(info)
         if key not in self._counted:
             try:
                 self._counted[key] = self._validated(info.path)
@@ -221,6 +254,10 @@ class FilesSource:
 
     def _path(self, name: str) -> str:
         return str(PurePosixPath(self.root) / name)
+
+
+def _count_key(info: fs.FileInfo) -> tuple[str, int, int]:
+    return info.base_name, info.size, info.mtime_ns
 
 
 def _unreadable(path: str, error: OSError) -> TransientError:

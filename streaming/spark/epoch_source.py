@@ -26,8 +26,10 @@ from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.retry import retry_transient
 from holdfast.streaming.gate import Gate
 from holdfast.streaming.inbox import Inbox
+from holdfast.streaming.sources.assigned import assigned_names
 from holdfast.streaming.sources.base import Source, Split
 from holdfast.streaming.sources.factory import columns, open_source
+from holdfast.streaming.sources.files import ListedFile
 from holdfast.streaming.spec import ReplicaSpec
 
 if TYPE_CHECKING:
@@ -144,12 +146,9 @@ class EpochReader(DataSourceStreamReader):
         schema = to_arrow_schema(self._schema, timezone="UTC")
         return open_source(self._spec, schema, self._assigned_names)
 
-    def _assigned_names(self) -> set[str]:
-        return self._assigned.names()  # opens the control store, which only a proposer needs
-
-    @cached_property
-    def _assigned(self) -> "AssignedFiles":
-        return AssignedFiles(self._store, self._spec.stream.name)
+    def _assigned_names(self, files: Sequence[ListedFile]) -> set[str]:
+        # opens the control store, which only a proposer needs
+        return assigned_names(self._store, self._spec.stream.name, self._spec.replica, files)
 
     def _next(self, number: int) -> Epoch | None:
         gate = self._gate.get()
@@ -225,22 +224,3 @@ class RehearsalReader(EpochReader):
     def _last_decided(self) -> int:
         last = self._store.epochs.last(self._spec.stream.name)
         return BEFORE_ALL if last is None else last.epoch
-
-
-class AssignedFiles:
-    """The names of all files in the epoch log, kept up to date by reading only what is new."""
-
-    def __init__(self, store: "ControlStore", stream: str) -> None:
-        self._store = store
-        self._stream = stream
-        self._names: set[str] = set()
-        self._through = BEFORE_ALL
-
-    def names(self) -> set[str]:
-        """Every file that an epoch has, as of now."""
-        last = self._store.epochs.last(self._stream)
-        if last is not None and last.epoch > self._through:
-            for epoch in self._store.epochs.between(self._stream, self._through + 1, last.epoch):
-                self._names.update(file["name"] for file in epoch.input["files"])
-            self._through = last.epoch
-        return self._names

@@ -19,6 +19,7 @@ from holdfast.streaming.background import RetryingThread
 from holdfast.streaming.inbox import Inbox
 from holdfast.streaming.sources.base import Source
 from holdfast.streaming.sources.factory import arrow_columns, open_source
+from holdfast.streaming.sources.files import none_assigned
 from holdfast.streaming.spec import ReplicaSpec
 
 LOOK_SECONDS = 0.25
@@ -130,4 +131,4 @@ class Prefetcher(RetryingThread):
 
     @cached_property
     def _source(self) -> Source:
-        return open_source(self._spec, self._schema, set)
+        return open_source(self._spec, self._schema, none_assigned)

@@ -31,7 +31,7 @@ def a_proposal(epoch: int, *, stream: str = "words", proposer: str = "r1") -> Ep
         epoch=epoch,
         start={"offset": epoch * 10},
         end={"offset": epoch * 10 + 10, "by": proposer},
-        input={"files": [f"{epoch}.parquet", "ü"]},
+        input={"paths": [f"{epoch}.parquet", "ü"]},
         rows=10,
         token=1,
         proposer=proposer,

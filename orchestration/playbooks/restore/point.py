@@ -18,7 +18,7 @@ from holdfast.resources.project import Project
 from holdfast.resources.vault.manifest import Manifest, UnusableSnapshotError
 from holdfast.resources.vault.records import SnapshotRecord
 from holdfast.resources.vault.vault import SnapshotVault
-from holdfast.streaming.sources.files import FilesSource
+from holdfast.streaming.sources.files import FilesSource, none_assigned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +189,7 @@ def require_source(project: Project, stream: str, first: int, last: int) -> None
         return
     connect = connector(project.config.deployment.object_store, project.config.home)
     files, root = open_filesystem(project.config.resolve_path(declared.path), connect)
-    source = FilesSource(declared, pa.schema([]), files, root, set)
+    source = FilesSource(declared, pa.schema([]), files, root, none_assigned)
     lacking = source.lacking(
         epoch.input for epoch in project.store.epochs.between(stream, first, last)
     )

@@ -17,6 +17,7 @@ from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.database import Database, store_now
 from holdfast.resources.control_store.records import Epoch, EpochProposal, Gap
 from holdfast.resources.control_store.schema import epochs, gaps, ledger
+from holdfast.resources.control_store.tables.epoch_files import assign_files, files_of
 from holdfast.resources.control_store.tables.streams import is_stopped_locked
 
 _OF_STREAM = epochs.c.stream == sa.bindparam("of_stream")
@@ -57,13 +58,22 @@ class Epochs:
 
     def propose(self, proposal: EpochProposal) -> Epoch:
         """Decide the epoch; if it was decided before, returns that decision. `PermanentError` if it would leave a hole."""
-        decided = self._database.change(Epoch, self._propose, asdict(proposal))
-        decided = decided or self.get(proposal.stream, proposal.epoch)
+        decided = self._decide(proposal) or self.get(proposal.stream, proposal.epoch)
         if decided is None:
             raise PermanentError(
                 f"epoch {proposal.epoch} of {proposal.stream} cannot be decided: the epoch before it is not in the epoch log",
                 hint="check whether the control store was restored from a backup that is older than the checkpoint",
             )
+        return decided
+
+    def _decide(self, proposal: EpochProposal) -> Epoch | None:
+        if not proposal.input.get("files"):
+            return self._database.change(Epoch, self._propose, asdict(proposal))
+        with self._database.write() as connection:
+            row = connection.execute(self._propose, asdict(proposal)).mappings().first()
+            decided = None if row is None else Epoch(**row)
+            if decided is not None:
+                assign_files(self._database, connection, files_of(decided))
         return decided
 
     def get(self, stream: str, epoch: int) -> Epoch | None:

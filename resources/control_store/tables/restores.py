@@ -15,6 +15,7 @@ from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.database import Database, store_now
 from holdfast.resources.control_store.records import DesiredState, RestoreRow
 from holdfast.resources.control_store.schema import (
+    epoch_files,
     epochs,
     leases,
     ledger,
@@ -218,7 +219,7 @@ class Forks:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._copies = [self._copy_in(table) for table in (epochs, ledger)]
+        self._copies = [self._copy_in(table) for table in (epochs, epoch_files, ledger)]
 
     def copy(self, stream: str, *, into: str, through_epoch: int) -> int:
         """Give a new stream the epochs of another up to one; returns the number of new ledger entries."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.records import (
     DesiredState,
     EndedBy,
@@ -30,7 +30,7 @@ class TestEpochs:
         assert first.proposer == "a"
         assert first.start == {"offset": 0}
         assert first.end == {"offset": 10, "by": "a"}
-        assert first.input == {"files": ["0.parquet", "ü"]}
+        assert first.input == {"paths": ["0.parquet", "ü"]}
         assert first.decided_at == pytest.approx(store.now(), abs=30)
 
     def test_a_proposal_that_leaves_a_hole_is_refused(self, store: ControlStore) -> None:
@@ -62,6 +62,35 @@ class TestEpochs:
             store.streams.declare("words", {"rate": float("nan")}, "deployed")
         assert "JSON" in refused.value.hint
         assert store.streams.get("words") is None
+
+
+class TestEpochFiles:
+    def test_the_files_of_an_epoch_are_found_by_name(self, store: ControlStore) -> None:
+        file = {"name": "ü.jsonl", "size": 3, "changed_ns": 1_700_000_000_123_456_789}
+        store.epochs.propose(replace(a_proposal(0), input={"files": [file]}))
+        names = [f"{number}.jsonl" for number in range(1_200)]
+        (found,) = store.epoch_files.named("words", [*names, "ü.jsonl"])
+        assert (found.epoch, found.size, found.changed_ns) == (0, 3, file["changed_ns"])
+        assert store.epoch_files.named("others", ["ü.jsonl"]) == []
+
+    def test_an_epoch_that_loses_the_race_assigns_no_file(self, store: ControlStore) -> None:
+        for name in ("a", "b"):
+            store.epochs.propose(replace(a_proposal(0), input={"files": [{"name": name}]}))
+        assert [file.name for file in store.epoch_files.named("words", ["a", "b"])] == ["a"]
+
+    def test_a_file_is_assigned_once(self, store: ControlStore) -> None:
+        decided(store, entered=0)
+        again = replace(a_proposal(4), input={"files": [{"name": "z"}, {"name": "b"}]})
+        with pytest.raises(TransientError, match="b was assigned to an epoch of words before"):
+            store.epochs.propose(again)
+        assert store.epochs.get("words", 4) is None
+        assert store.epoch_files.named("words", ["z"]) == []
+
+    def test_a_fork_has_the_files_of_its_epochs(self, store: ControlStore) -> None:
+        decided(store, entered=4)
+        store.forks.copy("words", into="forked", through_epoch=1)
+        files = store.epoch_files.named("forked", list("abcde"))
+        assert {file.name: file.epoch for file in files} == {"a": 0, "b": 1, "c": 1}
 
 
 LOST = {1: ["b", "c"], 2: ["d"]}

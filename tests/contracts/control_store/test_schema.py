@@ -1,6 +1,7 @@
 """A new store is made from the schema; an older one is upgraded by scripts; a newer one is refused."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from holdfast.resources.control_store.database import Database
 from holdfast.resources.control_store.schema import HEAD, metadata
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.upgrade import VERSIONS, upgrade_schema
+from tests.builders.control_rows import a_proposal
 
 NEXT = """
 import sqlalchemy as sa
@@ -126,3 +128,25 @@ def test_a_store_that_cannot_be_made_leaves_nothing_behind(url: str, database: D
         ControlStore.open(url)
     with database.engine.connect() as connection:
         assert sa.inspect(connection).get_table_names() == ["journal"]
+
+
+def test_a_store_of_the_first_schema_gets_the_index_of_its_files(
+    url: str, database: Database
+) -> None:
+    with ControlStore.open(url) as store:
+        for epoch, names in enumerate(("ab", "", "c")):
+            files = [{"name": name, "size": 1, "changed_ns": 2} for name in names]
+            store.epochs.propose(replace(a_proposal(epoch), input={"files": files}))
+        store.epochs.propose(a_proposal(3))  # of a source without files
+    with database.write() as connection:
+        for table in ("epoch_files", "epoch_floors"):
+            connection.execute(sa.text(f"DROP TABLE {table}"))
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
+    with ControlStore.open(url) as store:
+        files = store.epoch_files.named("words", ["a", "b", "c", "d"])
+    assert {(file.name, file.epoch, file.size, file.changed_ns) for file in files} == {
+        ("a", 0, 1, 2), ("b", 0, 1, 2), ("c", 2, 1, 2)
+    }  # fmt: skip
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []

@@ -1,6 +1,7 @@
 """Files that arrive in a folder, each in exactly one epoch."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ from pyarrow import csv, fs, parquet
 
 from holdfast.configs.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.streaming.sources.files import FilesSource
+from holdfast.streaming.sources.files import ASKED_AT_ONCE, FilesSource, ListedFile
 
 SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
 LONG_AGO = 1_000_000.0
@@ -22,6 +23,7 @@ class Folder:
     def __init__(self, path: Path, kind: str = "jsonl", **declared: object) -> None:
         self.path = path
         self.assigned: set[str] = set()
+        self.asked: list[str] = []
         declaration = FilesDeclaration.model_validate(
             {
                 "kind": "files",
@@ -31,9 +33,11 @@ class Folder:
                 **declared,
             }
         )
-        self.source = FilesSource(
-            declaration, SCHEMA, fs.LocalFileSystem(), str(path), lambda: self.assigned
-        )
+        self.source = FilesSource(declaration, SCHEMA, fs.LocalFileSystem(), str(path), self._ask)
+
+    def _ask(self, files: Sequence[ListedFile]) -> set[str]:
+        self.asked += [file.name for file in files]
+        return {file.name for file in files} & self.assigned
 
     def add(self, name: str, text: str, changed_at: float = LONG_AGO) -> Path:
         file = self.path / name
@@ -166,3 +170,42 @@ def test_files_of_decided_epochs_that_are_gone_or_have_changed_are_named(tmp_pat
     (tmp_path / "a.jsonl").unlink()
     folder.lines("c.jsonl", 1, 2)
     assert folder.source.lacking([taken.input]) == ["a.jsonl", "c.jsonl"]
+
+
+def test_an_assigned_file_is_asked_for_once_while_it_is_listed(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.lines("a.jsonl", 1)
+    folder.assigned.add("a.jsonl")
+    for poll in range(3):
+        assert folder.take(10, now=NOW + 100 * poll) == []
+    assert folder.asked == ["a.jsonl"]
+    folder.lines("b.jsonl", 2)
+    assert folder.take(10, now=NOW + 1000) == ["b.jsonl"]
+    assert folder.asked == ["a.jsonl", "b.jsonl"]
+
+
+def test_an_assigned_file_that_has_changed_is_asked_for_again(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.lines("a.jsonl", 1)
+    folder.assigned.add("a.jsonl")
+    assert folder.take(10) == []
+    folder.lines("a.jsonl", 1, 2)
+    assert folder.take(10, now=NOW + 100) == []
+    assert folder.asked == ["a.jsonl", "a.jsonl"]
+
+
+def test_only_as_many_files_are_asked_for_as_an_epoch_needs(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    for number in range(ASKED_AT_ONCE + 5):
+        folder.lines(f"{number:04}.jsonl", 1)
+    assert folder.take(2) == ["0000.jsonl", "0001.jsonl"]
+    assert len(folder.asked) == ASKED_AT_ONCE
+
+
+def test_rows_are_remembered_only_for_files_that_wait(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    for poll in range(5):
+        folder.lines(f"{poll}.jsonl", 1)
+        assert folder.take(10, now=NOW + 100 * poll) == [f"{poll}.jsonl"]
+    assert folder.take(10, now=NOW + 1000) == []
+    assert len(folder.source._counted) <= 1
