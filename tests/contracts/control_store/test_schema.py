@@ -97,6 +97,21 @@ def test_an_older_store_is_brought_up_script_by_script_and_keeps_its_rows(
     )  # fmt: skip
 
 
+def test_a_restore_of_the_first_schema_counts_as_closed(url: str, database: Database) -> None:
+    with ControlStore.open(url) as store:
+        store.streams.declare("words", {}, "deployed")
+        request = store.restores.request("words", epoch=2, snapshot=None, why="", run="")
+        store.restores.begin(request)
+    with database.write() as connection:
+        connection.execute(sa.text("ALTER TABLE restores DROP COLUMN closed_at"))
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
+    with ControlStore.open(url) as store:
+        newest = store.restores.newest("words")
+        assert newest is not None
+        assert newest.closed_at == newest.begun_at
+        assert newest.half_done
+
+
 def test_an_upgrade_that_fails_leaves_the_store_as_it_was(
     url: str, database: Database, versions: Path
 ) -> None:

@@ -91,13 +91,17 @@ def test_after_a_restart_of_postgresql_the_next_try_works() -> None:
         assert store.epochs.propose(a_proposal(1)).epoch == 1
 
 
+def write_as_on_a_standby(store: ControlStore) -> None:
+    with store._database.write() as connection:
+        connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+        connection.execute(sa.text("UPDATE epochs SET rows = 0"))
+
+
 def test_a_server_that_is_read_only_for_a_moment_is_transient() -> None:
     with fresh_database() as url, ControlStore.open(url) as store:
         decide(store, 1)
-        with pytest.raises(TransientError, match="read-only") as refused:  # noqa: SIM117
-            with store._database.write() as connection:
-                connection.exec_driver_sql("SET TRANSACTION READ ONLY")
-                connection.execute(sa.text("UPDATE epochs SET rows = 0"))
+        with pytest.raises(TransientError, match="read-only") as refused:
+            write_as_on_a_standby(store)
         assert "failover" in refused.value.hint
         assert store.epochs.propose(a_proposal(1)).epoch == 1
 
