@@ -38,14 +38,24 @@ from holdfast.ft_policies.tiers import Switches
 
 BUSY_SECONDS = 5.0
 """How long to wait for a lock; `?timeout=` in a SQLite URL overrides it."""
+CONNECTIONS = 2
+"""The connections of one process to PostgreSQL: its threads take turns, and the server has about a hundred."""
+TURN_SECONDS = 60.0
+"""How long a thread waits for its turn: longer than any statement may take."""
 
 _SYNCHRONOUS = "holdfast_synchronous"
 _POSTGRESQL_QUERY = {
     "connect_timeout": "5",
     "tcp_user_timeout": "10000",
+    # a reply that never comes is noticed after about ten seconds, not after two hours
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "target_session_attrs": "read-write",  # of several hosts the primary server, not a standby
     "application_name": "holdfast",
     # a process stopped inside a transaction must not hold the others up for ever
-    "options": "-c lock_timeout=5000 -c idle_in_transaction_session_timeout=15000",
+    "options": "-c lock_timeout=5000 -c statement_timeout=30000 "
+    "-c idle_in_transaction_session_timeout=15000",
 }
 
 
@@ -178,7 +188,21 @@ def _sqlite_engine(address: sa.URL) -> sa.Engine:
 
 def _postgresql_engine(address: sa.URL) -> sa.Engine:
     query = {**_POSTGRESQL_QUERY, **address.query}
-    return sa.create_engine(address.set(query=query), json_serializer=_to_json)
+    engine = sa.create_engine(
+        address.set(query=query),
+        json_serializer=_to_json,
+        pool_size=CONNECTIONS,
+        max_overflow=0,
+        pool_timeout=TURN_SECONDS,
+    )
+    event.listen(engine, "handle_error", _leave_read_only_server)
+    return engine
+
+
+def _leave_read_only_server(context: sa.engine.ExceptionContext) -> None:
+    """Close the connections to a server that became a standby: new ones find the primary server."""
+    if isinstance(context.original_exception, psycopg.errors.ReadOnlySqlTransaction):
+        context.is_disconnect = True
 
 
 _to_json = partial(json.dumps, allow_nan=False, separators=(",", ":"))
@@ -206,6 +230,15 @@ _SQLITE_HINTS = {
     "SQLITE_NOMEM": "free some memory of the machine",
 }
 _REFUSED = ("authentication failed", "does not exist", "no pg_hba.conf entry", "not permitted")
+_TRANSIENT_STATES = (
+    "08",  # connection
+    "25",  # read-only, as during a failover of the server
+    "28",  # authorization, as while roles are restored
+    "3D",  # no such database, as while it is renamed or restored
+    "53",  # resources of the server
+    "57",  # the operator has intervened
+    "58",  # the server's system
+)
 _CONTENTION = (
     psycopg.errors.LockNotAvailable,
     psycopg.errors.DeadlockDetected,
@@ -235,7 +268,9 @@ def _translate_driver_error(store: str, error: sa_exc.DBAPIError) -> HoldfastErr
     cause = error.orig
     if isinstance(cause, sqlite3.Error):
         return _translate_sqlite_error(store, cause)
-    if isinstance(cause, psycopg.OperationalError) or error.connection_invalidated:
+    state = getattr(cause, "sqlstate", None) or ""
+    is_operational = isinstance(cause, psycopg.OperationalError) or error.connection_invalidated
+    if is_operational or state.startswith(_TRANSIENT_STATES):
         return _translate_postgresql_error(store, cause)
     return PermanentError(
         f"{store} rejected a statement: {cause}",
@@ -263,8 +298,12 @@ def _translate_sqlite_error(store: str, cause: sqlite3.Error) -> HoldfastError:
 def _translate_postgresql_error(store: str, cause: BaseException | None) -> HoldfastError:
     text = " ".join(str(cause).split())
     if any(word in text for word in _REFUSED):
-        return PermanentError(
+        return TransientError(
             f"{store}: {text}", hint="check user, password and database name in the store's URL"
+        )
+    if isinstance(cause, psycopg.errors.ReadOnlySqlTransaction):
+        return TransientError(
+            f"{store}: {text}", hint="wait for the failover of the PostgreSQL server to end"
         )
     if isinstance(cause, _CONTENTION):
         return TransientError(f"{store}: {text}", hint="try again: another process holds a lock")

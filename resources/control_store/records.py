@@ -327,7 +327,8 @@ class LedgerAudit:
 class RestoreRow:
     """A restore in place: it ends one history of the stream at `epoch` and begins the next.
 
-    It is requested, then begun (the output of later epochs no longer counts), then finished.
+    It is requested, then closed (the older history can add no entries), then begun (the output of later
+    epochs no longer counts), then finished.
     """
 
     stream: str
@@ -340,6 +341,12 @@ class RestoreRow:
     asked_at: float
     begun_at: float | None = None
     finished_at: float | None = None
+    closed_at: float | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether the older history can add no entries to the ledger; its later ones are being set aside."""
+        return self.closed_at is not None
 
     @property
     def begun(self) -> bool:
@@ -354,7 +361,7 @@ class RestoreRow:
     @property
     def half_done(self) -> bool:
         """Whether state and output of the stream do not agree yet."""
-        return self.begun and not self.finished
+        return self.closed and not self.finished
 
     def has_same_target(self, other: "RestoreRow") -> bool:
         """Whether both rows are the same restore; a restore that has not begun may be replaced by another."""

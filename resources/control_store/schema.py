@@ -33,7 +33,7 @@ from holdfast.resources.control_store.records import (
 )
 from holdfast.resources.control_store.sample_names import SampleName
 
-HEAD = "0002"
+HEAD = "0004"
 """The version of this schema: the newest script in `versions/`."""
 
 metadata = sa.MetaData()

@@ -87,6 +87,7 @@ def _prepare(database: Database) -> None:
 
 def _lock_postgresql(connection: sa.Connection) -> None:
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(LOCK_SECONDS * 1000)}")
+    connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # a large store takes its time
     connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_KEY)))
 
 

@@ -1,8 +1,9 @@
 """The heartbeat of a replica: it renews the lease, reports what is on, and reads what is desired.
 
 It is a thread of its own and does nothing else, so that neither a long batch nor a slow object
-store looks like a dead replica. A control store that is unavailable for a while changes nothing:
-the lease is there for speed, not for safety. Only a lease that another replica holds ends this one.
+store looks like a dead replica. A control store that is unavailable or fails for a while changes
+nothing: the lease is there for speed, not for safety. Only facts end a replica: another one holds
+the lease, or its row has ended or is gone.
 """
 
 import logging
@@ -11,7 +12,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from holdfast.ft_policies.errors import TransientError
+from holdfast.ft_policies.errors import HoldfastError, PermanentError
 from holdfast.ft_policies.tiers import OFF, Switches
 from holdfast.resources.control_store.records import ReplicaRow, ReplicaState
 from holdfast.resources.control_store.store import ControlStore
@@ -74,12 +75,10 @@ class Heartbeat(threading.Thread):
                 return
             try:
                 self.beat()
-            except TransientError as error:
-                log.warning("a heartbeat failed and is retried: %s", error)
-            except Exception as error:
-                # A replica without a heartbeat is replaced, so it must not go on beside its successor.
-                log.exception("heartbeat ended: unexpected error")
-                self._lose(str(error))
+            except HoldfastError as error:
+                log.warning("a heartbeat failed and is retried: %s (%s)", error, error.hint)
+            except Exception:
+                log.exception("a heartbeat failed and is retried: unexpected error")
             if self.lost.is_set():
                 return
 
@@ -89,14 +88,19 @@ class Heartbeat(threading.Thread):
             report = self._report
         if not self.lease.renew():
             self._lose("another replica holds the lease")
-        self.row = self._store.replicas.heartbeat(
-            self.row.id,
-            state=report.state,
-            observed=report.observed,
-            observed_generation=report.observed_generation,
-            snapshot_served=report.snapshot_served,
-            epoch=report.epoch,
-        )
+        try:
+            self.row = self._store.replicas.heartbeat(
+                self.row.id,
+                state=report.state,
+                observed=report.observed,
+                observed_generation=report.observed_generation,
+                snapshot_served=report.snapshot_served,
+                epoch=report.epoch,
+            )
+        except PermanentError:
+            if self._store.replicas.get(self.row.id) is not None:
+                raise
+            self._lose("the control store has no row of it")
         if self.row.state.ended:
             self._lose(self.row.reason)
 

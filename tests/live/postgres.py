@@ -35,6 +35,13 @@ def fresh_database() -> Iterator[str]:
             admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
+def set_read_only(url: str, *, on: bool) -> None:
+    """Make new sessions of a test database read-only, as those of a standby are."""
+    name = url.split("?", 1)[0].rsplit("/", 1)[1]
+    with psycopg.connect(_server_uri(), autocommit=True) as admin:
+        admin.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = {on}')
+
+
 def cut_connections(url: str) -> None:
     """End all sessions of a test database, as a restart of the server would."""
     name = url.split("?", 1)[0].rsplit("/", 1)[1]

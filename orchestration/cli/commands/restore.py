@@ -199,7 +199,7 @@ class _InPlace:
     def _interrupted(self) -> str:
         newest = self._project.store.restores.newest(self._stream)
         name = escape(self._stream)
-        if newest is None or not newest.begun:
+        if newest is None or not newest.closed:
             return f"interrupted before anything was undone; {name} may have been stopped"
         if newest.finished:
             return f"interrupted: {name} is restored; run `holdfast start {name}` to start it"

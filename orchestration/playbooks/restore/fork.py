@@ -161,13 +161,14 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
         return ids
 
     def _has_epochs(self) -> bool:
+        """Whether all epochs are copied, the last entry of the ledger last; raises if there are others."""
         store, point = self.project.store, self.point
         last, entry = store.epochs.last(self.into), store.ledger.last(self.into)
         if last is None and entry is None:
             return False
-        original = store.epochs.get(self.stream, point.epoch)
+        original = None if last is None else store.epochs.get(self.stream, last.epoch)
         same = last is not None and original is not None and last.decided_at == original.decided_at
-        if not same or last is None or last.epoch != point.epoch:
+        if not same or last is None or last.epoch > point.epoch:
             raise PermanentError(
                 f"there are epochs of a stream {self.into} already",
                 hint="fork under another name",

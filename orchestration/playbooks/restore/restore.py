@@ -259,7 +259,7 @@ def find_unfinished(project: Project, stream: str, target: RestoreTarget) -> Res
     restore that is done is not returned if a snapshot is still to be copied from another place.
     """
     newest = project.store.restores.newest(stream)
-    if newest is None or not newest.begun:
+    if newest is None or not newest.closed:
         return None
     if newest.half_done:
         return _require_same_point(project, newest, target)

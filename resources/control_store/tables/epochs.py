@@ -186,7 +186,7 @@ class Gaps:
                 connection.execute(_CLOSE, {"of_stream": stream, "number": gap.gap})
 
     def _require_stopped(self, connection: sa.Connection, stream: str) -> None:
-        if not is_stopped_locked(self._database, connection, stream):
+        if not is_stopped_locked(connection, stream):
             raise PermanentError(
                 f"the input of {stream} cannot be changed: it is running",
                 hint=f"run `holdfast stop {stream}` first",

@@ -23,6 +23,7 @@ from holdfast.resources.control_store.records import (
 from holdfast.resources.control_store.schema import epochs, ledger, ledger_copies
 from holdfast.resources.control_store.tables.epochs import is_within_gap
 from holdfast.resources.control_store.tables.restores import current_history
+from holdfast.resources.control_store.tables.streams import lock_for_addition
 
 _OF_STREAM = ledger.c.stream == sa.bindparam("of_stream")
 _GET = sa.select(ledger).where(_OF_STREAM, ledger.c.epoch == sa.bindparam("number"))
@@ -135,6 +136,7 @@ class Ledger:
         del values["committed_at"]
         key = {"of_stream": entry.stream, "number": entry.epoch}
         with self._database.write() as connection:
+            lock_for_addition(connection, entry.stream)
             connection.execute(self._enter, {**values, "of_history": history})
             entered = dict(connection.execute(_ENTERED, key).mappings().one())
             _require_current(entered.pop("current"), history, entry)

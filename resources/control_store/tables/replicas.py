@@ -14,6 +14,7 @@ from holdfast.ft_policies.tiers import OFF, Switches
 from holdfast.resources.control_store.database import Database, store_now
 from holdfast.resources.control_store.records import EndedBy, ReplicaRow, ReplicaState, Slot
 from holdfast.resources.control_store.schema import replicas
+from holdfast.resources.control_store.tables.streams import lock_for_addition
 
 _IS_ID = replicas.c.id == sa.bindparam("replica")
 _IS_LIVE = replicas.c.ended_at.is_(None)
@@ -114,9 +115,11 @@ class Replicas:
             reason="",
             rollout=rollout,
         )
-        return self._database.change(
-            ReplicaRow, insert.on_conflict_do_nothing().returning(*replicas.c)
-        )
+        registered = insert.on_conflict_do_nothing().returning(*replicas.c)
+        with self._database.write() as connection:
+            lock_for_addition(connection, stream)
+            row = connection.execute(registered).mappings().one_or_none()
+        return None if row is None else ReplicaRow(**row)
 
     def get(self, id: str) -> ReplicaRow | None:
         """The replica of this id, live or ended."""

@@ -1,11 +1,16 @@
 """Restores in place and forks.
 
 Each restore ends one history of a stream after an epoch and begins the next. Its row is the request, written
-before anything is changed, so that the next run finishes what an interrupted one has left. Once it is begun, no
+before anything is changed, so that the next run finishes what an interrupted one has left. Once it is closed, no
 replica of an older history can add entries to the ledger. A fork is a new stream that
 begins with the epochs of another, as they were decided and committed.
+
+What has many rows is written in portions, each a transaction of its own, so that no other stream waits long for a
+lock. A run that dies in between has left a restore that is closed and not begun, or a fork without a declaration:
+the next run continues.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,9 +31,13 @@ from holdfast.resources.control_store.schema import (
 from holdfast.resources.control_store.tables.epochs import copy_gaps, shorten_gaps
 from holdfast.resources.control_store.tables.streams import (
     is_stopped_locked,
+    lock_additions,
     lock_stream,
     set_desired,
 )
+
+PORTION = 5_000
+"""The rows of one transaction."""
 
 _OF_STREAM = restores.c.stream == sa.bindparam("of_stream")
 _IS_IT = sa.and_(_OF_STREAM, restores.c.history == sa.bindparam("number"))
@@ -46,6 +55,7 @@ _REPLACE = (
         asked_at=store_now(),
     )
 )
+_CLOSE = sa.update(restores).where(_IS_IT).values(closed_at=store_now())
 _BEGIN = sa.update(restores).where(_IS_IT).values(begun_at=store_now())
 _FINISH = (
     sa.update(restores)
@@ -66,32 +76,48 @@ _KEEP = sa.insert(ledger_superseded).from_select(
         sa.bindparam("number", type_=sa.BigInteger),
         *(ledger.c[name] for name in _ENTRY),
     ).where(
-        ledger.c.stream == sa.bindparam("of_stream"), ledger.c.epoch > sa.bindparam("last_epoch")
+        ledger.c.stream == sa.bindparam("of_stream"),
+        ledger.c.epoch.between(sa.bindparam("first"), sa.bindparam("last")),
     ),
 )
-_FORGET = sa.delete(ledger_superseded).where(
-    sa.exists().where(
-        restores.c.stream == ledger_superseded.c.stream,
-        restores.c.history == ledger_superseded.c.history,
-        restores.c.finished_at < sa.bindparam("before"),
+_FIRST_LATER = sa.select(sa.func.min(ledger.c.epoch)).where(
+    ledger.c.stream == sa.bindparam("of_stream"), ledger.c.epoch > sa.bindparam("last_epoch")
+)
+_FORGET = (
+    sa.delete(ledger_superseded)
+    .where(
+        sa.tuple_(*ledger_superseded.primary_key).in_(
+            sa.select(*ledger_superseded.primary_key)
+            .join(
+                restores,
+                sa.and_(
+                    restores.c.stream == ledger_superseded.c.stream,
+                    restores.c.history == ledger_superseded.c.history,
+                ),
+            )
+            .where(restores.c.finished_at < sa.bindparam("before"))
+            .limit(sa.bindparam("most", type_=sa.Integer))
+        )
     )
+    .returning(ledger_superseded.c.epoch)
 )
 
 
-def _later_in(table: sa.Table) -> sa.Delete:
+def _drop_from(table: sa.Table) -> sa.Delete:
     return sa.delete(table).where(
-        table.c.stream == sa.bindparam("of_stream"), table.c.epoch > sa.bindparam("last_epoch")
+        table.c.stream == sa.bindparam("of_stream"),
+        table.c.epoch.between(sa.bindparam("first"), sa.bindparam("last")),
     )
 
 
-_DROP_COPIES, _DROP_ENTRIES = _later_in(ledger_copies), _later_in(ledger)
+_DROP_COPIES, _DROP_ENTRIES = _drop_from(ledger_copies), _drop_from(ledger)
 
 
 def current_history(stream: sa.ColumnElement[str]) -> sa.ScalarSelect[int]:
-    """The newest history that has begun; 0 if the stream was never restored in place."""
+    """The newest history; 0 if the stream was never restored in place."""
     newest = sa.func.coalesce(sa.func.max(restores.c.history), 0)
-    begun = sa.and_(restores.c.stream == stream, restores.c.begun_at.is_not(None))
-    return sa.select(newest).where(begun).scalar_subquery()
+    closed = sa.and_(restores.c.stream == stream, restores.c.closed_at.is_not(None))
+    return sa.select(newest).where(closed).scalar_subquery()
 
 
 _CURRENT = sa.select(current_history(sa.bindparam("of_stream", type_=sa.Text)).label("current"))
@@ -126,7 +152,7 @@ class Restores:
                 return _require_same_epoch(pending, epoch)
             target = {"epoch": epoch, "snapshot": snapshot, "why": why, "run": run}
             running = row is not None and row.desired is DesiredState.RUNNING
-            if pending is not None and not pending.begun:
+            if pending is not None and not pending.closed:
                 _replace_request(connection, pending, running=running, target=target)
             else:
                 number = 1 if pending is None else pending.history + 1
@@ -151,14 +177,13 @@ class Restores:
         return True
 
     def begin(self, wanted: RestoreRow) -> int | None:
-        """End the older history: its later entries no longer count, and it can add none.
+        """End the older history: it can add no entries, and its later ones are set aside.
 
         Returns how many entries that were; `None` if nothing was changed, because a replica lives or is
         desired, or another restore was requested meanwhile.
         """
-        key = {"of_stream": wanted.stream, "number": wanted.history}
         with self._database.write() as connection:
-            stopped = is_stopped_locked(self._database, connection, wanted.stream)
+            stopped = is_stopped_locked(connection, wanted.stream)
             pending = _newest(connection, wanted.stream)
             if not stopped or pending is None:
                 return None
@@ -166,14 +191,31 @@ class Restores:
                 return 0
             if not pending.has_same_target(wanted):
                 return None
-            later = {"of_stream": pending.stream, "last_epoch": pending.epoch}
-            connection.execute(_KEEP, {**later, "number": pending.history})
-            connection.execute(_DROP_COPIES, later)
-            moved = connection.execute(_DROP_ENTRIES, later).rowcount
-            shorten_gaps(connection, pending.stream, pending.epoch)
-            connection.execute(_FENCE, {"of_stream": pending.stream})
-            connection.execute(_BEGIN, key)
-        return moved
+            if not pending.closed:
+                _close(connection, pending)
+        return sum(self._portions_set_aside(pending))
+
+    def _portions_set_aside(self, closed: RestoreRow) -> Iterator[int]:
+        """Set the later entries of the older history aside; the restore has begun when there are none left."""
+        while (portion := self._set_portion_aside(closed)) is not None:
+            yield portion
+
+    def _set_portion_aside(self, closed: RestoreRow) -> int | None:
+        key = {"of_stream": closed.stream, "number": closed.history}
+        with self._database.write() as connection:
+            lock_additions(connection, closed.stream)
+            pending = _newest(connection, closed.stream)
+            if pending is None or pending.begun or pending.history != closed.history:
+                return None  # another run was faster: what is there by now counts
+            later = {"of_stream": closed.stream, "last_epoch": closed.epoch}
+            first = connection.execute(_FIRST_LATER, later).scalar()
+            if first is None:
+                connection.execute(_BEGIN, key)
+                return None
+            portion = {"of_stream": closed.stream, "first": first, "last": first + PORTION - 1}
+            connection.execute(_KEEP, {**portion, "number": closed.history})
+            connection.execute(_DROP_COPIES, portion)
+            return connection.execute(_DROP_ENTRIES, portion).rowcount
 
     def finish(self, begun: RestoreRow) -> None:
         """Record that state and output are restored, and start the stream if it ran before."""
@@ -186,8 +228,17 @@ class Restores:
 
     def forget_entries(self, *, before: float) -> int:
         """Delete the entries that were superseded by restores finished before this time."""
-        with self._database.write() as connection:
-            return connection.execute(_FORGET, {"before": before}).rowcount
+        forgotten, values = 0, {"before": before, "most": PORTION}
+        while portion := len(self._database.execute(_FORGET, values)):
+            forgotten += portion
+        return forgotten
+
+
+def _close(connection: sa.Connection, pending: RestoreRow) -> None:
+    """Close the older history: none of its replicas can add an entry or renew the lease."""
+    shorten_gaps(connection, pending.stream, pending.epoch)
+    connection.execute(_FENCE, {"of_stream": pending.stream})
+    connection.execute(_CLOSE, {"of_stream": pending.stream, "number": pending.history})
 
 
 def _newest(connection: sa.Connection, stream: str) -> RestoreRow | None:
@@ -214,20 +265,43 @@ def _replace_request(
     connection.execute(_REPLACE, {**key, **values, "new_was_running": was_running})
 
 
+COPIED = (epochs, epoch_files, ledger)
+"""What a fork copies, in this order: the ledger last."""
+
+
 class Forks:
     """Copies within the epoch log (with its gaps) and the ledger; the original is only read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._copies = [self._copy_in(table) for table in (epochs, epoch_files, ledger)]
 
     def copy(self, stream: str, *, into: str, through_epoch: int) -> int:
-        """Give a new stream the epochs of another up to one; returns the number of new ledger entries."""
-        values = {"of_stream": stream, "into_stream": into, "last_epoch": through_epoch}
+        """Give a new stream the epochs of another up to one; returns the number of new ledger entries.
+
+        It may be repeated. The last entry of the ledger is copied last: a fork that has it has everything.
+        """
         with self._database.write() as connection:
-            copied = [connection.execute(copy, values).all() for copy in self._copies]
             copy_gaps(connection, stream, into=into, through_epoch=through_epoch)
-        return len(copied[-1])
+        copied = [self._copy_table(table, stream, into, through_epoch) for table in COPIED]
+        return copied[-1]
+
+    def _copy_table(self, table: sa.Table, stream: str, into: str, through_epoch: int) -> int:
+        """Copy one table in portions; its past may have been pruned."""
+        oldest = sa.select(sa.func.min(table.c.epoch).label("epoch")).where(
+            table.c.stream == stream
+        )
+        begin = self._database.fetch(oldest, {})[0]["epoch"]
+        if begin is None:
+            return 0
+        copy, of = self._copy_in(table), {"of_stream": stream, "into_stream": into}
+        return sum(
+            len(
+                self._database.execute(
+                    copy, {**of, "first": first, "last": min(first + PORTION - 1, through_epoch)}
+                )
+            )
+            for first in range(begin, through_epoch + 1, PORTION)
+        )
 
     def _copy_in(self, table: sa.Table) -> Executable:
         names = [column.name for column in table.c if column.name != "stream"]
@@ -235,7 +309,7 @@ class Forks:
             sa.bindparam("into_stream", type_=sa.Text), *(table.c[name] for name in names)
         ).where(
             table.c.stream == sa.bindparam("of_stream"),
-            table.c.epoch <= sa.bindparam("last_epoch"),
+            table.c.epoch.between(sa.bindparam("first"), sa.bindparam("last")),
         )
         copy = self._database.insert(table).from_select(["stream", *names], rows)
         return copy.on_conflict_do_nothing().returning(table.c.epoch)

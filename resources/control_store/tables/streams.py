@@ -4,6 +4,8 @@ The row in `streams` is authoritative; the changes of tier are written in the sa
 of them is always the tier that the stream should have.
 """
 
+import zlib
+from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,6 +21,7 @@ from holdfast.resources.control_store.records import (
 )
 from holdfast.resources.control_store.schema import replicas, restores, streams, tier_changes
 
+_ADDITIONS = 0x4144_4453  # "ADDS": the advisory locks of streams
 _IS_NAME = streams.c.name == sa.bindparam("of_name")
 _GET = sa.select(streams).where(_IS_NAME)
 _LOCK = _GET.with_for_update()
@@ -45,7 +48,7 @@ _UNFINISHED = sa.and_(
     restores.c.stream == sa.bindparam("of_name"), restores.c.finished_at.is_(None)
 )
 _UPDATE_RESTORES = {
-    DesiredState.RUNNING: sa.delete(restores).where(_UNFINISHED, restores.c.begun_at.is_(None)),
+    DesiredState.RUNNING: sa.delete(restores).where(_UNFINISHED, restores.c.closed_at.is_(None)),
     DesiredState.STOPPED: sa.update(restores).where(_UNFINISHED).values(was_running=False),
 }
 _INTERVALS = sa.select(streams.c.snapshot_every, streams.c.sync_every).where(_IS_NAME)
@@ -228,15 +231,33 @@ def set_desired(connection: sa.Connection, name: str, desired: DesiredState) -> 
     connection.execute(_DESIRE, {"of_name": name, "new_desired": desired})
 
 
-def is_stopped_locked(database: Database, connection: sa.Connection, stream: str) -> bool:
+def lock_additions(connection: sa.Connection, stream: str) -> None:
+    """Wait for ledger entries and replicas of a stream that are being added; until the transaction ends none can be.
+
+    What was added meanwhile was allowed by what is about to change. Other streams are not held up.
+    """
+    _lock_advisory(connection, sa.func.pg_advisory_xact_lock, stream)
+
+
+def lock_for_addition(connection: sa.Connection, stream: str) -> None:
+    """Wait while `lock_additions` is held for the stream; additions do not wait for each other."""
+    _lock_advisory(connection, sa.func.pg_advisory_xact_lock_shared, stream)
+
+
+def _lock_advisory(connection: sa.Connection, lock: Callable[..., Any], stream: str) -> None:
+    """Lock a stream in PostgreSQL; SQLite has one writer at a time. Two names may have one number: they wait."""
+    if connection.dialect.name == "postgresql":
+        number = zlib.crc32(stream.encode()) - 2**31  # as PostgreSQL's integer
+        connection.execute(sa.select(lock(_ADDITIONS, number)))
+
+
+def is_stopped_locked(connection: sa.Connection, stream: str) -> bool:
     """Whether no replica lives or is desired; it stays so until the transaction ends.
 
     Until then no entry can be added to the ledger either.
     """
     row = lock_stream(connection, stream)  # the stream's row first, as takeovers do
-    if not database.is_sqlite:  # SQLite has one writer at a time
-        # Wait for an entry that is being added: it was allowed by what is about to change.
-        connection.exec_driver_sql("LOCK TABLE ledger, replicas IN SHARE ROW EXCLUSIVE MODE")
+    lock_additions(connection, stream)
     lives = connection.execute(_LIVE, {"of_stream": stream}).first() is not None
     return not lives and (row is None or row.desired is not DesiredState.RUNNING)
 

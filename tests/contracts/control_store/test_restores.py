@@ -2,9 +2,11 @@
 
 import pytest
 
-from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.records import DesiredState, EndedBy, ReplicaState, RestoreRow
 from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables import restores
+from holdfast.resources.control_store.tables.restores import Restores
 from tests.builders.control_rows import a_snapshot, an_entry, decide, register
 
 
@@ -34,6 +36,18 @@ def desired(store: ControlStore) -> DesiredState:
     row = store.streams.get("words")
     assert row is not None
     return row.desired
+
+
+class DyingRestores(Restores):
+    """The process dies before the second portion, once."""
+
+    portions_left = 1
+
+    def _set_portion_aside(self, closed: RestoreRow) -> int | None:
+        self.portions_left -= 1
+        if self.portions_left == -1:
+            raise TransientError("killed", hint="")
+        return super()._set_portion_aside(closed)
 
 
 class TestRestores:
@@ -274,6 +288,38 @@ class TestRestores:
         assert store.restores.forget_entries(before=store.now() - 60.0) == 0
         assert store.restores.forget_entries(before=store.now() + 60.0) == 2
 
+    def test_what_was_set_aside_is_forgotten_in_portions(
+        self, store: ControlStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(restores, "PORTION", 2)
+        committed(store, 8)
+        restored(store, 2)
+        assert store.restores.forget_entries(before=store.now() + 60.0) == 5
+
+    def test_a_run_that_dies_while_entries_are_set_aside_is_continued(
+        self, store: ControlStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(restores, "PORTION", 2)
+        committed(store, 8)
+        request, store.restores = wanted(store, 2), DyingRestores(store._database)
+        with pytest.raises(TransientError, match="killed"):
+            store.restores.begin(request)
+        assert epochs_of(store) == [0, 1, 2, 5, 6, 7]
+        newest = store.restores.newest("words")
+        assert newest is not None
+        assert (newest.closed, newest.begun, newest.half_done) == (True, False, True)
+        with pytest.raises(PermanentError, match="its history is now 1, not 0"):
+            store.ledger.commit(an_entry(3, replica="zombie"), history=0)
+        with pytest.raises(PermanentError, match="is half done"):
+            wanted(store, 1)
+        store.streams.desire("words", DesiredState.RUNNING)
+        assert store.restores.newest("words") == newest
+        store.streams.desire("words", DesiredState.STOPPED)
+        assert store.restores.begin(request) == 3
+        assert epochs_of(store) == [0, 1, 2]
+        assert store.ledger.commit(an_entry(3), history=1).first
+        assert store.restores.begin(request) == 0
+
     def test_the_last_epoch_by_a_time_is_found(self, store: ControlStore) -> None:
         committed(store, 3)
         found = store.ledger.last_up_to("words", store.now() + 60.0)
@@ -297,6 +343,15 @@ class TestForks:
         assert store.epochs.get("trial", 3) is None
         after = (store.epochs.between("words", 0, 99), store.ledger.between("words", 0, 99))
         assert after == before
+
+    def test_a_copy_that_was_interrupted_is_continued(
+        self, store: ControlStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(restores, "PORTION", 2)
+        committed(store, 8)
+        assert store.forks.copy("words", into="trial", through_epoch=2) == 3
+        assert store.forks.copy("words", into="trial", through_epoch=6) == 4
+        assert epochs_of(store, "trial") == [0, 1, 2, 3, 4, 5, 6]
 
     def test_copied_twice_is_copied_once(self, store: ControlStore) -> None:
         committed(store, 5)

@@ -99,6 +99,31 @@ def test_an_older_store_is_brought_up_script_by_script_and_keeps_its_rows(
     )  # fmt: skip
 
 
+def go_back_to_first_schema(database: Database) -> None:
+    """Undo what all versions after the first have added."""
+    with database.write() as connection:
+        for statement in (
+            "DROP TABLE epoch_files",
+            "DROP TABLE epoch_floors",
+            "ALTER TABLE restores DROP COLUMN closed_at",
+            "UPDATE alembic_version SET version_num = '0001'",
+        ):
+            connection.execute(sa.text(statement))
+
+
+def test_a_restore_of_the_first_schema_counts_as_closed(url: str, database: Database) -> None:
+    with ControlStore.open(url) as store:
+        store.streams.declare("words", {}, "deployed")
+        request = store.restores.request("words", epoch=2, snapshot=None, why="", run="")
+        store.restores.begin(request)
+    go_back_to_first_schema(database)
+    with ControlStore.open(url) as store:
+        newest = store.restores.newest("words")
+        assert newest is not None
+        assert newest.closed_at == newest.begun_at
+        assert newest.half_done
+
+
 def test_an_upgrade_that_fails_leaves_the_store_as_it_was(
     url: str, database: Database, versions: Path
 ) -> None:
@@ -138,10 +163,7 @@ def test_a_store_of_the_first_schema_gets_the_index_of_its_files(
             files = [{"name": name, "size": 1, "changed_ns": 2} for name in names]
             store.epochs.propose(replace(a_proposal(epoch), input={"files": files}))
         store.epochs.propose(a_proposal(3))  # of a source without files
-    with database.write() as connection:
-        for table in ("epoch_files", "epoch_floors"):
-            connection.execute(sa.text(f"DROP TABLE {table}"))
-        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
+    go_back_to_first_schema(database)
     with ControlStore.open(url) as store:
         files = store.epoch_files.named("words", ["a", "b", "c", "d"])
     assert {(file.name, file.epoch, file.size, file.changed_ns) for file in files} == {

@@ -3,16 +3,17 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
-from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.ft_policies.errors import TransientError
 from holdfast.resources.control_store.store import ControlStore
 from tests.builders.control_rows import a_proposal, decide
-from tests.live.postgres import cut_connections, fresh_database
+from tests.live.postgres import cut_connections, fresh_database, set_read_only
 
 pytestmark = pytest.mark.integration
 
@@ -75,8 +76,8 @@ def test_a_postgresql_that_is_not_there_is_transient() -> None:
     assert "secret" not in str(refused.value)
 
 
-def test_a_database_that_does_not_exist_is_permanent() -> None:
-    with fresh_database() as url, pytest.raises(PermanentError, match="does not exist") as refused:
+def test_a_database_that_does_not_exist_may_be_back_soon() -> None:
+    with fresh_database() as url, pytest.raises(TransientError, match="does not exist") as refused:
         ControlStore.open(url.replace("/holdfast_", "/no_"))
     assert "URL" in refused.value.hint
 
@@ -88,6 +89,41 @@ def test_after_a_restart_of_postgresql_the_next_try_works() -> None:
         with pytest.raises(TransientError):
             store.epochs.propose(a_proposal(1))
         assert store.epochs.propose(a_proposal(1)).epoch == 1
+
+
+def write_as_on_a_standby(store: ControlStore) -> None:
+    with store._database.write() as connection:
+        connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+        connection.execute(sa.text("UPDATE epochs SET rows = 0"))
+
+
+def test_a_server_that_is_read_only_for_a_moment_is_transient() -> None:
+    with fresh_database() as url, ControlStore.open(url) as store:
+        decide(store, 1)
+        with pytest.raises(TransientError, match="read-only") as refused:
+            write_as_on_a_standby(store)
+        assert "failover" in refused.value.hint
+        assert store.epochs.propose(a_proposal(1)).epoch == 1
+
+
+def test_connections_go_to_no_server_that_is_read_only() -> None:
+    with fresh_database() as url, ControlStore.open(url) as store:
+        decide(store, 1)
+        set_read_only(url, on=True)
+        cut_connections(url)
+        for _ in range(2):  # the connection that was cut, then a new one
+            with pytest.raises(TransientError):
+                store.epochs.propose(a_proposal(1))
+        set_read_only(url, on=False)
+        assert store.epochs.propose(a_proposal(1)).epoch == 1
+
+
+def test_a_thread_without_a_connection_waits_for_its_turn() -> None:
+    with fresh_database() as url, ControlStore.open(url) as store:
+        with ThreadPoolExecutor(1) as pool, store._database.write(), store._database.write():
+            deciding = pool.submit(store.epochs.propose, a_proposal(0))
+            assert not wait([deciding], timeout=0.2).done
+        assert deciding.result(10.0).epoch == 0
 
 
 def test_a_row_held_by_a_stopped_process_is_transient() -> None:

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.control_store.records import EndedBy, ReplicaRow, ReplicaState
 from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables.replicas import Replicas
 from holdfast.streaming.lease import StreamLease
 from holdfast.streaming.replica.heartbeat import Heartbeat
 from tests.builders.control_rows import register
@@ -67,3 +70,43 @@ def test_a_lease_that_another_replica_has_taken_ends_this_one(store: ControlStor
     store.leases.fence(heartbeat.row.stream, token=heartbeat.lease.token)
     assert store.leases.take(heartbeat.row.stream, "r2", 60.0) is not None
     assert not heartbeat.lease.renew()
+
+
+class FailingReplicas(Replicas):
+    """Heartbeats fail as often as a test says."""
+
+    failures: int = 0
+
+    def heartbeat(self, id: str, **report: object) -> ReplicaRow:  # noqa: A002
+        if self.failures > 0:
+            self.failures -= 1
+            raise PermanentError("rejected a statement", hint="report this")
+        return super().heartbeat(id, **report)  # type: ignore[arg-type]
+
+
+def test_no_error_of_the_store_ends_a_replica(store: ControlStore) -> None:
+    failing = store.replicas = FailingReplicas(store._database)
+    failing.failures = 3
+    heartbeat = a_heartbeat(store, beat_seconds=0.01)
+    heartbeat.start()
+    try:
+        wait_until(lambda: store.replicas.get("r1").heartbeat_at is not None)
+        assert failing.failures == 0
+        assert not heartbeat.lost.is_set()
+    finally:
+        heartbeat.stop()
+
+
+def test_a_replica_whose_row_is_gone_ends(store: ControlStore) -> None:
+    heartbeat = a_heartbeat(store)
+    with store._database.write() as connection:
+        connection.exec_driver_sql("DELETE FROM replicas")
+    heartbeat.beat()
+    assert heartbeat.lost.is_set()
+
+
+def test_a_replica_whose_row_has_ended_ends(store: ControlStore) -> None:
+    heartbeat = a_heartbeat(store)
+    store.replicas.end("r1", ReplicaState.FENCED, "another took over", by=EndedBy.TAKEOVER)
+    heartbeat.beat()
+    assert heartbeat.lost.is_set()

@@ -98,6 +98,12 @@ def test_a_fork_that_was_cut_short_before_a_newer_snapshot_came_is_finished_with
     demand_fork(project)
 
 
+def test_a_fork_with_a_part_of_its_epochs_gets_the_others(project: SimulatedProject) -> None:
+    project.store.forks.copy(CLICKS, into="trial", through_epoch=2)
+    assert forked(project) == STEPS
+    assert [entry.epoch for entry in project.store.ledger.between("trial", 0, 99)] == [*range(6)]
+
+
 def test_a_fork_goes_its_own_way(project: SimulatedProject) -> None:
     forked(project)
     decide_epoch(project, 6, name="trial")
