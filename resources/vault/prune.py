@@ -15,7 +15,8 @@ from dataclasses import replace
 from holdfast.ft_policies.snapshots import RetentionPolicy, RetentionVerdict, SnapshotFacts
 from holdfast.resources.object_store.s3 import MissingObjectError, ObjectStore, StoredObject
 from holdfast.resources.vault.listing import SUFFIX, Listing, aside_prefix
-from holdfast.resources.vault.manifest import Manifest, UnusableSnapshotError, decode
+from holdfast.resources.vault.manifest import Manifest, UnusableSnapshotError
+from holdfast.resources.vault.manifest_reader import decode, read_limited
 from holdfast.resources.vault.records import SnapshotRecord
 
 SUPERSEDED_SECONDS = 7 * 86400.0
@@ -75,7 +76,8 @@ def collect_set_aside_packs(store: ObjectStore, stream: str) -> set[str]:
         stem = stored.key.rsplit("/", 1)[1].removesuffix(SUFFIX)
         if stored.key.endswith(f"/manifests/{stem}{SUFFIX}"):
             with suppress(UnusableSnapshotError, MissingObjectError):
-                named |= set(decode(store.get(stored.key), snapshot_id=stem).packs)
+                body = read_limited(store.read(stored.key), snapshot_id=stem)
+                named |= set(decode(body, snapshot_id=stem, stream=stream).packs)
     return named
 
 

@@ -24,8 +24,8 @@ from holdfast.resources.vault.manifest import (
     PackedFile,
     SnapshotName,
     UnusableSnapshotError,
-    decode,
 )
+from holdfast.resources.vault.manifest_reader import decode, read_limited
 from holdfast.resources.vault.pack import (
     PACK_LIMIT_BYTES,
     LocalPack,
@@ -115,13 +115,14 @@ class SnapshotVault:
     def manifest(self, snapshot_id: str) -> Manifest:
         """Read one manifest."""
         try:
-            body = self._store.get(self.manifest_key(snapshot_id))
+            parts = self._store.read(self.manifest_key(snapshot_id))
+            body = read_limited(parts, snapshot_id=snapshot_id)
         except MissingObjectError as error:
             raise UnusableSnapshotError(
                 f"there is no snapshot {snapshot_id} of stream {self._stream}",
                 hint="run `holdfast snapshots list` to see all snapshots",
             ) from error
-        return decode(body, snapshot_id=snapshot_id)
+        return decode(body, snapshot_id=snapshot_id, stream=self._stream)
 
     def ship(
         self,
