@@ -15,6 +15,7 @@ from holdfast.resources.control_store.records import (
     DecisionRow,
     Epoch,
     Gap,
+    IdentityRow,
     Incident,
     JournalLine,
     JsonObject,
@@ -31,7 +32,7 @@ from holdfast.resources.control_store.records import (
 )
 from holdfast.resources.control_store.sample_names import SampleName
 
-HEAD = "0001"
+HEAD = "0003"
 """The version of this schema: the newest script in `versions/`."""
 
 metadata = sa.MetaData()
@@ -157,3 +158,5 @@ incidents = _table(
 journal = _table(
     "journal", JournalLine, sa.Index("journal_of_stream", "stream", "run", "id"), key=("id",)
 )
+
+identity = _table("identity", IdentityRow, key=("scope",))

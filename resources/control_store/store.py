@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from holdfast.resources.control_store.database import Database, store_now
 from holdfast.resources.control_store.tables.decisions import Decisions
 from holdfast.resources.control_store.tables.epochs import Epochs, Gaps
+from holdfast.resources.control_store.tables.identity import Identity
 from holdfast.resources.control_store.tables.incidents import Incidents
 from holdfast.resources.control_store.tables.journal import Journal
 from holdfast.resources.control_store.tables.leases import Leases, Takeovers
@@ -34,6 +35,7 @@ class ControlStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.identity = Identity(database)
         self.streams = Streams(database)
         self.tiers = Tiers(database)
         self.migrations = Migrations(database)

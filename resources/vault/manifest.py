@@ -109,7 +109,10 @@ class PackedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest(NamedSnapshot):
-    """The description of a snapshot; `packs` has each pack's name and full length."""
+    """The description of a snapshot; `packs` has each pack's name and full length.
+
+    `owner` is the id of the project; empty if an older version has written the manifest.
+    """
 
     stream: str
     parent: str | None
@@ -118,6 +121,7 @@ class Manifest(NamedSnapshot):
     conf: Mapping[str, str]
     packs: Mapping[str, int]
     files: tuple[PackedFile, ...]
+    owner: str = ""
 
     @property
     def state_bytes(self) -> int:
@@ -153,6 +157,7 @@ class Manifest(NamedSnapshot):
         document = {
             "format": FORMAT,
             "stream": self.stream,
+            "owner": self.owner,
             "id": self.id,
             "parent": self.parent,
             "created_at": self.created_at,

@@ -95,6 +95,7 @@ def _manifest(document: dict[str, Any], snapshot_id: str, stream: str) -> Manife
         },
         packs=packs,
         files=files,
+        owner=_of(str, document.get("owner", ""), "owner"),
     )
 
 
