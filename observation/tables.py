@@ -1,4 +1,4 @@
-"""The Delta table of a stream, as audits read it: its history, its newest rows, its orphans."""
+"""The Delta table of a stream, as audits read it: its history and its newest rows."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 AUDITED_EPOCHS = 5_000
-ORPHAN_HOURS = 7 * 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,20 +97,6 @@ def newest_rows(table: DeltaTable, *, at_least: int) -> NewestRows:
         files=chosen,
         files_in_all=len(fragments),
     )
-
-
-def drop_orphans(table: DeltaTable, *, dry_run: bool = False) -> list[str]:
-    """Delete files that were staged and never committed, once no replica can still commit them.
-
-    Vacuum writes to the table's log even if it deletes nothing, so a dry run comes first.
-    """
-    with table_errors(table.table_uri):
-        if not dry_run:
-            table.cleanup_metadata()
-        orphans = table.vacuum(ORPHAN_HOURS, dry_run=True, full=True)
-        if orphans and not dry_run:
-            return table.vacuum(ORPHAN_HOURS, dry_run=False, full=True)
-        return orphans
 
 
 def _concat(parts: "list[pd.DataFrame]") -> "pd.DataFrame":

@@ -37,16 +37,21 @@ class Project:
 
     def vault(self, stream: str) -> SnapshotVault:
         """The snapshots of one stream."""
-        return self._vault(self.object_store(), stream)
+        return SnapshotVault(
+            self.object_store(),
+            stream,
+            rolled_back=partial(self.store.migrations.rolled_back, stream),
+            project_id=self.store.identity.project_id,
+        )
 
     def vault_elsewhere(self, url: str, stream: str) -> SnapshotVault:
-        """The snapshots of a stream in another bucket, or under another prefix."""
+        """The snapshots of a stream in another bucket, or under another prefix, perhaps of another project."""
         connect = connector(self.config.deployment.object_store, self.config.home)
-        return self._vault(S3ObjectStore(connector_elsewhere(url, connect)), stream)
-
-    def _vault(self, objects: ObjectStore, stream: str) -> SnapshotVault:
-        rolled_back = partial(self.store.migrations.rolled_back, stream)
-        return SnapshotVault(objects, stream, rolled_back=rolled_back)
+        return SnapshotVault(
+            S3ObjectStore(connector_elsewhere(url, connect)),
+            stream,
+            rolled_back=partial(self.store.migrations.rolled_back, stream),
+        )
 
     def timings(self, stream: str) -> Timings:
         """The timings of a stream, derived from its `supervision`."""
@@ -60,6 +65,11 @@ class Project:
         """The object store that Holdfast runs itself; `None` if the project declares another."""
         embedded = isinstance(self.config.deployment.object_store, EmbeddedObjectStore)
         return EmbeddedS3(self.config.home) if embedded else None
+
+    def ensure_bucket(self) -> None:
+        """Create the bucket for the snapshots if it is missing."""
+        connect = connector(self.config.deployment.object_store, self.config.home)
+        S3ObjectStore(connect).ensure_bucket()
 
     def ensure_object_store(self) -> None:
         """Start the embedded object store if the project uses it and it does not run."""

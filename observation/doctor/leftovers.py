@@ -4,13 +4,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pyarrow import fs
-
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.doctor.facts import Leftover
 from holdfast.ft_policies.timings import DRILL_WITHIN_SECONDS
 from holdfast.observation.doctor.records import examine_table
+from holdfast.observation.orphans import STAGED_FOLDER, list_staged_folders
 from holdfast.observation.tables import table_errors
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import ReplicaRow
@@ -19,7 +18,6 @@ from holdfast.resources.process import is_over
 from holdfast.resources.project import Project
 
 SWEEP_SECONDS = 60.0  # a start does not wait until old folders are removed
-_STAGED = re.compile(r"(\d{12})-(.+)-[0-9a-f]{8}")
 _RUN = r"(cli-[0-9a-f]{8}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 
 
@@ -50,7 +48,7 @@ def _staged(
         return
     committed = {folder[:-9] for folder in written.folders}
     for folder, path in folders.items():
-        match = _STAGED.fullmatch(folder)
+        match = STAGED_FOLDER.fullmatch(folder)
         row = None if match is None else rows.get(match[2])
         if match is None or row is None or folder in written.folders or not is_over(row):
             continue
@@ -67,14 +65,8 @@ def _data_folders(project: Project, table: str) -> dict[str, str]:
     """The folders under `data/` by name, each with its path below the table's."""
     connect = connector(project.config.deployment.object_store, project.config.home)
     files, root = open_filesystem(table, connect)
-    chosen = fs.FileSelector(f"{root}/data", recursive=False, allow_not_found=True)
     with table_errors(table):
-        entries = files.get_file_info(chosen)
-    return {
-        info.base_name: f"{table}/data/{info.base_name}"
-        for info in entries
-        if info.type is fs.FileType.Directory
-    }
+        return {name: f"{table}/data/{name}" for name in list_staged_folders(files, root)}
 
 
 def _replicas(

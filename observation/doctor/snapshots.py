@@ -20,6 +20,7 @@ from holdfast.resources.vault.manifest import (
     SnapshotName,
     UnusableSnapshotError,
 )
+from holdfast.resources.vault.ownership import ForeignSnapshotError
 from holdfast.resources.vault.restore import find_wrong_digests
 
 
@@ -77,6 +78,8 @@ def examine_snapshots(
     for record in vault.list():
         try:
             manifests[record.id] = vault.manifest(record.id)
+        except ForeignSnapshotError:
+            continue  # not this project's to repair
         except UnusableSnapshotError as error:
             unreadable[record.id] = str(error)
     sizes = {pack.key.removeprefix(packs): pack.size_bytes for pack in objects.list(packs)}

@@ -13,7 +13,7 @@ from holdfast.configs.sinks import DeltaSink
 from holdfast.ft_policies.doctor.findings import RepairKind
 from holdfast.ft_policies.snapshots import RetentionVerdict
 from holdfast.observation.doctor.examine import diagnose_stream
-from holdfast.observation.tables import drop_orphans, open_table_at
+from holdfast.observation.orphans import drop_orphans
 from holdfast.orchestration.jobs.base import (
     PlannedConfig,
     StreamConfig,
@@ -65,12 +65,11 @@ def prune_orphans(project: Project, stream: str, *, dry_run: bool) -> list[str]:
     config, dead_letters = project.config, project.config.dead_letters_path(stream)
     is_table = isinstance(config.stream(stream).sink, DeltaSink)
     paths = [config.table_path(stream)] if is_table else []
-    tables = [open_table_at(project, path) for path in (*paths, dead_letters) if path is not None]
     return [
         file
-        for table in tables
-        if table is not None
-        for file in drop_orphans(table, dry_run=dry_run)
+        for path in (*paths, dead_letters)
+        if path is not None
+        for file in drop_orphans(project, path, dry_run=dry_run)
     ]
 
 

@@ -468,3 +468,11 @@ class DecisionRow:
     def acted(self) -> bool:
         """Whether it led to a switch."""
         return bool(self.record.get("acts"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdentityRow:
+    """What the control store is called elsewhere: `scope` is `project`, the id is random."""
+
+    scope: str
+    id: str

@@ -17,6 +17,7 @@ from holdfast.resources.control_store.records import (
     EpochFile,
     EpochFloor,
     Gap,
+    IdentityRow,
     Incident,
     JournalLine,
     JsonObject,
@@ -168,3 +169,5 @@ incidents = _table(
 journal = _table(
     "journal", JournalLine, sa.Index("journal_of_stream", "stream", "run", "id"), key=("id",)
 )
+
+identity = _table("identity", IdentityRow, key=("scope",))

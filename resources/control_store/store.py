@@ -9,6 +9,7 @@ from holdfast.resources.control_store.database import Database, store_now
 from holdfast.resources.control_store.tables.decisions import Decisions
 from holdfast.resources.control_store.tables.epoch_files import EpochFiles
 from holdfast.resources.control_store.tables.epochs import Epochs, Gaps
+from holdfast.resources.control_store.tables.identity import Identity
 from holdfast.resources.control_store.tables.incidents import Incidents
 from holdfast.resources.control_store.tables.journal import Journal
 from holdfast.resources.control_store.tables.leases import Leases, Takeovers
@@ -35,6 +36,7 @@ class ControlStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.identity = Identity(database)
         self.streams = Streams(database)
         self.tiers = Tiers(database)
         self.migrations = Migrations(database)

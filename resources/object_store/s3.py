@@ -61,7 +61,7 @@ _HINTS = {
     "ExpiredToken": "renew the session credentials",
     "InvalidToken": "renew the session credentials",
     "RequestTimeTooSkewed": "synchronise the clock of this machine (NTP)",
-    "NoSuchBucket": "create the bucket or correct its name",
+    "NoSuchBucket": "run `holdfast up`, which creates the bucket, or correct its name",
     "InvalidBucketName": "use 3 to 63 lower-case letters, digits, dots and hyphens",
     "PermanentRedirect": "set region: the bucket is in another one",
     "AuthorizationHeaderMalformed": "set region: the bucket is in another one",
@@ -246,6 +246,19 @@ class S3ObjectStore:
 
         self._perform(f"delete {len(keys)} objects", send)
 
+    def ensure_bucket(self) -> None:
+        """Create the bucket if it is missing; nothing else creates one, so a wrong name does not go unnoticed."""
+
+        def look(client: "S3Client", where: S3Connection) -> None:
+            try:
+                client.list_objects_v2(Bucket=where.bucket, Prefix=where.prefix, MaxKeys=1)
+            except ClientError as error:
+                if error.response["Error"].get("Code") != "NoSuchBucket":
+                    raise
+                _create_bucket(client, where)
+
+        self._perform("look for the bucket", look)
+
     def _body(self, key: str, start: int, end: int | None) -> StreamingBody:
         """Request the bytes from `start` up to `end`, or to the end of the object."""
         last = "" if end is None else str(end - 1)
@@ -265,26 +278,15 @@ class S3ObjectStore:
     def _perform(self, what: str, act: Callable[["S3Client", S3Connection], _T]) -> _T:
         client, where = self._open()
         try:
-            return self._with_bucket(act, client, where)
+            return act(client, where)
         except (BotoCoreError, ClientError) as error:
             if not is_connection_failure(error):
                 raise translate_error(error, what, where.place) from error
             opened = self._reconnect(where)
         try:
-            return self._with_bucket(act, *opened)
+            return act(*opened)
         except (BotoCoreError, ClientError) as error:
             raise translate_error(error, what, opened[1].place) from error
-
-    def _with_bucket(
-        self, act: Callable[["S3Client", S3Connection], _T], client: "S3Client", where: S3Connection
-    ) -> _T:
-        try:
-            return act(client, where)
-        except ClientError as error:
-            if error.response["Error"].get("Code") != "NoSuchBucket":
-                raise
-        _create_bucket(client, where)
-        return act(client, where)
 
     def _open(self) -> tuple["S3Client", S3Connection]:
         with self._lock:

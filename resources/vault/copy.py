@@ -15,7 +15,13 @@ ReadPack: TypeAlias = Callable[[str], Iterator[bytes]]
 
 
 def copy_packs(
-    store: ObjectStore, packs: str, manifest: Manifest, read_pack: ReadPack, *, stream: str
+    store: ObjectStore,
+    packs: str,
+    manifest: Manifest,
+    read_pack: ReadPack,
+    *,
+    stream: str,
+    owner: str,
 ) -> Manifest:
     """Copy the packs of a snapshot and verify them; returns the manifest of the copy, which is not stored yet.
 
@@ -31,7 +37,7 @@ def copy_packs(
         )
     history = manifest.history if manifest.stream == stream else 0
     name = replace(manifest.name, history=history)
-    return replace(manifest, stream=stream, name=name, parent=None)
+    return replace(manifest, stream=stream, name=name, parent=None, owner=owner)
 
 
 def _put_parts(store: ObjectStore, key: str, parts: Iterable[bytes]) -> None:

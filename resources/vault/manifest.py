@@ -8,17 +8,14 @@ import base64
 import gzip
 import json
 import re
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from holdfast.ft_policies.errors import PermanentError
 
 FORMAT = 1
-_MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError)
-_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_NAME = re.compile(rf"(\d{{12}})-(\d+)(?:\.(\d+))?-({_SAFE.pattern})")
+SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = re.compile(rf"(\d{{12}})-(\d+)(?:\.(\d+))?-({SAFE_NAME.pattern})")
 
 
 class UnusableSnapshotError(PermanentError):
@@ -38,7 +35,7 @@ class SnapshotName:
     history: int = 0
 
     def __post_init__(self) -> None:
-        if not _SAFE.fullmatch(self.replica):
+        if not SAFE_NAME.fullmatch(self.replica):
             raise PermanentError(
                 f"{self.replica!r} cannot be part of an object's name",
                 hint="use letters, digits, dots, hyphens and underscores",
@@ -112,7 +109,10 @@ class PackedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest(NamedSnapshot):
-    """The description of a snapshot; `packs` has each pack's name and full length."""
+    """The description of a snapshot; `packs` has each pack's name and full length.
+
+    `owner` is the id of the project; empty if an older version has written the manifest.
+    """
 
     stream: str
     parent: str | None
@@ -121,6 +121,7 @@ class Manifest(NamedSnapshot):
     conf: Mapping[str, str]
     packs: Mapping[str, int]
     files: tuple[PackedFile, ...]
+    owner: str = ""
 
     @property
     def state_bytes(self) -> int:
@@ -156,6 +157,7 @@ class Manifest(NamedSnapshot):
         document = {
             "format": FORMAT,
             "stream": self.stream,
+            "owner": self.owner,
             "id": self.id,
             "parent": self.parent,
             "created_at": self.created_at,
@@ -165,58 +167,6 @@ class Manifest(NamedSnapshot):
             "files": columns,
         }
         return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
-
-
-def decode(body: bytes, *, snapshot_id: str) -> Manifest:
-    """Read a stored manifest; `UnusableSnapshotError` with the reason if it cannot be read."""
-    try:
-        document = json.loads(gzip.decompress(body))
-        _require_format(document["format"], snapshot_id)
-        return _from(document)
-    except UnusableSnapshotError:
-        raise
-    except (OSError, EOFError, zlib.error, PermanentError, *_MALFORMED) as error:
-        raise UnusableSnapshotError(
-            f"manifest {snapshot_id} cannot be read: {error}",
-            hint="use another snapshot: this one is damaged",
-        ) from error
-
-
-def _require_format(version: object, snapshot_id: str) -> None:
-    if version != FORMAT:
-        raise UnusableSnapshotError(
-            f"manifest {snapshot_id} cannot be read: it has format {version}, this version of Holdfast reads {FORMAT}",
-            hint="use the version of Holdfast that wrote it, or a newer one",
-        )
-
-
-def _from(document: dict[str, Any]) -> Manifest:
-    columns = document["files"]
-    packs = {str(pack): int(size) for pack, size in document["packs"]}
-    order = list(packs)
-    digests = base64.b64decode(columns["sha256"], validate=True)
-    rows = zip(columns["path"], columns["pack"], columns["offset"], columns["size"], strict=True)
-    files = tuple(
-        PackedFile(_safe(path), order[pack], offset, size, digests[32 * n : 32 * n + 32])
-        for n, (path, pack, offset, size) in enumerate(rows)
-    )
-    return Manifest(
-        stream=document["stream"],
-        name=SnapshotName.parse(document["id"]),
-        parent=document["parent"],
-        created_at=float(document["created_at"]),
-        spark_version=document["spark_version"],
-        conf=document["conf"],
-        packs=packs,
-        files=files,
-    )
-
-
-def _safe(path: str) -> str:
-    """A path that stays inside the checkpoint: a manifest comes from outside."""
-    if path.startswith("/") or ".." in path.split("/"):
-        raise ValueError(f"the path {path!r} leads out of the checkpoint")
-    return path
 
 
 def _minor(version: str) -> str:

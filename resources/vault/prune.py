@@ -5,17 +5,20 @@ things protect a ship that is under way elsewhere: a pack younger than the grace
 its manifest may be about to come, and each replica's newest snapshot is kept for the grace, since
 the next one may build on its packs. Snapshots that a restore or a rollback has superseded are kept for a while,
 so that an operator can inspect them. Snapshots that a repair has set aside keep their packs, so that they can
-be put back.
+be put back. Snapshots of another project are kept with their packs, and do not count.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Self
 
 from holdfast.ft_policies.snapshots import RetentionPolicy, RetentionVerdict, SnapshotFacts
 from holdfast.resources.object_store.s3 import MissingObjectError, ObjectStore, StoredObject
 from holdfast.resources.vault.listing import SUFFIX, Listing, aside_prefix
-from holdfast.resources.vault.manifest import Manifest, UnusableSnapshotError, decode
+from holdfast.resources.vault.manifest import Manifest, UnusableSnapshotError
+from holdfast.resources.vault.manifest_reader import decode, read_limited
+from holdfast.resources.vault.ownership import ForeignSnapshotError
 from holdfast.resources.vault.records import SnapshotRecord
 
 SUPERSEDED_SECONDS = 7 * 86400.0
@@ -55,17 +58,56 @@ def _facts(snapshot: SnapshotRecord) -> SnapshotFacts:
     return SnapshotFacts(snapshot.id, snapshot.epoch, snapshot.created_at)
 
 
-def collect_named_packs(
-    read: Callable[[str], Manifest], kept: Sequence[RetentionVerdict]
-) -> tuple[set[str], str]:
-    """The packs that kept manifests name, or the reason why they cannot be listed."""
-    named: set[str] = set()
-    for verdict in kept:
-        try:
-            named |= set(read(verdict.snapshot.id).packs)
-        except UnusableSnapshotError as error:
-            return set(), str(error)
-    return named, ""
+@dataclass(frozen=True, slots=True)
+class ReadListing:
+    """A listing with the manifests of its snapshots, or the reason why one cannot be used."""
+
+    listing: Listing
+    manifests: Mapping[str, Manifest | UnusableSnapshotError]
+
+    @classmethod
+    def read(cls, listing: Listing, read: Callable[[str], Manifest]) -> Self:
+        """Read the manifests of all snapshots."""
+        manifests: dict[str, Manifest | UnusableSnapshotError] = {}
+        for snapshot in (*listing.snapshots, *listing.superseded):
+            try:
+                manifests[snapshot.id] = read(snapshot.id)
+            except UnusableSnapshotError as error:
+                manifests[snapshot.id] = error
+        return cls(listing, manifests)
+
+    @property
+    def own(self) -> Listing:
+        """The listing without snapshots of other projects."""
+        return replace(
+            self.listing,
+            snapshots=[s for s in self.listing.snapshots if not self._is_foreign(s)],
+            superseded=[s for s in self.listing.superseded if not self._is_foreign(s)],
+        )
+
+    def keep_foreign(self) -> list[RetentionVerdict]:
+        """Verdicts that keep the snapshots of other projects."""
+        return [
+            RetentionVerdict(_facts(snapshot), keep=True, reasons=("belongs to another project",))
+            for snapshot in (*self.listing.snapshots, *self.listing.superseded)
+            if self._is_foreign(snapshot)
+        ]
+
+    def collect_named_packs(self, verdicts: Sequence[RetentionVerdict]) -> tuple[set[str], str]:
+        """The packs that kept manifests name, or the reason why they cannot be listed."""
+        named: set[str] = set()
+        for verdict in verdicts:
+            manifest = self.manifests[verdict.snapshot.id]
+            if isinstance(manifest, ForeignSnapshotError):
+                manifest = manifest.manifest
+            if verdict.keep and isinstance(manifest, UnusableSnapshotError):
+                return set(), str(manifest)
+            if verdict.keep and isinstance(manifest, Manifest):
+                named |= set(manifest.packs)
+        return named, ""
+
+    def _is_foreign(self, snapshot: SnapshotRecord) -> bool:
+        return isinstance(self.manifests[snapshot.id], ForeignSnapshotError)
 
 
 def collect_set_aside_packs(store: ObjectStore, stream: str) -> set[str]:
@@ -75,7 +117,8 @@ def collect_set_aside_packs(store: ObjectStore, stream: str) -> set[str]:
         stem = stored.key.rsplit("/", 1)[1].removesuffix(SUFFIX)
         if stored.key.endswith(f"/manifests/{stem}{SUFFIX}"):
             with suppress(UnusableSnapshotError, MissingObjectError):
-                named |= set(decode(store.get(stored.key), snapshot_id=stem).packs)
+                body = read_limited(store.read(stored.key), snapshot_id=stem)
+                named |= set(decode(body, snapshot_id=stem, stream=stream).packs)
     return named
 
 

@@ -10,6 +10,7 @@ name the folder they lie in are rewritten: Spark writes absolute paths into the 
 """
 
 import ctypes
+import errno
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -33,6 +35,14 @@ T = TypeVar("T")
 _GAP_BYTES = 256 << 10
 _FETCH_BYTES = 8 << 20
 _PARALLEL = 8
+_REFUSED_NAMES = {
+    errno.EEXIST,
+    errno.EINVAL,
+    errno.EISDIR,
+    errno.ENAMETOOLONG,
+    errno.ENOTDIR,
+    errno.EILSEQ,
+}
 
 
 def sync_file_system(folder: Path) -> None:
@@ -245,8 +255,9 @@ def restore_files(
             beside.mkdir()
             missing = manifest.files if base is None else link_files(base, manifest.files, beside)
             fetches = plan_fetches(missing)
-            _fetch_all(store, prefix, fetches, beside, manifest, progress)
-            relocate(beside, manifest.files, into)
+            with _unusable_files(manifest.id):
+                _fetch_all(store, prefix, fetches, beside, manifest, progress)
+                relocate(beside, manifest.files, into)
             if durable:
                 sync_file_system(beside)
             beside.rename(into)
@@ -256,6 +267,19 @@ def restore_files(
         shutil.rmtree(beside, ignore_errors=True)
     requests = sum(1 for fetch in fetches if fetch.length)
     return Fetched(sum(fetch.length for fetch in fetches), requests)
+
+
+@contextmanager
+def _unusable_files(snapshot_id: str) -> Iterator[None]:
+    """Turn what the file system does not accept, or what cannot be rewritten, into a refused snapshot."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno not in _REFUSED_NAMES:
+            raise
+        raise UnusableSnapshotError(
+            f"snapshot {snapshot_id} cannot be restored: {error}", hint="use another snapshot"
+        ) from error
 
 
 def _fetch_all(

@@ -24,8 +24,9 @@ from holdfast.resources.vault.manifest import (
     PackedFile,
     SnapshotName,
     UnusableSnapshotError,
-    decode,
 )
+from holdfast.resources.vault.manifest_reader import decode, read_limited
+from holdfast.resources.vault.ownership import Ownership
 from holdfast.resources.vault.pack import (
     PACK_LIMIT_BYTES,
     LocalPack,
@@ -37,8 +38,8 @@ from holdfast.resources.vault.pack import (
     packs_in_use,
 )
 from holdfast.resources.vault.prune import (
+    ReadListing,
     apply_retention,
-    collect_named_packs,
     collect_set_aside_packs,
     find_garbage,
 )
@@ -63,7 +64,10 @@ Problems: TypeAlias = list[str]
 
 
 class SnapshotVault:
-    """The snapshots of one stream in an object store; those of replicas that were `rolled_back` do not count."""
+    """The snapshots of one stream in an object store; those of replicas that were `rolled_back` do not count.
+
+    Without a `project_id` snapshots of all projects are accepted: to copy from another project's vault.
+    """
 
     def __init__(
         self,
@@ -71,6 +75,7 @@ class SnapshotVault:
         stream: str,
         *,
         rolled_back: Callable[[], Mapping[str, float]] = dict,
+        project_id: Callable[[], str] = str,
         pack_limit_bytes: int = PACK_LIMIT_BYTES,
     ) -> None:
         if not stream or "/" in stream:
@@ -80,6 +85,7 @@ class SnapshotVault:
         self._store = store
         self._stream = stream
         self._rolled_back = rolled_back
+        self._ownership = Ownership(store, project_id)
         self._pack_limit_bytes = pack_limit_bytes
         self._manifests = f"{stream}/manifests/"
         self._packs = f"{stream}/packs/"
@@ -94,13 +100,21 @@ class SnapshotVault:
 
     def mark(self, history: int, *, after_epoch: int) -> None:
         """Begin a history: snapshots of older ones beyond the epoch no longer count, whenever they are shipped."""
+        self._ownership.require_prefix(claim=True)
         mark = Mark(history, after_epoch)
         self._store.put(self._manifests + mark.file, mark.encode())
 
     def adopt(self, manifest: Manifest, source: "SnapshotVault") -> Manifest:
         """Copy a snapshot of another vault, every byte verified; the manifest is written last."""
-        read, stream = source.read_pack, self._stream
-        copy = copy_packs(self._store, self._packs, manifest, read, stream=stream)
+        self._ownership.require_prefix(claim=True)
+        copy = copy_packs(
+            self._store,
+            self._packs,
+            manifest,
+            source.read_pack,
+            stream=self._stream,
+            owner=self._ownership.project_id,
+        )
         self._store.put(self.manifest_key(copy.id), copy.encode())
         return copy
 
@@ -113,15 +127,17 @@ class SnapshotVault:
         return f"{self._manifests}{snapshot_id}{SUFFIX}"
 
     def manifest(self, snapshot_id: str) -> Manifest:
-        """Read one manifest."""
+        """Read one manifest; `ForeignSnapshotError` if it is another project's."""
         try:
-            body = self._store.get(self.manifest_key(snapshot_id))
+            parts = self._store.read(self.manifest_key(snapshot_id))
+            body = read_limited(parts, snapshot_id=snapshot_id)
         except MissingObjectError as error:
             raise UnusableSnapshotError(
                 f"there is no snapshot {snapshot_id} of stream {self._stream}",
                 hint="run `holdfast snapshots list` to see all snapshots",
             ) from error
-        return decode(body, snapshot_id=snapshot_id)
+        manifest = decode(body, snapshot_id=snapshot_id, stream=self._stream)
+        return self._ownership.require_own(manifest)
 
     def ship(
         self,
@@ -146,6 +162,7 @@ class SnapshotVault:
         self._check_parent(parent, name)
         if parent is not None and parent.name == name:
             return Shipped(parent, 0, 0, 0, 0, SYSTEM_CLOCK.monotonic() - began)
+        self._ownership.require_prefix(claim=True)
         with (
             disk_errors("packing a snapshot", scratch),
             _ensure_folder(scratch),
@@ -163,6 +180,7 @@ class SnapshotVault:
                 conf=dict(conf),
                 packs=packs_in_use(files, older | {p.name: p.size_bytes for p in packs}),
                 files=tuple(sorted(files, key=lambda file: file.path)),
+                owner=self._ownership.project_id,
             )
             sent = self._send(manifest, packs)
         return Shipped(
@@ -200,6 +218,7 @@ class SnapshotVault:
 
         `UnusableSnapshotError` if all are damaged. If the store cannot be reached, its error is raised.
         """
+        self._ownership.require_prefix(claim=False)
         refused: list[Refused] = []
         for record in self.list():
             try:
@@ -242,10 +261,13 @@ class SnapshotVault:
         grace_seconds: float = 3600.0,
     ) -> Pruned:
         """Drop what the policy does not keep; a dry run only lists it."""
-        verdicts = apply_retention(policy, self.listing(), now=now, grace_seconds=grace_seconds)
+        self._ownership.require_prefix(claim=not dry_run)
+        listed = ReadListing.read(self.listing(), self.manifest)
+        verdicts = apply_retention(policy, listed.own, now=now, grace_seconds=grace_seconds)
+        verdicts += listed.keep_foreign()
         dropped = [verdict.snapshot.id for verdict in verdicts if not verdict.keep]
         packs = self._store.list(self._packs)
-        named, unreadable = collect_named_packs(self.manifest, [v for v in verdicts if v.keep])
+        named, unreadable = listed.collect_named_packs(verdicts)
         keys = {
             self._packs + name
             for name in named | collect_set_aside_packs(self._store, self._stream)

@@ -112,7 +112,9 @@ class ReplicaProcess:
         objects = BlockableStore(S3ObjectStore(self.spec.connect), self.spec.folder)
         migrations = self.store.migrations
         rolled_back = partial(migrations.rolled_back, name, beside=heartbeat.row.rollout)
-        vault = SnapshotVault(objects, name, rolled_back=rolled_back)
+        vault = SnapshotVault(
+            objects, name, rolled_back=rolled_back, project_id=self.store.identity.project_id
+        )
         is_primary = heartbeat.row.slot is Slot.PRIMARY
         spark, start = self._deploy(vault, sampler, read_snapshot=is_primary)
         reconciler = self._reconciler(heartbeat, gate, vault, sampler, spark, start)

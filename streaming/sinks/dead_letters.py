@@ -1,22 +1,29 @@
 """The dead-letter table: the records that the source of a stream has rejected, one commit an epoch.
 
 The epoch log has which records those are, so any replica that sends the epoch can write them. They are
-written before the epoch's output: an epoch that is in the ledger has its dead letters in the table.
+written before the epoch's output: an epoch that is in the ledger has its dead letters in the table. Their file
+is staged in a folder like those of the output, so that retention recognises one that was never committed.
 """
 
+import json
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction
+from pyarrow import fs
 
 from holdfast.ft_policies.errors import TransientError
+from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.object_store.resolve import delta_options
+from holdfast.resources.object_store.resolve import delta_options, open_filesystem
 from holdfast.resources.retry import retry_transient
 from holdfast.streaming.sinks.delta_table import DEAD_LETTERS, make_dead_letters, translate_errors
 from holdfast.streaming.sinks.lineage import dead_letter_writer
@@ -74,10 +81,25 @@ class DeadLetterTable:
         )
 
     def _write(self, table: DeltaTable, rows: pa.Table, epoch: int) -> None:
-        write_deltalake(
-            table,
-            rows,
-            mode="append",
+        files, root = open_filesystem(self.spec.dead_letters, self.spec.connect)
+        folder = f"data/{epoch:012d}-{self.spec.replica}-{uuid4().hex[:8]}"
+        if isinstance(files, fs.LocalFileSystem):
+            files.create_dir(f"{root}/{folder}", recursive=True)
+        path = f"{folder}/part-0.parquet"
+        pq.write_table(rows, f"{root}/{path}", filesystem=files)
+        table.create_write_transaction(
+            [
+                AddAction(
+                    path=path,
+                    size=files.get_file_info(f"{root}/{path}").size,
+                    partition_values={},
+                    modification_time=int(SYSTEM_CLOCK.now() * 1000),
+                    data_change=True,
+                    stats=json.dumps({"numRecords": rows.num_rows}),
+                )
+            ],
+            "append",
+            table.schema(),
             commit_properties=CommitProperties(app_transactions=[Transaction(self._app_id, epoch)]),
         )
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import Slot, SnapshotRow, SnapshotState
 from holdfast.resources.control_store.sample_names import SampleName
@@ -61,7 +62,10 @@ def restore(
     *,
     give_up: Callable[[], bool] = lambda: False,
 ) -> RestoredState:
-    """Restore into a new folder; damaged snapshots are skipped and reported."""
+    """Restore into a new folder; damaged snapshots are skipped and reported.
+
+    `PermanentError` if the object store has no snapshot at all, but the catalogue does.
+    """
     began = SYSTEM_CLOCK.monotonic()
     checkpoint = spec.new_checkpoint()
     try:
@@ -77,12 +81,38 @@ def restore(
         restored = None
     seconds = SYSTEM_CLOCK.monotonic() - began
     if restored is None:
+        retry_transient(
+            lambda: _require_none_lost(spec, store, vault),
+            what="comparing the catalogue with the object store",
+            give_up=give_up,
+        )
         log.info("starting at epoch 0: no snapshot to restore")
         return RestoredState(checkpoint=checkpoint, manifest=None, seconds=seconds)
     for refused in restored.refused:
         report_damaged(spec, store, refused.id, refused.reason)
     log.info("restored snapshot %s in %.2f s", restored.manifest.id, seconds)
     return RestoredState(checkpoint=checkpoint, manifest=restored.manifest, seconds=seconds)
+
+
+def _require_none_lost(spec: ReplicaSpec, store: ControlStore, vault: SnapshotVault) -> None:
+    """Refuse a start at epoch 0 if all snapshots are gone: a wrong bucket or prefix looks the same."""
+    name = spec.stream.name
+    row, listing = store.snapshots.newest(name), vault.listing()
+    if row is None or listing.snapshots or listing.superseded:
+        return
+    reason = f"the object store has no snapshot of {name}, but the catalogue has {row.id} after epoch {row.epoch}"
+    incident = store.incidents.open(
+        stream=name,
+        key=f"{name}/{row.id}/snapshots_lost",
+        kind="snapshots_lost",
+        detail={"snapshot": row.id, "epoch": row.epoch, "reason": reason},
+    )
+    store.incidents.close(incident.id, "start refused: the stream would begin at epoch 0")
+    raise PermanentError(
+        reason,
+        hint="check object_store.bucket and prefix, or put the objects back; if they are lost, run `holdfast doctor "
+        f"{name} --repair mark_snapshots`, then `holdfast start {name}` replays everything from epoch 0",
+    )
 
 
 def report_damaged(spec: ReplicaSpec, store: ControlStore, snapshot: str, reason: str) -> None:

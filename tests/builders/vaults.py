@@ -24,12 +24,18 @@ class ShippedStream:
     store: InMemoryObjectStore = field(default_factory=InMemoryObjectStore)
     pack_limit_bytes: int = 1 << 30
     replica: str = "r1"
+    project: str = ""
     parent: Manifest | None = None
     contents: dict[str, dict[str, bytes]] = field(default_factory=dict)
 
     @property
     def vault(self) -> SnapshotVault:
-        return SnapshotVault(self.store, "words", pack_limit_bytes=self.pack_limit_bytes)
+        return SnapshotVault(
+            self.store,
+            "words",
+            project_id=lambda: self.project,
+            pack_limit_bytes=self.pack_limit_bytes,
+        )
 
     def ship(self, epochs: int = 1, token: int = 1, *, history: int = 0) -> Shipped:
         """Commit epochs, ship the last, and keep what the restored folder must look like."""

@@ -95,9 +95,10 @@ def down(
 
 
 def start_object_store(project: "Project", term: Terminal, *, quiet: bool) -> dict[str, Any]:
-    """Start the embedded object store if the project uses it."""
+    """Start the embedded object store if the project uses it; create the bucket of another one."""
     embedded = project.embedded_s3()
     if embedded is None:
+        project.ensure_bucket()
         return {"kind": "s3", "endpoint": None, "started": False}
     was_running = embedded.alive()
     with term.spinner("starting the object store"):

@@ -105,6 +105,7 @@ def go_back_to_first_schema(database: Database) -> None:
         for statement in (
             "DROP TABLE epoch_files",
             "DROP TABLE epoch_floors",
+            "DROP TABLE identity",
             "ALTER TABLE restores DROP COLUMN closed_at",
             "UPDATE alembic_version SET version_num = '0001'",
         ):

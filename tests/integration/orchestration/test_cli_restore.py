@@ -14,6 +14,8 @@ from holdfast.configs.project import ProjectConfig
 from holdfast.orchestration.cli.main import app
 from holdfast.orchestration.definitions import build_definitions
 from holdfast.resources.object_store.embedded import EmbeddedS3
+from holdfast.resources.object_store.resolve import connector, connector_elsewhere
+from holdfast.resources.object_store.s3 import S3ObjectStore
 from holdfast.resources.project import Project
 from tests.builders.recorded_stream import (
     STREAM,
@@ -127,6 +129,8 @@ def test_a_fork_is_a_stream_of_its_own(project: Project) -> None:
 
 def require_restored_from(project: Project, place: str) -> None:
     """All of the stream's own objects are lost, and there are copies in that place."""
+    connect = connector(project.config.deployment.object_store, project.config.home)
+    S3ObjectStore(connector_elsewhere(place, connect)).ensure_bucket()
     ship(project.vault_elsewhere(place, STREAM), project.config.home / "copies")
     objects = project.object_store()
     objects.delete([item.key for item in objects.list("")])

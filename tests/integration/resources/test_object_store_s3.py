@@ -40,8 +40,14 @@ def test_a_prefix_keeps_two_users_of_a_bucket_apart(embedded_s3: EmbeddedS3) -> 
     assert [item.key for item in at("two/").list("")] == ["key"]
 
 
-def test_a_bucket_that_is_missing_is_created(embedded_s3: EmbeddedS3) -> None:
+def test_a_bucket_that_is_missing_is_created_on_request_only(embedded_s3: EmbeddedS3) -> None:
     store = S3ObjectStore(lambda: replace(embedded_s3.connection(), bucket="brand-new"))
+    for use in (lambda: store.list(""), lambda: store.put("a", b"1")):
+        with pytest.raises(PermanentError, match="NoSuchBucket") as error:
+            use()
+        assert "holdfast up" in error.value.hint
+    store.ensure_bucket()
+    store.ensure_bucket()
     assert store.list("") == []
     store.put("a", b"1")
     assert store.get("a") == b"1"
@@ -50,7 +56,7 @@ def test_a_bucket_that_is_missing_is_created(embedded_s3: EmbeddedS3) -> None:
 def test_a_bucket_that_cannot_be_created_says_so(embedded_s3: EmbeddedS3) -> None:
     store = S3ObjectStore(lambda: replace(embedded_s3.connection(), bucket="no"))
     with pytest.raises(PermanentError, match="cannot be created") as error:
-        store.put("a", b"1")
+        store.ensure_bucket()
     assert "correct its name" in error.value.hint
 
 

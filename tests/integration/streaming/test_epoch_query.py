@@ -149,7 +149,7 @@ def s3() -> Iterator[S3Declaration]:
         access_key_id_env="TABLES_KEY",
         secret_access_key_env="TABLES_SECRET",  # noqa: S106 - the name of a variable
     )
-    S3ObjectStore(connector(declared, Path())).put("made", b"with the bucket")
+    S3ObjectStore(connector(declared, Path())).ensure_bucket()
     yield declared
     server.stop()
 

@@ -1,6 +1,5 @@
 """Asset checks pass and fail as they should."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from holdfast.assets.project_resource import dagster_errors
 from holdfast.assets.snapshots import expected_seconds, judge_age, verify_newest
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.observation.status import observe_stream
-from holdfast.observation.tables import drop_orphans, newest_rows, open_table
+from holdfast.observation.tables import newest_rows, open_table
 from holdfast.orchestration.definitions import build_definitions
 from holdfast.resources.control_store.records import LedgerEntry, SnapshotState
 from tests.builders.control_rows import a_snapshot
@@ -260,30 +259,6 @@ def test_the_newest_files_are_read_until_there_are_enough_rows(projects: Simulat
     assert (newest.files, newest.files_in_all) == (2, 4)
     assert sorted(newest.frame["count"]) == list(range(20, 40))
     assert list(newest_rows(table, at_least=0).frame.columns) == ["word", "count"]
-
-
-def test_files_that_were_staged_long_ago_and_never_committed_go(
-    projects: SimulatedProjects,
-) -> None:
-    with projects.open() as project:
-        path = table_of(project)
-        a_commit(path, 0, words(1))
-    for name in ("old", "new"):
-        file = Path(path) / "data" / f"000000000009-{name}" / "part.parquet"
-        file.parent.mkdir()
-        file.touch()
-        if name == "old":
-            os.utime(file, (1.0, 1.0))
-    with projects.open() as project:
-        table = open_table(project, CLICKS)
-        assert table is not None
-        [dropped] = drop_orphans(table)
-        assert "000000000009-old" in dropped
-        assert drop_orphans(table) == []
-    assert sorted(p.parent.name for p in Path(path).glob("data/*/*.parquet")) == [
-        "000000000000-r1",
-        "000000000009-new",
-    ]
 
 
 def test_errors_become_a_retry_or_a_failure_with_the_hint() -> None:

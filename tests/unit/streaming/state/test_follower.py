@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ft_policies.errors import TransientError
+from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.ft_policies.tiers import PRIMARY
 from holdfast.resources.control_store.records import EndedBy, ReplicaState, Slot, SnapshotState
 from holdfast.resources.control_store.sample_names import SampleName
@@ -16,7 +16,7 @@ from holdfast.resources.vault.manifest import Manifest
 from holdfast.resources.vault.vault import SnapshotVault
 from holdfast.streaming.metrics import Sampler
 from holdfast.streaming.spec import ReplicaSpec
-from holdfast.streaming.state.follower import LocalSnapshot, SnapshotFollower
+from holdfast.streaming.state.follower import LocalSnapshot, SnapshotFollower, restore
 from tests.builders.control_rows import a_snapshot, register
 from tests.builders.replicas import a_spec
 from tests.builders.vaults import ShippedStream, a_stream, tree
@@ -257,3 +257,23 @@ def test_it_stops_in_the_middle_of_a_restore_and_shows_nothing(followed: Followe
     assert not follower.is_alive()
     assert follower.snapshot is None
     assert list((followed.spec.folder / "checkpoints").iterdir()) == []
+
+
+def test_a_start_without_any_snapshot_is_refused_if_the_catalogue_has_one(
+    followed: Followed,
+) -> None:
+    shipped = followed.ship(5)
+    followed.stream.store.objects.clear()
+    with pytest.raises(PermanentError, match="has no snapshot of words") as refused:
+        restore(followed.spec, followed.store, followed.stream.vault)
+    assert "--repair mark_snapshots" in refused.value.hint
+    (incident,) = followed.store.incidents.of("words", open_only=False)
+    assert (incident.kind, incident.detail["snapshot"]) == ("snapshots_lost", shipped.id)
+    followed.store.snapshots.mark("words", shipped.id, SnapshotState.DROPPED, "lost")
+    state = restore(followed.spec, followed.store, followed.stream.vault)
+    assert state.manifest is None
+
+
+def test_a_stream_that_never_shipped_starts_at_epoch_0(followed: Followed) -> None:
+    assert restore(followed.spec, followed.store, followed.stream.vault).manifest is None
+    assert followed.store.incidents.of("words", open_only=False) == []

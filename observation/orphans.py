@@ -1,0 +1,119 @@
+"""Files that replicas staged for a table and never committed.
+
+Sinks stage in folders of their own, `data/<epoch>-<replica>-<8 hex digits>/` below the table. Nothing else is
+deleted: other files below the table may be input, another table, or snapshots.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from pyarrow import fs
+
+from holdfast.ft_policies.errors import TransientError
+from holdfast.observation.tables import open_table_at, table_errors
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.object_store.resolve import connector, open_filesystem
+from holdfast.resources.project import Project
+
+ORPHAN_HOURS = 7 * 24
+STAGED_FOLDER = re.compile(r"(\d{12})-(.+)-[0-9a-f]{8}")
+_PARALLEL = 16
+
+
+def drop_orphans(project: Project, path: str, *, dry_run: bool = False) -> list[str]:
+    """Delete folders that were staged long ago and that no version of the table names; returns their files.
+
+    After `ORPHAN_HOURS` no replica can still commit them.
+    """
+    table = open_table_at(project, path)
+    if table is None:
+        return []
+    connect = connector(project.config.deployment.object_store, project.config.home)
+    with table_errors(path):
+        if not dry_run:
+            table.cleanup_metadata()
+        files, root = open_filesystem(path, connect)
+        orphans = _orphaned_folders(files, root, table)
+        for folder in () if dry_run else orphans:
+            files.delete_dir(f"{root}/data/{folder}")
+    return [file.removeprefix(f"{root}/") for folder in orphans.values() for file in folder]
+
+
+def list_staged_folders(files: fs.FileSystem, root: str) -> list[str]:
+    """The names of the folders below `data/` that a sink has made."""
+    chosen = fs.FileSelector(f"{root}/data", recursive=False, allow_not_found=True)
+    return [
+        info.base_name
+        for info in files.get_file_info(chosen)
+        if info.type is fs.FileType.Directory and STAGED_FOLDER.fullmatch(info.base_name)
+    ]
+
+
+def _orphaned_folders(files: fs.FileSystem, root: str, table: DeltaTable) -> dict[str, list[str]]:
+    """The folders to delete, each with its files."""
+    current = pa.table(table.get_add_actions(flatten=True)).column("path").to_pylist()
+    used = {folder for path in current for folder in _folders_in(path)}
+    old = {
+        folder: paths
+        for folder in list_staged_folders(files, root)
+        if folder not in used
+        and (paths := _files_if_old(files, f"{root}/data/{folder}")) is not None
+    }
+    named = _folders_in_log(files, root) if old else set()
+    return {folder: paths for folder, paths in old.items() if folder not in named}
+
+
+def _files_if_old(files: fs.FileSystem, folder: str) -> list[str] | None:
+    """The files of a folder; `None` if one of them, or the empty folder, is not old enough."""
+    entries = files.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))
+    stored = [entry for entry in entries if entry.type is fs.FileType.File]
+    dated = stored or [files.get_file_info(folder)]
+    limit = SYSTEM_CLOCK.now() - ORPHAN_HOURS * 3600
+    is_old = all(entry.mtime is not None and entry.mtime.timestamp() < limit for entry in dated)
+    return [entry.path for entry in stored] if is_old else None
+
+
+def _folders_in_log(files: fs.FileSystem, root: str) -> set[str]:
+    """The folders that commits in the table's log add or remove.
+
+    Each older version that can still be read consists of files of the newest version and of files that one of
+    these commits removes.
+    """
+    chosen = fs.FileSelector(f"{root}/_delta_log", recursive=False)
+    commits = [info.path for info in files.get_file_info(chosen) if info.path.endswith(".json")]
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        found = pool.map(lambda commit: set(_folders_in_commit(files, commit)), commits)
+        return set().union(*found)
+
+
+def _folders_in_commit(files: fs.FileSystem, commit: str) -> Iterator[str]:
+    try:
+        with files.open_input_stream(commit) as opened:
+            lines = opened.read().splitlines()
+    except FileNotFoundError:
+        return  # it has expired meanwhile
+    for line in filter(None, lines):
+        try:
+            action: Mapping[str, Any] = json.loads(line)
+            paths = [action[kind]["path"] for kind in ("add", "remove", "cdc") if kind in action]
+        except (ValueError, LookupError, TypeError) as error:
+            raise TransientError(
+                f"orphans not deleted: {commit} cannot be read: {error}",
+                hint="check the log of the table",
+            ) from error
+        for path in paths:
+            yield from _folders_in(str(path))
+
+
+def _folders_in(path: str) -> Iterator[str]:
+    """The staging folder of a file of the table, as it may be named: paths in the log may be encoded."""
+    for text in {path, unquote(path)}:
+        first, _, rest = text.partition("/")
+        if first == "data" and "/" in rest:
+            yield rest.split("/", 1)[0]

@@ -1,0 +1,150 @@
+"""Retention deletes what replicas staged and never committed, and nothing else below a table."""
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from holdfast.ft_policies.errors import TransientError
+from holdfast.observation.orphans import drop_orphans
+from holdfast.orchestration.jobs.maintenance import prune_orphans
+from holdfast.streaming.sinks.delta_table import DEAD_LETTERS
+from tests.builders.delta_tables import a_commit, a_table, words
+from tests.builders.streams import CLICKS
+from tests.fakes.projects import SimulatedProject, SimulatedProjects, simulated_projects
+
+STAGED = "data/000000000009-clicks-0123abcd-89abcdef"
+FILES = {"kind": "files", "path": "in", "format": "jsonl", "schema": "id bigint"}
+
+
+@pytest.fixture
+def projects(tmp_path: Path) -> SimulatedProjects:
+    return simulated_projects(tmp_path, source={**FILES, "dead_letters": {}})
+
+
+def output_of(project: SimulatedProject) -> Path:
+    path = project.config.table_path(CLICKS)
+    a_table(path)
+    a_commit(path, 0, words(1))
+    return Path(path)
+
+
+def an_old_file(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("rows")
+    make_old(path)
+    return path
+
+
+def make_old(root: Path) -> None:
+    for path in (root, *root.rglob("*")):
+        os.utime(path, (1.0, 1.0))
+
+
+def test_files_that_were_staged_long_ago_and_never_committed_go(
+    projects: SimulatedProjects,
+) -> None:
+    with projects.open() as project:
+        table = output_of(project)
+        an_old_file(table / STAGED / "day=1" / "part-0.parquet")
+        recent = table / "data/000000000010-clicks-0123abcd-89abcdef" / "part-0.parquet"
+        recent.parent.mkdir()
+        recent.touch()
+        assert drop_orphans(project, str(table), dry_run=True) == [f"{STAGED}/day=1/part-0.parquet"]
+        assert (table / STAGED).exists()
+        assert drop_orphans(project, str(table)) == [f"{STAGED}/day=1/part-0.parquet"]
+        assert drop_orphans(project, str(table)) == []
+    assert not (table / STAGED).exists()
+    assert recent.exists()
+    assert DeltaTable(str(table)).to_pyarrow_table().num_rows == 1
+
+
+def test_a_folder_with_one_recent_file_stays(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        table = output_of(project)
+        an_old_file(table / STAGED / "part-0.parquet")
+        (table / STAGED / "part-1.parquet").touch()
+        assert drop_orphans(project, str(table)) == []
+    assert (table / STAGED / "part-0.parquet").exists()
+
+
+def test_an_empty_staging_folder_goes_once_it_is_old(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        table = output_of(project)
+        (table / STAGED).mkdir()
+        drop_orphans(project, str(table))
+        assert (table / STAGED).exists()
+        make_old(table / STAGED)
+        drop_orphans(project, str(table))
+    assert not (table / STAGED).exists()
+
+
+def test_whatever_else_is_below_the_table_stays_however_old_it_is(
+    projects: SimulatedProjects,
+) -> None:
+    with projects.open() as project:
+        table = output_of(project)
+        neighbour, aside = table / "tables" / "b", table / "bad"
+        a_table(str(neighbour))
+        a_commit(str(neighbour), 0, words(2))
+        a_letter = {"epoch": 0, "file": "f", "position": 0, "reason": "r", "record": "x"}
+        write_deltalake(str(aside), pa.Table.from_pylist([a_letter], schema=DEAD_LETTERS))
+        others = [
+            an_old_file(table / name)
+            for name in (
+                "in/0001.jsonl",
+                "app.py",
+                "configs/streams/clicks.yaml",
+                "part-00000-0c4ef3f0-1de4-4d3f-9f7f-0a1b2c3d4e5f-c000.snappy.parquet",
+                "data/notes.txt",
+                "data/000000000009-notes/a.parquet",
+                f"tables/b/{STAGED}/part-0.parquet",
+                "clicks/packs/000000000004-1-r1.0123456789ab.pack",
+                "clicks/manifests/000000000004-1-r1.json.gz",
+            )
+        ]
+        make_old(table)
+        assert prune_orphans(project, CLICKS, dry_run=False) == []
+    assert all(file.exists() for file in others)
+    assert DeltaTable(str(neighbour)).to_pyarrow_table().num_rows == 2
+    assert DeltaTable(str(aside)).to_pyarrow_table().num_rows == 1
+
+
+@pytest.mark.parametrize("is_current", ["yes", "no"])
+def test_a_folder_that_any_readable_version_names_stays(
+    projects: SimulatedProjects, is_current: str
+) -> None:
+    with projects.open() as project:
+        table = output_of(project)
+        a_commit(str(table), 9, words(3), app="clicks-0123abcd-89abcdef")
+        if is_current == "no":
+            DeltaTable(str(table)).delete()
+        make_old(table / STAGED)
+        assert drop_orphans(project, str(table)) == []
+    assert list((table / STAGED).iterdir())
+
+
+def test_a_log_that_cannot_be_read_protects_everything(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        table = output_of(project)
+        orphan = an_old_file(table / STAGED / "part-0.parquet")
+        opened = DeltaTable(str(table))
+        opened.create_checkpoint()
+        (table / "_delta_log" / f"{0:020d}.json").write_text("{")
+        with pytest.raises(TransientError, match="cannot be read"):
+            drop_orphans(project, str(table))
+    assert orphan.exists()
+
+
+def test_orphans_of_the_dead_letters_go_too(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        aside = project.config.dead_letters_path(CLICKS)
+        assert aside is not None
+        a_letter = {"epoch": 0, "file": "f", "position": 0, "reason": "r", "record": "x"}
+        write_deltalake(aside, pa.Table.from_pylist([a_letter], schema=DEAD_LETTERS))
+        an_old_file(Path(aside) / STAGED / "part-0.parquet")
+        make_old(Path(aside))
+        assert prune_orphans(project, CLICKS, dry_run=False) == [f"{STAGED}/part-0.parquet"]
+        assert DeltaTable(aside).to_pyarrow_table().num_rows == 1

@@ -1,0 +1,79 @@
+"""The dead-letter table: each epoch's rejected records once, in files that retention recognises."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyarrow import fs
+
+from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.observation.orphans import STAGED_FOLDER
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.streaming.sinks.dead_letters import DeadLetterTable
+from holdfast.streaming.sinks.rollback import RollbackPoint, TableRollback
+from holdfast.streaming.sources.files import FilesSource
+from holdfast.streaming.sources.validation import RecordValidator
+from tests.builders.control_rows import a_proposal
+from tests.builders.replicas import a_spec
+
+NAME = "words"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ControlStore]:
+    with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def letters(tmp_path: Path, store: ControlStore) -> DeadLetterTable:
+    """Two epochs, each with the second line of a file rejected."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for epoch in range(2):
+        file = folder / f"{epoch}.jsonl"
+        file.write_text('{"id": 1}\nnonsense\n')
+        known = {"size": file.stat().st_size, "changed_ns": file.stat().st_mtime_ns}
+        named = {"name": file.name, **known, "rows": 1, "aside": [2]}
+        proposal = replace(a_proposal(epoch, stream=NAME), rows=1, input={"files": [named]})
+        store.epochs.propose(proposal)
+    declared = FilesDeclaration.model_validate(
+        {
+            "kind": "files",
+            "path": str(folder),
+            "format": "jsonl",
+            "schema": "id bigint",
+            "dead_letters": {},
+        }
+    )
+    schema = pa.schema([("id", pa.int64())])
+    validator = RecordValidator(declared, schema)
+    source = FilesSource(declared, schema, fs.LocalFileSystem(), str(folder), set, validator)
+    changes = {"dead_letters": str(tmp_path / "aside")}
+    spec = a_spec(tmp_path / "home", store).model_copy(update=changes)
+    return DeadLetterTable(spec, store, source)
+
+
+def table_of(letters: DeadLetterTable) -> DeltaTable:
+    return DeltaTable(letters.spec.dead_letters)
+
+
+def test_an_epoch_is_written_once_to_a_staging_folder(letters: DeadLetterTable) -> None:
+    for epoch in (0, 0, 1):
+        letters.send(epoch)
+    rows = table_of(letters).to_pyarrow_table().sort_by("epoch").to_pylist()
+    assert [(row["epoch"], row["record"]) for row in rows] == [(0, "nonsense"), (1, "nonsense")]
+    folders = list((Path(letters.spec.dead_letters) / "data").iterdir())
+    assert len(folders) == 2
+    assert all(STAGED_FOLDER.fullmatch(folder.name) for folder in folders)
+
+
+def test_its_rows_can_be_rolled_back(letters: DeadLetterTable) -> None:
+    for epoch in range(2):
+        letters.send(epoch)
+    rollback = TableRollback(letters.spec.dead_letters, letters.spec.connect)
+    rollback.roll_back_dead_letters(RollbackPoint(stream=NAME, history=1, epoch=0))
+    assert table_of(letters).to_pyarrow_table()["epoch"].to_pylist() == [0]
