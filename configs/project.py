@@ -4,7 +4,7 @@ Loading it reads YAML only: no user code, no Spark, no Dagster, so that every co
 """
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,11 +13,11 @@ from holdfast.configs.loading import (
     Document,
     InvalidConfig,
     LoadedFile,
-    Loc,
     Problem,
     load_file,
     suggest_name,
 )
+from holdfast.configs.places import find_overlaps
 from holdfast.configs.prices import PriceList
 from holdfast.configs.references import (
     NamedFunction,
@@ -186,8 +186,8 @@ def load_files(root: Path) -> ProjectFiles:
         *(problem for file in streams for problem in file.problems),
         *(problem for file in prices.values() for problem in file.problems),
         *_find_misplaced_files(root),
-        *_find_clashes(streams, ("name",), lambda stream: stream.name),
-        *_find_clashes(streams, ("sink", "path"), _declared_table),
+        *_find_clashes(streams),
+        *find_overlaps(root, deployments, streams),
         *_find_unknown_price_lists(streams, prices.keys()),
         *_find_unreachable_tables(streams, deployment),
     ]
@@ -230,20 +230,16 @@ def _declared_table(stream: StreamDeclaration) -> str | None:
     return stream.sink.path if isinstance(stream.sink, DeltaSink) else None
 
 
-def _find_clashes(
-    streams: Iterable[LoadedFile[StreamDeclaration]],
-    loc: Loc,
-    key: Callable[[StreamDeclaration], str | None],
-) -> Iterator[Problem]:
+def _find_clashes(streams: Iterable[LoadedFile[StreamDeclaration]]) -> Iterator[Problem]:
     first: dict[str, str] = {}
     for file in streams:
-        value = key(file.model) if file.model else None
-        if value is None or file.document is None:
+        if file.model is None or file.document is None:
             continue
-        if value in first:
-            message = f"is already used in {first[value]}: choose another"
-            yield file.document.problem_at(loc, message, value=value)
-        first.setdefault(value, file.file)
+        name = file.model.name
+        if name in first:
+            message = f"is already used in {first[name]}: choose another"
+            yield file.document.problem_at(("name",), message, value=name)
+        first.setdefault(name, file.file)
 
 
 def _find_unknown_price_lists(

@@ -41,7 +41,7 @@ from holdfast.orchestration.playbooks.base import (
 )
 from holdfast.orchestration.playbooks.declaration import apply_declaration
 from holdfast.orchestration.playbooks.fencing import fence_primary
-from holdfast.orchestration.playbooks.launch import launch_primary, require_whole
+from holdfast.orchestration.playbooks.launch import launch_primary, require_whole, to_json
 from holdfast.orchestration.playbooks.recover_secondary import Measured, ReplicaLaunched
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
 from holdfast.resources.control_store.records import DesiredState
@@ -210,8 +210,10 @@ class Start(Recover):
         facts = replace(facts, failures_in_a_row=0, secondary_failures_in_a_row=0)
         if store.replicas.of(self.stream):
             return facts
-        row, declared = store.streams.get(self.stream), project.config.stream(self.stream).tier
-        tier = declared if row is None else Tier(resolve_tier(row, declared))
+        row, declared = store.streams.get(self.stream), project.config.stream(self.stream)
+        tier = declared.tier
+        if row is not None:
+            tier = Tier(resolve_tier(row, to_json(declared), declared.tier))
         rollout = 0 if row is None else row.rollout
         # A start applies the current declaration: it ends an open migration, and the new primary runs it.
         return replace(facts, tier=tier, migration=None, rollout=rollout, primary_rollout=rollout)

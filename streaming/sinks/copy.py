@@ -83,7 +83,7 @@ class TableCopy:
             filters = [("epoch", "<=", self.epoch)]
             rows = None if source is None else source.to_pyarrow_table(filters=filters)
         with translate_errors(self.target):
-            table = make_dead_letters(self.target, delta_options(self.target, self.connect))
+            table = make_dead_letters(self.target, self.connect)
             if rows is None or rows.num_rows == 0:
                 commit_nothing(table, self._properties())
                 return 0

@@ -23,7 +23,7 @@ from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.object_store.resolve import delta_options, open_filesystem
+from holdfast.resources.object_store.resolve import open_filesystem
 from holdfast.resources.retry import retry_transient
 from holdfast.streaming.sinks.delta_table import DEAD_LETTERS, make_dead_letters, translate_errors
 from holdfast.streaming.sinks.lineage import dead_letter_writer
@@ -122,7 +122,7 @@ class DeadLetterTable:
     def _open_table(self) -> DeltaTable:
         if self._table is None:
             path = self.spec.dead_letters
-            self._table = make_dead_letters(path, delta_options(path, self.spec.connect))
+            self._table = make_dead_letters(path, self.spec.connect)
         return self._table
 
     @property

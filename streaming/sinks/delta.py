@@ -130,11 +130,11 @@ class DeltaSink:
             log.warning("staged files of epoch %s not deleted, left to vacuum: %s", epoch, error)
 
     def _open(self, schema: StructType | None) -> DeltaTable | None:
-        path, options = self.spec.table, delta_options(self.spec.table, self.spec.connect)
+        path, connect = self.spec.table, self.spec.connect
         if schema is None:
-            return find_table(path, options)
+            return find_table(path, delta_options(path, connect))
         partition_by = self.declared.partition_by
-        return make_table(path, options, schema=_columns(schema), partition_by=partition_by)
+        return make_table(path, connect, schema=_columns(schema), partition_by=partition_by)
 
     def _is_by_another(self, epoch: int) -> bool:
         table, newest = self._table(), self._newest()

@@ -3,7 +3,8 @@
 It does not import Spark, because playbooks use it, too.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote
 
@@ -16,8 +17,11 @@ from deltalake.exceptions import (
     SchemaMismatchError,
     TableNotFoundError,
 )
+from pyarrow import fs
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.object_store.connection import S3Connection
+from holdfast.resources.object_store.resolve import delta_options, open_filesystem
 from holdfast.streaming.sinks.lineage import EPOCH, HISTORY, STREAM
 
 OTHER_COMMITS = 20
@@ -33,6 +37,8 @@ DEAD_LETTERS = pa.schema(
         ("record", pa.string()),
     ]
 )
+OWN_ENTRIES = re.compile("data|_delta_log|")  # the empty one is the folder itself on S3
+STAGED = re.compile(r"\d{12}-.+|")
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -46,10 +52,24 @@ def find_table(path: str, options: dict[str, str]) -> DeltaTable | None:
 
 
 def make_table(
-    path: str, options: dict[str, str], *, schema: Schema, partition_by: tuple[str, ...]
+    path: str,
+    connect: Callable[[], S3Connection],
+    *,
+    schema: Schema,
+    partition_by: tuple[str, ...],
 ) -> DeltaTable:
-    """Open the table, or create it; another replica may create it at the same time."""
+    """Open the table, or create it in an empty folder; another replica may create it at the same time."""
+    options = delta_options(path, connect)
+    found = find_table(path, options)
+    if found is not None:
+        return found
     with translate_errors(path):
+        foreign = _find_foreign_entry(path, connect)
+        if foreign is not None and find_table(path, options) is None:
+            raise PermanentError(
+                f"no table is created in {path}: it is not empty, it has {foreign}",
+                hint="declare a path of its own for the table, or move the other files away",
+            )
         try:
             return DeltaTable.create(
                 path,
@@ -62,9 +82,19 @@ def make_table(
             return DeltaTable(path, storage_options=options)
 
 
-def make_dead_letters(path: str, options: dict[str, str]) -> DeltaTable:
+def _find_foreign_entry(path: str, connect: Callable[[], S3Connection]) -> str | None:
+    """A file or folder at the path that no replica has written; replicas stage files before there is a table."""
+    files, root = open_filesystem(path, connect)
+    for folder, is_own in ((root, OWN_ENTRIES), (f"{root}/data", STAGED)):
+        for entry in files.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
+            if is_own.fullmatch(entry.base_name) is None:
+                return entry.path.removeprefix(f"{root}/")
+    return None
+
+
+def make_dead_letters(path: str, connect: Callable[[], S3Connection]) -> DeltaTable:
     """Open the table of a stream's dead letters, or create it."""
-    return make_table(path, options, schema=Schema.from_arrow(DEAD_LETTERS), partition_by=())
+    return make_table(path, connect, schema=Schema.from_arrow(DEAD_LETTERS), partition_by=())
 
 
 def commit_nothing(table: DeltaTable, commit: CommitProperties) -> None:

@@ -93,7 +93,7 @@ class TableRollback:
         A missing table is created, so that a replica of the older history cannot create it.
         """
         name = dead_letter_writer(point.stream, point.history)
-        make_dead_letters(self.path, self._options())
+        make_dead_letters(self.path, self.connect)
         return self._commit(name, lambda table: _delete_later(table, point))
 
     def _commit(self, name: str, act: Callable[[DeltaTable], int]) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.tiers import Mode
 from holdfast.resources.control_store.database import Database, store_now
 from holdfast.resources.control_store.records import (
     DesiredState,
@@ -72,8 +73,8 @@ class Streams:
     def declare(self, name: str, declaration: JsonObject, tier: str) -> StreamRow:
         """Record a declaration; a new stream is stopped, a declared one keeps its desired state.
 
-        A declaration that names another tier than before changes the tier; one that names the same
-        leaves it, because it may have been switched since. Any change resets the intervals to the declared
+        A declaration that names another tier than before, or that pins the tier, changes it; one that
+        names the same leaves it, because it may have been switched since. Any change resets the intervals to the declared
         ones.
         """
         with self._database.write() as connection:
@@ -134,16 +135,25 @@ class Streams:
         return self._database.find(Intervals, _INTERVALS, {"of_name": name}) or Intervals()
 
 
-def resolve_tier(row: StreamRow, declared: str) -> str:
-    """The tier of a stream after a declaration: the declared one if it is new, otherwise the present one."""
-    return row.tier if row.declared_tier == declared else declared
+def resolve_tier(row: StreamRow, declaration: JsonObject, declared: str) -> str:
+    """The tier of a stream after a declaration: the declared one if it is new, otherwise the present one.
+
+    A tier that was a default so far and is pinned now is new, even if the default was the same.
+    """
+    pinned_now = _is_pinned(declaration) and not _is_pinned(row.declaration)
+    return declared if pinned_now or row.declared_tier != declared else row.tier
+
+
+def _is_pinned(declaration: JsonObject) -> bool:
+    mode = declaration.get("controller", {}).get("mode", Mode.PINNED)
+    return bool(mode == Mode.PINNED)
 
 
 def redeclare(
     connection: sa.Connection, row: StreamRow, declaration: JsonObject, tier: str
 ) -> StreamRow:
     """Give a stream another declaration; one that names another tier changes the tier."""
-    new_tier = resolve_tier(row, tier)
+    new_tier = resolve_tier(row, declaration, tier)
     if new_tier != row.tier:
         change = {"tier_from": row.tier, "tier_to": new_tier}
         record_tier_change(connection, stream=row.name, **change, why="declared", run="")

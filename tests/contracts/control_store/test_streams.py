@@ -99,6 +99,18 @@ class TestTiers:
             ("active_standby", "passive_replication", "declared"),
         ]
 
+    def test_pinning_the_tier_that_was_the_default_undoes_what_was_chosen(
+        self, store: ControlStore
+    ) -> None:
+        store.streams.declare("words", {"controller": {"mode": "auto"}}, "passive_replication")
+        switched(store, "active_replication")
+        pinned = {"controller": {"mode": "pinned"}}
+        store.streams.declare("words", pinned, "passive_replication")
+        assert tiers(store) == (Tier.PASSIVE_REPLICATION, Tier.PASSIVE_REPLICATION)
+        switched(store, "deployed")
+        store.streams.declare("words", pinned | {"rate": 2}, "passive_replication")
+        assert tiers(store) == (Tier.PASSIVE_REPLICATION, Tier.DEPLOYED)
+
     def test_a_declaration_that_follows_a_switch_is_none_itself(self, store: ControlStore) -> None:
         store.streams.declare("words", {}, "deployed")
         switched(store, "active_standby")

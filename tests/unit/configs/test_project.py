@@ -100,7 +100,7 @@ def test_two_streams_cannot_share_a_name_or_a_table(tmp_path: Path) -> None:
         (
             "configs/streams/b.yaml",
             "sink.path",
-            "is already used in configs/streams/a.yaml: choose another",
+            "is already used by the table of clicks (configs/streams/a.yaml): choose another path",
         ),
     ]
 

@@ -117,6 +117,18 @@ def test_the_tier_is_the_one_that_is_declared_now(projects: SimulatedProjects) -
         assert planned(project) == ["Launch", "AwaitCatchUp"]
 
 
+def test_a_pinned_tier_holds_after_the_controller_chose_another(tmp_path: Path) -> None:
+    projects = simulated_projects(tmp_path, controller={"mode": "auto"})
+    with projects.open() as project:
+        a_wanted_stream(project)
+        project.store.tiers.desire(CLICKS, "active_replication", why="chosen", run="review")
+        project.store.streams.desire(CLICKS, DesiredState.STOPPED)
+    file = projects.root / "configs" / "streams" / f"{CLICKS}.yaml"
+    file.write_text(stream_yaml(name=CLICKS, tier="passive_replication"), encoding="utf-8")
+    with projects.open() as project:
+        assert planned(project) == ["Launch", "AwaitCatchUp"]
+
+
 def test_what_is_half_restored_is_refused_as_it_would_be(projects: SimulatedProjects) -> None:
     with projects.open() as project:
         declare(project.config, project.store, CLICKS)

@@ -1,0 +1,109 @@
+"""What Holdfast writes lies apart from everything else that a project names."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.configs.project import ProjectConfig, check
+from tests.builders.projects import a_project, stream_yaml
+
+S3 = "object_store: {kind: s3, bucket: streams, prefix: prod/}\n"
+
+
+def delta(path: str) -> dict[str, str]:
+    return {"kind": "delta", "path": path}
+
+
+def files(path: str, **more: object) -> dict[str, object]:
+    return {"kind": "files", "path": path, "format": "jsonl", "schema": "id bigint"} | more
+
+
+def faults(root: Path) -> list[tuple[str, str]]:
+    return [(problem.field, problem.message) for problem in check(root)]
+
+
+def test_the_usual_places_and_those_side_by_side_are_legal(tmp_path: Path) -> None:
+    for folder in ("in", "release"):
+        (tmp_path / folder).mkdir()
+    source, shared = files("in", dead_letters={}), {"folder": "fast"}
+    root = a_project(
+        tmp_path,
+        a=stream_yaml(name="a", source=source, resources=shared, code="release"),
+        b=stream_yaml(name="b", source=source, resources=shared, sink=delta("out/b")),
+        c=stream_yaml(name="c", source=files("in"), sink=delta(".holdfast/tables/other")),
+        d=stream_yaml(name="d", sink=delta("out/bb")),
+    )
+    assert check(root) == []
+    assert set(ProjectConfig.load(root).streams) == {"a", "b", "c", "d"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "field", "says"),
+    [
+        ({"sink": delta(".")}, "sink.path", "is the folder of the project"),
+        ({"sink": delta("..")}, "sink.path", "a folder above it"),
+        ({"sink": delta("/")}, "sink.path", "a folder above it"),
+        ({"sink": delta("/proc/x")}, "sink.path", "a folder of the operating system"),
+        ({"sink": delta(".holdfast")}, "sink.path", "already used by the home folder"),
+        ({"sink": delta(".holdfast/x")}, "sink.path", "lies in the home folder"),
+        ({"sink": delta("configs/streams")}, "sink.path", "the folder of the declarations"),
+        ({"sink": delta("data"), "source": files("data/in")}, "source.path", "lies in the table"),
+        ({"sink": delta("data/out"), "source": files("data")}, "source.path", "contains the table"),
+        ({"sink": delta("link/x"), "source": files("in")}, "source.path", "contains the table"),
+        (
+            {"source": files("in", dead_letters={"path": "in/bad"})},
+            "source.path",
+            "contains the dead letters",
+        ),
+        ({"resources": {"folder": "/proc"}}, "resources.folder", "operating system"),
+        ({"code": "in", "resources": {"folder": "in/x"}}, "resources.folder", "lies in the code"),
+    ],
+)
+def test_places_that_overlap_are_refused(
+    tmp_path: Path, declared: dict[str, object], field: str, says: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "link").symlink_to("in")
+    [(at, message)] = faults(a_project(tmp_path, clicks=stream_yaml(**declared)))
+    assert at == field
+    assert says in message
+
+
+def test_a_table_of_another_stream_is_not_a_place_for_output(tmp_path: Path) -> None:
+    root = a_project(
+        tmp_path,
+        a=stream_yaml(name="a", sink=delta("data")),
+        b=stream_yaml(name="b", sink=delta("data/tables/b")),
+    )
+    [(field, message)] = faults(root)
+    assert (field, message[:26]) == ("sink.path", "lies in the table of a (co")
+
+
+def test_a_stream_is_not_called_like_the_dead_letters_of_another(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    root = a_project(
+        tmp_path,
+        a=stream_yaml(name="x", source=files("in", dead_letters={})),
+        b=stream_yaml(name="x_dead_letters"),
+    )
+    [(field, message)] = faults(root)
+    assert field == "name"
+    assert "is already used by the dead letters of x" in message
+
+
+@pytest.mark.parametrize("path", ["s3://streams/prod/clicks", "s3://streams/prod", "s3://streams"])
+def test_a_table_does_not_lie_among_snapshots(tmp_path: Path, path: str) -> None:
+    root = a_project(tmp_path, clicks=stream_yaml(sink=delta(path)), holdfast=S3)
+    [(_, message)] = faults(root)
+    assert "the table of clicks" in message
+
+
+def test_a_table_may_lie_beside_snapshots(tmp_path: Path) -> None:
+    sink = delta("s3://streams/tables/clicks")
+    assert check(a_project(tmp_path, clicks=stream_yaml(sink=sink), holdfast=S3)) == []
+
+
+@pytest.mark.parametrize("home", [".", "/", "configs", "/sys/x"])
+def test_the_home_folder_is_a_folder_of_its_own(tmp_path: Path, home: str) -> None:
+    [(field, _)] = faults(a_project(tmp_path, clicks=stream_yaml(), holdfast=f"home: {home}\n"))
+    assert field == "home"
