@@ -1,8 +1,8 @@
 """What all streams of a project share: `configs/holdfast.yaml`."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from holdfast.configs.units import (
     Duration,
@@ -11,7 +11,10 @@ from holdfast.configs.units import (
     Section,
     Text,
     matches_pattern,
+    relation_error,
 )
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Log(Section):
@@ -82,10 +85,21 @@ ObjectStore: TypeAlias = EmbeddedObjectStore | S3ObjectStore
 
 
 class DagsterServer(Section):
-    """Where the Dagster UI listens."""
+    """Where the Dagster UI listens, under which other names it answers, and which variable holds its token."""
 
     host: Text = "127.0.0.1"
     port: Annotated[int, Field(strict=True, ge=1, le=65535)] = 3000
+    allowed_hosts: tuple[Text, ...] = ()
+    token_env: EnvironmentVariable | None = None
+
+    @model_validator(mode="after")
+    def _is_guarded(self) -> Self:
+        if self.host not in LOOPBACK and self.token_env is None:
+            raise relation_error(
+                ("host",),
+                "other machines could reach it: use 127.0.0.1, or name the variable that holds its token in token_env",
+            )
+        return self
 
 
 class Samples(Section):
