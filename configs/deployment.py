@@ -13,6 +13,7 @@ from holdfast.configs.units import (
     matches_pattern,
     relation_error,
 )
+from holdfast.ft_policies.errors import PermanentError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -61,22 +62,35 @@ class EmbeddedObjectStore(Section):
     kind: Literal["embedded"] = "embedded"
 
 
+Endpoint = Annotated[str, matches_pattern("https?://.+", "a URL, http://… or https://…")]
+Bucket = Annotated[
+    str,
+    matches_pattern(
+        "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
+        "3 to 63 lower-case letters, digits, dots and hyphens",
+    ),
+]
+
+
 class S3ObjectStore(Section):
     """Any S3-compatible endpoint; environment variables hold the credentials, this file only their names."""
 
     kind: Literal["s3"] = "s3"
-    endpoint_url: (
-        Annotated[str, matches_pattern("https?://.+", "a URL, http://… or https://…")] | None
-    ) = None
-    bucket: Annotated[
-        str,
-        matches_pattern(
-            "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
-            "3 to 63 lower-case letters, digits, dots and hyphens",
-        ),
-    ]
+    endpoint_url: Endpoint | None = None
+    bucket: Bucket
     prefix: str = ""
     region: Text = "us-east-1"
+    access_key_id_env: EnvironmentVariable | None = None
+    secret_access_key_env: EnvironmentVariable | None = None
+
+
+class Place(Section):
+    """Where copies of snapshots are; without an endpoint of its own, at the object store of the project."""
+
+    bucket: Bucket
+    prefix: str = ""
+    endpoint_url: Endpoint | None = None
+    region: Text | None = None
     access_key_id_env: EnvironmentVariable | None = None
     secret_access_key_env: EnvironmentVariable | None = None
 
@@ -114,6 +128,22 @@ class Deployment(Section):
     home: Text = ".holdfast"
     control_store: ControlStore = ControlStore()
     object_store: Annotated[ObjectStore, Field(discriminator="kind")] = EmbeddedObjectStore()
+    places: dict[Text, Place] = {}  # noqa: RUF012 - pydantic copies it
     dagster: DagsterServer = DagsterServer()
     samples: Samples = Samples()
     notify: tuple[Annotated[NotifyTarget, Field(discriminator="kind")], ...] = (Log(),)
+
+    def place(self, name: str) -> Place:
+        """A declared place by its name; a run must not choose addresses or variables."""
+        if name in self.places:
+            return self.places[name]
+        if "://" in name:
+            raise PermanentError(
+                f"{name!r} is an address: snapshots are taken only from declared places",
+                hint="add it to places in configs/holdfast.yaml, as NAME: {bucket: …, prefix: …}, and give its NAME",
+            )
+        known = ", ".join(sorted(self.places)) or "none is declared"
+        raise PermanentError(
+            f"there is no place {name!r}",
+            hint=f"name one of places in configs/holdfast.yaml: {known}",
+        )

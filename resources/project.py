@@ -13,7 +13,7 @@ from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.timings import Timings
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.embedded import EmbeddedS3
-from holdfast.resources.object_store.resolve import connector, connector_elsewhere
+from holdfast.resources.object_store.resolve import connector, connector_to_place
 from holdfast.resources.object_store.s3 import ObjectStore, S3ObjectStore
 from holdfast.resources.vault.vault import SnapshotVault
 
@@ -37,10 +37,11 @@ class Project:
         """The snapshots of one stream."""
         return self._vault(self.object_store(), stream)
 
-    def vault_elsewhere(self, url: str, stream: str) -> SnapshotVault:
-        """The snapshots of a stream in another bucket, or under another prefix."""
+    def vault_elsewhere(self, place: str, stream: str) -> SnapshotVault:
+        """The snapshots of a stream at a declared place."""
         connect = connector(self.config.deployment.object_store, self.config.home)
-        return self._vault(S3ObjectStore(connector_elsewhere(url, connect)), stream)
+        declared = self.config.deployment.place(place)
+        return self._vault(S3ObjectStore(connector_to_place(declared, connect)), stream)
 
     def _vault(self, objects: ObjectStore, stream: str) -> SnapshotVault:
         rolled_back = partial(self.store.migrations.rolled_back, stream)

@@ -55,7 +55,7 @@ def test_a_password_in_a_url_is_not_shown(tmp_path: Path) -> None:
     assert problem.value == '"mysql://me:***@db/x"'
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.7", "streams.example"])
+@pytest.mark.parametrize("host", ["192.168.1.7", "streams.example"])
 def test_a_ui_that_other_machines_reach_needs_a_token_of_the_operator(
     tmp_path: Path, host: str
 ) -> None:
