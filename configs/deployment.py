@@ -1,8 +1,8 @@
 """What all streams of a project share: `configs/holdfast.yaml`."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from holdfast.configs.units import (
     Duration,
@@ -11,7 +11,11 @@ from holdfast.configs.units import (
     Section,
     Text,
     matches_pattern,
+    relation_error,
 )
+from holdfast.ft_policies.errors import PermanentError
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Log(Section):
@@ -58,22 +62,35 @@ class EmbeddedObjectStore(Section):
     kind: Literal["embedded"] = "embedded"
 
 
+Endpoint = Annotated[str, matches_pattern("https?://.+", "a URL, http://… or https://…")]
+Bucket = Annotated[
+    str,
+    matches_pattern(
+        "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
+        "3 to 63 lower-case letters, digits, dots and hyphens",
+    ),
+]
+
+
 class S3ObjectStore(Section):
     """Any S3-compatible endpoint; environment variables hold the credentials, this file only their names."""
 
     kind: Literal["s3"] = "s3"
-    endpoint_url: (
-        Annotated[str, matches_pattern("https?://.+", "a URL, http://… or https://…")] | None
-    ) = None
-    bucket: Annotated[
-        str,
-        matches_pattern(
-            "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
-            "3 to 63 lower-case letters, digits, dots and hyphens",
-        ),
-    ]
+    endpoint_url: Endpoint | None = None
+    bucket: Bucket
     prefix: str = ""
     region: Text = "us-east-1"
+    access_key_id_env: EnvironmentVariable | None = None
+    secret_access_key_env: EnvironmentVariable | None = None
+
+
+class Place(Section):
+    """Where copies of snapshots are; without an endpoint of its own, at the object store of the project."""
+
+    bucket: Bucket
+    prefix: str = ""
+    endpoint_url: Endpoint | None = None
+    region: Text | None = None
     access_key_id_env: EnvironmentVariable | None = None
     secret_access_key_env: EnvironmentVariable | None = None
 
@@ -82,10 +99,21 @@ ObjectStore: TypeAlias = EmbeddedObjectStore | S3ObjectStore
 
 
 class DagsterServer(Section):
-    """Where the Dagster UI listens."""
+    """Where the Dagster UI listens, under which other names it answers, and which variable holds its token."""
 
     host: Text = "127.0.0.1"
     port: Annotated[int, Field(strict=True, ge=1, le=65535)] = 3000
+    allowed_hosts: tuple[Text, ...] = ()
+    token_env: EnvironmentVariable | None = None
+
+    @model_validator(mode="after")
+    def _is_guarded(self) -> Self:
+        if self.host not in LOOPBACK and self.token_env is None:
+            raise relation_error(
+                ("host",),
+                "other machines could reach it: use 127.0.0.1, or name the variable that holds its token in token_env",
+            )
+        return self
 
 
 class Samples(Section):
@@ -100,6 +128,22 @@ class Deployment(Section):
     home: Text = ".holdfast"
     control_store: ControlStore = ControlStore()
     object_store: Annotated[ObjectStore, Field(discriminator="kind")] = EmbeddedObjectStore()
+    places: dict[Text, Place] = {}  # noqa: RUF012 - pydantic copies it
     dagster: DagsterServer = DagsterServer()
     samples: Samples = Samples()
     notify: tuple[Annotated[NotifyTarget, Field(discriminator="kind")], ...] = (Log(),)
+
+    def place(self, name: str) -> Place:
+        """A declared place by its name; a run must not choose addresses or variables."""
+        if name in self.places:
+            return self.places[name]
+        if "://" in name:
+            raise PermanentError(
+                f"{name!r} is an address: snapshots are taken only from declared places",
+                hint="add it to places in configs/holdfast.yaml, as NAME: {bucket: …, prefix: …}, and give its NAME",
+            )
+        known = ", ".join(sorted(self.places)) or "none is declared"
+        raise PermanentError(
+            f"there is no place {name!r}",
+            hint=f"name one of places in configs/holdfast.yaml: {known}",
+        )

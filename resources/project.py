@@ -14,7 +14,7 @@ from holdfast.ft_policies.timings import Timings
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.embedded import EmbeddedS3
-from holdfast.resources.object_store.resolve import connector, connector_elsewhere
+from holdfast.resources.object_store.resolve import connector, connector_to_place
 from holdfast.resources.object_store.s3 import ObjectStore, S3ObjectStore
 from holdfast.resources.vault.vault import SnapshotVault
 
@@ -44,11 +44,12 @@ class Project:
             project_id=self.store.identity.project_id,
         )
 
-    def vault_elsewhere(self, url: str, stream: str) -> SnapshotVault:
-        """The snapshots of a stream in another bucket, or under another prefix, perhaps of another project."""
+    def vault_elsewhere(self, place: str, stream: str) -> SnapshotVault:
+        """The snapshots of a stream at a declared place, perhaps of another project."""
         connect = connector(self.config.deployment.object_store, self.config.home)
+        declared = self.config.deployment.place(place)
         return SnapshotVault(
-            S3ObjectStore(connector_elsewhere(url, connect)),
+            S3ObjectStore(connector_to_place(declared, connect)),
             stream,
             rolled_back=partial(self.store.migrations.rolled_back, stream),
         )

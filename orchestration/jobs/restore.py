@@ -33,7 +33,8 @@ class RestoreConfig(PlannedConfig):
     )
     output: str = Field(default="", description="The output path of the fork.")
     snapshots_from: str = Field(
-        default="", description="Take the snapshot from s3://bucket/prefix."
+        default="",
+        description="Take the snapshot from this place of configs/holdfast.yaml.",
     )
     keep_output: bool = Field(
         default=False,

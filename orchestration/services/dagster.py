@@ -1,18 +1,22 @@
 """Dagster as a detached service of a project: UI, daemon and code server.
 
-`dagster dev` runs them as one family in one session. The record in `<home>/run` lets a second
+The supervisor runs them as one family in one session. The record in `<home>/run` lets a second
 `holdfast up` adopt the service and `holdfast down` stop it. Dagster works in `<home>/dagster`, where its
 settings are written once; afterwards they are the operator's.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlencode
 
 from holdfast.configs.project import PROJECT_VARIABLE, ProjectConfig
 from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.orchestration.services.access import ensure_token, read_token
 from holdfast.orchestration.services.dagster_health import DagsterHealth, ask_health
+from holdfast.resources.private import write_private
 from holdfast.resources.process import ProcessHandle, launch, log_tail
 from holdfast.resources.service import (
     ServiceRecordFile,
@@ -22,8 +26,11 @@ from holdfast.resources.service import (
     find_bind_error,
 )
 
+SUPERVISOR = "holdfast.orchestration.services.supervisor"
+REACHED_AS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - every address has the loopback
 START_SECONDS = 180.0
 STOP_SECONDS = 20.0
+SHORTEST_TOKEN = 16
 LOOK_SECONDS = 0.3
 INTERRUPTED = (
     "the run was interrupted: Dagster ended. A new run observes the stream and finishes the work"
@@ -71,7 +78,8 @@ class RunningDagster:
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}:{self.port}"
+        host = REACHED_AS.get(self.host, self.host)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     @property
     def process(self) -> ProcessHandle:
@@ -88,13 +96,30 @@ class DagsterServer:
             path=project.home / "run" / "dagster.json",
             lock=project.home / "run" / "dagster.lock",
             parse=lambda fields: RunningDagster(**fields),
-            damaged_hint="end `dagster dev` of this project by hand, then remove the file",
+            damaged_hint="end `holdfast.orchestration.services.supervisor` of this project by hand, then remove the file",
         )
         self.log = project.home / "logs" / "dagster.log"
 
     def find(self) -> RunningDagster | None:
         """Find the Dagster that runs now."""
         return self._record.find_running()
+
+    @property
+    def token(self) -> str:
+        """What a client of the web server has to send."""
+        return read_token(self._project.home)
+
+    def sign_in_url(self, running: RunningDagster) -> str:
+        """The address that signs a browser in."""
+        return f"{running.url}/?{urlencode({'token': self.token})}"
+
+    def write_sign_in_page(self, running: RunningDagster) -> Path:
+        """Write a file that takes a browser to that address; only its owner can read it."""
+        page = self._project.home / "run" / "open.html"
+        write_private(
+            page, f'<meta http-equiv="refresh" content="0;url={self.sign_in_url(running)}">\n'
+        )
+        return page
 
     def ensure(
         self,
@@ -136,13 +161,17 @@ class DagsterServer:
         return [] if last is None else [process.pid for process in self._session(last).members()]
 
     def _launch(self, port: int) -> RunningDagster:
-        host = self._project.deployment.dagster.host
+        declared = self._project.deployment.dagster
+        host = declared.host
         _require_free(host, port)
         prepare_home(self._home)
         workspace = find_workspace(self._project.root, self._home)
-        options = ["--host", host, "--port", str(port), "--log-level", "warning"]
+        ensure_token(self._project.home, _chosen_token(declared.token_env))
+        where = ["--home", str(self._project.home), "--workspace", str(workspace)]
+        address = ["--host", host, "--port", str(port)]
+        names = [f"--name={name}" for name in declared.allowed_hosts]
         process = launch(
-            [sys.executable, "-m", "dagster", "dev", "-w", str(workspace), *options],
+            [sys.executable, "-m", SUPERVISOR, *where, *address, *names],
             folder=self._project.root,
             output=self.log,
             environment={
@@ -161,7 +190,7 @@ class DagsterServer:
 
         def is_ready() -> bool:
             nonlocal health
-            health = ask_health(running.url)
+            health = ask_health(running.url, self.token)
             report(", ".join(health.waits_for))
             if health.broken:
                 raise PermanentError(
@@ -243,6 +272,18 @@ def fail_interrupted_runs(home: Path) -> int:
         for run in runs:
             instance.report_run_failed(run, INTERRUPTED)
     return len(runs)
+
+
+def _chosen_token(variable: str | None) -> str | None:
+    if variable is None:
+        return None
+    token = os.environ.get(variable, "")
+    if len(token) < SHORTEST_TOKEN:
+        raise PermanentError(
+            f"the environment variable {variable} has no token of {SHORTEST_TOKEN} characters or more",
+            hint=f"set {variable}: dagster.token_env in configs/holdfast.yaml names it",
+        )
+    return token
 
 
 def _write_once(path: Path, text: str) -> None:

@@ -37,12 +37,12 @@ class DagsterHealth:
         return self.answers and not self.waits_for and not self.broken
 
 
-def ask_health(url: str) -> DagsterHealth:
+def ask_health(url: str, token: str) -> DagsterHealth:
     """Query the server once; one that does not answer yet is not ready, which is no error."""
     request = urllib.request.Request(  # noqa: S310 - the address is our own
         f"{url}/graphql",
         data=json.dumps({"query": _QUERY}).encode(),
-        headers={"Content-Type": "application/json"},
+        headers={"Content-Type": "application/json", "Authorization": f"Bearer {token}"},
     )
     try:
         with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:  # noqa: S310

@@ -8,11 +8,11 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import parse_qsl, urlparse
+from urllib.parse import urlparse
 
 from pyarrow import fs
 
-from holdfast.configs.deployment import EmbeddedObjectStore, ObjectStore, S3ObjectStore
+from holdfast.configs.deployment import EmbeddedObjectStore, ObjectStore, Place, S3ObjectStore
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.object_store.connection import S3Connection
 
@@ -33,36 +33,26 @@ def connector(declared: ObjectStore, home: Path) -> Callable[[], S3Connection]:
             )
 
 
-def connector_elsewhere(
-    url: str, connect: Callable[[], S3Connection]
+def connector_to_place(
+    place: Place, connect: Callable[[], S3Connection]
 ) -> Callable[[], S3Connection]:
-    """The way to `s3://bucket/prefix`, at the same endpoint unless `?endpoint_url=…` names another.
-
-    There the keys are those in the variables that `access_key_id_env` and `secret_access_key_env` name.
-    """
-    parsed, options = urlparse(url), dict(parse_qsl(urlparse(url).query))
-    known = {"endpoint_url", "region", "access_key_id_env", "secret_access_key_env"}
-    if parsed.scheme != "s3" or not parsed.netloc or not options.keys() <= known:
-        raise PermanentError(
-            f"{url!r} is not an address of snapshots",
-            hint=f"write s3://bucket/prefix, optionally with ?{'&'.join(f'{n}=…' for n in sorted(known))}",
-        )
-    folder = parsed.path.strip("/")
+    """The way to a declared place; the keys of the project's object store go to no other endpoint."""
 
     def connection() -> S3Connection:
-        declared = connect()
-        key, secret = (
-            options.get(f"{name}_env") for name in ("access_key_id", "secret_access_key")
-        )
-        return replace(
-            declared,
-            bucket=parsed.netloc,
-            prefix=f"{folder}/" if folder else "",
-            endpoint_url=options.get("endpoint_url", declared.endpoint_url),
-            region=options.get("region", declared.region),
-            access_key_id=declared.access_key_id if key is None else _secret(key),
-            secret_access_key=declared.secret_access_key if secret is None else _secret(secret),
-        )
+        own = connect()
+        folder = place.prefix.strip("/")
+        there = replace(own, bucket=place.bucket, prefix=f"{folder}/" if folder else "")
+        if place.region is not None:
+            there = replace(there, region=place.region)
+        if place.endpoint_url is not None:
+            there = replace(
+                there, endpoint_url=place.endpoint_url, access_key_id=None, secret_access_key=None
+            )
+        if place.access_key_id_env is not None:
+            there = replace(there, access_key_id=_secret(place.access_key_id_env))
+        if place.secret_access_key_env is not None:
+            there = replace(there, secret_access_key=_secret(place.secret_access_key_env))
+        return there
 
     return connection
 
@@ -94,9 +84,10 @@ def delta_options(path: str, connect: Callable[[], S3Connection]) -> dict[str, s
     if not path.startswith("s3://"):
         return {}
     connection = connect()
-    options = {"AWS_REGION": connection.region, "AWS_ALLOW_HTTP": "true"}
+    options = {"AWS_REGION": connection.region}
     if connection.endpoint_url:
         options["AWS_ENDPOINT_URL"] = connection.endpoint_url
+        options["AWS_ALLOW_HTTP"] = str(connection.endpoint_url.startswith("http://")).lower()
     if connection.access_key_id and connection.secret_access_key:
         options["AWS_ACCESS_KEY_ID"] = connection.access_key_id
         options["AWS_SECRET_ACCESS_KEY"] = connection.secret_access_key

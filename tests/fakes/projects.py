@@ -43,8 +43,8 @@ class SimulatedProject(Project):
         """The declared ones, but for what a test has put into `timing_changes`."""
         return replace(self.config.stream(stream).supervision.timings(), **self.timing_changes)
 
-    def vault_elsewhere(self, url: str, stream: str) -> SnapshotVault:
-        return SnapshotVault(self.elsewhere[url], stream)
+    def vault_elsewhere(self, place: str, stream: str) -> SnapshotVault:
+        return SnapshotVault(self.elsewhere[place], stream)
 
     def embedded_s3(self) -> EmbeddedS3 | None:
         """None, as with an S3 endpoint elsewhere, or one that was never started."""

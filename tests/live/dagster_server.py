@@ -27,7 +27,11 @@ class LiveDagster:
         """Ask for a run, as an operator does in the UI."""
         running = self._server.find()
         assert running is not None
-        client = DagsterGraphQLClient(running.host, port_number=running.port)
+        client = DagsterGraphQLClient(
+            running.host,
+            port_number=running.port,
+            headers={"Authorization": f"Bearer {self._server.token}"},
+        )
         client.submit_job_execution(job.name, run_config=dg.RunConfig(ops={op: config}))
 
     def kill(self) -> None:

@@ -67,7 +67,11 @@ def restore(
     ] = None,
     place: Annotated[
         str | None,
-        typer.Option("--from", metavar="URL", help="Read the snapshot from s3://bucket/prefix."),
+        typer.Option(
+            "--from",
+            metavar="PLACE",
+            help="Read the snapshot from a place of configs/holdfast.yaml.",
+        ),
     ] = None,
     keep_output: Annotated[
         bool,

@@ -1,5 +1,6 @@
-"""`holdfast up` and `holdfast down`: start and stop the services of a project with its streams."""
+"""`holdfast up`, `down` and `open`: start, stop and show the services of a project with its streams."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     app.command(epilog="Examples:  holdfast up  ·  holdfast up word_count --port 3001")(up)
     app.command(epilog="Examples:  holdfast down  ·  holdfast down --keep-streams")(down)
+    app.command("open", epilog="Examples:  holdfast open  ·  holdfast open --print")(open_ui)
 
 
 def up(
@@ -94,6 +96,35 @@ def down(
     _finish(term, facts, outcomes, as_json=as_json)
 
 
+def open_ui(
+    ctx: typer.Context,
+    *,
+    only_print: Annotated[
+        bool, typer.Option("--print", help="Print the address with the token, open no browser.")
+    ] = False,
+) -> None:
+    """Open the Dagster UI in a browser and sign in with the token of this project."""
+    from holdfast.ft_policies.errors import PermanentError
+    from holdfast.orchestration.services.dagster import DagsterServer
+
+    term = terminal(ctx)
+    server = DagsterServer(term.load_config())
+    running = server.find()
+    if running is None:
+        raise PermanentError("Dagster is not running", hint="run `holdfast up`")
+    if only_print or not _open_browser(server.write_sign_in_page(running)):
+        term.out.print(server.sign_in_url(running), soft_wrap=True)
+    else:
+        term.out.print(f"{DONE} opened {running.url}")
+
+
+def _open_browser(page: Path) -> bool:
+    """Open a private file instead of the address: every user sees the arguments of a browser's process."""
+    import webbrowser
+
+    return webbrowser.open(page.as_uri())
+
+
 def start_object_store(project: "Project", term: Terminal, *, quiet: bool) -> dict[str, Any]:
     """Start the embedded object store if the project uses it; create the bucket of another one."""
     embedded = project.embedded_s3()
@@ -127,7 +158,8 @@ def start_dagster(
     took = SYSTEM_CLOCK.monotonic() - began
     if not quiet:
         how = "already running" if was_running else f"started in {fmt.seconds(took)}"
-        term.out.print(f"{DONE} Dagster  {running.url} [dim]({how})[/dim]")
+        url = server.sign_in_url(running) if term.out.is_terminal else running.url
+        term.out.print(f"{DONE} Dagster  {url} [dim]({how})[/dim]", soft_wrap=True)
     if was_running and port is not None and port != running.port and not quiet:
         term.out.print(
             f"{NOTE} Dagster stays on port {running.port}: run `holdfast down` first to change it"

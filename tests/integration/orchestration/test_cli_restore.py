@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import dagster as dg
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from holdfast.assets.project_resource import LocalProject
@@ -14,7 +14,7 @@ from holdfast.configs.project import ProjectConfig
 from holdfast.orchestration.cli.main import app
 from holdfast.orchestration.definitions import build_definitions
 from holdfast.resources.object_store.embedded import EmbeddedS3
-from holdfast.resources.object_store.resolve import connector, connector_elsewhere
+from holdfast.resources.object_store.resolve import connector, connector_to_place
 from holdfast.resources.object_store.s3 import S3ObjectStore
 from holdfast.resources.project import Project
 from tests.builders.recorded_stream import (
@@ -30,7 +30,7 @@ from tests.cli import holdfast_json, run_holdfast
 
 pytestmark = pytest.mark.integration
 STEPS = ["BeginHistory", "MarkSnapshots", "RollOutput", "EndRestore"]
-COPIES = "s3://copies/of/snapshots"
+COPIES = {"bucket": "copies", "prefix": "of/snapshots"}
 
 
 @pytest.fixture
@@ -127,23 +127,27 @@ def test_a_fork_is_a_stream_of_its_own(project: Project) -> None:
     assert "there is a stream trial already" in refused.output
 
 
-def require_restored_from(project: Project, place: str) -> None:
+def require_restored_from(project: Project, **place: str) -> None:
     """All of the stream's own objects are lost, and there are copies in that place."""
-    connect = connector(project.config.deployment.object_store, project.config.home)
-    S3ObjectStore(connector_elsewhere(place, connect)).ensure_bucket()
-    ship(project.vault_elsewhere(place, STREAM), project.config.home / "copies")
+    root = project.config.root
+    deployment = root / "configs" / "holdfast.yaml"
+    declared = yaml.safe_load(deployment.read_text()) if deployment.exists() else {}
+    deployment.write_text(yaml.safe_dump({**declared, "places": {"copies": place}}))
+    elsewhere = Project(ProjectConfig.load(root), project.store)
+    connect = connector(elsewhere.config.deployment.object_store, elsewhere.config.home)
+    copies = elsewhere.config.deployment.place("copies")
+    S3ObjectStore(connector_to_place(copies, connect)).ensure_bucket()
+    ship(elsewhere.vault_elsewhere("copies", STREAM), project.config.home / "copies")
     objects = project.object_store()
     objects.delete([item.key for item in objects.list("")])
     assert snapshots(project) == []
-    report = holdfast_json(
-        project.config.root, "restore", STREAM, "--epoch", "5", "--from", place, "--yes"
-    )
+    report = holdfast_json(root, "restore", STREAM, "--epoch", "5", "--from", "copies", "--yes")
     assert steps_of(report) == ["FetchSnapshot", *STEPS]
     assert snapshots(project) == [4]
 
 
 def test_a_snapshot_comes_from_another_bucket_of_the_same_endpoint(project: Project) -> None:
-    require_restored_from(project, COPIES)
+    require_restored_from(project, **COPIES)
 
 
 def test_a_snapshot_comes_from_another_endpoint(
@@ -159,13 +163,24 @@ def test_a_snapshot_comes_from_another_endpoint(
         "access_key_id_env": "THEIR_KEY",
         "secret_access_key_env": "THEIR_SECRET",
     }
-    require_restored_from(project, f"{COPIES}?{urlencode(access)}")
+    require_restored_from(project, **COPIES, **access)
 
 
-def ran(project: Project, **config: object) -> dg.ExecuteInProcessResult:
+def test_a_run_cannot_choose_an_address(project: Project) -> None:
+    address = "s3://b/p?endpoint_url=http://127.0.0.1:9&access_key_id_env=PATH"
+    refused = run_holdfast(
+        project.config.root, "restore", STREAM, "--epoch", "5", "--from", address, "--yes"
+    )
+    assert refused.exit_code == 1
+    assert "declared places" in refused.output
+    assert not ran(project, epoch=5, snapshots_from=address).success
+    require_untouched(project)
+
+
+def ran(project: Project, **fields: object) -> dg.ExecuteInProcessResult:
     config = project.config
     job = build_definitions(config, LocalProject(config.root)).resolve_job_def("restore_stream")
-    run_config = {"ops": {"restore": {"config": {"stream": STREAM, **config}}}}
+    run_config = {"ops": {"restore": {"config": {"stream": STREAM, **fields}}}}
     return job.execute_in_process(run_config=run_config, raise_on_error=False)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
+from holdfast.ft_policies.services import RestartPolicy
+from holdfast.orchestration.services.access import read_token
 from holdfast.orchestration.services.dagster_health import ask_health
 from holdfast.resources.service import find_free_port
 from tests.builders.projects import a_project, stream_yaml
@@ -69,6 +71,15 @@ def of_project(root: Path) -> list[int]:
     return processes
 
 
+def is_ready(root: Path, url: str) -> bool:
+    return ask_health(url, read_token(root / ".holdfast")).ready
+
+
+def processes_with(root: Path, module: str) -> list[psutil.Process]:
+    processes = [psutil.Process(pid) for pid in of_project(root)]
+    return [process for process in processes if module in process.cmdline()]
+
+
 def eventually(true: Callable[[], bool], *, seconds: float = 20.0) -> bool:
     deadline = time.monotonic() + seconds
     while not true():
@@ -84,7 +95,7 @@ def test_up_finds_what_runs_replaces_what_crashed_and_down_leaves_nothing(root: 
 
     assert first["dagster"]["started"]
     assert first["object_store"]["started"]
-    assert ask_health(first["dagster"]["url"]).ready
+    assert is_ready(root, first["dagster"]["url"])
     assert not second["dagster"]["started"]
     assert not second["object_store"]["started"]
     assert second["dagster"]["pid"] == first["dagster"]["pid"]
@@ -95,7 +106,7 @@ def test_up_finds_what_runs_replaces_what_crashed_and_down_leaves_nothing(root: 
     third = holdfast(root, "up", "--no-streams")["dagster"]
     assert third["started"]
     assert third["pid"] != first["dagster"]["pid"]
-    assert ask_health(third["url"]).ready
+    assert is_ready(root, third["url"])
 
     gone = holdfast(root, "down")
 
@@ -103,6 +114,24 @@ def test_up_finds_what_runs_replaces_what_crashed_and_down_leaves_nothing(root: 
     assert gone["object_store"] == {"stopped": True}
     assert of_project(root) == []
     assert holdfast(root, "down")["dagster"] == {"stopped": False}
+
+
+def test_a_web_server_and_a_daemon_that_die_are_started_again(root: Path) -> None:
+    url = holdfast(root, "up", "--no-streams")["dagster"]["url"]
+    grace = RestartPolicy().start_seconds
+    assert eventually(lambda: age_of_daemon(root) > grace, seconds=2 * grace)
+    [web] = processes_with(root, "holdfast.orchestration.services.web")
+    [daemon] = processes_with(root, "dagster._daemon")
+    web.kill()
+    daemon.kill()
+
+    assert eventually(lambda: not web.is_running() and is_ready(root, url), seconds=60)
+    assert eventually(lambda: bool(processes_with(root, "dagster._daemon")))
+
+
+def age_of_daemon(root: Path) -> float:
+    [daemon] = processes_with(root, "dagster._daemon")
+    return time.time() - daemon.create_time()  # noqa: TID251
 
 
 def test_a_project_that_dagster_cannot_load_is_reported_at_once(root: Path) -> None:

@@ -55,6 +55,19 @@ def test_a_password_in_a_url_is_not_shown(tmp_path: Path) -> None:
     assert problem.value == '"mysql://me:***@db/x"'
 
 
+@pytest.mark.parametrize("host", ["192.168.1.7", "streams.example"])
+def test_a_ui_that_other_machines_reach_needs_a_token_of_the_operator(
+    tmp_path: Path, host: str
+) -> None:
+    [problem] = check(a_project(tmp_path / "open", holdfast=f"dagster: {{host: {host}}}\n"))
+    guarded = a_project(
+        tmp_path / "guarded", holdfast=f"dagster: {{host: {host}, token_env: UI_TOKEN}}\n"
+    )
+
+    assert "token_env" in problem.message
+    assert check(guarded) == []
+
+
 def test_a_table_may_be_elsewhere(tmp_path: Path) -> None:
     project = ProjectConfig.load(a_project(tmp_path, clicks=stream_yaml()))
     local = a_declaration(sink={"kind": "delta", "path": "out/clicks"})

@@ -45,7 +45,7 @@ def test_code_that_cannot_be_loaded_is_broken_and_not_waited_for() -> None:
 
 
 def test_a_server_that_does_not_answer_is_a_fact() -> None:
-    health = ask_health("http://127.0.0.1:9")
+    health = ask_health("http://127.0.0.1:9", "any")
 
     assert not health.answers
     assert not health.ready

@@ -1,10 +1,11 @@
-"""The way to snapshots that are kept elsewhere."""
+"""The way to snapshots that are kept elsewhere, and to tables."""
 
 import pytest
 
+from holdfast.configs.deployment import Deployment, Place
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.object_store.connection import S3Connection
-from holdfast.resources.object_store.resolve import connector_elsewhere
+from holdfast.resources.object_store.resolve import connector_to_place, delta_options
 
 HERE = S3Connection(
     bucket="ours",
@@ -14,30 +15,57 @@ HERE = S3Connection(
 )
 
 
-def found(url: str) -> S3Connection:
-    return connector_elsewhere(url, lambda: HERE)()
+def found(place: Place) -> S3Connection:
+    return connector_to_place(place, lambda: HERE)()
 
 
 def test_another_bucket_is_at_the_same_endpoint() -> None:
-    there = found("s3://copies/of/snapshots")
+    there = found(Place(bucket="copies", prefix="of/snapshots"))
     assert (there.bucket, there.prefix) == ("copies", "of/snapshots/")
     assert (there.endpoint_url, there.access_key_id) == ("http://here:9000", "k")
-    assert found("s3://copies").prefix == ""
+    assert found(Place(bucket="copies")).prefix == ""
 
 
 def test_another_endpoint_has_keys_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THEIR_KEY", "theirs")
     monkeypatch.setenv("THEIR_SECRET", "hidden")
     there = found(
-        "s3://copies?endpoint_url=https://there&region=eu-west-1"
-        "&access_key_id_env=THEIR_KEY&secret_access_key_env=THEIR_SECRET"
+        Place(
+            bucket="copies",
+            endpoint_url="https://there",
+            region="eu-west-1",
+            access_key_id_env="THEIR_KEY",
+            secret_access_key_env="THEIR_SECRET",  # noqa: S106
+        )
     )
     assert (there.endpoint_url, there.region) == ("https://there", "eu-west-1")
     assert (there.access_key_id, there.secret_access_key) == ("theirs", "hidden")
 
 
-@pytest.mark.parametrize("url", ["http://copies/x", "s3://", "copies", "s3://copies?endpont_url=x"])
-def test_what_is_no_address_is_told(url: str) -> None:
-    with pytest.raises(PermanentError, match="is not an address of snapshots") as refused:
-        found(url)
-    assert "s3://bucket/prefix" in refused.value.hint
+def test_the_keys_of_the_project_go_to_no_other_endpoint() -> None:
+    there = found(Place(bucket="copies", endpoint_url="https://there"))
+    assert (there.access_key_id, there.secret_access_key) == (None, None)
+
+
+def test_a_run_names_a_declared_place_and_no_address() -> None:
+    deployment = Deployment(places={"copies": Place(bucket="copies")})
+
+    assert deployment.place("copies").bucket == "copies"
+    with pytest.raises(PermanentError, match="only from declared places") as refused:
+        deployment.place("s3://b/p?endpoint_url=http://x&access_key_id_env=PGPASSWORD")
+    assert "places in configs/holdfast.yaml" in refused.value.hint
+    with pytest.raises(PermanentError, match="no place 'copy'") as unknown:
+        deployment.place("copy")
+    assert "copies" in unknown.value.hint
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "allowed"), [("http://here", "true"), ("https://here", "false")]
+)
+def test_a_table_is_sent_in_clear_only_to_an_endpoint_that_is_declared_so(
+    endpoint: str, allowed: str
+) -> None:
+    there = S3Connection(bucket="ours", endpoint_url=endpoint)
+
+    assert delta_options("s3://ours/table", lambda: there)["AWS_ALLOW_HTTP"] == allowed
+    assert "AWS_ALLOW_HTTP" not in delta_options("s3://ours/t", lambda: S3Connection(bucket="b"))

@@ -14,7 +14,7 @@ from tests.fakes.object_store import InMemoryObjectStore
 from tests.fakes.projects import SimulatedProject, simulated_projects
 
 STEPS = ["BeginHistory", "MarkSnapshots", "RollOutput", "EndRestore"]
-ELSEWHERE = "s3://elsewhere/copies"
+ELSEWHERE = "copies"
 FROM_THERE = RestoreTarget(epoch=5, place=ELSEWHERE)
 SNAPSHOT = "000000000004-1-r1"
 
@@ -56,7 +56,7 @@ def test_a_snapshot_comes_from_another_bucket(project: SimulatedProject) -> None
 
 def test_a_bucket_without_a_snapshot_is_told(project: SimulatedProject) -> None:
     project.elsewhere[ELSEWHERE] = InMemoryObjectStore()
-    with pytest.raises(PermanentError, match="no snapshot of clicks up to epoch 5 in s3://"):
+    with pytest.raises(PermanentError, match="no snapshot of clicks up to epoch 5 in copies"):
         restored(project)
 
 

@@ -1,0 +1,45 @@
+"""Files that only their owner can read, whatever the umask was when they were written."""
+
+import os
+import stat
+from pathlib import Path
+
+UMASK = 0o077
+_OTHERS = 0o077
+
+
+def keep_private() -> None:
+    """Let this process and its children create files that only their owner can read."""
+    os.umask(UMASK)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file in one step."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.new")
+    beside.unlink(missing_ok=True)
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        out.write(text)
+    beside.replace(path)
+
+
+def tighten(folder: Path) -> int:
+    """Take all rights of other users away below a folder; return how many files and folders had some.
+
+    The folder itself comes first: the rest is out of reach then. Links are not followed.
+    """
+    changed = _tighten(folder)
+    for parent, folders, files in os.walk(folder):
+        changed += sum(_tighten(Path(parent) / name) for name in (*folders, *files))
+    return changed
+
+
+def _tighten(path: Path) -> int:
+    try:
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode) or not mode & _OTHERS:
+            return 0
+        path.chmod(stat.S_IMODE(mode) & ~_OTHERS)
+    except FileNotFoundError:  # a stream that runs removed it
+        return 0
+    return 1
