@@ -3,6 +3,7 @@
 It does not import Spark, because playbooks use it, too.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote
@@ -22,6 +23,7 @@ from holdfast.streaming.sinks.lineage import EPOCH, HISTORY, STREAM
 
 OTHER_COMMITS = 20
 MOST_COMMITS = 1000
+CHECKPOINT_COMMITS = 1000
 # Looking for old log files with each commit takes longer with each commit.
 WITHOUT_CLEANUP = PostCommitHookProperties(cleanup_expired_logs=False)
 DEAD_LETTERS = pa.schema(
@@ -46,9 +48,17 @@ def find_table(path: str, options: dict[str, str]) -> DeltaTable | None:
 
 
 def make_table(
-    path: str, options: dict[str, str], *, schema: Schema, partition_by: tuple[str, ...]
+    path: str,
+    options: dict[str, str],
+    *,
+    schema: Schema,
+    partition_by: tuple[str, ...],
+    keep_seconds: float | None = None,
 ) -> DeltaTable:
-    """Open the table, or create it; another replica may create it at the same time."""
+    """Open the table, or create it; another replica may create it at the same time.
+
+    A new table can be rolled back for `keep_seconds`, or as long as Delta's own default.
+    """
     with translate_errors(path):
         try:
             return DeltaTable.create(
@@ -57,9 +67,20 @@ def make_table(
                 mode="ignore",
                 partition_by=list(partition_by),
                 storage_options=options,
+                configuration=_properties(keep_seconds),
             )
         except CommitFailedError:
             return DeltaTable(path, storage_options=options)
+
+
+def _properties(keep_seconds: float | None) -> dict[str, str | None]:
+    """Each checkpoint names all files of the table, so one every hundred commits would fill the disk."""
+    properties: dict[str, str | None] = {"delta.checkpointInterval": str(CHECKPOINT_COMMITS)}
+    if keep_seconds is not None:
+        keep = f"interval {math.ceil(keep_seconds)} seconds"
+        properties["delta.logRetentionDuration"] = keep
+        properties["delta.deletedFileRetentionDuration"] = keep
+    return properties
 
 
 def make_dead_letters(path: str, options: dict[str, str]) -> DeltaTable:

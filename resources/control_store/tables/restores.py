@@ -16,6 +16,7 @@ from holdfast.resources.control_store.database import Database, store_now
 from holdfast.resources.control_store.records import DesiredState, RestoreRow
 from holdfast.resources.control_store.schema import (
     epoch_files,
+    epoch_floors,
     epochs,
     leases,
     ledger,
@@ -68,13 +69,6 @@ _KEEP = sa.insert(ledger_superseded).from_select(
     ).where(
         ledger.c.stream == sa.bindparam("of_stream"), ledger.c.epoch > sa.bindparam("last_epoch")
     ),
-)
-_FORGET = sa.delete(ledger_superseded).where(
-    sa.exists().where(
-        restores.c.stream == ledger_superseded.c.stream,
-        restores.c.history == ledger_superseded.c.history,
-        restores.c.finished_at < sa.bindparam("before"),
-    )
 )
 
 
@@ -184,11 +178,6 @@ class Restores:
             if was_running:
                 set_desired(connection, begun.stream, DesiredState.RUNNING)
 
-    def forget_entries(self, *, before: float) -> int:
-        """Delete the entries that were superseded by restores finished before this time."""
-        with self._database.write() as connection:
-            return connection.execute(_FORGET, {"before": before}).rowcount
-
 
 def _newest(connection: sa.Connection, stream: str) -> RestoreRow | None:
     row = connection.execute(_NEWEST, {"of_stream": stream}).mappings().first()
@@ -220,12 +209,21 @@ class Forks:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._copies = [self._copy_in(table) for table in (epochs, epoch_files, ledger)]
+        others = [column for column in epoch_floors.c if column.name != "stream"]
+        floor = sa.select(sa.bindparam("into_stream", type_=sa.Text), *others).where(
+            epoch_floors.c.stream == sa.bindparam("of_stream")
+        )
+        copy_floor = database.insert(epoch_floors).from_select(
+            ["stream", *(column.name for column in others)], floor
+        )
+        self._copy_floor = copy_floor.on_conflict_do_nothing()
 
     def copy(self, stream: str, *, into: str, through_epoch: int) -> int:
         """Give a new stream the epochs of another up to one; returns the number of new ledger entries."""
         values = {"of_stream": stream, "into_stream": into, "last_epoch": through_epoch}
         with self._database.write() as connection:
             copied = [connection.execute(copy, values).all() for copy in self._copies]
+            connection.execute(self._copy_floor, values)
             copy_gaps(connection, stream, into=into, through_epoch=through_epoch)
         return len(copied[-1])
 

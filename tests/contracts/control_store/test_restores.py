@@ -271,8 +271,8 @@ class TestRestores:
     def test_what_was_set_aside_is_forgotten_after_a_while(self, store: ControlStore) -> None:
         committed(store, 5)
         restored(store, 2)
-        assert store.restores.forget_entries(before=store.now() - 60.0) == 0
-        assert store.restores.forget_entries(before=store.now() + 60.0) == 2
+        assert store.retention.prune_superseded(before=store.now() - 60.0) == 0
+        assert store.retention.prune_superseded(before=store.now() + 60.0) == 2
 
     def test_the_last_epoch_by_a_time_is_found(self, store: ControlStore) -> None:
         committed(store, 3)

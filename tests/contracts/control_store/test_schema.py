@@ -141,6 +141,7 @@ def test_a_store_of_the_first_schema_gets_the_index_of_its_files(
     with database.write() as connection:
         for table in ("epoch_files", "epoch_floors"):
             connection.execute(sa.text(f"DROP TABLE {table}"))
+        connection.execute(sa.text("DROP INDEX snapshots_by_state"))
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
     with ControlStore.open(url) as store:
         files = store.epoch_files.named("words", ["a", "b", "c", "d"])
