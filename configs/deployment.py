@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from holdfast.configs.units import (
+    ByteSize,
     Duration,
     EnvironmentVariable,
     Reference,
@@ -122,6 +123,15 @@ class Samples(Section):
     keep: Duration = 7 * 86400.0
 
 
+class Retention(Section):
+    """How long each kind of record is kept; the hourly schedule `retention` deletes what is older."""
+
+    restore_window: Duration = 3 * 86400.0
+    records: Duration = 30 * 86400.0
+    dagster: Duration = 7 * 86400.0
+    log_size: ByteSize = 64 * 1024**2
+
+
 class Deployment(Section):
     """The home folder and the services; every field has a default that needs no other machine."""
 
@@ -131,6 +141,7 @@ class Deployment(Section):
     places: dict[Text, Place] = {}  # noqa: RUF012 - pydantic copies it
     dagster: DagsterServer = DagsterServer()
     samples: Samples = Samples()
+    retention: Retention = Retention()
     notify: tuple[Annotated[NotifyTarget, Field(discriminator="kind")], ...] = (Log(),)
 
     def place(self, name: str) -> Place:

@@ -1,7 +1,8 @@
 """When to ship a snapshot (every N epochs, T seconds or B bytes, whichever comes first), and how long to keep it."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from holdfast.ft_policies.errors import PermanentError
@@ -110,6 +111,13 @@ class RetentionPolicy:
                 f"hourly and daily must not be negative: {self}",
                 hint="set them to 0 to switch them off",
             )
+
+    def covering(self, seconds: float) -> "RetentionPolicy":
+        """The same, with a snapshot to begin from for each epoch of the last `seconds`: one a day."""
+        days = (
+            math.ceil(seconds / _DAY_SECONDS) + 2
+        )  # the current day, and the one before the first
+        return replace(self, daily=max(self.daily, days))
 
     def decide(self, snapshots: Sequence[SnapshotFacts], *, now: float) -> list[RetentionVerdict]:
         """Decide on each snapshot, newest first."""

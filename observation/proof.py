@@ -77,6 +77,7 @@ def prove(
 ) -> Proof:
     """Compare the output table of a stream, which should not be running, with the oracle's output."""
     declared = project.config.stream(stream)
+    _require_all_epochs(project, stream)
     last = project.store.ledger.last(stream)
     last_epoch = -1 if last is None else last.epoch
     log = project.store.epochs.between(stream, 0, last_epoch)
@@ -108,6 +109,16 @@ def prove(
         differing=[e.epoch for e in entries if e.rows != len(outputs.get(e.epoch, ()))],
         disputed=[disagreement.epoch for disagreement in audit.disagreements],
     )
+
+
+def _require_all_epochs(project: Project, stream: str) -> None:
+    first = project.store.retention.floor(stream).first_epoch
+    if first:
+        raise PermanentError(
+            f"the output of {stream} cannot be proven: its epochs before {first} are pruned",
+            hint="use the check `ledger_complete` and the job `rehash_output`, which compare the kept epochs; for proofs "
+            "of the whole output set `retention.restore_window` longer than the stream runs",
+        )
 
 
 def input_rows(log: Sequence[Epoch], source: Readable) -> pd.DataFrame:

@@ -67,6 +67,8 @@ class RecordFacts:
     `newest_written` is the newest epoch in the table, -1 if there is none.
     """
 
+    first_kept: int = 0
+    """The oldest epoch that is not pruned."""
     last_decided: int = NOTHING
     last_entered: int = NOTHING
     newest_written: int = NOTHING
@@ -148,8 +150,13 @@ class ExaminedStream:
 
     @property
     def may_replay(self) -> bool:
-        """Whether the source still has all the input that the next replica would read."""
-        return not (self.lost_input or self.source_away)
+        """Whether epoch log and source still have all the input that the next replica would read."""
+        return not (self.lost_input or self.source_away or self.is_cut_off)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether no snapshot is left, and the first epochs are pruned: the state cannot be computed again."""
+        return self.newest_good is None and self.records.first_kept > 0
 
     @property
     def newest_good(self) -> SnapshotFacts | None:

@@ -113,7 +113,9 @@ def _without_manifest(snapshot: str) -> Finding:
 
 def _no_snapshot(examined: ExaminedStream) -> Finding:
     source = "the source still has all of their input"
-    if examined.lost_input:
+    if examined.is_cut_off:
+        source = f"those before epoch {examined.records.first_kept} are pruned and cannot be"
+    elif examined.lost_input:
         source = "some of their input is lost"
     elif examined.source_away:
         source = "some of their input may be lost"

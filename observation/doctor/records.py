@@ -112,6 +112,7 @@ def examine_records(project: Project, declared: StreamDeclaration) -> RecordFact
     without_entry = {*audit.holes, *audit.uncommitted}
     beyond = [epoch for epoch in commits if epoch > last_decided]
     return RecordFacts(
+        first_kept=store.retention.floor(stream).first_epoch,
         last_decided=last_decided,
         last_entered=_number(store.ledger.last(stream)),
         newest_written=NOTHING if written is None else written.newest,

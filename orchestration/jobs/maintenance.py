@@ -23,11 +23,13 @@ from holdfast.orchestration.jobs.base import (
     show_steps,
     tag_stream,
 )
+from holdfast.orchestration.jobs.dagster_history import prune_dagster
 from holdfast.orchestration.parsing import ALL, parse_repair
 from holdfast.orchestration.playbooks.repair.repair import Repair
+from holdfast.orchestration.retention import prune_epochs, prune_records, rotate_logs
+from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.project import Project
 from holdfast.resources.vault import catalogue
-from holdfast.resources.vault.prune import SUPERSEDED_SECONDS
 from holdfast.resources.vault.records import Pruned
 
 
@@ -52,12 +54,24 @@ def prune(
             pruned = catalogue.prune(project, name, dry_run=config.dry_run)
             orphans = prune_orphans(project, name, dry_run=config.dry_run)
             _report(context, name, pruned, orphans)
-        keep = project.config.deployment.samples.keep
-        now = project.store.now()
-        samples = 0 if config.dry_run else project.store.samples.prune(now - keep)
-        if not config.dry_run:
-            project.store.restores.forget_entries(before=now - SUPERSEDED_SECONDS)
-    context.add_output_metadata({"samples_pruned": samples, "dry_run": config.dry_run})
+            if not config.dry_run:
+                epochs = prune_epochs(project, name, pruned.verdicts)
+                context.log.info("%s: %s epochs pruned", name, epochs)
+        counts = {} if config.dry_run else _prune_all(context, project)
+    pruned_counts = {f"{kind}_pruned": count for kind, count in counts.items()}
+    context.add_output_metadata({**pruned_counts, "dry_run": config.dry_run})
+
+
+def _prune_all(context: dg.OpExecutionContext, project: Project) -> dict[str, int]:
+    """Delete the old records of the whole project; returns how many of each kind."""
+    names = sorted(project.config.streams)
+    for log in rotate_logs(project, streams=names):
+        context.log.info("rotated %s", log)
+    before = SYSTEM_CLOCK.now() - project.config.deployment.retention.dagster
+    return {
+        **prune_records(project, streams=names),
+        "dagster_runs": prune_dagster(context.instance, before=before),
+    }
 
 
 def prune_orphans(project: Project, stream: str, *, dry_run: bool) -> list[str]:
@@ -181,8 +195,9 @@ prune_snapshots = build_job(
     "prune_snapshots",
     prune,
     playbook="prune",
-    description="Drops snapshots that the retention of their stream does not keep, samples that are older than "
-    "`samples.keep`, and files that were staged for a Delta table and never committed.",
+    description="Drops snapshots that the retention of their stream does not keep, files that were staged for a Delta "
+    "table and never committed, epochs before the restore window, and records, samples, logs and runs of Dagster that "
+    "are older than `retention` in configs/holdfast.yaml keeps them.",
     max_runtime_seconds=3600,
 )
 repair_stream = build_job(

@@ -1,7 +1,7 @@
 """The sensor that reports streams to Dagster: committed epochs, new snapshots, changes of health and tier.
 
-A stream may commit an epoch a second, and Dagster keeps every event forever; so progress is reported
-at most every 15 s, a change of health or of tier at once.
+A stream may commit an epoch a second, and Dagster keeps each of these events forever; so progress and snapshots are
+reported at most every 15 min, a change of health or of tier at once.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from holdfast.orchestration.sensors.recovery import TICK_SECONDS
 from holdfast.resources.control_store.records import RestoreRow, SnapshotRow, TierChange
 from holdfast.resources.project import Project
 
-REPORT_SECONDS = 15.0
+REPORT_SECONDS = 900.0
 SUMMED_EPOCHS = 1_000
 
 Event: TypeAlias = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
@@ -39,6 +39,7 @@ class StreamMark(BaseModel):
     reported_at: float = 0.0
     health: str = ""
     snapshot: str = ""
+    snapshot_at: float = 0.0
     tier: str = ""
 
     def after_restore(self, restore: RestoreRow | None) -> "StreamMark":
@@ -87,7 +88,8 @@ class _Observation:
 
     @property
     def shipped(self) -> bool:
-        return self.newest is not None and self.newest.id != self.mark.snapshot
+        waited = self.status.at - self.mark.snapshot_at >= REPORT_SECONDS
+        return self.newest is not None and self.newest.id != self.mark.snapshot and waited
 
     @property
     def tier(self) -> str:
@@ -118,7 +120,8 @@ class _Observation:
             history=self.mark.history,
             reported_at=self.status.at if self.advanced else self.mark.reported_at,
             health=self.status.verdict.health.value,
-            snapshot=self.newest.id if self.newest is not None else self.mark.snapshot,
+            snapshot=self.newest.id if self.shipped and self.newest else self.mark.snapshot,
+            snapshot_at=self.status.at if self.shipped else self.mark.snapshot_at,
             tier=self.tier,
         )
 

@@ -11,11 +11,10 @@ import sqlalchemy as sa
 
 from holdfast.ft_policies.tiers import Switches
 from holdfast.resources.control_store.database import EnumText, JsonByEpoch, SwitchesJson
+from holdfast.resources.control_store.epoch_records import EpochFile, EpochFloor
 from holdfast.resources.control_store.records import (
     DecisionRow,
     Epoch,
-    EpochFile,
-    EpochFloor,
     Gap,
     IdentityRow,
     Incident,
@@ -146,6 +145,7 @@ snapshots = _table(
     "snapshots",
     SnapshotRow,
     sa.Index("snapshots_by_epoch", "stream", "epoch"),
+    sa.Index("snapshots_by_state", "stream", "state", "epoch"),
     key=("stream", "id"),
 )
 

@@ -18,6 +18,7 @@ from holdfast.resources.control_store.tables.migrations import Migrations
 from holdfast.resources.control_store.tables.recent import RecentActivity
 from holdfast.resources.control_store.tables.replicas import Replicas
 from holdfast.resources.control_store.tables.restores import Forks, Restores
+from holdfast.resources.control_store.tables.retention import Retention
 from holdfast.resources.control_store.tables.samples import Samples
 from holdfast.resources.control_store.tables.snapshots import Snapshots
 from holdfast.resources.control_store.tables.streams import Streams, Tiers
@@ -51,6 +52,7 @@ class ControlStore:
         self.restores = Restores(database)
         self.forks = Forks(database)
         self.auditing = Auditing(database)
+        self.retention = Retention(database)
         self.snapshots = Snapshots(database)
         self.samples = Samples(database)
         self.recent = RecentActivity(database)

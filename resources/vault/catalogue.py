@@ -25,8 +25,9 @@ def verify(project: Project, stream: str, snapshot_id: str) -> list[str]:
 
 
 def prune(project: Project, stream: str, *, dry_run: bool) -> Pruned:
-    """Drop what the stream's retention does not keep; a dry run only lists it."""
-    policy = project.config.stream(stream).retention.policy()
+    """Drop what neither the stream's retention nor the restore window keeps; a dry run only lists it."""
+    window_seconds = project.config.deployment.retention.restore_window
+    policy = project.config.stream(stream).retention.policy().covering(window_seconds)
     pruned = project.vault(stream).prune(policy, now=project.store.now(), dry_run=dry_run)
     if not dry_run:
         reasons = {verdict.snapshot.id: "; ".join(verdict.reasons) for verdict in pruned.verdicts}

@@ -134,7 +134,13 @@ class DeltaSink:
         if schema is None:
             return find_table(path, delta_options(path, connect))
         partition_by = self.declared.partition_by
-        return make_table(path, connect, schema=_columns(schema), partition_by=partition_by)
+        return make_table(
+            path,
+            connect,
+            schema=_columns(schema),
+            partition_by=partition_by,
+            keep_seconds=self.spec.restore_window_seconds,
+        )
 
     def _is_by_another(self, epoch: int) -> bool:
         table, newest = self._table(), self._newest()

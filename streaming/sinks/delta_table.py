@@ -3,6 +3,7 @@
 It does not import Spark, because playbooks use it, too.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from holdfast.streaming.sinks.lineage import EPOCH, HISTORY, STREAM
 
 OTHER_COMMITS = 20
 MOST_COMMITS = 1000
+CHECKPOINT_COMMITS = 1000
 # Looking for old log files with each commit takes longer with each commit.
 WITHOUT_CLEANUP = PostCommitHookProperties(cleanup_expired_logs=False)
 DEAD_LETTERS = pa.schema(
@@ -57,8 +59,12 @@ def make_table(
     *,
     schema: Schema,
     partition_by: tuple[str, ...],
+    keep_seconds: float | None = None,
 ) -> DeltaTable:
-    """Open the table, or create it in an empty folder; another replica may create it at the same time."""
+    """Open the table, or create it in an empty folder; another replica may create it at the same time.
+
+    A new table can be rolled back for `keep_seconds`, or as long as Delta's own default.
+    """
     options = delta_options(path, connect)
     found = find_table(path, options)
     if found is not None:
@@ -77,9 +83,20 @@ def make_table(
                 mode="ignore",
                 partition_by=list(partition_by),
                 storage_options=options,
+                configuration=_properties(keep_seconds),
             )
         except CommitFailedError:
             return DeltaTable(path, storage_options=options)
+
+
+def _properties(keep_seconds: float | None) -> dict[str, str | None]:
+    """Each checkpoint names all files of the table, so one every hundred commits would fill the disk."""
+    properties: dict[str, str | None] = {"delta.checkpointInterval": str(CHECKPOINT_COMMITS)}
+    if keep_seconds is not None:
+        keep = f"interval {math.ceil(keep_seconds)} seconds"
+        properties["delta.logRetentionDuration"] = keep
+        properties["delta.deletedFileRetentionDuration"] = keep
+    return properties
 
 
 def _find_foreign_entry(path: str, connect: Callable[[], S3Connection]) -> str | None:

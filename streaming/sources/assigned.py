@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.resources.control_store.records import EpochFile
+from holdfast.resources.control_store.epoch_records import EpochFile
 from holdfast.streaming.sources.files import ListedFile
 
 if TYPE_CHECKING:

@@ -128,12 +128,23 @@ def epoch_of(project: Project, stream: str, target: RestoreTarget) -> int:
             f"epoch {epoch} of {stream} is not committed: the last one is {last.epoch}",
             hint=f"name an epoch up to {last.epoch}",
         )
+    _require_kept(project, stream, epoch)
     if project.store.ledger.get(stream, epoch) is None:
         raise PermanentError(
             f"epoch {epoch} of {stream} is not in the ledger",
             hint="name another epoch: the check `ledger_complete` lists the missing ones",
         )
     return epoch
+
+
+def _require_kept(project: Project, stream: str, epoch: int) -> None:
+    first = project.store.retention.floor(stream).first_epoch
+    if epoch < first:
+        raise PermanentError(
+            f"epoch {epoch} of {stream} cannot be restored: epochs before {first} are pruned",
+            hint=f"name epoch {first} or a later one; `retention.restore_window` in configs/holdfast.yaml says how long "
+            "epochs are kept",
+        )
 
 
 def find_point(project: Project, stream: str, target: RestoreTarget) -> RestorePoint:
@@ -205,6 +216,12 @@ def _last_committed(project: Project, stream: str, at: float) -> LedgerEntry:
     entry = project.store.ledger.last_up_to(stream, at)
     if entry is None:
         time = datetime.fromtimestamp(at, UTC).isoformat()
+        first = project.store.retention.floor(stream).first_epoch
+        if first:
+            raise PermanentError(
+                f"{stream} cannot be restored to {time}: its epochs before {first} are pruned",
+                hint=f"name a later time, or epoch {first} or a later one",
+            )
         raise PermanentError(
             f"{stream} had committed nothing by {time}", hint="name a later time, or an epoch"
         )

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 
 from holdfast.ft_policies.errors import TransientError
 from holdfast.resources.control_store.database import Database
-from holdfast.resources.control_store.records import Epoch, EpochFile
+from holdfast.resources.control_store.epoch_records import EpochFile
+from holdfast.resources.control_store.records import Epoch
 from holdfast.resources.control_store.schema import epoch_files
 
 Item = TypeVar("Item")

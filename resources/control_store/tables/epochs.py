@@ -18,6 +18,7 @@ from holdfast.resources.control_store.database import Database, store_now
 from holdfast.resources.control_store.records import Epoch, EpochProposal, Gap
 from holdfast.resources.control_store.schema import epochs, gaps, ledger
 from holdfast.resources.control_store.tables.epoch_files import assign_files, files_of
+from holdfast.resources.control_store.tables.retention import first_kept_epoch
 from holdfast.resources.control_store.tables.streams import is_stopped_locked
 
 _OF_STREAM = epochs.c.stream == sa.bindparam("of_stream")
@@ -33,6 +34,8 @@ _ROWS_BETWEEN = sa.select(sa.func.coalesce(sa.func.sum(epochs.c.rows), 0).label(
     _OF_STREAM, epochs.c.epoch.between(sa.bindparam("first"), sa.bindparam("last"))
 )
 
+_FIRST_KEPT = sa.select(first_kept_epoch(sa.bindparam("of_stream", type_=sa.Text)).label("first"))
+
 
 class Epochs:
     """The epoch log of all streams."""
@@ -41,14 +44,13 @@ class Epochs:
         self._database = database
         names = [column.name for column in epochs.c if column.name != "decided_at"]
         before = epochs.alias("before")
-        follows = sa.exists().where(
-            before.c.stream == sa.bindparam("stream"),
-            before.c.epoch == sa.bindparam("epoch", type_=sa.BigInteger) - 1,
-        )
+        stream = sa.bindparam("stream", type_=sa.Text)
+        number = sa.bindparam("epoch", type_=sa.BigInteger)
+        follows = sa.exists().where(before.c.stream == stream, before.c.epoch == number - 1)
         proposal = sa.select(
             *(sa.bindparam(name, type_=epochs.c[name].type) for name in names),
             store_now(),
-        ).where(sa.or_(sa.bindparam("epoch", type_=sa.BigInteger) == 0, follows))
+        ).where(sa.or_(sa.and_(number == 0, first_kept_epoch(stream) == 0), follows))
         self._propose = (
             database.insert(epochs)
             .from_select([*names, "decided_at"], proposal)
@@ -60,11 +62,20 @@ class Epochs:
         """Decide the epoch; if it was decided before, returns that decision. `PermanentError` if it would leave a hole."""
         decided = self._decide(proposal) or self.get(proposal.stream, proposal.epoch)
         if decided is None:
-            raise PermanentError(
-                f"epoch {proposal.epoch} of {proposal.stream} cannot be decided: the epoch before it is not in the epoch log",
-                hint="check whether the control store was restored from a backup that is older than the checkpoint",
-            )
+            raise self._undecidable(proposal.stream, proposal.epoch)
         return decided
+
+    def _undecidable(self, stream: str, epoch: int) -> PermanentError:
+        first = int(self._database.fetch(_FIRST_KEPT, {"of_stream": stream})[0]["first"])
+        if 0 <= epoch < first:
+            return PermanentError(
+                f"epoch {epoch} of {stream} cannot be computed again: epochs before {first} are pruned",
+                hint=f"restore a snapshot of epoch {first} or later: `holdfast snapshots list {stream}` shows them",
+            )
+        return PermanentError(
+            f"epoch {epoch} of {stream} cannot be decided: the epoch before it is not in the epoch log",
+            hint="check whether the control store was restored from a backup that is older than the checkpoint",
+        )
 
     def _decide(self, proposal: EpochProposal) -> Epoch | None:
         if not proposal.input.get("files"):
@@ -227,7 +238,9 @@ def _mark(
     An old epoch log does not have the rows of single files: the first lost file counts for its epoch.
     """
     key = {"of_stream": stream, "number": epoch}
-    row = connection.execute(_INPUT, key).one()
+    row = connection.execute(_INPUT, key).one_or_none()
+    if row is None:  # pruned: it is never computed again
+        return {}
     rows, marked = row.rows, dict[str, int]()
     for file in row.input["files"]:
         if file["name"] in names and file.get("skipped", False) != skipped:

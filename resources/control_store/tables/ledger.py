@@ -23,6 +23,7 @@ from holdfast.resources.control_store.records import (
 from holdfast.resources.control_store.schema import epochs, ledger, ledger_copies
 from holdfast.resources.control_store.tables.epochs import is_within_gap
 from holdfast.resources.control_store.tables.restores import current_history
+from holdfast.resources.control_store.tables.retention import first_kept_epoch
 from holdfast.resources.control_store.tables.streams import lock_for_addition
 
 _OF_STREAM = ledger.c.stream == sa.bindparam("of_stream")
@@ -213,7 +214,7 @@ _AFTER_HOLES = (
     )
     .where(
         epochs.c.stream == sa.bindparam("of_stream"),
-        epochs.c.epoch > 0,
+        epochs.c.epoch > first_kept_epoch(epochs.c.stream),
         _before.c.epoch.is_(None),
     )
     .order_by(epochs.c.epoch)

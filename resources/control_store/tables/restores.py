@@ -21,6 +21,7 @@ from holdfast.resources.control_store.database import Database, store_now
 from holdfast.resources.control_store.records import DesiredState, RestoreRow
 from holdfast.resources.control_store.schema import (
     epoch_files,
+    epoch_floors,
     epochs,
     leases,
     ledger,
@@ -82,24 +83,6 @@ _KEEP = sa.insert(ledger_superseded).from_select(
 )
 _FIRST_LATER = sa.select(sa.func.min(ledger.c.epoch)).where(
     ledger.c.stream == sa.bindparam("of_stream"), ledger.c.epoch > sa.bindparam("last_epoch")
-)
-_FORGET = (
-    sa.delete(ledger_superseded)
-    .where(
-        sa.tuple_(*ledger_superseded.primary_key).in_(
-            sa.select(*ledger_superseded.primary_key)
-            .join(
-                restores,
-                sa.and_(
-                    restores.c.stream == ledger_superseded.c.stream,
-                    restores.c.history == ledger_superseded.c.history,
-                ),
-            )
-            .where(restores.c.finished_at < sa.bindparam("before"))
-            .limit(sa.bindparam("most", type_=sa.Integer))
-        )
-    )
-    .returning(ledger_superseded.c.epoch)
 )
 
 
@@ -226,13 +209,6 @@ class Restores:
             if was_running:
                 set_desired(connection, begun.stream, DesiredState.RUNNING)
 
-    def forget_entries(self, *, before: float) -> int:
-        """Delete the entries that were superseded by restores finished before this time."""
-        forgotten, values = 0, {"before": before, "most": PORTION}
-        while portion := len(self._database.execute(_FORGET, values)):
-            forgotten += portion
-        return forgotten
-
 
 def _close(connection: sa.Connection, pending: RestoreRow) -> None:
     """Close the older history: none of its replicas can add an entry or renew the lease."""
@@ -274,6 +250,14 @@ class Forks:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        others = [column for column in epoch_floors.c if column.name != "stream"]
+        floor = sa.select(sa.bindparam("into_stream", type_=sa.Text), *others).where(
+            epoch_floors.c.stream == sa.bindparam("of_stream")
+        )
+        copy_floor = database.insert(epoch_floors).from_select(
+            ["stream", *(column.name for column in others)], floor
+        )
+        self._copy_floor = copy_floor.on_conflict_do_nothing()
 
     def copy(self, stream: str, *, into: str, through_epoch: int) -> int:
         """Give a new stream the epochs of another up to one; returns the number of new ledger entries.
@@ -281,6 +265,7 @@ class Forks:
         It may be repeated. The last entry of the ledger is copied last: a fork that has it has everything.
         """
         with self._database.write() as connection:
+            connection.execute(self._copy_floor, {"of_stream": stream, "into_stream": into})
             copy_gaps(connection, stream, into=into, through_epoch=through_epoch)
         copied = [self._copy_table(table, stream, into, through_epoch) for table in COPIED]
         return copied[-1]

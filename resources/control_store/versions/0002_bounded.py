@@ -1,4 +1,4 @@
-"""The index of assigned files, filled from the epoch log, and the floors of pruned epoch logs."""
+"""The index of assigned files, filled from the epoch log; the floors of pruned epoch logs; an index of snapshots."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -36,6 +36,7 @@ def upgrade() -> None:
         sa.Column("entered_rows", sa.BigInteger, nullable=False),
         sa.Column("pruned_at", sa.Double, nullable=False),
     )
+    op.create_index("snapshots_by_state", "snapshots", ["stream", "state", "epoch"])
     connection = op.get_bind()
     for stream in connection.execute(sa.select(_EPOCHS.c.stream).distinct()).scalars().all():
         for portion in _portions(connection, stream):

@@ -285,16 +285,8 @@ class TestRestores:
     def test_what_was_set_aside_is_forgotten_after_a_while(self, store: ControlStore) -> None:
         committed(store, 5)
         restored(store, 2)
-        assert store.restores.forget_entries(before=store.now() - 60.0) == 0
-        assert store.restores.forget_entries(before=store.now() + 60.0) == 2
-
-    def test_what_was_set_aside_is_forgotten_in_portions(
-        self, store: ControlStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(restores, "PORTION", 2)
-        committed(store, 8)
-        restored(store, 2)
-        assert store.restores.forget_entries(before=store.now() + 60.0) == 5
+        assert store.retention.prune_superseded(before=store.now() - 60.0) == 0
+        assert store.retention.prune_superseded(before=store.now() + 60.0) == 2
 
     def test_a_run_that_dies_while_entries_are_set_aside_is_continued(
         self, store: ControlStore, monkeypatch: pytest.MonkeyPatch

@@ -106,6 +106,7 @@ def go_back_to_first_schema(database: Database) -> None:
             "DROP TABLE epoch_files",
             "DROP TABLE epoch_floors",
             "DROP TABLE identity",
+            "DROP INDEX snapshots_by_state",
             "ALTER TABLE restores DROP COLUMN closed_at",
             "UPDATE alembic_version SET version_num = '0001'",
         ):
@@ -123,6 +124,15 @@ def test_a_restore_of_the_first_schema_counts_as_closed(url: str, database: Data
         assert newest is not None
         assert newest.closed_at == newest.begun_at
         assert newest.half_done
+
+
+def test_a_store_of_the_first_schema_gets_an_id(url: str, database: Database) -> None:
+    with ControlStore.open(url) as store:
+        row = store.streams.declare("words", {}, "deployed")
+    go_back_to_first_schema(database)
+    with ControlStore.open(url) as store:
+        assert len(store.identity.project_id()) == 32
+        assert store.streams.all() == [row]
 
 
 def test_an_upgrade_that_fails_leaves_the_store_as_it_was(

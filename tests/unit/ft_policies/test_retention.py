@@ -1,71 +1,54 @@
-import pytest
-from hypothesis import given, strategies as st
+"""How far back epochs are kept."""
 
-from holdfast.ft_policies.errors import PermanentError
+from typing import Any
+
+import pytest
+
+from holdfast.ft_policies.retention import EpochFacts, first_epoch_to_keep
 from holdfast.ft_policies.snapshots import RetentionPolicy, SnapshotFacts
 
-HOUR = 3600.0
-DAY = 24 * HOUR
+DAY = 86400.0
 
 
-def snapshots(*ages_seconds: float, now: float) -> list[SnapshotFacts]:
-    count = len(ages_seconds)
-    return [SnapshotFacts(f"s{n}", count - n, now - age) for n, age in enumerate(ages_seconds)]
+def facts(**changes: Any) -> EpochFacts:
+    usual: dict[str, Any] = {
+        "first_epoch": 10,
+        "last_entered": 900,
+        "first_in_window": 500,
+        "oldest_snapshot": 700,
+    }
+    return EpochFacts(**{**usual, **changes})
 
 
-def test_the_newest_are_kept_and_the_reasons_told() -> None:
-    verdicts = RetentionPolicy(last=2).decide(snapshots(0, 10, 20, now=DAY), now=DAY)
-    assert [(v.snapshot.id, v.keep) for v in verdicts] == [
-        ("s0", True),
-        ("s1", True),
-        ("s2", False),
-    ]
-    assert verdicts[0].reasons == ("the newest snapshot",)
-    assert verdicts[1].reasons == ("one of the newest 2",)
-    assert verdicts[2].reasons == ("older than the newest 2",)
-
-
-def test_one_an_hour_is_kept_for_as_many_hours_as_asked() -> None:
-    now = 10 * HOUR + 1800
-    ages = (0, 60, HOUR, HOUR + 60, 2 * HOUR, 3 * HOUR)
-    verdicts = RetentionPolicy(last=1, hourly=3).decide(snapshots(*ages, now=now), now=now)
-    assert [v.snapshot.id for v in verdicts if v.keep] == ["s0", "s2", "s4"]
-    assert verdicts[0].reasons == ("the newest snapshot", "the newest of its hour")
-
-
-def test_one_a_day_is_kept_beside_the_hours() -> None:
-    now = 10 * DAY + 12 * HOUR
-    ages = (0, HOUR, DAY, DAY + HOUR, 2 * DAY)
-    policy = RetentionPolicy(last=1, hourly=2, daily=2)
-    verdicts = policy.decide(snapshots(*ages, now=now), now=now)
-    assert [v.snapshot.id for v in verdicts if v.keep] == ["s0", "s1", "s2"]
-    assert len(verdicts[-1].reasons) == 3
-
-
-def test_an_old_stream_keeps_its_newest_snapshot() -> None:
-    verdicts = RetentionPolicy(last=1, hourly=1).decide(
-        snapshots(100 * DAY, now=200 * DAY), now=200 * DAY
-    )
-    assert verdicts[0].keep
-
-
-def test_keeping_nothing_is_refused() -> None:
-    with pytest.raises(PermanentError, match="newest"):
-        RetentionPolicy(last=0)
-
-
-@given(
-    st.lists(st.floats(0, 1e6), min_size=1, max_size=30),
-    st.integers(1, 5),
-    st.integers(0, 5),
-    st.integers(0, 5),
+@pytest.mark.parametrize(
+    ("changes", "first"),
+    [
+        ({}, 500),
+        ({"oldest_snapshot": 300}, 300),
+        ({"replica_epochs": (450, 899)}, 450),
+        ({"pending_restore": 420}, 420),
+        ({"first_in_window": None}, 700),
+        ({"first_in_window": None, "oldest_snapshot": 950}, 900),
+    ],
 )
-def test_the_newest_is_always_kept_and_everything_has_a_reason(
-    ages: list[float], last: int, hourly: int, daily: int
-) -> None:
-    policy = RetentionPolicy(last=last, hourly=hourly, daily=daily)
-    verdicts = policy.decide(snapshots(*ages, now=2e6), now=2e6)
-    assert len(verdicts) == len(ages)
-    assert verdicts[0].keep
-    assert all(v.reasons for v in verdicts)
-    assert sum(v.keep for v in verdicts) <= last + hourly + daily
+def test_the_oldest_that_anything_needs_is_kept(changes: dict[str, Any], first: int) -> None:
+    assert first_epoch_to_keep(facts(**changes)) == first
+
+
+@pytest.mark.parametrize("missing", ["oldest_snapshot", "last_entered"])
+def test_without_a_snapshot_or_output_everything_is_kept(missing: str) -> None:
+    assert first_epoch_to_keep(facts(**{missing: None})) == 10
+
+
+def test_what_is_pruned_stays_pruned() -> None:
+    assert first_epoch_to_keep(facts(oldest_snapshot=3)) == 10
+
+
+@pytest.mark.parametrize("hour", [0, 1, 12, 23])
+def test_a_snapshot_from_before_the_window_is_always_kept(hour: int) -> None:
+    window, now = 3 * DAY, 100 * DAY + hour * 3600
+    shipped = [SnapshotFacts(str(n), n, now - n * 3600) for n in range(24 * 20)]
+    verdicts = RetentionPolicy(last=2).covering(window).decide(shipped, now=now)
+    kept = [verdict.snapshot for verdict in verdicts if verdict.keep]
+    assert min(snapshot.created_at for snapshot in kept) <= now - window
+    assert len(kept) <= 2 + 5

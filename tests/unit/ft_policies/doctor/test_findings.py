@@ -139,6 +139,16 @@ def test_with_no_snapshot_left_the_primary_ships_one_or_the_state_is_rebuilt() -
     assert found[Kind.NO_SNAPSHOT].repairs == ()
 
 
+def test_with_no_snapshot_left_a_pruned_stream_cannot_be_rebuilt() -> None:
+    pruned = a_well_stream(
+        snapshots=(a_snapshot(7, lost_packs=("p1",)),), records=records(first_kept=5)
+    )
+    found = {one.kind: one for one in diagnose(pruned)}[Kind.NO_SNAPSHOT]
+    assert found.severity is Severity.CRITICAL
+    assert "those before epoch 5 are pruned" in found.evidence
+    assert [repair.kind for repair in found.repairs] == [Mend.SHIP_SNAPSHOT]
+
+
 def test_a_stream_that_never_shipped_lacks_nothing() -> None:
     assert diagnose(a_well_stream(snapshots=())) == []
 

@@ -183,6 +183,19 @@ def test_a_new_snapshot_is_shown_with_its_figures(projects: SimulatedProjects) -
     assert shown(tick(projects, result.cursor)) == []
 
 
+def test_snapshots_that_follow_soon_are_shown_later_as_one(projects: SimulatedProjects) -> None:
+    cursor, reported = None, []
+    for epoch in (4, 5, 6):
+        with projects.open() as project:
+            project.store.snapshots.record(a_snapshot(f"s{epoch}", epoch, stream=CLICKS))
+        result = tick(projects, cursor)
+        cursor = result.cursor
+        if ("AssetMaterialization", "snapshots/clicks") in shown(result):
+            reported.append(epoch)
+    assert reported == [4]
+    assert Marks.parse(cursor).streams[CLICKS].snapshot == "s4"
+
+
 @pytest.mark.parametrize(
     "cursor",
     [None, "", "not json", '{"streams": 7}', '{"streams": {"clicks": {"epoch": "x"}}}'],

@@ -301,3 +301,19 @@ def test_dead_letters_are_taken_back_with_the_output(with_files: Project) -> Non
     assert path is not None
     assert DeltaTable(path).transaction_version(dead_letter_writer(CLICKS, 1)) == 5
     demand_back_at_5(with_files)
+
+
+@pytest.mark.parametrize("target", [RestoreTarget(epoch=1), RestoreTarget(at=1.0)])
+def test_a_restore_to_before_the_pruned_epochs_is_refused(
+    project: Project, target: RestoreTarget
+) -> None:
+    project.store.retention.prune_epochs(CLICKS, before=4)
+    with pytest.raises(PermanentError, match="epochs before 4 are pruned") as refused:
+        restored(project, target)
+    assert "epoch 4" in refused.value.hint
+
+
+def test_a_pruned_stream_is_restored_from_a_snapshot_that_is_kept(project: Project) -> None:
+    project.store.retention.prune_epochs(CLICKS, before=4)
+    assert restored(project) == STEPS
+    assert entries(project) == [4, 5]

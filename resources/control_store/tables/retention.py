@@ -1,0 +1,249 @@
+"""Deleting what is older than its retention, in small transactions: no other writer waits long for a lock.
+
+Epoch log and ledger are cut at a floor, which is stored with the sums of what was deleted; the names of assigned
+files stay. What the newest row of a stream says is never deleted.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from holdfast.resources.control_store.database import Database, store_now
+from holdfast.resources.control_store.epoch_records import EpochFloor
+from holdfast.resources.control_store.records import (
+    IncidentState,
+    ReplicaRow,
+    SnapshotState,
+)
+from holdfast.resources.control_store.schema import (
+    decisions,
+    epoch_floors,
+    epochs,
+    incidents,
+    journal,
+    leases,
+    ledger,
+    ledger_copies,
+    ledger_superseded,
+    replicas,
+    restores,
+    snapshots,
+    tier_changes,
+)
+from holdfast.resources.control_store.tables.streams import lock_stream
+
+PORTION = 1_000
+_BEFORE = sa.bindparam("before", type_=sa.Double)
+_STREAM = sa.bindparam("of_stream", type_=sa.Text)
+_UNTIL = sa.bindparam("until", type_=sa.BigInteger)
+_FLOOR = sa.select(epoch_floors).where(epoch_floors.c.stream == _STREAM)
+_FIRST_SINCE = (
+    sa.select(epochs.c.epoch)
+    .where(epochs.c.stream == _STREAM, epochs.c.decided_at >= sa.bindparam("since"))
+    .order_by(epochs.c.epoch)
+    .limit(1)
+)
+_PENDING_RESTORE = sa.select(restores.c.epoch).where(
+    restores.c.stream == _STREAM, restores.c.finished_at.is_(None), restores.c.epoch < _UNTIL
+)
+
+
+def _rows_before(table: sa.Table) -> sa.Select[tuple[int]]:
+    total = sa.func.coalesce(sa.func.sum(table.c.rows), 0)
+    return sa.select(total).where(table.c.stream == _STREAM, table.c.epoch < _UNTIL)
+
+
+def _epochs_before(table: sa.Table) -> sa.Delete:
+    return sa.delete(table).where(table.c.stream == _STREAM, table.c.epoch < _UNTIL)
+
+
+_EPOCH_TABLES = [_epochs_before(table) for table in (ledger_copies, ledger, epochs)]
+
+
+def _oldest(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Delete:
+    """Delete one portion of the rows that meet the conditions, the oldest first."""
+    oldest = sa.select(table.c.id).where(*conditions).order_by(table.c.id).limit(PORTION)
+    return sa.delete(table).where(table.c.id.in_(oldest))
+
+
+def _has_newer(table: sa.Table) -> sa.Exists:
+    newer = table.alias("newer")
+    return sa.exists().where(newer.c.stream == table.c.stream, newer.c.id > table.c.id)
+
+
+def _without_number(key: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+    return sa.func.rtrim(key, "0123456789")
+
+
+_other = incidents.alias("other")
+# The next incident of the same failure is numbered after those before it: they go together.
+_NEEDS_NUMBER = sa.exists().where(
+    _other.c.stream == incidents.c.stream,
+    _without_number(_other.c.key) == _without_number(incidents.c.key),
+    sa.or_(_other.c.closed_at.is_(None), _other.c.closed_at >= _BEFORE),
+)
+_RECORDS = {
+    "journal": _oldest(journal, journal.c.at < _BEFORE),
+    "decisions": _oldest(decisions, decisions.c.at < _BEFORE, _has_newer(decisions)),
+    "tier_changes": _oldest(tier_changes, tier_changes.c.at < _BEFORE, _has_newer(tier_changes)),
+    "incidents": _oldest(
+        incidents,
+        incidents.c.state == IncidentState.CLOSED,
+        incidents.c.closed_at < _BEFORE,
+        ~_NEEDS_NUMBER,
+    ),
+}
+_DROPPED = _oldest(
+    snapshots,
+    snapshots.c.stream == _STREAM,
+    snapshots.c.state == SnapshotState.DROPPED,
+    snapshots.c.created_at < _BEFORE,
+    sa.or_(snapshots.c.proven_at.is_(None), snapshots.c.proven_at < _BEFORE),
+).where(snapshots.c.stream == _STREAM)
+_later = replicas.alias("later")
+# A snapshot is judged by its replica's row: it is superseded if the replica was rolled back.
+_ENDED = (
+    sa.select(replicas)
+    .where(
+        replicas.c.ended_at < _BEFORE,
+        sa.exists().where(
+            _later.c.stream == replicas.c.stream, _later.c.registered_at > replicas.c.registered_at
+        ),
+        ~sa.exists().where(snapshots.c.replica == replicas.c.id),
+        ~sa.exists().where(leases.c.holder == replicas.c.id),
+    )
+    .order_by(replicas.c.registered_at)
+    .limit(PORTION)
+)
+_FORGET_REPLICAS = sa.delete(replicas).where(
+    replicas.c.id.in_(sa.bindparam("ids", expanding=True)), replicas.c.ended_at.is_not(None)
+)
+_SUPERSEDED = (
+    sa.select(
+        ledger_superseded.c.stream,
+        ledger_superseded.c.history,
+        sa.func.min(ledger_superseded.c.epoch).label("first"),
+    )
+    .join(
+        restores,
+        sa.and_(
+            restores.c.stream == ledger_superseded.c.stream,
+            restores.c.history == ledger_superseded.c.history,
+        ),
+    )
+    .where(restores.c.finished_at < _BEFORE)
+    .group_by(ledger_superseded.c.stream, ledger_superseded.c.history)
+    .limit(1)
+)
+_FORGET_SUPERSEDED = sa.delete(ledger_superseded).where(
+    ledger_superseded.c.stream == _STREAM,
+    ledger_superseded.c.history == sa.bindparam("of_history"),
+    ledger_superseded.c.epoch < _UNTIL,
+)
+
+
+def first_kept_epoch(stream: sa.ColumnElement[str]) -> sa.ColumnElement[int]:
+    """The oldest epoch of a stream that is not pruned; 0 if none is."""
+    first = sa.select(epoch_floors.c.first_epoch).where(epoch_floors.c.stream == stream)
+    return sa.func.coalesce(first.scalar_subquery(), 0)
+
+
+class Retention:
+    """Old rows of all streams, and how far their epochs are pruned."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        floor = database.insert(epoch_floors).values(
+            stream=_STREAM,
+            first_epoch=_UNTIL,
+            rows=sa.bindparam("more_rows", type_=sa.BigInteger),
+            entered_rows=sa.bindparam("more_entered", type_=sa.BigInteger),
+            pruned_at=store_now(),
+        )
+        self._raise_floor = floor.on_conflict_do_update(
+            index_elements=[epoch_floors.c.stream],
+            set_={
+                "first_epoch": floor.excluded.first_epoch,
+                "rows": epoch_floors.c.rows + floor.excluded.rows,
+                "entered_rows": epoch_floors.c.entered_rows + floor.excluded.entered_rows,
+                "pruned_at": store_now(),
+            },
+        )
+
+    def floor(self, stream: str) -> EpochFloor:
+        """How far the epochs of a stream are pruned."""
+        found = self._database.find(EpochFloor, _FLOOR, {"of_stream": stream})
+        return EpochFloor(stream=stream) if found is None else found
+
+    def first_epoch_since(self, stream: str, at: float) -> int | None:
+        """The oldest kept epoch that was decided at this time or later."""
+        rows = self._database.fetch(_FIRST_SINCE, {"of_stream": stream, "since": at})
+        return int(rows[0]["epoch"]) if rows else None
+
+    def prune_epochs(self, stream: str, *, before: int) -> int:
+        """Delete epochs and their ledger entries before one; returns how many epochs the floor has risen.
+
+        It stops at a restore that was requested meanwhile.
+        """
+        began = first = self.floor(stream).first_epoch
+        while first < before:
+            until = min(first + PORTION, before)
+            if not self._prune_portion(stream, until):
+                break
+            first = until
+        return first - began
+
+    def _prune_portion(self, stream: str, until: int) -> bool:
+        values = {"of_stream": stream, "until": until}
+        with self._database.write() as connection:
+            lock_stream(connection, stream)  # a restore locks it, too, before it is requested
+            if connection.execute(_PENDING_RESTORE, values).first() is not None:
+                return False
+            sums = {
+                "more_rows": connection.execute(_rows_before(epochs), values).scalar_one(),
+                "more_entered": connection.execute(_rows_before(ledger), values).scalar_one(),
+            }
+            for delete in _EPOCH_TABLES:
+                connection.execute(delete, values)
+            connection.execute(self._raise_floor, {**values, **sums})
+        return True
+
+    def prune_records(self, *, before: float) -> dict[str, int]:
+        """Delete old lines of journal, decisions, tier changes and closed incidents; returns how many of each."""
+        return {
+            name: self._in_portions(delete, {"before": before}) for name, delete in _RECORDS.items()
+        }
+
+    def prune_dropped_snapshots(self, stream: str, *, before: float) -> int:
+        """Delete the catalogue's rows of snapshots that were dropped."""
+        return self._in_portions(_DROPPED, {"of_stream": stream, "before": before})
+
+    def ended_replicas(self, *, before: float) -> list[ReplicaRow]:
+        """A portion of the replicas that ended before a time and that no other row needs."""
+        return self._database.find_all(ReplicaRow, _ENDED, {"before": before})
+
+    def forget_replicas(self, ids: Sequence[str]) -> None:
+        """Delete the rows of ended replicas."""
+        if ids:
+            self._database.execute(_FORGET_REPLICAS, {"ids": list(ids)})
+
+    def prune_superseded(self, *, before: float) -> int:
+        """Delete the ledger entries that were superseded by restores finished before this time."""
+        pruned = 0
+        while rows := self._database.fetch(_SUPERSEDED, {"before": before}):
+            row = rows[0]
+            values = {"of_stream": row["stream"], "of_history": row["history"]}
+            with self._database.write() as connection:
+                until = {"until": row["first"] + PORTION}
+                pruned += connection.execute(_FORGET_SUPERSEDED, {**values, **until}).rowcount
+        return pruned
+
+    def _in_portions(self, delete: sa.Delete, values: dict[str, Any]) -> int:
+        pruned = 0
+        while True:
+            with self._database.write(durable=False) as connection:
+                portion = connection.execute(delete, values).rowcount
+            pruned += portion
+            if portion < PORTION:
+                return pruned

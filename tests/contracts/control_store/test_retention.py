@@ -1,0 +1,156 @@
+"""What is older than its retention goes, in portions; what anything still needs stays."""
+
+from dataclasses import replace
+
+import pytest
+import sqlalchemy as sa
+
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.control_store.records import (
+    EndedBy,
+    Phase,
+    ReplicaState,
+    SnapshotState,
+)
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables.retention import PORTION
+from tests.builders.control_rows import a_proposal, a_snapshot, an_entry, decide, register
+
+LATER = 1e12
+
+
+def commit(store: ControlStore, count: int) -> None:
+    decide(store, count)
+    for epoch in range(count):
+        store.ledger.commit(an_entry(epoch))
+        store.ledger.commit(an_entry(epoch, replica="r2"))
+
+
+class TestEpochs:
+    def test_epochs_and_entries_before_the_floor_go_and_are_counted(
+        self, store: ControlStore
+    ) -> None:
+        commit(store, 6)
+        commit_of_other = store.epochs.propose(a_proposal(0, stream="others"))
+        assert store.retention.prune_epochs("words", before=4) == 4
+        floor = store.retention.floor("words")
+        assert (floor.first_epoch, floor.rows, floor.entered_rows) == (4, 40, 40)
+        assert [epoch.epoch for epoch in store.epochs.between("words", 0, 9)] == [4, 5]
+        assert [entry.epoch for entry in store.ledger.between("words", 0, 9)] == [4, 5]
+        assert store.epochs.get("others", 0) == commit_of_other
+        assert store.retention.prune_epochs("words", before=5) == 1
+        assert store.retention.floor("words").rows == 50
+
+    def test_an_audit_of_a_pruned_stream_finds_nothing(self, store: ControlStore) -> None:
+        commit(store, 6)
+        store.retention.prune_epochs("words", before=4)
+        audit = store.ledger.audit("words")
+        assert (audit.holes, audit.uncommitted, audit.disagreements) == ([], [], [])
+        assert store.auditing.undecided("words") == []
+        assert store.auditing.unknown("words") == []
+
+    def test_the_next_epoch_is_decided_as_usual(self, store: ControlStore) -> None:
+        commit(store, 6)
+        store.retention.prune_epochs("words", before=5)
+        assert store.epochs.propose(a_proposal(6)).epoch == 6
+
+    @pytest.mark.parametrize("epoch", [0, 3])
+    def test_a_pruned_epoch_is_never_decided_again(self, store: ControlStore, epoch: int) -> None:
+        commit(store, 6)
+        store.retention.prune_epochs("words", before=4)
+        with pytest.raises(PermanentError, match="epochs before 4 are pruned") as refused:
+            store.epochs.propose(a_proposal(epoch, proposer="without a snapshot"))
+        assert "snapshots list" in refused.value.hint
+        assert store.epochs.get("words", epoch) is None
+
+    def test_the_names_of_files_stay(self, store: ControlStore) -> None:
+        for epoch in range(3):
+            file = {"name": f"{epoch}.jsonl", "size": 1, "changed_ns": 1}
+            store.epochs.propose(replace(a_proposal(epoch), input={"files": [file]}))
+            store.ledger.commit(an_entry(epoch))
+        store.retention.prune_epochs("words", before=2)
+        assert [file.epoch for file in store.epoch_files.named("words", ["0.jsonl"])] == [0]
+
+    def test_a_restore_that_is_not_finished_keeps_its_epochs(self, store: ControlStore) -> None:
+        commit(store, 6)
+        store.restores.request("words", epoch=2, snapshot=None, why="", run="")
+        assert store.retention.prune_epochs("words", before=5) == 0
+        assert store.epochs.get("words", 0) is not None
+
+    def test_a_fork_is_pruned_as_far_as_its_original(self, store: ControlStore) -> None:
+        commit(store, 6)
+        store.retention.prune_epochs("words", before=3)
+        store.forks.copy("words", into="trial", through_epoch=4)
+        assert store.retention.floor("trial").first_epoch == 3
+        assert store.auditing.undecided("trial") == []
+
+    def test_the_first_epoch_of_a_time_is_found(self, store: ControlStore) -> None:
+        commit(store, 3)
+        assert store.retention.first_epoch_since("words", 0.0) == 0
+        assert store.retention.first_epoch_since("words", LATER) is None
+
+
+class TestRecords:
+    def test_the_journal_goes_in_portions(self, store: ControlStore) -> None:
+        with store._database.write() as connection:
+            connection.execute(
+                sa.text(
+                    "INSERT INTO journal (id, stream, playbook, run, step, phase, at, detail)"
+                    " VALUES (:id, 'words', 'p', 'r', 's', 'done', 1.0, '{}')"
+                ),
+                [{"id": number} for number in range(1, PORTION + 3)],
+            )
+        assert store.retention.prune_records(before=2.0)["journal"] == PORTION + 2
+        assert store.journal.of("words") == []
+
+    def test_young_lines_stay(self, store: ControlStore) -> None:
+        store.journal.write(stream="words", playbook="p", run="r", step="s", phase=Phase.DONE)
+        assert store.retention.prune_records(before=store.now() - 60)["journal"] == 0
+
+    def test_the_newest_tier_change_of_a_stream_stays(self, store: ControlStore) -> None:
+        store.streams.declare("words", {}, "deployed")
+        for tier in ("active_standby", "deployed", "passive_replication"):
+            store.tiers.desire("words", tier, why="", run="")
+        store.retention.prune_records(before=LATER)
+        assert [change.tier_to for change in store.tiers.history("words")] == [
+            "passive_replication"
+        ]
+
+    def test_an_open_incident_stays_with_the_numbers_before_it(self, store: ControlStore) -> None:
+        def report(key: str) -> str:
+            opened = store.incidents.open_next(
+                stream="words", key=key, kind="k", detail={}, since=LATER
+            )
+            assert opened is not None
+            return opened.id
+
+        for key in ("words/a", "words/b", "words/a"):
+            last = report(key)
+            if key == "words/b" or len(store.incidents.of("words", open_only=False)) == 1:
+                store.incidents.close(last, "mended")
+        assert store.retention.prune_records(before=LATER)["incidents"] == 1
+        keys = {incident.key for incident in store.incidents.of("words", open_only=False)}
+        assert keys == {"words/a/1", "words/a/2"}
+        store.incidents.close(last, "mended")
+        assert store.retention.prune_records(before=LATER)["incidents"] == 2
+
+    def test_rows_of_dropped_snapshots_go_and_others_stay(self, store: ControlStore) -> None:
+        for snapshot, epoch in (("s1", 1), ("s2", 2), ("s3", 3)):
+            store.snapshots.record(a_snapshot(snapshot, epoch, created_at=100.0))
+        store.snapshots.mark("words", "s1", SnapshotState.DROPPED, "old")
+        store.snapshots.mark("words", "s2", SnapshotState.DAMAGED, "torn")
+        assert store.retention.prune_dropped_snapshots("words", before=200.0) == 1
+        rows = store.snapshots.of("words", available_only=False)
+        assert [row.id for row in rows] == ["s3", "s2"]
+
+    def test_a_replica_stays_while_a_snapshot_names_it_or_it_is_the_last(
+        self, store: ControlStore
+    ) -> None:
+        for replica in ("r1", "r2", "r3"):
+            register(store, replica)
+            store.replicas.end(replica, ReplicaState.STOPPED, "", by=EndedBy.REPLICA)
+        store.snapshots.record(a_snapshot("s1", 1, replica="r1"))
+        ended = [row.id for row in store.retention.ended_replicas(before=LATER)]
+        assert ended == ["r2"]
+        store.retention.forget_replicas(ended)
+        assert {row.id for row in store.replicas.of("words", live=False)} == {"r1", "r3"}

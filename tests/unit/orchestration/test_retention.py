@@ -1,0 +1,96 @@
+"""The hourly retention on a simulated project: epochs, records, folders, logs and runs of Dagster."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from holdfast.ft_policies.snapshots import RetentionVerdict, SnapshotFacts
+from holdfast.orchestration.jobs.dagster_history import PARTITION_TAG, prune_dagster
+from holdfast.orchestration.retention import (
+    epoch_facts,
+    prune_epochs,
+    prune_records,
+    rotate_logs,
+)
+from holdfast.resources.control_store.records import EndedBy, ReplicaState, Slot
+from holdfast.resources.process import HOST
+from tests.builders.streams import CLICKS, a_wanted_stream, commit_epochs
+from tests.fakes.projects import SimulatedProject, simulated_projects
+
+LATER = 4e9
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[SimulatedProject]:
+    with simulated_projects(tmp_path).open() as project:
+        a_wanted_stream(project)
+        yield project
+
+
+def kept(epoch: int) -> list[RetentionVerdict]:
+    return [RetentionVerdict(SnapshotFacts("s", epoch, 0.0), keep=True, reasons=("kept",))]
+
+
+def test_epochs_within_the_restore_window_are_kept(project: SimulatedProject) -> None:
+    commit_epochs(project, 5)
+    assert prune_epochs(project, CLICKS, kept(3)) == 0
+    assert epoch_facts(project, CLICKS, kept(3)).first_in_window == 0
+
+
+def test_a_stream_without_a_snapshot_keeps_everything(project: SimulatedProject) -> None:
+    commit_epochs(project, 5)
+    facts = epoch_facts(project, CLICKS, [])
+    assert (facts.oldest_snapshot, facts.last_entered) == (None, 4)
+    assert prune_epochs(project, CLICKS, []) == 0
+
+
+def test_the_folder_of_a_replica_that_ended_long_ago_goes_with_its_row(
+    project: SimulatedProject, tmp_path: Path
+) -> None:
+    for replica in ("r1", "r2"):
+        folder = tmp_path / "replicas" / replica
+        folder.mkdir(parents=True)
+        (folder / "replica.log").write_text("ready")
+        project.store.replicas.register(
+            id=replica, stream=CLICKS, slot=Slot.PRIMARY, desired={}, host=HOST, folder=str(folder)
+        )  # fmt: skip
+        project.store.replicas.end(replica, ReplicaState.STOPPED, "", by=EndedBy.REPLICA)
+    assert prune_records(project, streams=[CLICKS])["replicas"] == 0  # both are young
+    with project.store._database.write() as connection:
+        connection.exec_driver_sql("UPDATE replicas SET ended_at = 1.0")
+    assert prune_records(project, streams=[CLICKS])["replicas"] == 1
+    assert [row.id for row in project.store.replicas.of(CLICKS, live=False)] == ["r2"]
+    assert [path.name for path in (tmp_path / "replicas").iterdir()] == ["r2"]
+
+
+def test_a_log_that_has_grown_too_long_is_moved_away_under_its_writer(
+    project: SimulatedProject,
+) -> None:
+    log = project.config.home / "logs" / "dagster.log"
+    log.parent.mkdir(parents=True)
+    limit = project.config.deployment.retention.log_size
+    with log.open("ab") as writer:
+        writer.write(b"x" * (limit + 1))
+        writer.flush()
+        assert rotate_logs(project, streams=[CLICKS]) == [str(log)]
+        writer.write(b"next")
+    assert log.read_bytes() == b"next"
+    assert log.with_name("dagster.log.1").stat().st_size == limit + 1
+    assert rotate_logs(project, streams=[CLICKS]) == []
+
+
+def test_finished_runs_of_dagster_are_deleted_but_not_those_of_partitions() -> None:
+    @dg.job
+    def nothing() -> None:
+        pass
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        plain = [nothing.execute_in_process(instance=instance).run_id for _ in range(3)]
+        tags = {PARTITION_TAG: "2026-01-01"}
+        daily = nothing.execute_in_process(instance=instance, tags=tags).run_id
+        waiting = instance.create_run_for_job(nothing).run_id
+        assert prune_dagster(instance, before=1.0) == 0
+        assert prune_dagster(instance, before=LATER) == len(plain)
+        assert {run.run_id for run in instance.get_runs()} == {daily, waiting}
