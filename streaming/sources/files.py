@@ -134,7 +134,7 @@ class FilesSource:
 
     def _waiting(self, now: float) -> Iterator[Arrived]:
         taken = self.assigned()
-        if now - self._listed_at >= self.declared.poll:
+        if not 0 <= now - self._listed_at < self.declared.poll:  # negative: the clock was set back
             self._arrived = self._settled(now, taken)
             self._listed_at = now
         for info in self._arrived:
