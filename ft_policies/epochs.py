@@ -1,6 +1,7 @@
 """When to close the next epoch: the pace of a stream."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import TypeAlias
 
 
@@ -49,3 +50,12 @@ class Pace:
         if self.seconds is None and since_last_seconds >= self.silence_seconds:
             return Close(waiting_rows, f"not full after {since_last_seconds:.1f} s")
         return Wait(f"{waiting_rows} rows wait")
+
+
+def since_last_epoch(*, age_seconds: float, seen_seconds: float) -> float:
+    """The seconds since the last epoch was closed, whatever happens to the control store's clock.
+
+    `age_seconds` is its age by that clock; a negative one means that the clock was set back, so the next epoch
+    is due. `seen_seconds` is how long the proposer knows of it, by its own monotonic clock.
+    """
+    return inf if age_seconds < 0 else max(age_seconds, seen_seconds)

@@ -7,6 +7,8 @@ from typing import TypeAlias
 from holdfast.ft_policies.timings import Timings
 
 MAX_DOUBLINGS = 6
+CLOCK_SLACK_SECONDS = 1.0
+"""An event that is further in the future shows that the clock of the control store was set back."""
 
 
 class Process(StrEnum):
@@ -36,6 +38,11 @@ class Health(StrEnum):
     def failed(self) -> bool:
         """Whether the stream needs a recovery."""
         return self in _FAILED
+
+    @property
+    def needs_second_look(self) -> bool:
+        """Whether one observation proves nothing: a clock that was set looks the same for a moment."""
+        return self in (Health.SILENT, Health.DISPUTED)
 
 
 _FAILED = frozenset({Health.MISSING, Health.DEAD, Health.SILENT, Health.DISPUTED, Health.STUCK})
@@ -148,14 +155,15 @@ class HealthPolicy:
                 Health.SILENT,
                 f"{replica.id} was registered {replica.registered_age:.0f} s ago, no heartbeat yet",
             )
-        if age <= patience_seconds:
+        if -CLOCK_SLACK_SECONDS <= age <= patience_seconds:
             return None
+        if age < 0:
+            reason = f"{replica.id} has sent no heartbeat since the control store's clock was set back by {-age:.0f} s"
+        else:
+            reason = f"{replica.id} has sent no heartbeat for {age:.1f} s"
         if replica.process is Process.RUNNING:
-            return HealthVerdict(
-                Health.DISPUTED,
-                f"{replica.id} has sent no heartbeat for {age:.1f} s, but its process is running",
-            )
-        return HealthVerdict(Health.SILENT, f"{replica.id} has sent no heartbeat for {age:.1f} s")
+            return HealthVerdict(Health.DISPUTED, f"{reason}, but its process is running")
+        return HealthVerdict(Health.SILENT, reason)
 
     def _stuck(self, primary: PrimaryFacts) -> HealthVerdict | None:
         patience = 2.0 ** min(primary.given_up_before, MAX_DOUBLINGS)
@@ -176,6 +184,12 @@ class HealthPolicy:
 def _progress(primary: PrimaryFacts) -> HealthVerdict:
     if primary.progress_age is None:
         return HealthVerdict(Health.STARTING, f"{primary.id} is starting")
+    if primary.progress_age < -CLOCK_SLACK_SECONDS:
+        return HealthVerdict(
+            Health.WAITING,
+            f"{primary.id} has finished no epoch since the control store's clock was set back by "
+            f"{-primary.progress_age:.0f} s",
+        )
     if not primary.processing:
         return HealthVerdict(
             Health.WAITING, f"{primary.id} is waiting to restart its query: see its log"

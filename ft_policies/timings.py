@@ -106,6 +106,11 @@ class Timings:
         )
 
     @property
+    def second_look_seconds(self) -> float:
+        """A silent primary that lives has sent a heartbeat by then, also if a clock was set meanwhile."""
+        return 2 * self.heartbeat_seconds
+
+    @property
     def gone_within_seconds(self) -> float:
         """A replica that was asked to leave is gone by then, with its process."""
         return self.leave_within_seconds + self.exit_within_seconds

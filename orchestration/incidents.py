@@ -15,6 +15,7 @@ from holdfast.ft_policies.tiers import OFF
 from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.playbooks.base import was_abandoned
 from holdfast.orchestration.playbooks.recover import record_tier_reached
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import (
     Incident,
     IncidentSubject,
@@ -135,12 +136,24 @@ class DueRecovery:
     run_key: str
 
 
-def due_recoveries(project: Project) -> list[DueRecovery]:
-    """Observe every declared stream and return the recoveries that have to be run."""
+def due_recoveries(project: Project, clock: Clock = SYSTEM_CLOCK) -> list[DueRecovery]:
+    """Observe every declared stream and return the recoveries that have to be run.
+
+    Streams with a silent primary are observed twice, in one pause for all of them: the clock of the control
+    store may have been set, which looks the same until the next heartbeat.
+    """
+    names = sorted(project.config.streams)
+    open_incidents = {
+        name: open_recovery(project, name) for name in names
+    }  # first: see `_incident`
+    statuses = {name: observe_stream(project, name) for name in names}
+    silent = [name for name in names if statuses[name].verdict.health.needs_second_look]
+    if silent:
+        clock.sleep(max(project.timings(name).second_look_seconds for name in silent))
+        statuses |= {name: observe_stream(project, name) for name in silent}
     due = []
-    for name in sorted(project.config.streams):
-        open_incident = open_recovery(project, name)  # read first: see `_incident`
-        status = observe_stream(project, name)
+    for name, status in statuses.items():
+        open_incident = open_incidents[name]
         record_tier_reached(project.store, status)
         incident = _incident(project, status, open_incident)
         key = None if incident is None else run_key(incident, at=status.at)

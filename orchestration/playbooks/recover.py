@@ -44,6 +44,7 @@ from holdfast.orchestration.playbooks.fencing import fence_primary
 from holdfast.orchestration.playbooks.launch import launch_primary, require_whole, to_json
 from holdfast.orchestration.playbooks.recover_secondary import Measured, ReplicaLaunched
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import DesiredState
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
@@ -73,7 +74,9 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
 
     name: ClassVar = "recover"
     incident: str | None = None
+    clock: Clock = SYSTEM_CLOCK
     _began_at: float = field(default=0.0, init=False)
+    _observed: StreamStatus | None = field(default=None, init=False)
 
     def begin(self) -> None:
         self._began_at = self.project.store.now()
@@ -82,7 +85,7 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
         return observe_stream(self.project, self.stream).recover_facts()
 
     def observe(self) -> RecoverFacts:
-        status = self._waiter.observe()
+        status = self._observed = self._waiter.observe()
         record_tier_reached(self.project.store, status)
         return status.recover_facts()
 
@@ -128,11 +131,24 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
     def journal(self) -> JournalWriter:
         return replace(super().journal(), incident=self.incident)
 
-    def _fence(self, step: Fence) -> Fenced:
-        store, reason = self.project.store, step.reason
-        return Fenced(
-            fence_primary(store, step.primary, stream=self.stream, reason=reason, token=step.token)
-        )
+    def _fence(self, step: Fence) -> StepResult:
+        """Fence the primary; a silent or stuck one only if it has sent no sign of life since it was observed."""
+        store, reason, seen = self.project.store, step.reason, self._observed
+        if seen is None or seen.primary is None or seen.primary.id != step.primary:
+            return StepSkipped()
+        if seen.verdict.health.needs_second_look:
+            self.clock.sleep(self.project.timings(self.stream).second_look_seconds)
+            fenced = store.takeovers.fence_silent(seen.primary, seen.lease, reason=reason)
+        elif seen.verdict.health is Health.STUCK:
+            fenced = store.takeovers.fence_stuck(seen.primary, seen.lease, reason=reason)
+        else:
+            return Fenced(
+                fence_primary(
+                    store, step.primary, stream=self.stream, reason=reason, token=step.token
+                )
+            )
+        held = seen.lease is not None and seen.lease.holder == step.primary
+        return Fenced(lease_taken=held) if fenced else StepSkipped()
 
     def _launch(self) -> ReplicaLaunched:
         self.project.ensure_object_store()

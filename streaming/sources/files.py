@@ -152,7 +152,7 @@ class FilesSource:
         self._require_unchanged(file)
 
     def _waiting(self, now: float) -> Iterator[Arrived]:
-        if now - self._listed_at >= self.declared.poll:
+        if not 0 <= now - self._listed_at < self.declared.poll:  # negative: the clock was set back
             self._arrived = self._settled(now)
             self._listed_at = now
         arrived = self._arrived

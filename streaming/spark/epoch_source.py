@@ -19,8 +19,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from holdfast.ft_policies.epochs import Close
+from holdfast.ft_policies.epochs import Close, since_last_epoch
 from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import Epoch, EpochProposal, Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.retry import retry_transient
@@ -83,7 +84,8 @@ class EpochReader(DataSourceStreamReader):
         self._spec = spec
         self._schema = schema
         self._last: Epoch | None = None
-        self._sampled_at = 0.0
+        self._last_seen_at = 0.0
+        self._sampled_at = float("-inf")
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """The offset before epoch 0."""
@@ -129,7 +131,8 @@ class EpochReader(DataSourceStreamReader):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle for a task, without connections."""
-        return {"_spec": self._spec, "_schema": self._schema, "_last": None, "_sampled_at": 0.0}
+        state = {"_last": None, "_last_seen_at": 0.0, "_sampled_at": float("-inf")}
+        return {"_spec": self._spec, "_schema": self._schema, **state}
 
     @cached_property
     def _store(self) -> "ControlStore":
@@ -156,7 +159,8 @@ class EpochReader(DataSourceStreamReader):
             return None
         epochs = self._store.epochs
         decided = epochs.get(self._spec.stream.name, number) or self._propose(number, gate.token)
-        self._last = decided or self._last
+        if decided is not None:
+            self._see(decided)
         return decided
 
     def _propose(self, number: int, token: int) -> Epoch | None:
@@ -167,7 +171,7 @@ class EpochReader(DataSourceStreamReader):
         waiting = self._source.waiting_rows(position, now=now, enough=pace.rows)
         decision = pace.decide(
             waiting_rows=waiting,
-            since_last_seconds=None if last is None else now - last.decided_at,
+            since_last_seconds=self._since(last, now=now),
         )
         if not isinstance(decision, Close):
             return None
@@ -184,11 +188,12 @@ class EpochReader(DataSourceStreamReader):
                 proposer=self._spec.replica,
             )
         )
-        self._sample_lag(waiting - taken.rows, number, now)
+        self._sample_lag(waiting - taken.rows, number)
         return decided
 
-    def _sample_lag(self, rows: int, epoch: int, now: float) -> None:
+    def _sample_lag(self, rows: int, epoch: int) -> None:
         """Record every few seconds how many waiting rows no epoch has yet."""
+        now = SYSTEM_CLOCK.monotonic()
         if now - self._sampled_at < LAG_SAMPLE_SECONDS:
             return
         self._sampled_at = now
@@ -206,8 +211,20 @@ class EpochReader(DataSourceStreamReader):
 
     def _before(self, number: int) -> Epoch | None:
         if self._last is None or self._last.epoch != number - 1:
-            self._last = self._store.epochs.get(self._spec.stream.name, number - 1)
+            self._see(self._store.epochs.get(self._spec.stream.name, number - 1))
         return self._last
+
+    def _see(self, last: Epoch | None) -> None:
+        self._last, self._last_seen_at = last, SYSTEM_CLOCK.monotonic()
+
+    def _since(self, last: Epoch | None, *, now: float) -> float | None:
+        """The seconds since the last epoch; see `since_last_epoch`."""
+        seen_seconds = SYSTEM_CLOCK.monotonic() - self._last_seen_at
+        return (
+            None
+            if last is None
+            else since_last_epoch(age_seconds=now - last.decided_at, seen_seconds=seen_seconds)
+        )
 
 
 class RehearsalReader(EpochReader):

@@ -13,6 +13,7 @@ all other writers, and the unique index on the slot catches a primary that was r
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.sql.base import Executable
 
 from holdfast.ft_policies.tiers import PRIMARY
 from holdfast.resources.control_store.database import Database, store_now
@@ -20,6 +21,7 @@ from holdfast.resources.control_store.records import (
     DesiredState,
     EndedBy,
     Lease,
+    ReplicaRow,
     ReplicaState,
     Slot,
 )
@@ -157,6 +159,26 @@ _PROMOTE = (
 )
 
 
+_FENCE_SEEN = _FENCE.where(leases.c.renewed_at == sa.bindparam("seen_renewed_at", type_=sa.Double))
+_END_SEEN = (
+    sa.update(replicas)
+    .where(replicas.c.id == sa.bindparam("primary"), _IS_LIVE)
+    .values(
+        state=ReplicaState.FENCED,
+        reason=sa.bindparam("new_reason"),
+        ended_at=store_now(),
+        ended_by=EndedBy.PLAYBOOK,
+    )
+    .returning(replicas.c.id)
+)
+_END_SILENT = _END_SEEN.where(
+    replicas.c.heartbeat_at.is_not_distinct_from(sa.bindparam("seen_sign", type_=sa.Double))
+)
+_END_STUCK = _END_SEEN.where(
+    replicas.c.progressed_at.is_not_distinct_from(sa.bindparam("seen_sign", type_=sa.Double))
+)
+
+
 class _NotAsSeenError(Exception):
     """The rows are not as observed: roll back."""
 
@@ -193,6 +215,38 @@ class Takeovers:
         except _NotAsSeenError:
             return None
         return Lease(**row)
+
+    def fence_silent(self, primary: ReplicaRow, seen: Lease | None, *, reason: str) -> bool:
+        """Take lease and slot from a silent primary, unless it has sent a sign of life since it was observed."""
+        return self._fence_seen(
+            primary, seen, (_FENCE_SEEN, _END_SILENT), primary.heartbeat_at, reason
+        )
+
+    def fence_stuck(self, primary: ReplicaRow, seen: Lease | None, *, reason: str) -> bool:
+        """Take lease and slot from a stuck primary, unless it has finished an epoch since it was observed."""
+        return self._fence_seen(primary, seen, (_FENCE, _END_STUCK), primary.progressed_at, reason)
+
+    def _fence_seen(
+        self,
+        primary: ReplicaRow,
+        seen: Lease | None,
+        statements: tuple[Executable, Executable],
+        sign: float | None,
+        reason: str,
+    ) -> bool:
+        fence, end = statements
+        row = {"primary": primary.id, "new_reason": reason, "seen_sign": sign}
+        try:
+            with self._database.write() as connection:
+                if seen is not None and seen.holder == primary.id:
+                    lease = {"of_stream": primary.stream, "seen": seen.token}
+                    _require_row(
+                        connection.execute(fence, {**lease, "seen_renewed_at": seen.renewed_at})
+                    )
+                _require_row(connection.execute(end, row))
+        except _NotAsSeenError:
+            return False
+        return True
 
     def _lease(
         self,

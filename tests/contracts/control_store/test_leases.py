@@ -9,6 +9,7 @@ from holdfast.resources.control_store.records import (
     DesiredState,
     EndedBy,
     Lease,
+    ReplicaRow,
     ReplicaState,
     Slot,
 )
@@ -326,3 +327,66 @@ class TestTakeovers:
         others = store.leases.get("others"), store.replicas.of("others")
         assert take_over(store, look) is not None
         assert (store.leases.get("others"), store.replicas.of("others")) == others
+
+
+class TestFences:
+    """A playbook takes lease and slot only from a primary that is as it was observed."""
+
+    @pytest.fixture
+    def primary(self, store: ControlStore) -> ReplicaRow:
+        register(store, "p1")
+        return a_beat(store, 1)
+
+    def test_a_silent_primary_loses_lease_and_slot(
+        self, store: ControlStore, primary: ReplicaRow
+    ) -> None:
+        lease = store.leases.take("words", "p1", 60.0)
+        assert store.takeovers.fence_silent(primary, lease, reason="silent")
+        row, after = store.replicas.get("p1"), store.leases.get("words")
+        assert row is not None
+        assert (row.state, row.reason) == (ReplicaState.FENCED, "silent")
+        assert after is not None
+        assert (after.holder, after.token) == (None, 2)
+
+    @pytest.mark.parametrize("sign", ["heartbeat", "renewal"])
+    def test_one_that_lives_after_all_keeps_both(
+        self, store: ControlStore, primary: ReplicaRow, sign: str
+    ) -> None:
+        lease = store.leases.take("words", "p1", 60.0)
+        assert lease is not None
+        if sign == "renewal":
+            store.leases.renew(lease, 60.0)
+        else:
+            a_beat(store, 1)
+        assert not store.takeovers.fence_silent(primary, lease, reason="silent")
+        row, after = store.replicas.get("p1"), store.leases.get("words")
+        assert row is not None
+        assert row.ended_at is None
+        assert after is not None
+        assert (after.holder, after.token) == ("p1", 1)
+
+    def test_a_stuck_primary_that_only_sends_heartbeats_loses_both(
+        self, store: ControlStore, primary: ReplicaRow
+    ) -> None:
+        lease = store.leases.take("words", "p1", 60.0)
+        a_beat(store, 1)
+        assert store.takeovers.fence_stuck(primary, lease, reason="stuck")
+
+    def test_one_that_has_finished_an_epoch_keeps_both(
+        self, store: ControlStore, primary: ReplicaRow
+    ) -> None:
+        lease = store.leases.take("words", "p1", 60.0)
+        a_beat(store, 2)
+        assert not store.takeovers.fence_stuck(primary, lease, reason="stuck")
+        assert store.leases.get("words") == lease
+
+
+def a_beat(store: ControlStore, epoch: int) -> ReplicaRow:
+    return store.replicas.heartbeat(
+        "p1",
+        state=ReplicaState.RUNNING,
+        observed=PRIMARY,
+        observed_generation=1,
+        snapshot_served=0,
+        epoch=epoch,
+    )

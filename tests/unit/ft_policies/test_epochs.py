@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.ft_policies.epochs import Close, Pace, Wait
+from holdfast.ft_policies.epochs import Close, Pace, Wait, since_last_epoch
 
 PACE = Pace(seconds=1.0, rows=100, silence_seconds=5.0)
 
@@ -35,3 +35,16 @@ def test_rows_alone_do_not_keep_a_half_full_epoch_open_for_ever() -> None:
     pace = Pace(rows=100, silence_seconds=5.0)
     assert isinstance(pace.decide(waiting_rows=10, since_last_seconds=4.9), Wait)
     assert pace.decide(waiting_rows=10, since_last_seconds=5.0) == Close(10, "not full after 5.0 s")
+
+
+def test_a_clock_that_is_set_back_makes_the_next_epoch_due() -> None:
+    since = since_last_epoch(age_seconds=-3599.0, seen_seconds=0.2)
+    assert isinstance(PACE.decide(waiting_rows=7, since_last_seconds=since), Close)
+
+
+def test_a_clock_that_is_set_back_a_little_does_not_slow_the_pace_down() -> None:
+    assert since_last_epoch(age_seconds=0.1, seen_seconds=1.1) == 1.1
+
+
+def test_a_proposer_that_has_just_started_counts_the_age_of_the_last_epoch() -> None:
+    assert since_last_epoch(age_seconds=4.0, seen_seconds=0.1) == 4.0

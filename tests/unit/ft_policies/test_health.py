@@ -32,6 +32,10 @@ STARTING = replace(WELL, registered_age=5.0, progress_age=None, processing=False
         (replace(WELL, process=Process.GONE), Health.DEAD),
         (replace(WELL, heartbeat_age=3.1), Health.DISPUTED),
         (replace(WELL, heartbeat_age=3.1, process=Process.UNKNOWN), Health.SILENT),
+        (replace(WELL, heartbeat_age=-0.5, progress_age=-0.5), Health.HEALTHY),
+        (replace(WELL, heartbeat_age=-3599.0), Health.DISPUTED),
+        (replace(WELL, heartbeat_age=-3599.0, process=Process.UNKNOWN), Health.SILENT),
+        (replace(WELL, progress_age=-3599.0), Health.WAITING),
         (replace(WELL, progress_age=61.0), Health.STUCK),
         (replace(WELL, progress_age=61.0, given_up_before=1), Health.HEALTHY),
         (replace(WELL, progress_age=121.0, given_up_before=1), Health.STUCK),
@@ -62,6 +66,11 @@ def test_observers_that_disagree_are_named() -> None:
     verdict = POLICY.judge(wanted=True, primary=replace(WELL, heartbeat_age=9.0))
     assert verdict.health is Health.DISPUTED
     assert verdict.reason == "words-1 has sent no heartbeat for 9.0 s, but its process is running"
+
+
+def test_a_clock_that_was_set_back_is_named() -> None:
+    verdict = POLICY.judge(wanted=True, primary=replace(WELL, progress_age=-3599.0))
+    assert "clock was set back by 3599 s" in verdict.reason
 
 
 AGES = st.none() | st.floats(0, 1000)

@@ -97,6 +97,13 @@ def test_a_file_that_still_changes_waits_and_hidden_ones_are_not_input(tmp_path:
     assert folder.take(10, now=NOW + 2) == ["a.jsonl"]
 
 
+def test_a_clock_that_is_set_back_does_not_stop_the_listing(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    assert folder.take(10) == []
+    folder.lines("a.jsonl", 1)
+    assert folder.take(10, now=NOW - 3600) == ["a.jsonl"]
+
+
 @pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
 def test_each_format_is_read_in_the_declared_columns(tmp_path: Path, kind: str) -> None:
     table = pa.table({"word": ["x", None], "id": pa.array([1, 2], pa.int32()), "more": [0.5, 1.5]})
