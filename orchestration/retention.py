@@ -17,20 +17,20 @@ REPLICA_LOGS = ("driver.out", "replica.log", "spark.log")
 
 def prune_epochs(project: Project, stream: str, verdicts: Sequence[RetentionVerdict]) -> int:
     """Delete the epochs and ledger entries that are older than the restore window and every kept snapshot."""
-    facts = epoch_facts(project, stream, verdicts)
+    kept = [verdict.snapshot.epoch for verdict in verdicts if verdict.keep]
+    facts = epoch_facts(project, stream, kept)
     return project.store.retention.prune_epochs(stream, before=first_epoch_to_keep(facts))
 
 
-def epoch_facts(project: Project, stream: str, verdicts: Sequence[RetentionVerdict]) -> EpochFacts:
-    """What may still need old epochs of a stream; the verdicts are those on its snapshots."""
+def epoch_facts(project: Project, stream: str, snapshots: Sequence[int]) -> EpochFacts:
+    """What may still need old epochs of a stream; `snapshots` are the epochs of those that are kept."""
     store, window = project.store, project.config.deployment.retention.restore_window
     last, restore = store.ledger.last(stream), store.restores.newest(stream)
-    kept = [verdict.snapshot.epoch for verdict in verdicts if verdict.keep]
     return EpochFacts(
         first_epoch=store.retention.floor(stream).first_epoch,
         last_entered=None if last is None else last.epoch,
         first_in_window=store.retention.first_epoch_since(stream, store.now() - window),
-        oldest_snapshot=min(kept, default=None),
+        oldest_snapshot=min(snapshots, default=None),
         replica_epochs=tuple(
             row.epoch for row in store.replicas.of(stream) if row.epoch is not None
         ),

@@ -19,6 +19,7 @@ from holdfast.orchestration.cli.commands import (
     drill,
     explain,
     incidents,
+    inputs,
     logs,
     migrate,
     restore,
@@ -102,6 +103,7 @@ restore.register(app)
 status.register(app)
 logs.register(app)
 incidents.register(app)
+inputs.register(app)
 drill.register(app)
 doctor.register(app)
 explain.register(app)

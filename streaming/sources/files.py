@@ -141,6 +141,25 @@ class FilesSource:
             if there.get(file["name"]) != (file["size"], file["changed_ns"])
         ]
 
+    def files(self) -> list[ListedFile]:
+        """The input files that are there, in the order of their names."""
+        infos = (info for info in self._listed() if info.is_file and self.is_input(info.base_name))
+        return sorted((self._as_listed(info) for info in infos), key=lambda file: file.name)
+
+    def delete(self, file: ListedFile) -> None:
+        """Delete a file, unless it is gone or has become another."""
+        path = self._path(file.name)
+        try:
+            info = self.filesystem.get_file_info(path)
+            if info.is_file and self._as_listed(info) == file:
+                self.filesystem.delete_file(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise TransientError(
+                f"cannot delete {path}: {error}", hint="allow this user to write to the folder"
+            ) from error
+
     def _unchanged(self, file: Json, reading: Iterator[Read]) -> Iterator[Read]:
         self._require_unchanged(file)
         try:
@@ -180,7 +199,7 @@ class FilesSource:
         return listed
 
     def _settled(self, now: float) -> list[fs.FileInfo]:
-        infos = [info for info in self._listed() if info.is_file and self._is_input(info.base_name)]
+        infos = [info for info in self._listed() if info.is_file and self.is_input(info.base_name)]
         self._taken &= {self._as_listed(info) for info in infos}
         settled = [
             info
@@ -195,7 +214,8 @@ class FilesSource:
     def _as_listed(self, info: fs.FileInfo) -> ListedFile:
         return ListedFile(info.base_name, info.size, self._changed_ns(info))
 
-    def _is_input(self, name: str) -> bool:
+    def is_input(self, name: str) -> bool:
+        """Whether a file of this name is input."""
         return not name.startswith((".", "_")) and fnmatch.fnmatch(name, self.declared.pattern)
 
     def _measured(self, info: fs.FileInfo) -> Arrived | None:

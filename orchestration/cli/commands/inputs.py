@@ -1,0 +1,70 @@
+"""`holdfast inputs`: which input files are still needed, and deleting the others."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.orchestration.cli import format as fmt
+from holdfast.orchestration.cli.terminal import DONE, JsonOption, Stream, Terminal, terminal
+
+if TYPE_CHECKING:
+    from holdfast.orchestration.inputs import StreamInputs
+    from holdfast.streaming.sources.files import ListedFile
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog="Examples:  holdfast inputs clicks  ·  holdfast inputs clicks --prune")(
+        inputs
+    )
+
+
+def inputs(
+    ctx: typer.Context,
+    *,
+    stream: Stream,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Delete the files that are not needed any more.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Count the input files that a recovery or a restore can still need, and name the others."""
+    from holdfast.orchestration.inputs import delete_unneeded, read_inputs
+
+    term = terminal(ctx)
+    with term.open_storage(stream) as project:
+        found = read_inputs(project, stream)
+        _show(term, found, as_json=as_json)
+        if not prune or not found.unneeded:
+            return
+        if not yes:
+            count = fmt.plural(len(found.unneeded), "input file")
+            typer.confirm(f"Delete {count} for good?", abort=True, err=True)
+        delete_unneeded(project, found)
+    if not as_json:
+        term.out.print(f"{DONE} {fmt.plural(len(found.unneeded), 'input file')} deleted")
+
+
+def _show(term: Terminal, found: "StreamInputs", *, as_json: bool) -> None:
+    if as_json:
+        term.json(
+            {
+                "stream": found.stream,
+                "first_epoch": found.first_epoch,
+                "needed": [file.name for file in found.needed],
+                "unneeded": [file.name for file in found.unneeded],
+            }
+        )
+        return
+    for file in found.unneeded:
+        term.out.print(file.name, markup=False, highlight=False)
+    needed, unneeded = (_sum(files) for files in (found.needed, found.unneeded))
+    term.out.print(
+        f"{found.stream}: {unneeded} not needed by any recovery or restore, {needed} needed "
+        f"(new, or of epoch {found.first_epoch} or later)"
+    )
+
+
+def _sum(files: "tuple[ListedFile, ...]") -> str:
+    size = sum(file.size_bytes for file in files)
+    return f"{fmt.plural(len(files), 'input file')} ({fmt.size(size)})"
