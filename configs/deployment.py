@@ -1,16 +1,19 @@
 """What all streams of a project share: `configs/holdfast.yaml`."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
 
 from holdfast.configs.units import (
-    Duration,
     EnvironmentVariable,
+    LocalFolder,
+    LongDuration,
     Reference,
     Section,
     Text,
+    check_port,
     matches_pattern,
+    relation_error,
 )
 
 
@@ -47,6 +50,7 @@ class ControlStore(Section):
                 r"(sqlite|postgresql)(\+\w+)?://.*",
                 "a database URL, sqlite:///path or postgresql://user@host/name",
             ),
+            AfterValidator(check_port),
         ]
         | None
     ) = None
@@ -63,7 +67,12 @@ class S3ObjectStore(Section):
 
     kind: Literal["s3"] = "s3"
     endpoint_url: (
-        Annotated[str, matches_pattern("https?://.+", "a URL, http://… or https://…")] | None
+        Annotated[
+            str,
+            matches_pattern("https?://.+", "a URL, http://… or https://…"),
+            AfterValidator(check_port),
+        ]
+        | None
     ) = None
     bucket: Annotated[
         str,
@@ -72,10 +81,22 @@ class S3ObjectStore(Section):
             "3 to 63 lower-case letters, digits, dots and hyphens",
         ),
     ]
-    prefix: str = ""
+    prefix: Annotated[
+        str,
+        matches_pattern(
+            r"(?!/)(?!(.*/)?\.{1,2}(/|$))[^\0]*", "a folder of the bucket such as prod/, without . and .."
+        ),
+    ] = ""
     region: Text = "us-east-1"
     access_key_id_env: EnvironmentVariable | None = None
     secret_access_key_env: EnvironmentVariable | None = None
+
+    @model_validator(mode="after")
+    def _names_both_or_none(self) -> Self:
+        if self.access_key_id_env is not None and self.secret_access_key_env is None:
+            message = "needs secret_access_key_env beside it: name both, or none"
+            raise relation_error(("access_key_id_env",), message)
+        return self
 
 
 ObjectStore: TypeAlias = EmbeddedObjectStore | S3ObjectStore
@@ -91,13 +112,13 @@ class DagsterServer(Section):
 class Samples(Section):
     """How long measurements are kept."""
 
-    keep: Duration = 7 * 86400.0
+    keep: LongDuration = 7 * 86400.0
 
 
 class Deployment(Section):
     """The home folder and the services; every field has a default that needs no other machine."""
 
-    home: Text = ".holdfast"
+    home: LocalFolder = ".holdfast"
     control_store: ControlStore = ControlStore()
     object_store: Annotated[ObjectStore, Field(discriminator="kind")] = EmbeddedObjectStore()
     dagster: DagsterServer = DagsterServer()
