@@ -4,7 +4,9 @@ import re
 
 from pydantic_core import PydanticCustomError
 
-_TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[A-Za-z_0-9]+|[<>(),:])")
+_TOKEN = re.compile(
+    r"""\s*(`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[A-Za-z_0-9]+|[<>(),:])"""
+)
 _SIMPLE = frozenset(
     "boolean tinyint byte smallint short int integer bigint long float real double date timestamp timestamp_ntz "
     "timestamp_ltz string binary decimal dec numeric".split()

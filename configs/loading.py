@@ -16,8 +16,8 @@ from holdfast.configs.units import Section
 from holdfast.ft_policies.errors import PermanentError
 
 _PASSWORD = re.compile(r"(://[^/@:]*):.*@")  # a password may have / and @ in it
-MOST_BYTES = 1024 * 1024
-MOST_NODES = 20_000
+MOST_BYTES = 256 * 1024
+MOST_NODES = 5_000
 _BOUNDS = {
     "greater_than": ("gt", "must be more than {:g}"),
     "greater_than_equal": ("ge", "must be at least {:g}"),
