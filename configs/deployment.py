@@ -2,15 +2,17 @@
 
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from holdfast.configs.units import (
     ByteSize,
-    Duration,
     EnvironmentVariable,
+    LocalFolder,
+    LongDuration,
     Reference,
     Section,
     Text,
+    check_port,
     matches_pattern,
     relation_error,
 )
@@ -52,6 +54,7 @@ class ControlStore(Section):
                 r"(sqlite|postgresql)(\+\w+)?://.*",
                 "a database URL, sqlite:///path or postgresql://user@host/name",
             ),
+            AfterValidator(check_port),
         ]
         | None
     ) = None
@@ -63,7 +66,18 @@ class EmbeddedObjectStore(Section):
     kind: Literal["embedded"] = "embedded"
 
 
-Endpoint = Annotated[str, matches_pattern("https?://.+", "a URL, http://… or https://…")]
+Endpoint = Annotated[
+    str,
+    matches_pattern("https?://.+", "a URL, http://… or https://…"),
+    AfterValidator(check_port),
+]
+Prefix = Annotated[
+    str,
+    matches_pattern(
+        r"(?!/)(?!(.*/)?\.{1,2}(/|$))[^\0]*",
+        "a folder of the bucket such as prod/, without . and ..",
+    ),
+]
 Bucket = Annotated[
     str,
     matches_pattern(
@@ -79,17 +93,24 @@ class S3ObjectStore(Section):
     kind: Literal["s3"] = "s3"
     endpoint_url: Endpoint | None = None
     bucket: Bucket
-    prefix: str = ""
+    prefix: Prefix = ""
     region: Text = "us-east-1"
     access_key_id_env: EnvironmentVariable | None = None
     secret_access_key_env: EnvironmentVariable | None = None
+
+    @model_validator(mode="after")
+    def _names_both_or_none(self) -> Self:
+        if self.access_key_id_env is not None and self.secret_access_key_env is None:
+            message = "needs secret_access_key_env beside it: name both, or none"
+            raise relation_error(("access_key_id_env",), message)
+        return self
 
 
 class Place(Section):
     """Where copies of snapshots are; without an endpoint of its own, at the object store of the project."""
 
     bucket: Bucket
-    prefix: str = ""
+    prefix: Prefix = ""
     endpoint_url: Endpoint | None = None
     region: Text | None = None
     access_key_id_env: EnvironmentVariable | None = None
@@ -120,22 +141,22 @@ class DagsterServer(Section):
 class Samples(Section):
     """How long measurements are kept."""
 
-    keep: Duration = 7 * 86400.0
+    keep: LongDuration = 7 * 86400.0
 
 
 class Retention(Section):
     """How long each kind of record is kept; the hourly schedule `retention` deletes what is older."""
 
-    restore_window: Duration = 3 * 86400.0
-    records: Duration = 30 * 86400.0
-    dagster: Duration = 7 * 86400.0
+    restore_window: LongDuration = 3 * 86400.0
+    records: LongDuration = 30 * 86400.0
+    dagster: LongDuration = 7 * 86400.0
     log_size: ByteSize = 64 * 1024**2
 
 
 class Deployment(Section):
     """The home folder and the services; every field has a default that needs no other machine."""
 
-    home: Text = ".holdfast"
+    home: LocalFolder = ".holdfast"
     control_store: ControlStore = ControlStore()
     object_store: Annotated[ObjectStore, Field(discriminator="kind")] = EmbeddedObjectStore()
     places: dict[Text, Place] = {}  # noqa: RUF012 - pydantic copies it

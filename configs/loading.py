@@ -15,7 +15,9 @@ from pydantic_core import ErrorDetails
 from holdfast.configs.units import Section
 from holdfast.ft_policies.errors import PermanentError
 
-_PASSWORD = re.compile(r"(://[^/@:]*):[^/@]*@")
+_PASSWORD = re.compile(r"(://[^/@:]*):.*@")  # a password may have / and @ in it
+MOST_BYTES = 256 * 1024
+MOST_NODES = 5_000
 _BOUNDS = {
     "greater_than": ("gt", "must be more than {:g}"),
     "greater_than_equal": ("ge", "must be at least {:g}"),
@@ -153,7 +155,29 @@ T = TypeVar("T", bound=Section)
 
 
 class _Loader(yaml.SafeLoader):
-    """Keeps invalid dates and numbers as text, so that the model reports them with their field."""
+    """Keeps invalid dates and numbers as text, so that the model reports them with their field.
+
+    It counts values while it reads, an alias as the values that it stands for: a few lines of aliases can
+    stand for more values than there is memory.
+    """
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._nodes = 0
+        self._sizes: dict[str, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event = self.peek_event()
+        anchor, before = getattr(event, "anchor", None), self._nodes
+        is_alias = isinstance(event, yaml.AliasEvent)
+        self._nodes += self._sizes.get(str(anchor), 1) if is_alias else 1
+        if self._nodes > MOST_NODES:
+            message = f"has more than {MOST_NODES} values: shorten it"
+            raise yaml.MarkedYAMLError(problem=message, problem_mark=event.start_mark)
+        node = super().compose_node(parent, index)
+        if anchor is not None and not is_alias:
+            self._sizes[str(anchor)] = self._nodes - before
+        return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002
         try:
@@ -223,6 +247,8 @@ def _file_error(file: str, message: str, mark: yaml.Mark | None = None) -> _Read
 
 def _parse(path: Path, file: str) -> Document:
     try:
+        if path.stat().st_size > MOST_BYTES:
+            raise _file_error(file, f"is larger than {MOST_BYTES} bytes: shorten it")
         loader = _Loader(path.read_text(encoding="utf-8"))
         root = loader.get_single_node()
         if root is None:
@@ -256,8 +282,11 @@ def _find_duplicates(root: yaml.Node) -> Iterator[yaml.ScalarNode]:
             waiting.extend(node.value)
             continue
         keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        names = [key.value for key in keys]
-        yield from (key for at, key in enumerate(keys) if key.value in names[:at])
+        names = set[Any]()
+        for key in keys:
+            if key.value in names:
+                yield key
+            names.add(key.value)
         waiting.extend(value for _, value in node.value)
 
 

@@ -17,7 +17,7 @@ from holdfast.configs.loading import (
     load_file,
     suggest_name,
 )
-from holdfast.configs.places import find_overlaps
+from holdfast.configs.places import find_overlaps, resolve_path
 from holdfast.configs.prices import PriceList
 from holdfast.configs.references import (
     NamedFunction,
@@ -27,10 +27,11 @@ from holdfast.configs.references import (
 )
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.sources import FilesSource
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.stream import StreamDeclaration, memory_bytes
 from holdfast.ft_policies.errors import PermanentError
 
 PROJECT_VARIABLE = "HOLDFAST_PROJECT"
+SHORTEST_RECOVERY_SECONDS = 0.5  # active replication: nothing to do but to notice
 _EXTENSIONS = (".yaml", ".yml")
 _BUILT_IN_PRICE_LISTS = Path(__file__).parent / "price_lists"
 
@@ -147,6 +148,36 @@ def check(root: Path) -> list[Problem]:
         for problem in check_references(root.resolve(), document, functions, code=code)
     ]
     return sorted(files.problems + missing, key=lambda problem: (problem.file, problem.line))
+
+
+def list_warnings(root: Path) -> list[Problem]:
+    """What is allowed but looks like a mistake on this machine; nothing is refused because of it."""
+    files, root = load_files(root), root.resolve()
+    return [
+        problem
+        for file in files.streams
+        if file.model and file.document
+        for problem in _find_doubts(root, file.document, file.model)
+    ]
+
+
+def _find_doubts(root: Path, document: Document, stream: StreamDeclaration) -> Iterator[Problem]:
+    source, memory = stream.source, stream.resources.driver_memory
+    seconds = stream.objective.recovery_time
+    if seconds < SHORTEST_RECOVERY_SECONDS:
+        message = (
+            f"is shorter than a recovery in any tier: from {SHORTEST_RECOVERY_SECONDS:g} s "
+            "active_replication may meet it"
+        )
+        yield document.problem_at(("objective", "recovery_time"), message, value=seconds)
+    if isinstance(source, FilesSource) and "://" not in source.path:
+        if not resolve_path(root, source.path).is_dir():
+            message = "folder not found: the stream waits for it"
+            yield document.problem_at(("source", "path"), message, value=source.path)
+    present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if memory_bytes(memory) > present:
+        message = f"is more than the memory of this machine ({present / 1024**3:.1f} GB)"
+        yield document.problem_at(("resources", "driver_memory"), message, value=memory)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,16 @@
 """The functions that declarations name as `module:function`: loading one, and checking all of them.
 
 A check imports the modules, and a user's module may import Spark, which takes seconds; so only `holdfast check`
-does it. Spark's workers import this module, too: it does not import the YAML parser before a check needs it.
+does it, in a process of its own. Spark's workers import this module, too: it does not import the YAML parser before a check needs it.
 """
 
 import importlib
+import json
+import os
+import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,6 +23,7 @@ from holdfast.ft_policies.errors import PermanentError
 if TYPE_CHECKING:
     from holdfast.configs.loading import Document, Problem
 
+IMPORT_SECONDS = 60.0
 NamedFunction: TypeAlias = tuple[tuple[int | str, ...], str | None]
 """The place in the document, and `module:function` if it is set."""
 
@@ -68,46 +72,57 @@ def check_references(
     folder = root if code is None else root / Path(code).expanduser()
     if not folder.is_dir():
         return [document.problem_at(("code",), "folder not found", value=code)]
-    with _importing_from(root, folder):
-        return [
-            document.problem_at(loc, fault, value=reference)
-            for loc, reference in functions
-            if reference is not None and (fault := _find_fault(reference))
-        ]
+    named = [(loc, reference) for loc, reference in functions if reference is not None]
+    faults = _find_faults([reference for _, reference in named], root, folder)
+    return [
+        document.problem_at(loc, fault, value=reference)
+        for (loc, reference), fault in zip(named, faults, strict=True)
+        if fault is not None
+    ]
 
 
-def _find_fault(reference: str) -> str | None:
+def _find_faults(references: list[str], root: Path, code: Path) -> list[str | None]:
+    """A fault for each reference; a process that ends or hangs counts for the one that it has reached."""
+    faults: list[str | None] = []
+    while len(faults) < len(references):
+        ended, found = _import_in_child(references[len(faults) :], root, code)
+        faults += found
+        if len(faults) < len(references):
+            module = references[len(faults)].partition(":")[0]
+            faults.append(f"module {module} {ended}: it must be importable without side effects")
+    return faults
+
+
+def _import_in_child(references: list[str], root: Path, code: Path) -> tuple[str, list[str | None]]:
+    """How the process ended, and what it found out until then."""
+    path = [str(code), str(root), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in path if part)}
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "results"
+        results.touch()
+        command = [sys.executable, "-P", "-m", "holdfast.configs.import_check", str(results)]
+        try:
+            child = subprocess.run(  # noqa: S603 - the command is our own
+                [*command, *references],
+                cwd=root,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=IMPORT_SECONDS,
+                check=False,
+            )
+            ended = f"ends the process on import (exit code {child.returncode})"
+        except subprocess.TimeoutExpired:
+            ended = f"is not imported within {IMPORT_SECONDS:g} s"
+        return ended, [_describe(line) for line in results.read_text(encoding="utf-8").splitlines()]
+
+
+def _describe(line: str) -> str | None:
     from holdfast.configs.loading import suggest_name
 
-    name, _, function = reference.partition(":")
-    try:
-        module = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        return f"module {error.name} not found: it is neither in the project nor in the environment"
-    except Exception as error:  # noqa: BLE001 - a user's module may raise anything
-        return f"module {name} fails on import: {type(error).__name__}: {error}"
-    value = getattr(module, function, None)
-    if callable(value):
+    found = json.loads(line)
+    if found is None:
         return None
-    if value is not None:
-        return f"{function} is not a function"
-    functions = [key for key, item in vars(module).items() if key[0] != "_" and callable(item)]
-    return f"module {name} has no function {function}: {suggest_name(function, functions)}"
-
-
-@contextmanager
-def _importing_from(root: Path, code: Path) -> Iterator[None]:
-    """Import as a driver of the stream does.
-
-    Modules of the stream's own code are unloaded afterwards: another stream may have others of the same names.
-    """
-    path_before, modules_before = sys.path[:], set(sys.modules)
-    sys.path[:0] = [str(code), str(root)]
-    importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        sys.path[:] = path_before
-        for name in (sys.modules.keys() - modules_before) if code != root else ():
-            if str(getattr(sys.modules[name], "__file__", "")).startswith(str(code)):
-                del sys.modules[name]
+    function = str(found["fault"]).rpartition(" ")[2]
+    hint = f": {suggest_name(function, found['functions'])}" if "functions" in found else ""
+    return f"{found['fault']}{hint}"

@@ -1,16 +1,25 @@
 """Where a stream's output goes."""
 
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
-from holdfast.configs.units import Flag, Reference, Section, Text
+from pydantic import model_validator
+
+from holdfast.configs.units import Flag, Location, Reference, Section, Text, relation_error
 
 
 class DeltaSink(Section):
     """A Delta Lake table, one atomic commit per epoch; without a path it is in the home folder."""
 
     kind: Literal["delta"] = "delta"
-    path: Text | None = None
+    path: Location | None = None
     partition_by: tuple[Text, ...] = ()
+
+    @model_validator(mode="after")
+    def _partitions_once(self) -> Self:
+        for name in self.partition_by:
+            if self.partition_by.count(name) > 1:
+                raise relation_error(("partition_by",), f"names the column {name} twice")
+        return self
 
 
 class CallableSink(Section):

@@ -2,14 +2,17 @@
 
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from holdfast.configs.ddl import check_columns
 from holdfast.configs.units import (
     Count,
     Duration,
     Flag,
     Integer,
+    Location,
     Moment,
+    Pause,
     Reference,
     RowsPerSecond,
     Section,
@@ -80,7 +83,7 @@ class RateSource(Section):
 
     kind: Literal["rate"] = "rate"
     seed: Integer
-    keys: Count
+    keys: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
     partitions: Annotated[int, Field(strict=True, ge=1, le=1024)] = 1
     profile: Annotated[Profile, Field(discriminator="kind")]
     start: Moment | None = None
@@ -100,7 +103,7 @@ class DeadLetters(Section):
 
     most: Share = 0.01
     rules: Reference | None = None
-    path: Text | None = None
+    path: Location | None = None
 
 
 class FilesSource(Section):
@@ -110,12 +113,12 @@ class FilesSource(Section):
     """
 
     kind: Literal["files"] = "files"
-    path: Text
+    path: Location
     format: Literal["parquet", "jsonl", "csv"]
     pattern: Text = Field(default_factory=_default_pattern)
-    columns: Annotated[str, Field(min_length=1, alias="schema")]
-    settle: Duration = 2.0
-    poll: Duration = 1.0
+    columns: Annotated[str, Field(min_length=1, alias="schema"), AfterValidator(check_columns)]
+    settle: Pause = 2.0
+    poll: Pause = 1.0
     csv_header: Flag = True
     dead_letters: DeadLetters | None = None
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from holdfast.configs.controller import Controller, fill_in_mode
@@ -15,11 +15,12 @@ from holdfast.configs.units import (
     CountOrZero,
     Duration,
     Integer,
+    LocalFolder,
     Name,
+    Pause,
     Reference,
     Section,
     Share,
-    Text,
     matches_pattern,
     relation_error,
 )
@@ -30,6 +31,7 @@ from holdfast.ft_policies.snapshots import CheckpointPolicy, RetentionPolicy
 from holdfast.ft_policies.tiers import Guarantee, Tier
 from holdfast.ft_policies.timings import TimingError, Timings
 
+LEAST_MEMORY, MOST_MEMORY = 450 * 1024**2, 16 * 1024**4
 OLD_FAULT = "blow"  # house: old word
 FIXED_SPARK_CONF = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -49,9 +51,9 @@ OWNED_SPARK_CONF = {
 class Epochs(Section):
     """When an epoch closes: after some time, at a number of rows, or when no input arrives."""
 
-    seconds: Duration | None = 1.0
+    seconds: Pause | None = 1.0
     rows: Count | None = 1_000_000
-    silence: Duration = 5.0
+    silence: Pause = 5.0
 
     @model_validator(mode="after")
     def _has_a_limit(self) -> Self:
@@ -110,8 +112,8 @@ class Objective(Section):
 class Supervision(Section):
     """How fast a dead or stuck replica is detected."""
 
-    heartbeat: Duration = 0.5
-    lease: Duration = 3.0
+    heartbeat: Pause = 0.5
+    lease: Pause = 3.0
     stuck_after: Duration = 60.0
     start_within: Duration = 120.0
 
@@ -164,7 +166,7 @@ class SpareCapacity(Section):
 class Secondary(Section):
     """How the secondary follows the primary, in the tiers that have one."""
 
-    sync: Duration = 5.0
+    sync: Pause = 5.0
     spare_capacity: SpareCapacity | None = None
 
 
@@ -190,20 +192,34 @@ class Drills(Section):
         return DisturbanceBudget(most=self.most, period_seconds=self.per)
 
 
+def memory_bytes(written: str) -> int:
+    """The bytes of a size as Spark writes it."""
+    return int(written[:-1]) * 1024 ** ("kmgt".index(written[-1].lower()) + 1)
+
+
+def _check_memory(written: str) -> str:
+    if not LEAST_MEMORY <= memory_bytes(written) <= MOST_MEMORY:
+        allowed = "from 450m, which Spark needs to start, to 16t"
+        raise PydanticCustomError("shape", "must be {allowed}", {"allowed": allowed})
+    return written
+
+
 class Resources(Section):
     """What a replica runs on."""
 
     driver_memory: Annotated[
-        str, matches_pattern(r"[1-9]\d*[kmgtKMGT]", "a size as Spark writes it, such as 512m or 2g")
+        str,
+        matches_pattern(r"[1-9]\d*[kmgtKMGT]", "a size as Spark writes it, such as 512m or 2g"),
+        AfterValidator(_check_memory),
     ] = "1g"
     master: Annotated[
         str,
         matches_pattern(
-            r"local\[([1-9]\d*|\*)\]|spark://.+|k8s://.+|yarn",
-            "local[n], spark://host:port, k8s://… or yarn",
+            r"local\[([1-9]\d{0,2}|\*)\]|spark://.+|k8s://.+|yarn",
+            "local[n] with n up to 999, spark://host:port, k8s://… or yarn",
         ),
     ] = "local[1]"
-    folder: Text | None = None
+    folder: LocalFolder | None = None
     spark_conf: dict[str, ConfValue] = Field(default_factory=dict)
 
     @field_validator("spark_conf")
@@ -219,7 +235,7 @@ class StreamDeclaration(Section):
 
     name: Name
     app: Reference
-    code: Text | None = None
+    code: LocalFolder | None = None
     params: dict[str, JsonValue] = Field(default_factory=dict)
     source: Annotated[Source, Field(discriminator="kind")]
     sink: Annotated[Sink, Field(discriminator="kind")] = DeltaSink()

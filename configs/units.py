@@ -16,6 +16,8 @@ _BYTES = {"": 1, "B": 1} | {
     for power, two in enumerate(("KB", "MB", "GB", "TB"), 1)
     for unit in (two, two[0] + "iB")
 }
+FIRST_YEAR, END_YEAR = 1970, 2200
+_S3_URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^\0]*)?")
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -63,7 +65,39 @@ def _conf_value(written: Any) -> Any:
 
 
 def _in_utc(moment: datetime) -> datetime:
+    # Years first: next to year 1 or 9999 a time zone leads out of what Python can express.
+    if not FIRST_YEAR <= moment.year < END_YEAR:
+        allowed = f"a time from {FIRST_YEAR} to {END_YEAR - 1}"
+        raise PydanticCustomError("shape", "must be {allowed}", {"allowed": allowed})
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _check_location(path: str) -> str:
+    return path if _S3_URL.fullmatch(path) else _check_path(path, ", or s3://bucket/folder")
+
+
+def _check_path(path: str, alternative: str = "") -> str:
+    if "://" in path or "\0" in path:
+        allowed = f"a folder of this machine{alternative}"
+        raise PydanticCustomError("shape", "must be {allowed}", {"allowed": allowed})
+    return path
+
+
+def has_valid_port(url: str) -> bool:
+    """Whether a URL has no port, or one from 1 to 65535."""
+    place = re.split(r"[/?]", url.partition("://")[2].rpartition("@")[2])[0]
+    _, colon, port = place.rpartition("]")[2].rpartition(":")
+    return not colon or (port.isdigit() and 1 <= int(port[:6]) <= 65535)
+
+
+def check_port(url: str) -> str:
+    """The URL; a validation error if its port is none."""
+    if not has_valid_port(url):
+        raise PydanticCustomError(
+            "shape",
+            "must have a port from 1 to 65535, or none (write / and @ in a password as %2F and %40)",
+        )
+    return url
 
 
 def matches_pattern(pattern: str, allowed: str) -> AfterValidator:
@@ -79,17 +113,23 @@ def matches_pattern(pattern: str, allowed: str) -> AfterValidator:
 
 
 TEN_YEARS = 10 * 365 * 86400.0
+SHORTEST = 0.001
+DAY = 86400.0
 
-Duration = Annotated[float, BeforeValidator(parse_duration), Field(gt=0, le=TEN_YEARS)]
+Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=SHORTEST, le=TEN_YEARS)]
+Pause = Annotated[float, BeforeValidator(parse_duration), Field(ge=SHORTEST, le=DAY)]
+LongDuration = Annotated[float, BeforeValidator(parse_duration), Field(ge=3600.0, le=TEN_YEARS)]
 ByteSize = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0, le=1024**5)]
 Moment = Annotated[datetime, AfterValidator(_in_utc)]
 Integer = Annotated[int, Field(strict=True)]
-Count = Annotated[int, Field(strict=True, ge=1)]
-CountOrZero = Annotated[int, Field(strict=True, ge=0)]
+Count = Annotated[int, Field(strict=True, ge=1, le=10**15)]
+CountOrZero = Annotated[int, Field(strict=True, ge=0, le=10**9)]
 Flag = Annotated[bool, Field(strict=True)]
 Share = Annotated[float, Field(strict=True, gt=0, le=1)]
 RowsPerSecond = Annotated[float, Field(strict=True, ge=0, le=1e9)]
 Text = Annotated[str, Field(min_length=1)]
+LocalFolder = Annotated[str, Field(min_length=1), AfterValidator(_check_path)]
+Location = Annotated[str, Field(min_length=1), AfterValidator(_check_location)]
 Name = Annotated[
     str,
     Field(max_length=63),

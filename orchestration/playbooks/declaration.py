@@ -1,10 +1,11 @@
 """Applying the current declaration to a stream that has a past with an older one."""
 
+from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.ft_policies.playbooks.recover.compatibility import objections
+from holdfast.ft_policies.playbooks.recover.compatibility import objections, start_objections
 from holdfast.orchestration.playbooks.launch import declare, to_json
-from holdfast.resources.control_store.records import StreamRow
+from holdfast.resources.control_store.records import JsonObject, StreamRow
 from holdfast.resources.project import Project
 from holdfast.streaming.spark.checkpoint import CHECKPOINT_CONF
 
@@ -16,11 +17,41 @@ def apply_declaration(project: Project, stream: str) -> None:
     """
     if project.store.replicas.of(stream):
         return
+    require_startable(project, stream)
     declare(project.config, project.store, stream)
     under_way = project.store.migrations.open(stream)
     if under_way is not None:
         outcome = "superseded: the stream was started with its current declaration"
         project.store.migrations.abandon(stream, under_way.rollout, outcome)
+
+
+def require_startable(project: Project, stream: str) -> None:
+    """Refuse to start a stream that has a past with another source or sink than that of its past."""
+    store, row = project.store, project.store.streams.get(stream)
+    if row is None or (store.epochs.last(stream) is None and store.ledger.last(stream) is None):
+        return
+    before = StreamDeclaration.model_validate(row.declaration)
+    target = project.config.resolve_paths(project.config.stream(stream))
+    refused = start_objections(
+        _located(project, before),
+        _located(project, target),
+        source_conf=_checkpoint_conf(before),
+        target_conf=_checkpoint_conf(target),
+    )
+    if refused:
+        raise PermanentError(
+            f"{stream} cannot be started: {'; '.join(map(str, refused))}",
+            hint="undo that change in the file of the stream, or declare a stream of another name with it; "
+            "`holdfast migrate` brings other changes to a stream with a past",
+        )
+
+
+def _located(project: Project, stream: StreamDeclaration) -> JsonObject:
+    """The declaration with the full path of its table."""
+    declaration = to_json(stream)
+    if isinstance(stream.sink, DeltaSink):
+        declaration["sink"]["path"] = project.config.table_path(stream)
+    return declaration
 
 
 def require_same_past(project: Project, stream: str, *, done: str) -> None:

@@ -39,7 +39,7 @@ from holdfast.orchestration.playbooks.base import (
     StepSkipped,
     StreamPlaybook,
 )
-from holdfast.orchestration.playbooks.declaration import apply_declaration
+from holdfast.orchestration.playbooks.declaration import apply_declaration, require_startable
 from holdfast.orchestration.playbooks.fencing import fence_primary
 from holdfast.orchestration.playbooks.launch import launch_primary, require_whole, to_json
 from holdfast.orchestration.playbooks.recover_secondary import Measured, ReplicaLaunched
@@ -226,6 +226,7 @@ class Start(Recover):
         facts = replace(facts, failures_in_a_row=0, secondary_failures_in_a_row=0)
         if store.replicas.of(self.stream):
             return facts
+        require_startable(project, self.stream)
         row, declared = store.streams.get(self.stream), project.config.stream(self.stream)
         tier = declared.tier
         if row is not None:

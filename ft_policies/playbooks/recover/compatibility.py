@@ -10,6 +10,10 @@ FIXED = {
     "output_mode": "the state was built for this output mode; declare a new stream for another mode",
 }
 PROMISES = ("idempotent",)  # a promise about a sink does not change its content
+IDENTITY = {
+    "source": ("kind", "path", "seed", "keys", "partitions", "start"),
+    "sink": ("kind", "path", "function"),
+}
 TRIED = ("app", "code", "params")
 
 
@@ -38,6 +42,35 @@ def objections(
     The confs contain what a checkpoint depends on, including defaults.
     """
     return [*_field_objections(source, target), *_conf_objections(source_conf, target_conf)]
+
+
+def start_objections(
+    source: Mapping[str, Any],
+    target: Mapping[str, Any],
+    *,
+    source_conf: Mapping[str, str],
+    target_conf: Mapping[str, str],
+) -> list[Objection]:
+    """Changes that a stopped stream with a past cannot be started with.
+
+    They are fewer than those of a migration: a stream may have stopped because of its schema or of a record
+    that is now rejected, but its source and its sink stay the same.
+    """
+    return [
+        *(
+            Objection(name, _identity(name, source), _identity(name, target), instead)
+            for name, instead in FIXED.items()
+            if _identity(name, source) != _identity(name, target)
+        ),
+        *_conf_objections(source_conf, target_conf),
+    ]
+
+
+def _identity(name: str, declaration: Mapping[str, Any]) -> Any:
+    declared = declaration.get(name)
+    if name not in IDENTITY or not isinstance(declared, Mapping):
+        return declared
+    return {key: declared[key] for key in IDENTITY[name] if declared.get(key) is not None}
 
 
 def needs_trial(source: Mapping[str, Any], target: Mapping[str, Any]) -> bool:

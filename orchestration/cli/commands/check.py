@@ -7,6 +7,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from holdfast.ft_policies.tiers import Mode
 from holdfast.orchestration.cli import format as fmt
 from holdfast.orchestration.cli.terminal import DONE, JsonOption, Terminal, terminal
 
@@ -22,32 +23,37 @@ def register(app: typer.Typer) -> None:
 def check(ctx: typer.Context, *, as_json: JsonOption = False) -> None:
     """Check all declarations: every mistake with file, line, field, value and the allowed values.
 
-    Exit code 1 if there is a mistake.
+    Exit code 1 if there is a mistake; a warning is shown and changes nothing.
     """
-    from holdfast.configs.project import ProjectConfig, check as problems_of
+    from holdfast.configs.project import ProjectConfig, check as problems_of, list_warnings
 
     term = terminal(ctx)
     root = term.root()
-    problems = problems_of(root)
+    problems, warnings = problems_of(root), list_warnings(root)
     streams = {} if problems else dict(ProjectConfig.load(root).streams)
     if as_json:
-        term.json({"problems": [asdict(p) for p in problems], "streams": _facts(streams)})
+        shown = {"problems": problems, "warnings": warnings}
+        facts = {kind: [asdict(problem) for problem in found] for kind, found in shown.items()}
+        term.json({**facts, "streams": _facts(streams)})
     elif problems:
-        _show_problems(term, problems)
+        _show_problems(term, warnings, colour="yellow")
+        _show_problems(term, problems, colour="red")
+        term.out.print(f"\n{fmt.plural(len(problems), 'mistake')}")
     else:
+        _show_problems(term, warnings, colour="yellow")
         term.out.print(_table(streams))
         term.out.print(f"{DONE} {fmt.plural(len(streams), 'stream')} declared, no mistake")
     raise typer.Exit(1 if problems else 0)
 
 
-def _show_problems(term: Terminal, problems: "list[Problem]") -> None:
+def _show_problems(term: Terminal, problems: "list[Problem]", *, colour: str) -> None:
     for problem in problems:
         place = f"{problem.file}:{problem.line}:{problem.column}"
         term.out.print(f"[bold]{escape(place)}[/bold]", soft_wrap=True)
         value = "" if problem.value is None else f" = {problem.value}"
         term.out.print(f"  {escape(problem.field or '(the file)')}{escape(value)}", soft_wrap=True)
-        term.out.print(f"  [red]{escape(problem.message)}[/red]", soft_wrap=True)
-    term.out.print(f"\n{fmt.plural(len(problems), 'mistake')}")
+        kind = "warning: " if colour == "yellow" else ""
+        term.out.print(f"  [{colour}]{kind}{escape(problem.message)}[/{colour}]", soft_wrap=True)
 
 
 def _facts(streams: "dict[str, StreamDeclaration]") -> list[dict[str, Any]]:
@@ -57,7 +63,7 @@ def _facts(streams: "dict[str, StreamDeclaration]") -> list[dict[str, Any]]:
             "app": declared.app,
             "source": declared.source.kind,
             "sink": declared.sink.kind,
-            "tier": declared.tier.value,
+            "tier": "automatic" if declared.controller.mode is Mode.AUTO else declared.tier.value,
             "recovery_time_seconds": declared.objective.recovery_time,
             "guarantee": declared.objective.guarantee.value,
         }

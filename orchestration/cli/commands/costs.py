@@ -35,7 +35,9 @@ def costs(
     ] = None,
     days: Annotated[
         int | None,
-        typer.Option(min=1, help="The last N days in total, including today.", metavar="N"),
+        typer.Option(
+            min=1, max=3660, help="The last N days in total, including today.", metavar="N"
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -45,6 +47,8 @@ def costs(
 
     if day is not None and days is not None:
         raise typer.BadParameter("give either --day or --days")
+    if day is not None and not 1970 <= day.year < 2200:
+        raise typer.BadParameter("--day must be from 1970 to 2199")
     term = terminal(ctx)
     with term.open_project() as project:
         names = select_streams(project.config, streams or [])

@@ -4,12 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.ft_policies.errors import PermanentError
 from holdfast.orchestration.playbooks.launch import launch_primary
 from holdfast.orchestration.playbooks.recover import Start
 from holdfast.resources.control_store.records import EndedBy, ReplicaState
 from holdfast.resources.project import Project
 from tests.builders.projects import stream_yaml
-from tests.builders.streams import CLICKS, a_primary, a_secondary, a_wanted_stream
+from tests.builders.streams import (
+    CLICKS,
+    a_primary,
+    a_secondary,
+    a_wanted_stream,
+    commit_epochs,
+)
 from tests.fakes.drivers import simulated_drivers
 from tests.fakes.projects import SimulatedProjects, simulated_projects
 
@@ -64,3 +71,50 @@ def test_a_new_primary_goes_by_what_the_stream_was_started_with(
     with projects.open() as project, simulated_drivers(project, monkeypatch):
         assert launch_primary(project.config, project.store, CLICKS) is not None
         assert declared_tier(project) == "passive_replication"
+
+
+def files(path: str, **more: object) -> dict[str, object]:
+    return {"kind": "files", "path": path, "format": "jsonl", "schema": "id bigint"} | more
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"source": files("other")}, "source"),
+        ({"sink": {"kind": "delta", "path": "elsewhere"}}, "sink"),
+        ({"output_mode": "update"}, "output_mode"),
+    ],
+)
+def test_a_stream_with_a_past_is_not_started_with_another_source_or_sink(
+    tmp_path: Path, change: dict[str, object], field: str
+) -> None:
+    projects = simulated_projects(tmp_path, source=files("in"))
+    with projects.open() as project:
+        a_wanted_stream(project)
+        commit_epochs(project, 2)
+        before = project.store.streams.get(CLICKS)
+    declared = {"source": files("in"), **change}
+    file = projects.root / "configs" / "streams" / f"{CLICKS}.yaml"
+    file.write_text(stream_yaml(name=CLICKS, **declared), encoding="utf-8")
+    with projects.open() as project:
+        for act in (Start(project, CLICKS, "run").steps, Start(project, CLICKS, "plan").plan):
+            with pytest.raises(PermanentError, match=f"started: {field} cannot change") as raised:
+                act()
+            assert "a stream of another name" in raised.value.hint
+        assert project.store.streams.get(CLICKS) == before
+
+
+def test_a_stream_with_a_past_is_started_with_what_mends_it(tmp_path: Path) -> None:
+    projects = simulated_projects(tmp_path, source=files("in"))
+    with projects.open() as project:
+        a_wanted_stream(project)
+        commit_epochs(project, 2)
+    mended = files("./in", schema="id bigint, word string", dead_letters={}, poll="3s")
+    sink = {"kind": "delta", "path": f".holdfast/tables/{CLICKS}"}
+    file = projects.root / "configs" / "streams" / f"{CLICKS}.yaml"
+    file.write_text(stream_yaml(name=CLICKS, source=mended, sink=sink), encoding="utf-8")
+    with projects.open() as project:
+        Start(project, CLICKS, "run").begin()
+        row = project.store.streams.get(CLICKS)
+        assert row is not None
+        assert row.declaration["source"]["poll"] == 3.0

@@ -125,3 +125,12 @@ def test_the_command_line_starts_without_what_is_heavy() -> None:
     ).stdout
 
     assert loaded.strip() == "[]"
+
+
+def test_a_warning_is_shown_and_leaves_with_0(tmp_path: Path) -> None:
+    root = a_project(tmp_path, clicks=stream_yaml(resources={"driver_memory": "15t"}))
+    result = run_holdfast(root, "check")
+    assert result.exit_code == 0
+    assert "warning: is more than the memory of this machine" in result.output
+    [warning] = holdfast_json(root, "check")["warnings"]
+    assert warning["field"] == "resources.driver_memory"

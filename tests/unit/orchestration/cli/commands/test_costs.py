@@ -72,6 +72,8 @@ def test_a_wrong_day_is_wrong_usage(tmp_path: Path) -> None:
         assert run_holdfast(tmp_path, "costs", "--day", "yesterday").exit_code == 2
         both = run_holdfast(tmp_path, "costs", "--day", "2026-01-02", "--days", "2")
         unknown = run_holdfast(tmp_path, "costs", "clics")
-    assert both.exit_code == 2
+        endless = run_holdfast(tmp_path, "costs", "--days", "99999999999")
+        last = run_holdfast(tmp_path, "costs", "--day", "9999-12-31")
+    assert (both.exit_code, endless.exit_code, last.exit_code) == (2, 2, 2)
     assert unknown.exit_code == 1
     assert "declared are clicks" in unknown.output

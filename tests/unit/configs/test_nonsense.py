@@ -1,0 +1,153 @@
+"""Nonsense is refused at its place in the file, in bounded time and memory."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.configs import references
+from holdfast.configs.project import check, list_warnings
+from tests.builders.projects import STREAM, a_project, stream_yaml
+
+RATE: dict[str, Any] = dict(STREAM["source"])  # type: ignore[call-overload]
+ABSURD_PATHS = ["gs://a/b", "s3a://bucket/b", "http://a/b", "S3://bucket/b", "a\0b"]
+
+
+def files(**changes: object) -> dict[str, object]:
+    usual = {"kind": "files", "path": "in", "format": "jsonl", "schema": "id bigint"}
+    return {"source": {**usual, **changes}}
+
+
+@pytest.mark.parametrize(
+    ("declared", "field"),
+    [
+        *(({"sink": {"kind": "delta", "path": path}}, "sink.path") for path in ABSURD_PATHS),
+        *((files(path=path), "source.path") for path in ABSURD_PATHS),
+        ({"resources": {"folder": "s3://bucket/b"}}, "resources.folder"),
+        ({"resources": {"driver_memory": "99999t"}}, "resources.driver_memory"),
+        ({"resources": {"driver_memory": "1k"}}, "resources.driver_memory"),
+        ({"resources": {"master": "local[999999]"}}, "resources.master"),
+        ({"source": RATE | {"keys": 5_000_000_000}}, "source.keys"),
+        ({"source": RATE | {"start": "9999-12-31T23:59:59-12:00"}}, "source.start"),
+        ({"source": RATE | {"start": "0001-01-01T00:00:00+12:00"}}, "source.start"),
+        ({"epoch": {"seconds": 1e-6}}, "epoch.seconds"),
+        ({"secondary": {"sync": 1e-6}}, "secondary.sync"),
+        ({"supervision": {"heartbeat": 1e-6}}, "supervision.heartbeat"),
+        ({"supervision": {"lease": "3650d"}}, "supervision.lease"),
+        ({"sink": {"kind": "delta", "partition_by": ["a", "a"]}}, "sink.partition_by"),
+        (files(schema="this is not ; ddl"), "source.schema"),
+        (files(schema="id bigint, ID string"), "source.schema"),
+        (files(schema="id bignumber"), "source.schema"),
+        (files(schema="id array<int"), "source.schema"),
+        (files(schema="id"), "source.schema"),
+        (files(schema="a " + "array<" * 500 + "int"), "source.schema"),
+    ],
+)
+def test_a_stream_that_makes_no_sense_is_refused(
+    tmp_path: Path, declared: dict[str, object], field: str
+) -> None:
+    [problem] = check(a_project(tmp_path, clicks=stream_yaml(**declared)))
+    assert problem.field == field
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "id bigint, word string",
+        "`a b` INT NOT NULL COMMENT 'of it; all', t timestamp",
+        "m map<string, array<struct<x: decimal(10,2), y: varchar(3)>>>, b BOOLEAN",
+    ],
+)
+def test_a_schema_as_spark_reads_it_is_allowed(tmp_path: Path, schema: str) -> None:
+    assert check(a_project(tmp_path, clicks=stream_yaml(**files(schema=schema)))) == []
+
+
+@pytest.mark.parametrize(
+    ("deployment", "field"),
+    [
+        ('home: "a\\0b"', "home"),
+        ("home: s3://bucket/home", "home"),
+        ("control_store: {url: 'postgresql://u:p@h:notaport/db'}", "control_store.url"),
+        ("control_store: {url: 'postgresql://u:p@h:99999/db'}", "control_store.url"),
+        (
+            "object_store: {kind: s3, bucket: abc, endpoint_url: 'http://h:notaport'}",
+            "object_store.endpoint_url",
+        ),
+        ("object_store: {kind: s3, bucket: abc, prefix: ../x}", "object_store.prefix"),
+        (
+            "object_store: {kind: s3, bucket: abc, access_key_id_env: KEY}",
+            "object_store.access_key_id_env",
+        ),
+        ("samples: {keep: 1ms}", "samples.keep"),
+    ],
+)
+def test_a_deployment_that_makes_no_sense_is_refused(
+    tmp_path: Path, deployment: str, field: str
+) -> None:
+    [problem] = check(a_project(tmp_path, clicks=stream_yaml(), holdfast=deployment))
+    assert problem.field == field
+
+
+@pytest.mark.parametrize("password", ["hush/hush", "hush@hush", "hush:hush/@"])
+def test_no_password_is_shown(tmp_path: Path, password: str) -> None:
+    url = f"control_store: {{url: 'mysql://me:{password}@db/x'}}\n"
+    [problem] = check(a_project(tmp_path, holdfast=url))
+    assert "hush" not in str(problem)
+
+
+def test_a_file_that_stands_for_too_much_is_refused_soon(tmp_path: Path) -> None:
+    lines = ["a: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+    long = "params: {list: [" + "1," * 100_000 + "1]}\n"
+    root = a_project(tmp_path, bomb="\n".join(lines), long=stream_yaml(params={}) + long)
+    assert ["has more than 5000 values" in problem.message for problem in check(root)] == [
+        True,
+        True,
+    ]
+    (root / "configs" / "streams" / "bomb.yaml").write_text("#" * 2_000_000)
+    assert "is larger than" in check(root)[0].message
+
+
+def test_an_alias_that_stands_for_little_is_allowed(tmp_path: Path) -> None:
+    text = stream_yaml(params={}).replace("params: {}", "params: {a: &a [1, 2], b: *a}")
+    assert check(a_project(tmp_path, clicks=text)) == []
+
+
+def test_a_module_that_ends_or_hangs_is_a_problem_at_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(references, "IMPORT_SECONDS", 3.0)
+    root = a_project(
+        tmp_path,
+        a=stream_yaml(name="a", app="exits:build"),
+        b=stream_yaml(name="b", app="dies:build", expectations="json:nothing"),
+        c=stream_yaml(name="c", app="hangs:build"),
+    )
+    (root / "exits.py").write_text("import sys\nsys.exit()\n")
+    (root / "dies.py").write_text("import os\nos._exit(0)\n")
+    (root / "hangs.py").write_text("import time\ntime.sleep(600)\n")
+    found = [(problem.file[-6:], problem.field, problem.message) for problem in check(root)]
+    assert [(file, field) for file, field, _ in found] == [
+        ("a.yaml", "app"),
+        ("b.yaml", "app"),
+        ("b.yaml", "expectations"),
+        ("c.yaml", "app"),
+    ]
+    assert "SystemExit" in found[0][2]
+    assert "ends the process on import (exit code 0)" in found[1][2]
+    assert "is not imported within 3 s" in found[3][2]
+
+
+def test_what_looks_like_a_mistake_is_a_warning(tmp_path: Path) -> None:
+    declared = {
+        "objective": {"recovery_time": "100ms"},
+        "resources": {"driver_memory": "15t"},
+        **files(path="nowhere"),
+    }
+    root = a_project(tmp_path, clicks=stream_yaml(**declared))
+    assert check(root) == []
+    assert {problem.field for problem in list_warnings(root)} == {
+        "objective.recovery_time",
+        "resources.driver_memory",
+        "source.path",
+    }
