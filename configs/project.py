@@ -27,6 +27,7 @@ from holdfast.configs.references import (
 )
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.sources import FilesSource
+from holdfast.configs.spark_secrets import is_clear_secret
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError
 
@@ -190,6 +191,7 @@ def load_files(root: Path) -> ProjectFiles:
         *_find_clashes(streams, ("sink", "path"), _declared_table),
         *_find_unknown_price_lists(streams, prices.keys()),
         *_find_unreachable_tables(streams, deployment),
+        *_find_clear_secrets(streams),
     ]
     return ProjectFiles(
         deployment=deployment,
@@ -270,3 +272,13 @@ def _find_unreachable_tables(
                 "or declare an S3 endpoint in configs/holdfast.yaml (object_store: {kind: s3, …})"
             )
             yield file.document.problem_at(("sink", "path"), message, value=path)
+
+
+def _find_clear_secrets(streams: Iterable[LoadedFile[StreamDeclaration]]) -> Iterator[Problem]:
+    """Only in files: a stream that was started with one by an older version must remain recoverable."""
+    for file in streams:
+        conf = file.model.resources.spark_conf if file.model else {}
+        for key, value in conf.items():
+            if file.document and is_clear_secret(key, value):
+                message = "is a secret in clear text: write ${VARIABLE}, and set that environment variable"
+                yield file.document.problem_at(("resources", "spark_conf", key), message)
