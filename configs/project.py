@@ -27,6 +27,7 @@ from holdfast.configs.references import (
 )
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.sources import FilesSource
+from holdfast.configs.spark_secrets import is_clear_secret
 from holdfast.configs.stream import StreamDeclaration, memory_bytes
 from holdfast.ft_policies.errors import PermanentError
 
@@ -170,10 +171,10 @@ def _find_doubts(root: Path, document: Document, stream: StreamDeclaration) -> I
             "active_replication may meet it"
         )
         yield document.problem_at(("objective", "recovery_time"), message, value=seconds)
-    if isinstance(source, FilesSource) and "://" not in source.path:
-        if not resolve_path(root, source.path).is_dir():
-            message = "folder not found: the stream waits for it"
-            yield document.problem_at(("source", "path"), message, value=source.path)
+    is_local = isinstance(source, FilesSource) and "://" not in source.path
+    if is_local and not resolve_path(root, source.path).is_dir():
+        message = "folder not found: the stream waits for it"
+        yield document.problem_at(("source", "path"), message, value=source.path)
     present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if memory_bytes(memory) > present:
         message = f"is more than the memory of this machine ({present / 1024**3:.1f} GB)"
@@ -221,6 +222,7 @@ def load_files(root: Path) -> ProjectFiles:
         *find_overlaps(root, deployments, streams),
         *_find_unknown_price_lists(streams, prices.keys()),
         *_find_unreachable_tables(streams, deployment),
+        *_find_clear_secrets(streams),
     ]
     return ProjectFiles(
         deployment=deployment,
@@ -297,3 +299,13 @@ def _find_unreachable_tables(
                 "or declare an S3 endpoint in configs/holdfast.yaml (object_store: {kind: s3, …})"
             )
             yield file.document.problem_at(("sink", "path"), message, value=path)
+
+
+def _find_clear_secrets(streams: Iterable[LoadedFile[StreamDeclaration]]) -> Iterator[Problem]:
+    """Only in files: a stream that was started with one by an older version must remain recoverable."""
+    for file in streams:
+        conf = file.model.resources.spark_conf if file.model else {}
+        for key, value in conf.items():
+            if file.document and is_clear_secret(key, value):
+                message = "is a secret in clear text: write ${VARIABLE}, and set that environment variable"
+                yield file.document.problem_at(("resources", "spark_conf", key), message)

@@ -18,26 +18,31 @@ def write_private(path: Path, text: str) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.new")
     beside.unlink(missing_ok=True)
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+    with os.fdopen(
+        os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+    ) as out:
         out.write(text)
     beside.replace(path)
 
 
 def tighten(folder: Path) -> int:
-    """Take all rights of other users away below a folder; return how many files and folders had some.
+    """Take all rights of other users away, in and below a folder; return how many files and folders had some.
 
-    The folder itself comes first: the rest is out of reach then. Links are not followed.
+    What is below a folder that is already private is out of reach, and is not looked at. Links are not followed.
     """
     changed = _tighten(folder)
-    for parent, folders, files in os.walk(folder):
-        changed += sum(_tighten(Path(parent) / name) for name in (*folders, *files))
+    if changed:
+        for parent, folders, files in os.walk(folder):
+            changed += sum(_tighten(Path(parent) / name) for name in (*folders, *files))
     return changed
 
 
 def _tighten(path: Path) -> int:
     try:
-        mode = path.lstat().st_mode
-        if stat.S_ISLNK(mode) or not mode & _OTHERS:
+        found = path.lstat()
+        mode = found.st_mode
+        is_own = found.st_uid == os.getuid()
+        if stat.S_ISLNK(mode) or not is_own or not mode & _OTHERS:
             return 0
         path.chmod(stat.S_IMODE(mode) & ~_OTHERS)
     except FileNotFoundError:  # a stream that runs removed it

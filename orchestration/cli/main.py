@@ -32,6 +32,7 @@ from holdfast.orchestration.cli.commands import (
     what_if,
 )
 from holdfast.orchestration.cli.terminal import INTERRUPTED, Terminal, terminal
+from holdfast.resources.private import keep_private
 
 
 class Commands(TyperGroup):
@@ -116,4 +117,5 @@ demo.register(app)
 
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage; `doctor` also 3 or 4."""
+    keep_private()
     app()

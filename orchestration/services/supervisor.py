@@ -26,6 +26,7 @@ from dagster._utils.log import configure_loggers
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.services import RestartPolicy
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
+from holdfast.resources.private import keep_private
 
 LOG_LEVEL = "warning"
 LOOK_SECONDS = 1.0
@@ -151,6 +152,7 @@ def build_commands(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    keep_private()
     parser = argparse.ArgumentParser()
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--workspace", type=Path, required=True)

@@ -27,6 +27,7 @@ from holdfast.orchestration.services.access import (
     allowed_hosts,
     read_token,
 )
+from holdfast.resources.private import keep_private
 
 LOG_LEVEL = "warning"
 _POLL_MILLISECONDS = 2000
@@ -134,6 +135,7 @@ def _without_token(connection: HTTPConnection) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    keep_private()
     parser = argparse.ArgumentParser()
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--workspace", type=Path, required=True)

@@ -171,7 +171,7 @@ def _parse_url(url: str) -> sa.URL:
 def _sqlite_engine(address: sa.URL) -> sa.Engine:
     file = Path(cast("str", address.database))
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise PermanentError(
             f"the folder of the control store cannot be made: {error}",

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from holdfast.resources import priority
 from holdfast.resources.control_store.records import Slot
+from holdfast.resources.private import keep_private
 from holdfast.streaming.spark.session import start_session
 from holdfast.streaming.spec import ReplicaSpec
 
@@ -32,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m holdfast.streaming.replica", description=__doc__
     )
     parser.add_argument("--folder", type=Path, required=True, help="the replica's own folder")
+    keep_private()
     spec = ReplicaSpec.load(parser.parse_args(arguments).folder)
     _log_to(spec.folder / "replica.log")
     stop_requested = threading.Event()

@@ -11,17 +11,21 @@ chooses a collector.
 import logging
 import os
 import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from holdfast.configs.spark_secrets import resolve_references
 from holdfast.configs.stream import FIXED_SPARK_CONF
 from holdfast.ft_policies.errors import TransientError
+from holdfast.resources.private import write_private
 from holdfast.streaming.spark.checkpoint import CHECKPOINT_CONF, PROVIDER, SHUFFLE_PARTITIONS
 from holdfast.streaming.spark.class_archive import ClassArchive
 from holdfast.streaming.spark.epoch_source import EpochSource
@@ -35,6 +39,7 @@ ENVIRONMENT = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_
 _CHOSEN = re.compile(r"-XX:[+-]Use\w*GC\b")
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 END_SECONDS = 20.0
+SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 LOGGING = Path(__file__).with_name("log4j2.properties")
 DEFAULTS = {
@@ -78,14 +83,14 @@ def start_session(spec: ReplicaSpec) -> SparkSession:
     archive = ClassArchive.here(spec.replica)
     chosen = _collector_option(spec)
     try:
-        spark = _builder(spec, f"{archive.java_options()} {chosen}").getOrCreate()
+        spark = _start(spec, f"{archive.java_options()} {chosen}")
     except PySparkRuntimeError:
         if not archive.discard() and not chosen:
             raise
         log.exception(
             "Java did not start: trying without the class archive and the chosen collector"
         )
-        spark = _builder(spec, archive.java_options()).getOrCreate()
+        spark = _start(spec, archive.java_options())
     spark.dataSource.register(EpochSource)
     return spark
 
@@ -98,27 +103,62 @@ def _collector_option(spec: ReplicaSpec) -> str:
     )
 
 
-def _builder(spec: ReplicaSpec, faster: str) -> SparkSession.Builder:
+def _start(spec: ReplicaSpec, faster: str) -> SparkSession:
+    conf = _conf(spec, faster)
+    # The builder itself would pass the settings as arguments.
+    start_java = SparkContext._ensure_initialized  # noqa: SLF001
+    launch_java(spec.folder / "spark.properties", conf, start_java)
+    builder = SparkSession.builder
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def launch_java(file: Path, conf: Mapping[str, str], start: Callable[[], None]) -> None:
+    """Start the JVM with its settings in a private file: every user of the host can read its arguments."""
+    submit = os.environ.get(SUBMIT_ARGUMENTS)
+    options = f"--properties-file {shlex.quote(str(file))} --load-spark-defaults"
+    write_private(file, to_properties(conf))
+    os.environ[SUBMIT_ARGUMENTS] = f"{options} {submit or 'pyspark-shell'}"
+    try:
+        start()
+    finally:
+        del os.environ[SUBMIT_ARGUMENTS]
+        if submit is not None:
+            os.environ[SUBMIT_ARGUMENTS] = submit
+        file.unlink()
+
+
+def to_properties(conf: Mapping[str, str]) -> str:
+    """The settings as a file of Java properties."""
+    return "".join(f"{_escape(key, ' :=#!')}={_escape(value)}\n" for key, value in conf.items())
+
+
+def _escape(text: str, special: str = "") -> str:
+    escapes = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    escapes |= {character: f"\\{character}" for character in special}
+    return "".join(escapes.get(character, character) for character in text)
+
+
+def _conf(spec: ReplicaSpec, faster: str) -> dict[str, str]:
     resources = spec.stream.resources
     local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     elsewhere = {"spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     logs = f'"-Dlog4j2.configurationFile=file:{LOGGING}" "-Dholdfast.folder={spec.folder}"'
     declared_options = resources.spark_conf.get(JAVA_OPTIONS, "")
-    conf = {
+    return {
+        "spark.app.name": f"holdfast-{spec.stream.name}",
+        "spark.master": resources.master,
         **DEFAULTS,
         **files_conf(resources.spark_conf),
         **(local if _is_local(spec) else elsewhere),
         "spark.local.dir": str(spec.folder / "spark"),
         "spark.sql.warehouse.dir": str(spec.folder / "warehouse"),
         "spark.driver.memory": resources.driver_memory,
-        **resources.spark_conf,
+        **resolve_references(resources.spark_conf, os.environ),
         **FIXED_SPARK_CONF,
         JAVA_OPTIONS: f"{logs} {faster} {declared_options}".strip(),
     }
-    builder = SparkSession.builder.appName(f"holdfast-{spec.stream.name}").master(resources.master)
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    return builder
 
 
 def _is_local(spec: ReplicaSpec) -> bool:
