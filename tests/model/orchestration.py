@@ -49,18 +49,10 @@ TICK_SECONDS = 4 * LEASE_SECONDS
 """In a tick all silences are over: also the longer one of a secondary, and that of a launch."""
 
 _HEALTH = HealthPolicy(TIMINGS)
-_ACTS = (
-    Fence,
-    Launch,
-    EndSecondary,
-    LaunchSecondary,
-    TurnSwitch,
-    AwaitSecondaryExit,
-    HandOver,
-    StopPrimary,
-    FinishMigration,
-    RollBack,
-)
+_ON_WHAT_WAS_SEEN = (Fence, HandOver, EndSecondary, FinishMigration)
+"""Between the decision and the act anything may happen."""
+_AT_ONCE = (Launch, LaunchSecondary, TurnSwitch, AwaitSecondaryExit, StopPrimary, RollBack)
+"""These are decided again when they are done: the slot arbitrates, or the next run corrects it."""
 
 
 @lru_cache(maxsize=None)
@@ -81,7 +73,9 @@ def recovery_steps(state: State, bound: Bound) -> Iterator[Step]:
     step = _decide_cached(state, bound)
     if isinstance(step, Launch | LaunchSecondary) and state.launched >= bound.launches:
         return
-    if isinstance(step, _ACTS):
+    if isinstance(step, _AT_ONCE):
+        yield _act(state, step, bound)
+    elif isinstance(step, _ON_WHAT_WAS_SEEN):
         yield f"a recovery run decides: {step.name}", state._replace(step=step)
 
 
@@ -97,7 +91,7 @@ def _decide_cached(state: State, bound: Bound) -> RecoverStep | None:
         None if store.lease is None else store.lease.token,
         store.tier,
         store.rollout,
-        store.migration and (store.migration, state.request, _behind(state)),
+        store.migration and (store.migration, _behind(state)),
         tuple([replica.id for replica in state.replicas]) if bound.one_host else None,
     )
     if key not in _DECISIONS:
@@ -176,17 +170,17 @@ def _judge_secondary(row: Row, process: Process) -> HealthVerdict:
 
 
 def _migration_facts(state: State) -> MigrationFacts | None:
-    store = state.store
-    if store.migration is None:
+    migration = state.store.migration
+    if migration is None:
         return None
-    protocol = Protocol(state.request.split()[1])
+    protocol = Protocol(migration.protocol)
     behind = _behind(state)
     caught_up = behind is not None and behind <= MOST_BEHIND.get(protocol, 0)
     return MigrationFacts(
-        rollout=store.migration,
+        rollout=migration.rollout,
         protocol=protocol,
         caught_up=caught_up,
-        overdue=state.request.endswith("overdue"),
+        overdue=migration.overdue,
     )
 
 
@@ -236,9 +230,9 @@ def _fence(state: State, step: Fence | HandOver) -> State:
 def _launch(state: State, slot: str) -> State:
     store = state.store
     name = f"r{state.launched}"
-    legacy = state.request.startswith("migrate legacy")
-    is_target = store.migration is not None and (slot == SECONDARY or legacy)
-    rollout = store.migration if is_target and store.migration is not None else store.rollout
+    rollout, migration = store.rollout, store.migration
+    if migration is not None and (slot == SECONDARY or migration.protocol == Protocol.LEGACY):
+        rollout = migration.rollout
     desired = SWITCHES_OF_PRIMARY if slot == PRIMARY else ("deploy",)
     half_done = store.restore is not None and store.restore.begun and not store.restore.finished
     if half_done or not store.wanted:
@@ -264,10 +258,11 @@ def _turn_switch(state: State, step: TurnSwitch, bound: Bound) -> State:
 
 
 def _finish_migration(state: State, step: FinishMigration) -> State:
-    if state.store.migration != step.rollout:
+    migration = state.store.migration
+    if migration is None or migration.rollout != step.rollout:
         return state
     store = state.store._replace(rollout=step.rollout, migration=None)
-    return state._replace(store=store, request="")
+    return state._replace(store=store)
 
 
 def _roll_back(state: State, step: RollBack) -> State:
@@ -275,7 +270,7 @@ def _roll_back(state: State, step: RollBack) -> State:
     for row in store.rows:
         if row.rollout == step.rollout:
             store, _ = rule.desire(store, row.id, (), SECONDARY)
-    return state._replace(store=store._replace(migration=None), request="")
+    return state._replace(store=store._replace(migration=None))
 
 
 def operator_steps(state: State, bound: Bound) -> Iterator[Step]:
@@ -286,7 +281,13 @@ def operator_steps(state: State, bound: Bound) -> Iterator[Step]:
             store = state.store._replace(tier=what)
             yield f"the operator switches to {what}", state._replace(store=store, request="")
         case "migrate":
-            yield from _migrate(state)
+            begun = rule.Migration(state.store.rollout + 1, what)
+            store = state.store._replace(migration=begun)
+            yield "the operator migrates", state._replace(store=store, request="deadline")
+        case "deadline" if state.store.migration is not None:
+            late = state.store.migration._replace(overdue=True)
+            store = state.store._replace(migration=late)
+            yield "the migration is overdue", state._replace(store=store, request="")
         case "restore" if what:
             yield _restore(state, bound.rules)
         case "restore":
@@ -296,15 +297,6 @@ def operator_steps(state: State, bound: Bound) -> Iterator[Step]:
                     f"the operator restores to epoch {epoch}",
                     state._replace(store=store, request="restore begun"),
                 )
-
-
-def _migrate(state: State) -> Iterator[Step]:
-    store = state.store
-    if store.migration is None:
-        begun = store._replace(migration=store.rollout + 1)
-        yield "the operator migrates", state._replace(store=begun)
-    elif not state.request.endswith("overdue"):
-        yield "the migration is overdue", state._replace(request=f"{state.request} overdue")
 
 
 def _restore(state: State, rules: Rules) -> Step:

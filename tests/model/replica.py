@@ -92,7 +92,7 @@ def _follow(replica: Replica, desired: tuple[str, ...]) -> Replica:
     turned = replica._replace(switches=desired)
     if "process" in desired:
         return turned
-    return turned._replace(at=OFF, input=None, write=False, computed=(), held=0, follows_own=False)
+    return turned._replace(at=OFF, input=None, computed=(), held=0, follows_own=False)
 
 
 def _lead(state: State, replica: Replica, bound: Bound) -> Iterator[Step]:
@@ -275,27 +275,26 @@ def _output(replica: Replica) -> Output:
 
 
 def _stage(state: State, replica: Replica, rules: Rules) -> Step:
-    done = _is_done(state, replica, _output(replica), rules)
-    label = f"{replica.id} computes epoch {len(replica.computed)}"
-    return (
-        f"{label}, which is done" if done else label,
-        state.put(replica, replica._replace(at=STAGED, write=not done)),
-    )
+    """Compute the epoch; while the sender is shut, or has not sent what it held back, hold it back, too."""
+    number, output = len(replica.computed), _output(replica)
+    label = f"{replica.id} computes epoch {number}"
+    if _is_done(state, replica, output, rules):
+        return f"{label}, which is done", state.put(replica, replica._replace(at=WRITTEN))
+    if replica.sends and not replica.held:
+        return label, state.put(replica, replica._replace(at=STAGED))
+    kept = replica._replace(at=IDLE, input=None, computed=output, held=replica.held + 1)
+    return f"{label} and holds it back", state.put(replica, kept)
 
 
 def _finish(state: State, replica: Replica, rules: Rules) -> Step:
-    number, output = len(replica.computed), _output(replica)
-    if not replica.write:
-        return _enter(state, replica, rules)
-    if not replica.sends:
-        kept = replica._replace(at=IDLE, input=None, write=False, computed=output)
-        return f"{replica.id} holds epoch {number} back", state.put(
-            replica, kept._replace(held=replica.held + 1)
-        )
+    output = _output(replica)
+    if not replica.sends:  # `send` was turned off meanwhile
+        kept = replica._replace(at=IDLE, input=None, computed=output, held=1)
+        return f"{replica.id} holds epoch {len(output) - 1} back", state.put(replica, kept)
     table = _commit(state.table, replica, output, rules)
-    return f"{replica.id} commits epoch {number} to the table", state._replace(table=table).put(
-        replica, replica._replace(at=WRITTEN)
-    )
+    return f"{replica.id} commits epoch {len(output) - 1} to the table", state._replace(
+        table=table
+    ).put(replica, replica._replace(at=WRITTEN))
 
 
 def _commit(table: Table, replica: Replica, output: Output, rules: Rules) -> Table:
@@ -318,9 +317,10 @@ def _enter(state: State, replica: Replica, rules: Rules) -> Step:
         after = replica._replace(at=IDLE, held=replica.held - 1)
     else:
         output = _output(replica)
-        after = replica._replace(at=IDLE, input=None, write=False, computed=output)
+        after = replica._replace(at=IDLE, input=None, computed=output)
     entered = _write_entry(state, replica, output, rules).put(replica, after)
-    if replica.leading and replica.history == state.store.history:
+    may_ship = after.held == 0 or not rules.ships_only_what_was_sent
+    if replica.leading and may_ship and replica.history == state.store.history:
         entered = entered._replace(snapshot=after.computed)
     return f"{replica.id} enters epoch {len(output) - 1} in the ledger", entered
 

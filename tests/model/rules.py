@@ -17,6 +17,8 @@ class Rules:
     """The epoch log keeps its first decision."""
     ledger_refuses_ended_history: bool = True
     """The ledger takes no entry of an ended history."""
+    ships_only_what_was_sent: bool = True
+    """A new primary ships no snapshot before all epochs that it held back are out."""
 
 
 PRODUCT = Rules()

@@ -33,7 +33,7 @@ class Replica(NamedTuple):
     """A process that lives, and what it knows.
 
     `computed` is its checkpoint: the input of the epochs that it has processed; the last `held` of them are held
-    back. `at` is where it is in the next epoch, whose input is `input`; `write` is whether it staged files.
+    back. `at` is where it is in the next epoch, whose input is `input`.
     """
 
     id: str
@@ -44,7 +44,6 @@ class Replica(NamedTuple):
     switches: tuple[str, ...] = ()
     at: str = OFF
     input: Range | None = None
-    write: bool = False
     computed: Output = ()
     held: int = 0
     follows_own: bool = False

@@ -52,6 +52,12 @@ class Entry(NamedTuple):
     output: Output
 
 
+class Migration(NamedTuple):
+    rollout: int
+    protocol: str
+    overdue: bool = False
+
+
 class Store(NamedTuple):
     wanted: bool = True
     lease: Lease | None = None
@@ -62,7 +68,7 @@ class Store(NamedTuple):
     history: int = 0
     tier: str = "active_standby"
     rollout: int = 0
-    migration: int | None = None
+    migration: Migration | None = None
 
     def row(self, replica: str) -> Row | None:
         return next((row for row in self.rows if row.id == replica), None)
