@@ -1,7 +1,7 @@
 """What must hold: no epoch is lost, doubled or computed from other input.
 
-After the control store has lost a commit, a difference may show only when a replica meets it: then it must have
-ended in an incident by the time the stream is at rest.
+After the control store has lost a commit, the epoch log may differ from what a replica has read before. A
+difference must have become an incident by the time the stream is at rest, or the table has each row once.
 """
 
 from itertools import pairwise
@@ -21,9 +21,8 @@ def find_violation_at_rest(state: State, bound: Bound) -> str | None:
     """What is wrong once nothing more happens."""
     if state.losses and state.incidents:
         return None
-    wrong = _find_other_input(state) or _find_hole(state)
-    if wrong is not None:
-        return wrong
+    if state.losses:
+        return _find_lost_rows(state) or _find_incomplete(state, bound)
     if state.incidents:
         return f"incidents {', '.join(state.incidents)} without a loss"
     return _find_incomplete(state, bound)
@@ -41,6 +40,14 @@ def _find_other_input(state: State) -> str | None:
     for epoch, _, output in state.table.commits:
         if epoch < len(log) and output != log[: epoch + 1]:
             return f"epoch {epoch} was computed from {output}, the epoch log has {log}"
+    return None
+
+
+def _find_lost_rows(state: State) -> str | None:
+    slices = [commit.output[-1] for commit in state.table.commits]
+    for (_, end), (start, _) in pairwise([(0, 0), *slices]):
+        if start != end:
+            return f"after row {end} the table continues with row {start}: {slices}"
     return None
 
 

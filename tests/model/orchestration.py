@@ -291,7 +291,7 @@ def operator_steps(state: State, bound: Bound) -> Iterator[Step]:
         case "restore" if what:
             yield _restore(state, bound.rules)
         case "restore":
-            for epoch in range(len(state.store.ledger) - 1):
+            for epoch in range(len(state.store.ledger)):
                 store = rule.request_restore(state.store, epoch)
                 yield (
                     f"the operator restores to epoch {epoch}",

@@ -71,9 +71,10 @@ def _beat(state: State, replica: Replica) -> Iterator[Step]:
         store, renewed = rule.renew(store, name, replica.token, LEASE)
         lost = lost or renewed is None
     if lost or row is None:
-        yield f"{name} finds its place lost and exits", state._replace(
-            store=rule.end(store, name)
-        ).without(replica)
+        yield (
+            f"{name} finds its place lost and exits",
+            state._replace(store=rule.end(store, name)).without(replica),
+        )
         return
     if "deploy" not in row.desired:
         store = rule.end(rule.release(store, name, replica.token)[0], name)
@@ -117,20 +118,20 @@ def _claim(
     primary, seen = claim
     store, lease = rule.take_over(state.store, replica.id, primary, seen, LEASE)
     if lease is None:
-        yield f"{replica.id} does not get lease and slot", state.put(
-            replica, replica._replace(claim=None)
+        yield (
+            f"{replica.id} does not get lease and slot",
+            state.put(replica, replica._replace(claim=None)),
         )
     else:
         led = _promoted(replica, lease.token)
-        yield f"{replica.id} takes over from {primary}", state._replace(store=store).put(
-            replica, led
+        yield (
+            f"{replica.id} takes over from {primary}",
+            state._replace(store=store).put(replica, led),
         )
 
 
 def _promoted(replica: Replica, token: int) -> Replica:
-    return replica._replace(
-        token=token, leading=True, switches=SWITCHES_OF_PRIMARY, claim=None
-    )
+    return replica._replace(token=token, leading=True, switches=SWITCHES_OF_PRIMARY, claim=None)
 
 
 def _watch(state: State, replica: Replica, bound: Bound) -> Iterator[Step]:
@@ -143,8 +144,9 @@ def _watch(state: State, replica: Replica, bound: Bound) -> Iterator[Step]:
         lease is not None and lease.renewed_at < 0,
     )
     if failed:
-        yield f"{replica.id} finds {name} failed", state.put(
-            replica, replica._replace(claim=(name, lease))
+        yield (
+            f"{replica.id} finds {name} failed",
+            state.put(replica, replica._replace(claim=(name, lease))),
         )
 
 
@@ -207,7 +209,7 @@ def _read(state: State, replica: Replica, rules: Rules) -> Iterator[Step]:
     number, store = len(replica.computed), state.store
     decided = store.decided(number)
     if decided is None or not rules.first_proposal_wins:
-        waiting = _waiting_rows(replica, state.losses)
+        waiting = _waiting_rows(replica, number, state.losses)
         pace = _close(waiting, first=number == 0)
         start = _position(state, replica)
         store, decided = rule.propose(store, number, (start, start + pace.rows), rules)
@@ -216,9 +218,9 @@ def _read(state: State, replica: Replica, rules: Rules) -> Iterator[Step]:
     yield label, state._replace(store=store).put(replica, read)
 
 
-def _waiting_rows(replica: Replica, losses: int) -> int:
-    """Two proposals of one epoch never have the same rows: 1, 2 or none, by replica."""
-    return (int(replica.id[1:]) + losses + 1) % 3
+def _waiting_rows(replica: Replica, epoch: int, losses: int) -> int:
+    """Two proposals of one epoch never have the same rows: 1, 2 or none, by replica and epoch."""
+    return (int(replica.id[1:]) + epoch + losses + 1) % 3
 
 
 @lru_cache(maxsize=None)
@@ -318,16 +320,16 @@ def _enter(state: State, replica: Replica, rules: Rules) -> Step:
     else:
         output = _output(replica)
         after = replica._replace(at=IDLE, input=None, computed=output)
-    entered = _write_entry(state, replica, output, rules).put(replica, after)
+    entered = _write_entry(state, replica, output).put(replica, after)
     may_ship = after.held == 0 or not rules.ships_only_what_was_sent
     if replica.leading and may_ship and replica.history == state.store.history:
         entered = entered._replace(snapshot=after.computed)
     return f"{replica.id} enters epoch {len(output) - 1} in the ledger", entered
 
 
-def _write_entry(state: State, replica: Replica, output: Output, rules: Rules) -> State:
+def _write_entry(state: State, replica: Replica, output: Output) -> State:
     epoch = len(output) - 1
-    store, agrees = rule.enter(state.store, epoch, replica.id, output, replica.history, rules)
+    store, agrees = rule.enter(state.store, epoch, replica.id, output, replica.history)
     entered = state._replace(store=store)
     return entered if agrees else entered.with_incident("digest_differs")
 
@@ -341,7 +343,7 @@ def _send_held(state: State, replica: Replica, rules: Rules) -> Step:
     output = _oldest_held(replica)
     epoch = len(output) - 1
     if _is_done(state, replica, output, rules):
-        return _drop(state, replica, output, rules)
+        return _drop(state, replica, output)
     table = _commit(state.table, replica, output, rules)
     return f"{replica.id} commits epoch {epoch}, which it held back", state._replace(
         table=table
@@ -353,11 +355,11 @@ def _prune(state: State, replica: Replica, rules: Rules) -> Iterator[Step]:
     if state.store.entry(len(output) - 1) is None:
         return
     if _is_done(state, replica, output, rules):
-        yield _drop(state, replica, output, rules)
+        yield _drop(state, replica, output)
 
 
-def _drop(state: State, replica: Replica, output: Output, rules: Rules) -> Step:
-    dropped = _write_entry(state, replica, output, rules).put(
+def _drop(state: State, replica: Replica, output: Output) -> Step:
+    dropped = _write_entry(state, replica, output).put(
         replica, replica._replace(held=replica.held - 1)
     )
     return f"{replica.id} drops epoch {len(output) - 1}, which is done", dropped

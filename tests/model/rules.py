@@ -15,8 +15,6 @@ class Rules:
     """A table that was rolled back refuses the older history."""
     first_proposal_wins: bool = True
     """The epoch log keeps its first decision."""
-    ledger_refuses_ended_history: bool = True
-    """The ledger takes no entry of an ended history."""
     ships_only_what_was_sent: bool = True
     """A new primary ships no snapshot before all epochs that it held back are out."""
 

@@ -115,7 +115,7 @@ def _faults(state: State, bound: Bound) -> Iterator[Step]:
                 f"FAULT: {replica.id} is paused for the lease time",
                 _wait(hit, frozenset({replica.id})),
             )
-    if "lose" in bound.kinds and state.before is not None:
+    if "lose" in bound.kinds and state.before is not None and not state.losses:
         yield (
             "FAULT: the control store loses its last commit",
             hit._replace(store=state.before, before=None, losses=state.losses + 1),

@@ -163,9 +163,7 @@ def register(
     return store._replace(rows=(*store.rows, row)), True
 
 
-def heartbeat(
-    store: Store, replica: str, observed: tuple[str, ...]
-) -> tuple[Store, Row | None]:
+def heartbeat(store: Store, replica: str, observed: tuple[str, ...]) -> tuple[Store, Row | None]:
     """Report what is on; `None` if the replica has ended."""
     row = store.row(replica)
     if row is None:
@@ -174,9 +172,7 @@ def heartbeat(
     return _put(store, row, beaten), beaten
 
 
-def desire(
-    store: Store, replica: str, switches: tuple[str, ...], slot: str
-) -> tuple[Store, bool]:
+def desire(store: Store, replica: str, switches: tuple[str, ...], slot: str) -> tuple[Store, bool]:
     row = store.row(replica)
     if row is None or row.slot != slot:
         return store, False
@@ -204,10 +200,10 @@ def propose(store: Store, epoch: int, slice_: Range, rules: Rules) -> tuple[Stor
 
 
 def enter(
-    store: Store, epoch: int, replica: str, output: Output, history: int, rules: Rules
+    store: Store, epoch: int, replica: str, output: Output, history: int
 ) -> tuple[Store, bool]:
     """The first entry stands; whether this one agrees with it."""
-    if history != store.history and rules.ledger_refuses_ended_history:
+    if history != store.history:
         raise RefusedError(f"history {history} has ended")
     first = store.entry(epoch)
     if first is not None:

@@ -36,9 +36,7 @@ JULIAN_1970 = 2440587.5
 
 def use_clock(store: ControlStore, clock: SteppedClock) -> None:
     def connect(connection: sqlite3.Connection, _record: object) -> None:
-        connection.create_function(
-            "julianday", 1, lambda _when: clock.at / 86400.0 + JULIAN_1970
-        )
+        connection.create_function("julianday", 1, lambda _when: clock.at / 86400.0 + JULIAN_1970)
 
     event.listen(store._database.engine, "connect", connect)
     store._database.engine.dispose()
@@ -214,7 +212,7 @@ class Pair:
         )
         self.model, entered = both(
             self.model,
-            lambda: rule.enter(self.model, epoch, "r0", output, history, PRODUCT),
+            lambda: rule.enter(self.model, epoch, "r0", output, history),
             lambda: self.real.ledger.commit(entry, history=history),
         )
         if entered is not None:
