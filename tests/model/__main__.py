@@ -1,3 +1,4 @@
+# ruff: noqa: T201 (it prints its result)
 """`python -m tests.model`: search all interleavings within the full bound; exit code 1 on a violation."""
 
 import argparse

@@ -5,7 +5,7 @@ since it has outlasted the lease.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from typing import TypeAlias
 
 from holdfast.ft_policies.epochs import Close, Pace
@@ -150,7 +150,7 @@ def _watch(state: State, replica: Replica, bound: Bound) -> Iterator[Step]:
         )
 
 
-@lru_cache(maxsize=None)
+@cache
 def _has_failed(
     primary: str | None,
     process: Process,
@@ -223,7 +223,7 @@ def _waiting_rows(replica: Replica, epoch: int, losses: int) -> int:
     return (int(replica.id[1:]) + epoch + losses + 1) % 3
 
 
-@lru_cache(maxsize=None)
+@cache
 def _close(waiting: int, *, first: bool) -> Close:
     decision = _PACE.decide(waiting_rows=waiting, since_last_seconds=None if first else 1.0)
     assert isinstance(decision, Close)

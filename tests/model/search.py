@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tests.model import store as rule
 from tests.model.invariants import find_violation, find_violation_at_rest
@@ -73,7 +74,7 @@ def _trace(states: list[State], parents: list[int], at: int, bound: Bound) -> tu
         path.append(parents[path[-1]])
     path.reverse()
     labels = []
-    for before, after in zip(path, path[1:], strict=False):
+    for before, after in pairwise(path):
         moves = (*steps(states[before], bound), *_faults(states[before], bound))
         labels.append(next(label for label, state in moves if state == states[after]))
     return tuple(labels)
@@ -106,15 +107,8 @@ def _faults(state: State, bound: Bound) -> Iterator[Step]:
     hit = state._replace(faults=state.faults - 1)
     if hit.faults == 0:
         hit = hit._replace(before=None)
-    if "kill" in bound.kinds:
-        for replica in state.replicas:
-            yield f"FAULT: {replica.id} is killed", hit.without(replica)
-    if "pause" in bound.kinds:
-        for replica in state.replicas:
-            yield (
-                f"FAULT: {replica.id} is paused for the lease time",
-                _wait(hit, frozenset({replica.id})),
-            )
+    for replica in state.replicas:
+        yield from _replica_faults(hit, replica, bound)
     if "lose" in bound.kinds and state.before is not None and not state.losses:
         yield (
             "FAULT: the control store loses its last commit",
@@ -125,6 +119,16 @@ def _faults(state: State, bound: Bound) -> Iterator[Step]:
         yield "FAULT: the clock jumps back", _jump(hit, -JUMP)
     if "read_only" in bound.kinds and not state.read_only:
         yield "FAULT: the control store becomes read-only", hit._replace(read_only=True)
+
+
+def _replica_faults(hit: State, replica: Replica, bound: Bound) -> Iterator[Step]:
+    if "kill" in bound.kinds:
+        yield f"FAULT: {replica.id} is killed", hit.without(replica)
+    if "pause" in bound.kinds:
+        yield (
+            f"FAULT: {replica.id} is paused for the lease time",
+            _wait(hit, frozenset({replica.id})),
+        )
 
 
 def _remember(state: State, after: State, bound: Bound) -> State:
