@@ -122,7 +122,7 @@ def _faults(state: State, bound: Bound) -> Iterator[Step]:
 
 
 def _replica_faults(hit: State, replica: Replica, bound: Bound) -> Iterator[Step]:
-    if "kill" in bound.kinds:
+    if "kill" in bound.kinds or ("kill the first" in bound.kinds and replica.id == "r0"):
         yield f"FAULT: {replica.id} is killed", hit.without(replica)
     if "pause" in bound.kinds:
         yield (
