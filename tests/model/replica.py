@@ -93,7 +93,7 @@ def _follow(replica: Replica, desired: tuple[str, ...]) -> Replica:
     turned = replica._replace(switches=desired)
     if "process" in desired:
         return turned
-    return turned._replace(at=OFF, input=None, computed=(), held=0, follows_own=False)
+    return turned._replace(at=OFF, input=None, computed=(), held=(), follows_own=False)
 
 
 def _lead(state: State, replica: Replica, bound: Bound) -> Iterator[Step]:
@@ -284,14 +284,14 @@ def _stage(state: State, replica: Replica, rules: Rules) -> Step:
         return f"{label}, which is done", state.put(replica, replica._replace(at=WRITTEN))
     if replica.sends and not replica.held:
         return label, state.put(replica, replica._replace(at=STAGED))
-    kept = replica._replace(at=IDLE, input=None, computed=output, held=replica.held + 1)
+    kept = replica._replace(at=IDLE, input=None, computed=output, held=(*replica.held, number))
     return f"{label} and holds it back", state.put(replica, kept)
 
 
 def _finish(state: State, replica: Replica, rules: Rules) -> Step:
     output = _output(replica)
     if not replica.sends:  # `send` was turned off meanwhile
-        kept = replica._replace(at=IDLE, input=None, computed=output, held=1)
+        kept = replica._replace(at=IDLE, input=None, computed=output, held=(len(output) - 1,))
         return f"{replica.id} holds epoch {len(output) - 1} back", state.put(replica, kept)
     table = _commit(state.table, replica, output, rules)
     return f"{replica.id} commits epoch {len(output) - 1} to the table", state._replace(
@@ -316,12 +316,12 @@ def _commit(table: Table, replica: Replica, output: Output, rules: Rules) -> Tab
 def _enter(state: State, replica: Replica, rules: Rules) -> Step:
     if replica.at == SENT:
         output = _oldest_held(replica)
-        after = replica._replace(at=IDLE, held=replica.held - 1)
+        after = replica._replace(at=IDLE, held=replica.held[1:])
     else:
         output = _output(replica)
         after = replica._replace(at=IDLE, input=None, computed=output)
     entered = _write_entry(state, replica, output).put(replica, after)
-    may_ship = after.held == 0 or not rules.ships_only_what_was_sent
+    may_ship = not after.held or not rules.ships_only_what_was_sent
     if replica.leading and may_ship and replica.history == state.store.history:
         entered = entered._replace(snapshot=after.computed)
     return f"{replica.id} enters epoch {len(output) - 1} in the ledger", entered
@@ -335,7 +335,7 @@ def _write_entry(state: State, replica: Replica, output: Output) -> State:
 
 
 def _oldest_held(replica: Replica) -> Output:
-    return replica.computed[: len(replica.computed) - replica.held + 1]
+    return replica.computed[: replica.held[0] + 1]
 
 
 def _send_held(state: State, replica: Replica, rules: Rules) -> Step:
@@ -360,6 +360,6 @@ def _prune(state: State, replica: Replica, rules: Rules) -> Iterator[Step]:
 
 def _drop(state: State, replica: Replica, output: Output) -> Step:
     dropped = _write_entry(state, replica, output).put(
-        replica, replica._replace(held=replica.held - 1)
+        replica, replica._replace(held=replica.held[1:])
     )
     return f"{replica.id} drops epoch {len(output) - 1}, which is done", dropped

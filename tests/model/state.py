@@ -32,7 +32,7 @@ class Table(NamedTuple):
 class Replica(NamedTuple):
     """A process that lives, and what it knows.
 
-    `computed` is its checkpoint: the input of the epochs that it has processed; the last `held` of them are held
+    `computed` is its checkpoint: the input of the epochs that it has processed; those in `held` are held
     back. `at` is where it is in the next epoch, whose input is `input`.
     """
 
@@ -45,7 +45,7 @@ class Replica(NamedTuple):
     at: str = OFF
     input: Range | None = None
     computed: Output = ()
-    held: int = 0
+    held: tuple[int, ...] = ()
     follows_own: bool = False
     """Whether it knows the last decision itself; otherwise it reads it."""
     claim: tuple[str | None, Lease | None] | None = None

@@ -27,6 +27,8 @@ from tests.model.orchestration import names_of, switches
 from tests.model.rules import PRODUCT
 from tests.model.store import SWITCHES_OF_PRIMARY, Lease, RefusedError, Store
 
+pytestmark = pytest.mark.timeout(300)
+
 CALLS = 1000
 STREAM = "words"
 TTL_SECONDS = 2.5  # between two steps of the clock, so that no comparison is a tie
