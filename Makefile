@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 .DELETE_ON_ERROR:
-.PHONY: help venv java format lint house unit integration e2e test chaos chaos-migrations demo bench clean
+.PHONY: help venv java format lint house unit integration e2e test model chaos chaos-migrations demo bench clean
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -41,7 +41,7 @@ house: venv ## show modules and lines per folder, forbidden words and import con
 	$(BIN)/python scripts/house.py
 
 unit: venv ## run the unit tests (seconds)
-	$(PYTEST) tests/unit tests/contracts -m "not integration" $(TWO_AT_ONCE) --timeout=20
+	$(PYTEST) tests/unit tests/contracts tests/model -m "not integration" $(TWO_AT_ONCE) --timeout=20
 
 integration: venv java ## run the tests with a real S3 endpoint, real databases and Spark, including the slow ones
 	$(WITH_JAVA) $(PYTEST) tests/integration tests/contracts -m integration $(TWO_AT_ONCE) --timeout=300
@@ -51,9 +51,12 @@ e2e: venv java ## run the tests that kill and hang real drivers, including the s
 	$(WITH_JAVA) $(PYTEST) tests/e2e -m crowded --timeout=900
 
 test: lint java ## run lint and all tests except the slow ones, the cheapest first
-	$(WITH_JAVA) $(PYTEST) tests/unit tests/contracts tests/integration -m "not slow" $(TWO_AT_ONCE) --timeout=300
+	$(WITH_JAVA) $(PYTEST) tests/unit tests/contracts tests/model tests/integration -m "not slow" $(TWO_AT_ONCE) --timeout=300
 	$(WITH_JAVA) $(PYTEST) tests/e2e -m "not slow and not crowded" $(TWO_AT_ONCE) --timeout=900
 	$(WITH_JAVA) $(PYTEST) tests/e2e -m "not slow and crowded" --timeout=900
+
+model: venv ## search all interleavings of two replicas, sensor, operator and faults over 3 epochs; minutes, one core
+	$(BIN)/python -m tests.model $(MODEL)
 
 chaos: venv java ## kill drivers in every tier and in all 30 changes of tier; about 70 minutes (CHAOS="--seed 8 …")
 	$(WITH_JAVA) $(BIN)/python -m tests.chaos.walk $(CHAOS)

@@ -1,0 +1,22 @@
+"""The rules that a planted bug turns off, one at a time."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the product does; each rule that is `False` is a planted bug."""
+
+    adopt_compares_input: bool = True
+    """A replica that finds its epoch in the table compares the input, and stops if it differs."""
+    table_has_transactions: bool = True
+    """The table refuses an epoch that it has."""
+    rollback_closes_history: bool = True
+    """A table that was rolled back refuses the older history."""
+    first_proposal_wins: bool = True
+    """The epoch log keeps its first decision."""
+    ships_only_what_was_sent: bool = True
+    """A new primary ships no snapshot before all epochs that it held back are out."""
+
+
+PRODUCT = Rules()

@@ -1,0 +1,71 @@
+"""The searches: what the operator does in each, and how many epochs, launches and faults it allows."""
+
+from tests.model.rules import Rules
+from tests.model.state import Bound
+
+SMALL = {
+    "each fault": Bound(epochs=2, launches=2, faults=1),
+    "lost commit of a dead primary": Bound(
+        epochs=2, launches=2, faults=2, kinds=("kill the first", "lose")
+    ),
+    "two hosts": Bound(epochs=2, launches=2, faults=1, kinds=("kill", "pause"), one_host=False),
+    "switch": Bound(epochs=2, launches=2, faults=0, request="switch active_replication"),
+    "migrate": Bound(epochs=1, launches=3, faults=0, request="migrate interruption_free"),
+    "restore": Bound(epochs=2, launches=3, faults=0, request="restore"),
+}
+FULL = {
+    "each fault": Bound(epochs=3, launches=2, faults=1),
+    "lost commit of a dead primary": Bound(
+        epochs=3, launches=2, faults=2, kinds=("kill the first", "lose")
+    ),
+    "pause and kill": Bound(epochs=3, launches=2, faults=2, kinds=("kill", "pause")),
+    "two hosts": Bound(epochs=3, launches=2, faults=1, one_host=False),
+    "relaunch": Bound(epochs=3, launches=3, faults=1, kinds=("kill",)),
+    "switch to active_replication": Bound(
+        epochs=3, launches=2, faults=1, kinds=("kill", "pause"), request="switch active_replication"
+    ),
+    "switch to deployed": Bound(
+        epochs=3, launches=2, faults=1, kinds=("kill", "pause"), request="switch deployed"
+    ),
+    "migrate interruption_free": Bound(
+        epochs=3, launches=3, faults=0, request="migrate interruption_free"
+    ),
+    "migrate replay": Bound(epochs=3, launches=3, faults=0, request="migrate replay"),
+    "migrate legacy": Bound(epochs=3, launches=3, faults=0, request="migrate legacy"),
+    "restore": Bound(epochs=3, launches=3, faults=0, request="restore"),
+}
+
+PLANTED = {
+    "an epoch is adopted without comparing its input": Bound(
+        epochs=2,
+        launches=2,
+        faults=2,
+        kinds=("kill the first", "lose"),
+        rules=Rules(adopt_compares_input=False),
+    ),
+    "a commit without application transaction": Bound(
+        epochs=1, launches=2, kinds=("pause",), rules=Rules(table_has_transactions=False)
+    ),
+    "a table rolled back that accepts the older history": Bound(
+        epochs=2,
+        launches=3,
+        faults=0,
+        request="restore",
+        rules=Rules(rollback_closes_history=False),
+    ),
+    "an epoch log that takes the last proposal": Bound(
+        epochs=1, launches=2, faults=0, rules=Rules(first_proposal_wins=False)
+    ),
+    "a snapshot with epochs that are not out": Bound(
+        epochs=2,
+        launches=3,
+        faults=2,
+        kinds=("kill",),
+        rules=Rules(ships_only_what_was_sent=False),
+    ),
+}
+"""Product rules turned off, one at a time, each within a bound that is wide enough to show it."""
+
+KNOWN_GAP = Bound(epochs=2, launches=2, faults=2, kinds=("kill", "lose"))
+"""Two faults that the product does not survive: the decision of an epoch is lost after the primary has read it, the
+secondary decides it again and is killed before it compares; the primary goes on with the old decision."""

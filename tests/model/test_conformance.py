@@ -1,0 +1,310 @@
+"""The rules of the model are the rules of the real tables: the same calls on both have the same results."""
+
+import random
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.tiers import PRIMARY as PRIMARY_SWITCHES, Switches, Tier
+from holdfast.resources.control_store import records
+from holdfast.resources.control_store.records import (
+    DesiredState,
+    EndedBy,
+    EpochProposal,
+    LedgerEntry,
+    ReplicaState,
+    Slot,
+)
+from holdfast.resources.control_store.store import ControlStore
+from tests.fakes.clocks import SteppedClock
+from tests.model import store as rule
+from tests.model.orchestration import names_of, switches
+from tests.model.rules import PRODUCT
+from tests.model.store import SWITCHES_OF_PRIMARY, Lease, RefusedError, Store
+
+pytestmark = pytest.mark.timeout(300)
+
+CALLS = 1000
+STREAM = "words"
+TTL_SECONDS = 2.5  # between two steps of the clock, so that no comparison is a tie
+NEVER = float("-inf")
+JULIAN_1970 = 2440587.5
+
+
+def use_clock(store: ControlStore, clock: SteppedClock) -> None:
+    def connect(connection: sqlite3.Connection, _record: object) -> None:
+        connection.create_function("julianday", 1, lambda _when: clock.at / 86400.0 + JULIAN_1970)
+
+    event.listen(store._database.engine, "connect", connect)
+    store._database.engine.dispose()
+
+
+class Pair:
+    """The model and the real control store, side by side: each method calls both and compares."""
+
+    def __init__(self, real: ControlStore, seed: int) -> None:
+        self.real, self.clock = real, SteppedClock()
+        self.random = random.Random(seed)  # noqa: S311 (a seeded walk)
+        use_clock(real, self.clock)
+        real.streams.declare(STREAM, {}, Tier.ACTIVE_STANDBY)
+        real.streams.desire(STREAM, DesiredState.RUNNING)
+        self.model = Store()
+        self.names = 0
+        self.leases: list[tuple[float, Lease, records.Lease]] = []
+
+    def walk_on(self) -> None:
+        calls: list[Callable[[], None]] = [
+            self.move_clock,
+            self.take,
+            self.renew,
+            self.release,
+            self.fence,
+            self.take_over,
+            self.register,
+            self.heartbeat,
+            self.desire,
+            self.end,
+            self.propose,
+            self.enter,
+            self.restore,
+        ]
+        self.random.choice(calls)()
+
+    def some_replica(self) -> str:
+        return self.random.choice([*(row.id for row in self.model.rows), "r0", "r1"])
+
+    def move_clock(self) -> None:
+        seconds = self.random.choice([1.0, 1.0, 1.0, 5.0, -5.0])
+        self.clock.step(seconds)
+        self.model = rule.elapse(self.model, seconds, oldest=NEVER)
+
+    def keep(self, modelled: Lease | None, real: records.Lease | None) -> None:
+        assert (modelled is None) == (real is None)
+        if modelled is not None and real is not None:
+            assert (modelled.holder, modelled.token) == (real.holder, real.token)
+            self.leases.append((self.clock.at, modelled, real))
+
+    def some_lease(self) -> tuple[Lease, records.Lease] | None:
+        """A lease that a replica was given, in the last few calls more often."""
+        if not self.leases:
+            return None
+        at, modelled, real = self.random.choice(self.leases[-4:])
+        passed = self.clock.at - at
+        return (
+            modelled._replace(
+                renewed_at=modelled.renewed_at - passed, expires_at=modelled.expires_at - passed
+            ),
+            real,
+        )
+
+    def take(self) -> None:
+        holder = self.some_replica()
+        self.model, modelled = rule.take(self.model, holder, TTL_SECONDS)
+        self.keep(modelled, self.real.leases.take(STREAM, holder, TTL_SECONDS))
+
+    def renew(self) -> None:
+        lease = self.some_lease()
+        if lease is None or lease[0].holder is None:
+            return
+        self.model, modelled = rule.renew(self.model, lease[0].holder, lease[0].token, TTL_SECONDS)
+        self.keep(modelled, self.real.leases.renew(lease[1], TTL_SECONDS))
+
+    def release(self) -> None:
+        lease = self.some_lease()
+        if lease is None or lease[0].holder is None:
+            return
+        self.model, done = rule.release(self.model, lease[0].holder, lease[0].token)
+        assert self.real.leases.release(lease[1]) is done
+
+    def fence(self) -> None:
+        now = 0 if self.model.lease is None else self.model.lease.token
+        token = now - self.random.choice([0, 0, 1])
+        self.model, done = rule.fence(self.model, token)
+        assert self.real.leases.fence(STREAM, token=token) is done
+
+    def take_over(self) -> None:
+        primary = self.model.live(rule.PRIMARY)
+        claimed = self.random.choice([None if primary is None else primary.id, None, "r0"])
+        secondary, seen = self.some_replica(), self.some_lease()
+        if self.random.random() < 0.7:
+            now = self.real.leases.get(STREAM)
+            seen = None if self.model.lease is None or now is None else (self.model.lease, now)
+        self.model, modelled = rule.take_over(
+            self.model, secondary, claimed, seen and seen[0], TTL_SECONDS
+        )
+        taken = self.real.takeovers.take(
+            STREAM,
+            secondary,
+            primary=claimed,
+            seen=seen and seen[1],
+            ttl_seconds=TTL_SECONDS,
+            reason="",
+        )
+        self.keep(modelled, taken)
+
+    def register(self) -> None:
+        name, slot = f"r{self.names}", self.random.choice(list(Slot))
+        self.names += 1
+        desired = PRIMARY_SWITCHES if slot is Slot.PRIMARY else Switches(deploy=True)
+        self.model, done = rule.register(self.model, name, slot.value, names_of(desired))
+        row = self.real.replicas.register(
+            id=name, stream=STREAM, slot=slot, desired=desired, host="h", folder=""
+        )
+        assert (row is not None) is done
+
+    def heartbeat(self) -> None:
+        name = self.some_replica()
+        if self.real.replicas.get(name) is None:
+            return
+        self.model, modelled = rule.heartbeat(self.model, name, SWITCHES_OF_PRIMARY)
+        row = self.real.replicas.heartbeat(
+            name,
+            state=ReplicaState.RUNNING,
+            observed=switches(SWITCHES_OF_PRIMARY),
+            observed_generation=0,
+            snapshot_served=0,
+            epoch=None,
+        )
+        assert row.state.ended is (modelled is None)
+
+    def desire(self) -> None:
+        name, slot = self.some_replica(), self.random.choice(list(Slot))
+        wanted = Switches(deploy=self.random.random() < 0.8, process=True)
+        self.model, done = rule.desire(self.model, name, names_of(wanted), slot.value)
+        assert (self.real.replicas.desire(name, wanted, slot=slot) is not None) is done
+
+    def end(self) -> None:
+        name, slot = self.some_replica(), self.random.choice([None, *Slot])
+        self.model = rule.end(self.model, name, slot and slot.value)
+        self.real.replicas.end(name, ReplicaState.DEAD, "", by=EndedBy.REPLICA, slot=slot)
+
+    def propose(self) -> None:
+        epoch = max(len(self.model.log) - self.random.choice([-1, 0, 0, 1]), 0)
+        start = self.random.randrange(9)
+        proposal = EpochProposal(
+            stream=STREAM,
+            epoch=epoch,
+            start={"row": start},
+            end={"row": start + 1},
+            input={},
+            rows=1,
+            token=1,
+            proposer="r0",
+        )
+        self.model, decided = both(
+            self.model,
+            lambda: rule.propose(self.model, epoch, (start, start + 1), PRODUCT),
+            lambda: self.real.epochs.propose(proposal),
+        )
+        if decided is not None:
+            modelled, row = decided
+            assert modelled == (row.start["row"], row.end["row"])
+
+    def enter(self) -> None:
+        epoch, start = self.random.randrange(4), self.random.randrange(2)
+        history = max(self.model.history - self.random.choice([0, 0, 0, 1]), 0)
+        output = ((start, start + 1),)
+        entry = LedgerEntry(
+            stream=STREAM, epoch=epoch, replica="r0", token=1, rows=1, digest=str(output)
+        )
+        self.model, entered = both(
+            self.model,
+            lambda: rule.enter(self.model, epoch, "r0", output, history),
+            lambda: self.real.ledger.commit(entry, history=history),
+        )
+        if entered is not None:
+            agrees, committed = entered
+            assert committed.agrees is agrees
+
+    def restore(self) -> None:
+        kind = self.random.choice(["request", "stop", "begin", "begin", "finish"])
+        newest = self.real.restores.newest(STREAM)
+        if kind == "request":
+            epoch = self.random.randrange(3)
+            self.model, _ = both(
+                self.model,
+                lambda: (rule.request_restore(self.model, epoch), None),
+                lambda: self.real.restores.request(
+                    STREAM, epoch=epoch, snapshot=None, why="", run=""
+                ),
+            )
+        elif newest is not None and kind == "stop":
+            self.model = rule.stop_for_restore(self.model)
+            self.real.restores.stop_for(newest)
+        elif newest is not None and kind == "begin":
+            if not self.model.wanted and self.random.random() < 0.8:
+                self.end_all()
+            self.model, moved = rule.begin_restore(self.model)
+            assert self.real.restores.begin(newest) == moved
+        elif newest is not None and kind == "finish":
+            self.model = rule.finish_restore(self.model)
+            self.real.restores.finish(newest)
+
+    def end_all(self) -> None:
+        for row in self.model.rows:
+            self.real.replicas.end(row.id, ReplicaState.DEAD, "", by=EndedBy.REPLICA)
+        self.model = self.model._replace(rows=())
+
+    def compare(self) -> None:
+        self.compare_lease()
+        self.compare_rows()
+        log = self.real.epochs.between(STREAM, 0, 10**6)
+        assert [(row.start["row"], row.end["row"]) for row in log] == list(self.model.log)
+        entries = {row.epoch: row.digest for row in self.real.ledger.between(STREAM, 0, 10**6)}
+        assert entries == {
+            epoch: str(entry.output) for epoch, entry in enumerate(self.model.ledger) if entry
+        }
+        assert self.real.restores.current_history(STREAM) == self.model.history
+        row = self.real.streams.get(STREAM)
+        assert row is not None
+        assert (row.desired is DesiredState.RUNNING) is self.model.wanted
+
+    def compare_lease(self) -> None:
+        lease, modelled = self.real.leases.get(STREAM), self.model.lease
+        assert (lease is None) == (modelled is None)
+        if lease is None or modelled is None:
+            return
+        assert (lease.holder, lease.token) == (modelled.holder, modelled.token)
+        assert lease.renewed_at - self.clock.at == pytest.approx(modelled.renewed_at, abs=0.01)
+        assert lease.expired(self.clock.at + 0.01) is (
+            modelled.holder is None or modelled.expires_at <= 0
+        )
+
+    def compare_rows(self) -> None:
+        rows = {
+            row.id: (row.slot.value, names_of(row.desired), names_of(row.observed))
+            for row in self.real.replicas.of(STREAM)
+        }
+        assert rows == {row.id: (row.slot, row.desired, row.observed) for row in self.model.rows}
+
+
+def both(
+    before: Store, modelled: Callable[[], tuple[Store, Any]], real: Callable[[], Any]
+) -> tuple[Store, tuple[Any, Any] | None]:
+    """Call both; both refuse, or neither does."""
+    try:
+        after, result = modelled()
+    except RefusedError:
+        with pytest.raises(PermanentError):
+            real()
+        return before, None
+    return after, (result, real())
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_random_calls_have_the_same_results_on_the_real_tables(tmp_path: Path, seed: int) -> None:
+    with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as real:
+        pair = Pair(real, seed)
+        for call in range(CALLS):
+            pair.walk_on()
+            if call % 5 == 0:
+                pair.compare()
+        assert len(pair.model.log) > 5
+        assert pair.model.history > 0
+        assert pair.model.lease is not None
+        assert pair.model.lease.token > 10
