@@ -27,7 +27,7 @@ def verify(project: Project, stream: str, snapshot_id: str) -> list[str]:
 def prune(project: Project, stream: str, *, dry_run: bool) -> Pruned:
     """Drop what the stream's retention does not keep; a dry run only lists it."""
     policy = project.config.stream(stream).retention.policy()
-    pruned = project.vault(stream).prune(policy, now=project.store.now(), dry_run=dry_run)
+    pruned = project.vault(stream).prune(policy, dry_run=dry_run)
     if not dry_run:
         reasons = {verdict.snapshot.id: "; ".join(verdict.reasons) for verdict in pruned.verdicts}
         for dropped in pruned.dropped:
