@@ -170,6 +170,16 @@ def test_a_row_without_a_manifest_is_marked(project: SimulatedProject, tmp_path:
     assert everything(project) == before
 
 
+def test_lost_snapshots_can_be_given_up_so_that_a_start_replays_everything(
+    project: SimulatedProject, tmp_path: Path
+) -> None:
+    a_stopped_stream(project, tmp_path / "checkpoint")
+    project.objects.objects.clear()
+    assert Kind.ROW_WITHOUT_MANIFEST in finding_kinds(project)
+    assert run_repair(project, Mend.MARK_SNAPSHOTS) == ["MarkSnapshots"]
+    assert project.store.snapshots.newest(CLICKS) is None
+
+
 def test_a_repair_that_mends_nothing_is_refused_with_what_is_offered(
     project: SimulatedProject, tmp_path: Path
 ) -> None:
