@@ -1,4 +1,4 @@
-"""The object store: five verbs over S3, with errors of the vendor translated into transient and permanent ones.
+"""The object store: six verbs over S3, with errors of the vendor translated into transient and permanent ones.
 
 One put is one PUT request and never a multipart upload, so that an object is either there in full
 or not at all, and so that requests can be counted and priced.
@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
 import boto3
@@ -153,6 +154,10 @@ class ObjectStore(Protocol):
         """Delete objects; a missing object counts as deleted."""
         ...
 
+    def read_clock(self) -> float:
+        """Unix seconds on the clock by which the store dates its objects."""
+        ...
+
 
 class S3ObjectStore:
     """An S3 bucket through boto3; after a lost connection it calls `connect` again, since the bucket may have moved."""
@@ -245,6 +250,22 @@ class S3ObjectStore:
                 )
 
         self._perform(f"delete {len(keys)} objects", send)
+
+    def read_clock(self) -> float:
+        """The time on the store's clock, as its answer to a listing has it."""
+
+        def ask(client: "S3Client", where: S3Connection) -> str:
+            answer = client.list_objects_v2(Bucket=where.bucket, Prefix=where.prefix, MaxKeys=1)
+            return answer["ResponseMetadata"]["HTTPHeaders"].get("date", "")
+
+        stamp = self._perform("read the clock", ask)
+        try:
+            return parsedate_to_datetime(stamp).timestamp()
+        except ValueError as error:
+            raise PermanentError(
+                f"the object store does not tell the time: the date of its answer is {stamp!r}",
+                hint="check that no proxy removes the header Date",
+            ) from error
 
     def ensure_bucket(self) -> None:
         """Create the bucket if it is missing; nothing else creates one, so a wrong name does not go unnoticed."""

@@ -28,7 +28,7 @@ def prune(project: Project, stream: str, *, dry_run: bool) -> Pruned:
     """Drop what neither the stream's retention nor the restore window keeps; a dry run only lists it."""
     window_seconds = project.config.deployment.retention.restore_window
     policy = project.config.stream(stream).retention.policy().covering(window_seconds)
-    pruned = project.vault(stream).prune(policy, now=project.store.now(), dry_run=dry_run)
+    pruned = project.vault(stream).prune(policy, dry_run=dry_run)
     if not dry_run:
         reasons = {verdict.snapshot.id: "; ".join(verdict.reasons) for verdict in pruned.verdicts}
         for dropped in pruned.dropped:

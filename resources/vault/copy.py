@@ -22,13 +22,17 @@ def copy_packs(
     *,
     stream: str,
     owner: str,
+    announce: Callable[[], None],
 ) -> Manifest:
     """Copy the packs of a snapshot and verify them; returns the manifest of the copy, which is not stored yet.
 
-    In another stream the copy is a first snapshot, of a stream that was never restored.
+    In another stream the copy is a first snapshot, of a stream that was never restored. `announce` renews the
+    intent of the copy.
     """
     for pack in manifest.packs:
+        announce()
         _put_parts(store, packs + pack, read_pack(pack))
+    announce()
     problems = find_wrong_digests(store, packs, manifest.files)
     if problems:
         raise UnusableSnapshotError(

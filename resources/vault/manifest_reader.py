@@ -5,8 +5,8 @@ import binascii
 import json
 import math
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.vault.manifest import (
@@ -24,7 +24,6 @@ _MOST_PATH_BYTES = 1024
 _MOST_NAME_BYTES = 255
 _DIGEST_BYTES = 32
 _GZIP = 31
-T = TypeVar("T")
 
 
 def read_limited(parts: Iterable[bytes], *, snapshot_id: str) -> bytes:
@@ -182,13 +181,13 @@ def _time(value: object) -> float:
 
 
 def _count(value: object, what: str) -> int:
-    number = _of(int, value, what)
+    number: int = _of(int, value, what)
     if number < 0:
         _refuse(f"{what} is negative")
     return number
 
 
-def _of(kind: Callable[..., T], value: object, what: str) -> T:
+def _of(kind: type, value: object, what: str) -> Any:
     """The value, if it is of exactly this kind: JSON's true is no number."""
     if type(value) is not kind:
         _refuse(f"{what} is of the wrong kind")

@@ -1,9 +1,9 @@
 """Pruning: drop snapshots by policy, then the packs that no remaining manifest names.
 
-Manifests go first, so a crash in between leaves garbage and never a snapshot without its packs. Two
+Manifests go first, so a crash in between leaves garbage and never a snapshot without its packs. Three
 things protect a ship that is under way elsewhere: a pack younger than the grace is left alone, since
-its manifest may be about to come, and each replica's newest snapshot is kept for the grace, since
-the next one may build on its packs. Snapshots that a restore or a rollback has superseded are kept for a while,
+its manifest may be about to come; so is a pack that a live intent names, however old; and each replica's newest
+snapshot is kept for the grace, since the next one may build on its packs. All ages are by the object store's clock. Snapshots that a restore or a rollback has superseded are kept for a while,
 so that an operator can inspect them. Snapshots that a repair has set aside keep their packs, so that they can
 be put back. Snapshots of another project are kept with their packs, and do not count.
 """

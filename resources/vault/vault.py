@@ -18,6 +18,7 @@ from holdfast.resources.object_store.s3 import MissingObjectError, ObjectStore
 from holdfast.resources.vault.checkpoint_files import cut
 from holdfast.resources.vault.copy import copy_packs
 from holdfast.resources.vault.integrity import require_whole
+from holdfast.resources.vault.intents import Intent, LostPacksError, read_intents
 from holdfast.resources.vault.listing import SUFFIX, Listing, Mark, read_listing
 from holdfast.resources.vault.manifest import (
     Manifest,
@@ -59,6 +60,8 @@ from holdfast.resources.vault.restore import (
 )
 
 _CUT_ATTEMPTS = 3
+_SHORT_SECONDS = 900.0  # well below the grace of pruning
+_SHORT_BYTES = 64 << 20
 Progress: TypeAlias = Callable[[int, int], None]
 Problems: TypeAlias = list[str]
 
@@ -89,6 +92,7 @@ class SnapshotVault:
         self._pack_limit_bytes = pack_limit_bytes
         self._manifests = f"{stream}/manifests/"
         self._packs = f"{stream}/packs/"
+        self._intents = f"{stream}/intents/"
 
     def list(self) -> "list[SnapshotRecord]":
         """All snapshots that count, newest first, with one request."""
@@ -107,6 +111,7 @@ class SnapshotVault:
     def adopt(self, manifest: Manifest, source: "SnapshotVault") -> Manifest:
         """Copy a snapshot of another vault, every byte verified; the manifest is written last."""
         self._ownership.require_prefix(claim=True)
+        intent = self._intent(manifest)
         copy = copy_packs(
             self._store,
             self._packs,
@@ -114,8 +119,11 @@ class SnapshotVault:
             source.read_pack,
             stream=self._stream,
             owner=self._ownership.project_id,
+            announce=intent.announce,
         )
         self._store.put(self.manifest_key(copy.id), copy.encode())
+        self._require_packs(copy)
+        intent.withdraw()
         return copy
 
     def read_pack(self, name: str) -> Iterator[bytes]:
@@ -154,7 +162,8 @@ class SnapshotVault:
     ) -> Shipped:
         """Store the files that the checkpoint needs after `epoch`: new files in packs, then the manifest.
 
-        `PermanentError` if a new state file is truncated. `parent` must be the snapshot that this folder
+        `PermanentError` if a new state file is truncated, `LostPacksError` if packs that the snapshot needs were
+        deleted meanwhile. `parent` must be the snapshot that this folder
         was restored from or last shipped as: a file of the same path and length counts as the same file.
         """
         began = SYSTEM_CLOCK.monotonic()
@@ -182,13 +191,16 @@ class SnapshotVault:
                 files=tuple(sorted(files, key=lambda file: file.path)),
                 owner=self._ownership.project_id,
             )
-            sent = self._send(manifest, packs)
+            encoded = manifest.encode()
+            is_long = _takes_long(packs, parent, created_at)
+            send = self._send_announced if is_long else self._send
+            requests = send(manifest, packs, encoded)
         return Shipped(
             manifest=manifest,
             new_bytes=count_new_bytes(manifest, parent),
             pack_bytes=sum(local.size_bytes for local in packs),
-            manifest_bytes=sent,
-            requests=len(packs) + 1,
+            manifest_bytes=len(encoded),
+            requests=requests,
             seconds=SYSTEM_CLOCK.monotonic() - began,
         )
 
@@ -256,28 +268,28 @@ class SnapshotVault:
         self,
         policy: RetentionPolicy,
         *,
-        now: float,
         dry_run: bool = False,
         grace_seconds: float = 3600.0,
     ) -> Pruned:
         """Drop what the policy does not keep; a dry run only lists it."""
         self._ownership.require_prefix(claim=not dry_run)
+        now = self._store.read_clock()
+        intents = read_intents(self._store, self._intents, now=now)
         listed = ReadListing.read(self.listing(), self.manifest)
         verdicts = apply_retention(policy, listed.own, now=now, grace_seconds=grace_seconds)
         verdicts += listed.keep_foreign()
         dropped = [verdict.snapshot.id for verdict in verdicts if not verdict.keep]
         packs = self._store.list(self._packs)
         named, unreadable = listed.collect_named_packs(verdicts)
-        keys = {
-            self._packs + name
-            for name in named | collect_set_aside_packs(self._store, self._stream)
-        }
+        unreadable = unreadable or intents.unreadable
+        set_aside = collect_set_aside_packs(self._store, self._stream)
+        keys = {self._packs + name for name in named.union(intents.packs, set_aside)}
         garbage = (
             [] if unreadable else find_garbage(packs, keys, now=now, grace_seconds=grace_seconds)
         )
         if not dry_run:
             self._store.delete([self.manifest_key(snapshot) for snapshot in dropped])
-            self._store.delete([pack.key for pack in garbage])
+            self._store.delete([*(pack.key for pack in garbage), *intents.expired])
         return Pruned(
             verdicts=verdicts,
             dropped=dropped,
@@ -325,13 +337,53 @@ class SnapshotVault:
             hint="ship a newer epoch, or raise spark.sql.streaming.minBatchesToRetain",
         ) from outdated
 
-    def _send(self, manifest: Manifest, packs: Sequence[LocalPack]) -> int:
+    def _intent(self, manifest: Manifest) -> Intent:
+        return Intent(self._store, f"{self._intents}{manifest.id}.json", tuple(manifest.packs))
+
+    def _send(self, manifest: Manifest, packs: Sequence[LocalPack], encoded: bytes) -> int:
+        """Store the packs, then the manifest; returns the number of requests."""
+        began_at = SYSTEM_CLOCK.now()
         for local in packs:
-            with local.source.open("rb") as body:
-                self._store.put(self._packs + local.name, body)
-        encoded = manifest.encode()
+            self._put_pack(local)
         self._store.put(self.manifest_key(manifest.id), encoded)
-        return len(encoded)
+        if SYSTEM_CLOCK.now() - began_at < _SHORT_SECONDS:
+            return len(packs) + 1
+        self._require_packs(manifest)
+        return len(packs) + 2
+
+    def _send_announced(
+        self, manifest: Manifest, packs: Sequence[LocalPack], encoded: bytes
+    ) -> int:
+        """The same with an intent, renewed with each pack; a listing then shows that all packs are there."""
+        intent = self._intent(manifest)
+        intent.announce()
+        for local in packs:
+            self._put_pack(local)
+            intent.announce()
+        self._store.put(self.manifest_key(manifest.id), encoded)
+        self._require_packs(manifest)
+        intent.withdraw()
+        return 2 * len(packs) + 4
+
+    def _put_pack(self, local: LocalPack) -> None:
+        with local.source.open("rb") as body:
+            self._store.put(self._packs + local.name, body)
+
+    def _require_packs(self, manifest: Manifest) -> None:
+        """Take the manifest back if the listing lacks one of its packs."""
+        problems = self.wrong_packs(manifest)
+        if problems:
+            self._store.delete([self.manifest_key(manifest.id)])
+            raise LostPacksError(
+                f"snapshot {manifest.id} was taken back: {problems[0]}",
+                hint="wait: the next snapshot is complete by itself; look for what deletes objects of the bucket",
+            )
+
+
+def _takes_long(packs: Sequence[LocalPack], parent: Manifest | None, created_at: float) -> bool:
+    """Whether pruning elsewhere could delete packs before the manifest names them."""
+    is_large = len(packs) > 1 or sum(local.size_bytes for local in packs) > _SHORT_BYTES
+    return is_large or (parent is not None and created_at - parent.created_at > _SHORT_SECONDS)
 
 
 @contextmanager

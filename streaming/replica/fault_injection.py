@@ -64,6 +64,10 @@ class BlockableStore:
         """Delete objects; an object that is not there counts as deleted."""
         self._open_store().delete(keys)
 
+    def read_clock(self) -> float:
+        """Unix seconds on the clock by which the store dates its objects."""
+        return self._open_store().read_clock()
+
     def _open_store(self) -> ObjectStore:
         left = blocked_until(self.replica_folder) - SYSTEM_CLOCK.now()
         if left > 0:

@@ -18,6 +18,7 @@ from holdfast.resources.control_store.records import Intervals, SnapshotState
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.snapshots import build_snapshot_row
 from holdfast.resources.vault.checkpoint_files import cut
+from holdfast.resources.vault.intents import LostPacksError
 from holdfast.resources.vault.manifest import Manifest
 from holdfast.resources.vault.records import Shipped
 from holdfast.resources.vault.vault import SnapshotVault
@@ -160,17 +161,23 @@ class Shipper(RetryingThread):
     def _ship(self, epoch: int) -> None:
         if epoch <= self._reached.epoch:
             return
-        shipped = self._vault.ship(
-            self._checkpoint,
-            epoch,
-            token=self._lease.token,
-            replica=self._spec.replica,
-            parent=self._find_parent(),
-            conf=self._conf,
-            created_at=self._store.now(),
-            scratch=self._spec.folder / "scratch",
-            history=self._spec.history,
-        )
+        try:
+            shipped = self._vault.ship(
+                self._checkpoint,
+                epoch,
+                token=self._lease.token,
+                replica=self._spec.replica,
+                parent=self._find_parent(),
+                conf=self._conf,
+                created_at=self._store.now(),
+                scratch=self._spec.folder / "scratch",
+                history=self._spec.history,
+            )
+        except LostPacksError:
+            self._reached = replace(
+                self._reached, manifest=None
+            )  # the next one is complete by itself
+            raise
         self._reached = _Reached(shipped.manifest, self._clock.monotonic())
         self._record(shipped)
 

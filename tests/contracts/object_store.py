@@ -100,3 +100,16 @@ class ObjectStoreContract:
                 )
             )
         assert parts == [bytes(range(256))] * 64
+
+    def test_its_clock_is_the_one_that_dates_objects(self, store: ObjectStore) -> None:
+        before = store.read_clock()
+        store.put("dated", b"1")
+        (dated,) = store.list("dated")
+        assert before - 2 <= dated.modified_at <= store.read_clock() + 2
+
+    def test_a_listing_has_what_was_just_put_in_full(self, store: ObjectStore) -> None:
+        bodies = {f"packs/{number}": bytes(100_000 + number) for number in range(5)}
+        for key, body in bodies.items():
+            store.put(key, body)
+        listed = {stored.key: stored.size_bytes for stored in store.list("packs/")}
+        assert listed == {key: len(body) for key, body in bodies.items()}

@@ -52,6 +52,10 @@ class InMemoryObjectStore:
         for key in keys:
             self.objects.pop(key, None)
 
+    def read_clock(self) -> float:
+        self._called("read clock")
+        return self.now
+
     def fail_next(self, *errors: HoldfastError) -> None:
         """Let the next calls fail, one error each."""
         self.failures.extend(errors)

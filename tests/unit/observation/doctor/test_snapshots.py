@@ -121,12 +121,13 @@ def test_retention_keeps_what_putting_a_snapshot_back_needs(
     project: SimulatedProject, tmp_path: Path
 ) -> None:
     a_stopped_stream(project, tmp_path / "checkpoint")
-    vault, later = project.vault(CLICKS), project.objects.now + 7200
+    vault = project.vault(CLICKS)
     key, body = pack_key(project, 3), project.objects.get(pack_key(project, 3))
     lose_newest_pack(project)
     run_repair(project)
     project.objects.delete([manifest_key(1)])  # by retention: no other manifest names its pack
-    assert vault.prune(RetentionPolicy(last=1), now=later).packs_deleted == []
+    project.objects.now += 7200
+    assert vault.prune(RetentionPolicy(last=1)).packs_deleted == []
     Quarantine(project, CLICKS, RUN).undo()
     project.objects.put(key, body)
     assert vault.verify(snapshot_id(3)) == []
@@ -138,7 +139,8 @@ def test_what_was_confirmed_keeps_no_pack(project: SimulatedProject, tmp_path: P
     run_repair(project)
     Quarantine(project, CLICKS, RUN).confirm()
     project.objects.delete([manifest_key(1)])
-    pruned = project.vault(CLICKS).prune(RetentionPolicy(last=1), now=project.objects.now + 7200)
+    project.objects.now += 7200
+    pruned = project.vault(CLICKS).prune(RetentionPolicy(last=1))
     assert len(pruned.packs_deleted) == 1
 
 
@@ -166,6 +168,16 @@ def test_a_row_without_a_manifest_is_marked(project: SimulatedProject, tmp_path:
     assert finding_kinds(project) == []
     Quarantine(project, CLICKS, RUN).undo()
     assert everything(project) == before
+
+
+def test_lost_snapshots_can_be_given_up_so_that_a_start_replays_everything(
+    project: SimulatedProject, tmp_path: Path
+) -> None:
+    a_stopped_stream(project, tmp_path / "checkpoint")
+    project.objects.objects.clear()
+    assert Kind.ROW_WITHOUT_MANIFEST in finding_kinds(project)
+    assert run_repair(project, Mend.MARK_SNAPSHOTS) == ["MarkSnapshots"]
+    assert project.store.snapshots.newest(CLICKS) is None
 
 
 def test_a_repair_that_mends_nothing_is_refused_with_what_is_offered(

@@ -95,14 +95,16 @@ def test_the_last_of_several_restores_counts(tmp_path: Path) -> None:
 def test_what_is_superseded_is_kept_for_a_while_and_counts_for_nothing(tmp_path: Path) -> None:
     stream = shipped(tmp_path)
     stream.vault.mark(1, after_epoch=3)
-    policy, now = RetentionPolicy(last=2), stream.store.now
-    early = stream.vault.prune(policy, now=now + 7200)
+    policy = RetentionPolicy(last=2)
+    stream.store.now += 7200
+    early = stream.vault.prune(policy)
     assert early.dropped == []
     assert [verdict.reasons for verdict in early.verdicts if verdict.snapshot.epoch > 3] == [
         ("superseded by a restore",),
         ("superseded by a restore",),
     ]
-    late = stream.vault.prune(policy, now=now + SUPERSEDED_SECONDS + 1)
+    stream.store.now += SUPERSEDED_SECONDS
+    late = stream.vault.prune(policy)
     assert [SnapshotName.parse(one).epoch for one in late.dropped] == [7, 5]
     assert all(stream.vault.verify(one.id) == [] for one in stream.vault.list())
 

@@ -47,7 +47,7 @@ def test_the_first_project_claims_the_prefix_and_another_is_refused(tmp_path: Pa
     with pytest.raises(PermanentError, match="belong to another project"):
         theirs.restore_newest(tmp_path / "back")
     with pytest.raises(PermanentError, match="belong to another project"):
-        theirs.prune(LAST, now=stream.store.now + 9999)
+        theirs.prune(LAST)
     with pytest.raises(PermanentError, match="belong to another project"):
         theirs.mark(1, after_epoch=0)
     assert stream.store.objects == before
@@ -67,14 +67,14 @@ def test_a_snapshot_of_another_project_is_passed_over(tmp_path: Path) -> None:
 
 def test_retention_drops_nothing_of_another_project_and_keeps_its_own(tmp_path: Path) -> None:
     stream, ours, theirs = two_projects(tmp_path)
-    later = stream.store.now + 9999
-    pruned = vault_of(stream, "ours").prune(LAST, now=later)
+    stream.store.now += 9999
+    pruned = vault_of(stream, "ours").prune(LAST)
     assert pruned.dropped == []
     assert pruned.packs_deleted == []
     reasons = {verdict.snapshot.id: verdict.reasons for verdict in pruned.verdicts}
     assert reasons[theirs] == ("belongs to another project",)
     stream.store.delete([OWNER_KEY])
-    assert vault_of(stream, "theirs").prune(LAST, now=later).dropped == []
+    assert vault_of(stream, "theirs").prune(LAST).dropped == []
     for project, snapshot in (("ours", ours), ("theirs", theirs)):
         assert vault_of(stream, project).verify(snapshot) == []
 

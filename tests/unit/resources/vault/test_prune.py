@@ -1,14 +1,22 @@
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
+from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.snapshots import RetentionPolicy
+from holdfast.resources.vault import catalogue
+from holdfast.resources.vault.intents import INTENT_SECONDS, LostPacksError
 from holdfast.resources.vault.vault import SnapshotVault
 from tests.builders.checkpoints import StateKind
+from tests.builders.streams import CLICKS
 from tests.builders.vaults import ShippedStream, a_stream, tree
+from tests.fakes.object_store import InMemoryObjectStore
+from tests.fakes.projects import simulated_projects
 
 LAST = RetentionPolicy(last=1)
 
@@ -46,7 +54,7 @@ def test_what_is_no_snapshot_is_not_listed(tmp_path: Path) -> None:
 def test_what_is_dropped_goes_with_the_packs_that_only_it_named(tmp_path: Path) -> None:
     stream = four_snapshots(tmp_path)
     before = sum(o.size_bytes for o in stream.store.list("words/packs/"))
-    pruned = stream.vault.prune(LAST, now=stream.store.now)
+    pruned = stream.vault.prune(LAST)
     assert stream.parent is not None
     assert ids(stream.vault) == [stream.parent.id]
     assert packs(stream) == set(stream.parent.packs)
@@ -61,25 +69,27 @@ def test_manifests_go_before_packs(tmp_path: Path) -> None:
     seen: list[list[str]] = []
     delete = stream.store.delete
     stream.store.delete = lambda keys: (seen.append(list(keys)), delete(keys))[1]  # type: ignore[method-assign, func-returns-value]
-    stream.vault.prune(LAST, now=stream.store.now)
+    stream.vault.prune(LAST)
     assert [{key.split("/")[1] for key in keys} for keys in seen] == [{"manifests"}, {"packs"}]
 
 
 def test_a_dry_run_tells_and_does_nothing(tmp_path: Path) -> None:
     stream = four_snapshots(tmp_path)
     objects = dict(stream.store.objects)
-    told = stream.vault.prune(LAST, now=stream.store.now, dry_run=True)
+    told = stream.vault.prune(LAST, dry_run=True)
     assert stream.store.objects == objects
-    done = stream.vault.prune(LAST, now=stream.store.now)
+    done = stream.vault.prune(LAST)
     assert told == done
 
 
 def test_a_pack_whose_manifest_may_still_come_is_left_for_the_grace(tmp_path: Path) -> None:
     stream = four_snapshots(tmp_path)
     stream.store.put("words/packs/000000000009-1-r1.abc.pack", b"being shipped")
-    stream.vault.prune(LAST, now=stream.store.now + 3599)
+    stream.store.now += 3599
+    stream.vault.prune(LAST)
     assert "000000000009-1-r1.abc.pack" in packs(stream)
-    stream.vault.prune(LAST, now=stream.store.now + 3600)
+    stream.store.now += 1
+    stream.vault.prune(LAST)
     assert "000000000009-1-r1.abc.pack" not in packs(stream)
 
 
@@ -90,11 +100,13 @@ def test_a_slower_replica_can_still_build_on_its_newest_snapshot(tmp_path: Path)
     ahead = a_stream(tmp_path / "ahead", snapshot_every=1000)
     ahead.store = slow.store
     ahead.ship(9)
-    pruned = ahead.vault.prune(LAST, now=slow.store.now + 60)
+    slow.store.now += 60
+    pruned = ahead.vault.prune(LAST)
     assert pruned.dropped == []
     assert "replica slow may still build on it" in pruned.verdicts[1].reasons
     assert slow.vault.verify(slow.ship().manifest.id) == []
-    assert len(ahead.vault.prune(LAST, now=slow.store.now + 9999).dropped) == 2
+    slow.store.now += 9999
+    assert len(ahead.vault.prune(LAST).dropped) == 2
 
 
 def test_a_manifest_that_cannot_be_read_keeps_every_pack(tmp_path: Path) -> None:
@@ -102,10 +114,92 @@ def test_a_manifest_that_cannot_be_read_keeps_every_pack(tmp_path: Path) -> None
     before = packs(stream)
     assert stream.parent is not None
     stream.store.truncate(f"words/manifests/{stream.parent.id}.json.gz", to=20)
-    pruned = stream.vault.prune(LAST, now=stream.store.now)
+    pruned = stream.vault.prune(LAST)
     assert pruned.packs_deleted == []
     assert "no pack was deleted" in pruned.note
     assert packs(stream) == before
+
+
+def test_ages_are_by_the_clock_of_the_object_store_not_of_the_control_store(
+    tmp_path: Path,
+) -> None:
+    with simulated_projects(tmp_path).open() as project:
+        assert project.store.now() > project.objects.now + 3600
+        project.objects.put(f"{CLICKS}/packs/000000000009-1-r1.abc.pack", b"being shipped")
+        assert catalogue.prune(project, CLICKS, dry_run=False).packs_deleted == []
+        project.objects.now += 3600
+        assert len(catalogue.prune(project, CLICKS, dry_run=False).packs_deleted) == 1
+
+
+@dataclass
+class SlowStore(InMemoryObjectStore):
+    """Each pack takes 20 minutes, and after each a retention of another process may run."""
+
+    after_pack: Callable[[], object] = lambda: None
+
+    def put(self, key: str, body: bytes | BinaryIO) -> None:
+        super().put(key, body)
+        if "/packs/" in key:
+            self.now += 1200
+            self.after_pack()
+
+
+def test_an_upload_of_hours_keeps_its_packs(tmp_path: Path) -> None:
+    stream = a_stream(tmp_path, partitions=12, delta_bytes=1000)
+    stream.pack_limit_bytes = 1500
+    stream.store = store = SlowStore()
+    store.after_pack = lambda: stream.vault.prune(LAST)
+    shipped = stream.ship()
+    assert len(shipped.manifest.packs) > 10
+    assert stream.vault.verify(shipped.manifest.id) == []
+    assert store.list("words/intents/") == []
+
+
+def test_a_copy_of_hours_keeps_its_packs(tmp_path: Path) -> None:
+    source, target = a_stream(tmp_path, partitions=12, delta_bytes=1000), SlowStore()
+    source.pack_limit_bytes = 1500
+    shipped = source.ship().manifest
+    vault = SnapshotVault(target, "words")
+    target.after_pack = lambda: vault.prune(LAST)
+    vault.adopt(shipped, source.vault)
+    assert vault.verify(shipped.id) == []
+    assert target.list("words/intents/") == []
+
+
+def test_the_packs_of_an_upload_that_was_abandoned_go_when_its_intent_expires(
+    tmp_path: Path,
+) -> None:
+    stream = a_stream(tmp_path, partitions=3, delta_bytes=1000)
+    stream.pack_limit_bytes = 1500
+    stream.store.plan_failures([None, None, None, TransientError("away")])
+    with pytest.raises(TransientError, match="away"):
+        stream.ship()
+    assert len(packs(stream)) == 1
+    stream.store.now += INTENT_SECONDS - 1
+    stream.vault.prune(LAST)
+    assert len(packs(stream)) == 1
+    stream.store.now += 1
+    stream.vault.prune(LAST)
+    assert stream.store.objects == {}
+
+
+def test_an_intent_that_cannot_be_read_keeps_every_pack(tmp_path: Path) -> None:
+    stream = four_snapshots(tmp_path)
+    before = packs(stream)
+    stream.store.put("words/intents/000000000009-1-r1.json", b"{")
+    pruned = stream.vault.prune(LAST)
+    assert "cannot be read" in pruned.note
+    assert packs(stream) == before
+
+
+def test_a_snapshot_whose_packs_were_deleted_meanwhile_is_taken_back(tmp_path: Path) -> None:
+    stream = a_stream(tmp_path, snapshot_every=1000)
+    first = stream.ship(3).manifest
+    stream.store.now += 7200  # its packs are as old, and something else has deleted one
+    stream.store.delete([f"words/packs/{next(iter(first.packs))}"])
+    with pytest.raises(LostPacksError, match="is missing"):
+        stream.ship()
+    assert ids(stream.vault) == [first.id]
 
 
 @dataclass(frozen=True)
@@ -160,9 +254,7 @@ def perform(stream: ShippedStream, step: Step, folder: Path) -> None:
             shipped = stream.ship(epochs)
             assert stream.vault.list()[0].id == shipped.manifest.id
         case Prune(last, grace_seconds):
-            stream.vault.prune(
-                RetentionPolicy(last=last), now=stream.store.now, grace_seconds=grace_seconds
-            )
+            stream.vault.prune(RetentionPolicy(last=last), grace_seconds=grace_seconds)
         case Restart():
             found = stream.vault.restore_newest(folder)
             assert (found is None) == (stream.parent is None)

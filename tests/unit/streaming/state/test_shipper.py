@@ -8,6 +8,8 @@ import pytest
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.records import SnapshotState
 from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.vault import vault
+from holdfast.resources.vault.intents import LostPacksError
 from tests.builders.vaults import ShipperSetup, a_shipper
 from tests.waiting import wait_until
 
@@ -91,3 +93,19 @@ def test_on_a_snapshot_that_was_found_damaged_nothing_is_built(
     shipping.after(12.0)
     whole = shipping.stream.vault.manifest(store.snapshots.of("words")[0].id)
     assert (whole.epoch, whole.parent, len(whole.packs)) == (2, None, 1)
+
+
+def test_after_lost_packs_the_next_snapshot_is_complete_by_itself(
+    shipping: ShipperSetup, store: ControlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vault, "_SHORT_SECONDS", -1.0)  # every upload is one that takes long
+    assert shipping.after(12.0) == 1
+    objects = shipping.stream.store
+    objects.delete([stored.key for stored in objects.list("words/packs/")])
+    with pytest.raises(LostPacksError, match="taken back"):
+        shipping.after(12.0)
+    assert shipping.after(12.0) == 2
+    newest = store.snapshots.newest("words")
+    assert newest is not None
+    assert newest.parent is None
+    assert shipping.stream.vault.verify(newest.id) == []
