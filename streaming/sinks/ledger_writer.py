@@ -7,6 +7,7 @@ has the first epoch that differed; the ledger's audit has all of them.
 import logging
 from dataclasses import dataclass
 
+from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.records import JsonObject, LedgerEntry
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.retry import retry_transient
@@ -26,6 +27,27 @@ class LedgerWriter:
     replica: str
     lease: WriteToken
     history: int = 0
+
+    @property
+    def token(self) -> int:
+        """The token of the lease that this replica writes under."""
+        return self.lease.token
+
+    def require_current(self) -> None:
+        """Raise if a restore has ended this replica's history, or another replica has a newer lease."""
+        current = self.store.restores.current_history(self.stream)
+        if current != self.history:
+            raise PermanentError(
+                f"{self.replica} cannot write: {self.stream} was restored, and its history is now "
+                f"{current}, not {self.history}",
+                hint="do nothing: a replica of the current history continues",
+            )
+        lease = self.store.leases.get(self.stream)
+        if lease is not None and lease.token > self.token:
+            raise TransientError(
+                f"{self.replica} cannot write: its lease has token {self.token}, the newest {lease.token}",
+                hint="wait: it reads the newest lease, or leaves if it has lost its place",
+            )
 
     def entry(self, epoch: int) -> LedgerEntry | None:
         """What was committed for an epoch, by any replica."""
