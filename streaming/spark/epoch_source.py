@@ -135,7 +135,7 @@ class EpochReader(DataSourceStreamReader):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle for a task, without connections."""
-        state = {"_last": None, "_last_seen_at": 0.0, "_sampled_at": {}}
+        state: dict[str, Any] = {"_last": None, "_last_seen_at": 0.0, "_sampled_at": {}}
         return {"_spec": self._spec, "_schema": self._schema, **state}
 
     @cached_property
