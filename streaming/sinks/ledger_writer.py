@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 def digest_input(epoch: Epoch) -> str:
     """The digest of a decided input; a gap, which marks lost files and counts their rows, does not change it."""
-    files = epoch.input.get("files") if isinstance(epoch.input, dict) else None
+    files = (epoch.input or {}).get("files")
     decided = epoch.input if files is None else [_identity(file) for file in files]
     text = json.dumps([epoch.start, epoch.end, decided], sort_keys=True, separators=(",", ":"))
     return xxhash.xxh64_hexdigest(text.encode())
