@@ -23,7 +23,7 @@ class DeltaSink(Section):
 
 
 class CallableSink(Section):
-    """The user's function `write(df, epoch)`; `idempotent` promises that a second call for an epoch changes nothing."""
+    """The user's function `write(df, epoch)` or `write(df, epoch, token)`; `idempotent` promises that a second call for an epoch changes nothing."""
 
     kind: Literal["callable"] = "callable"
     function: Reference

@@ -63,6 +63,7 @@ class PrimaryFacts:
     processing: bool
     caught_up: bool
     given_up_before: int = 0
+    input_away: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,7 @@ class HealthPolicy:
         if not wanted:
             return HealthVerdict(Health.STOPPING, f"{primary.id} was asked to stop")
         silent = self._silent(primary, self.timings.lease_seconds)
-        return silent or self._stuck(primary) or _progress(primary)
+        return silent or _away(primary) or self._stuck(primary) or _progress(primary)
 
     def judge_secondary(self, secondary: SecondaryFacts) -> HealthVerdict:
         name = secondary.id
@@ -179,6 +180,13 @@ class HealthPolicy:
         return HealthVerdict(
             Health.STUCK, f"{primary.id} has finished no epoch for {primary.progress_age:.0f} s"
         )
+
+
+def _away(primary: PrimaryFacts) -> HealthVerdict | None:
+    """A primary without its input is not stuck: another one would wait as well."""
+    if not primary.input_away:
+        return None
+    return HealthVerdict(Health.WAITING, f"{primary.id} is waiting for its input: see its log")
 
 
 def _progress(primary: PrimaryFacts) -> HealthVerdict:

@@ -1,7 +1,7 @@
 """The status of a stream: what its replicas report, judged together with their processes and leases."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from holdfast.ft_policies.health import HealthPolicy, HealthVerdict, PrimaryFacts, SecondaryFacts
@@ -26,12 +26,14 @@ from holdfast.resources.control_store.records import (
     Slot,
     StreamRow,
 )
+from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.process import find_process_state
 from holdfast.resources.project import Project
 from holdfast.streaming.sinks.ledger_writer import DIGEST_DIFFERS
 
 RECENT_EPOCHS = 100  # epochs: a copy is compared soon after its epoch is committed
+INPUT_AWAY_SECONDS = 60.0  # longer than the pause between two attempts of a query
 _LOST = frozenset({ReplicaState.FAILED, ReplicaState.DEAD, ReplicaState.FENCED})
 
 
@@ -201,7 +203,12 @@ def observe_stream(
         wanted=wanted,
         verdict=policy.judge(
             wanted=wanted,
-            primary=None if primary is None else _primary_facts(primary, primaries, lease, at),
+            primary=None
+            if primary is None
+            else replace(
+                _primary_facts(primary, primaries, lease, at),
+                input_away=_is_input_away(store, primary, at),
+            ),
         ),
         primary=primary,
         last_primary=primaries[0] if primaries else None,
@@ -284,6 +291,13 @@ def _primary_facts(
         caught_up=primary.state is not ReplicaState.STARTING,
         given_up_before=_given_up_at_the_same_epoch(primary, primaries),
     )
+
+
+def _is_input_away(store: ControlStore, primary: ReplicaRow, at: float) -> bool:
+    """Whether the primary has reported lately that it waits for its input, and has finished no epoch since."""
+    since = max(at - INPUT_AWAY_SECONDS, primary.progressed_at or 0.0)
+    samples = store.samples.series(primary.stream, SampleName.INPUT_AWAY, since_at=since)
+    return any(sample.replica == primary.id for sample in samples)
 
 
 def _judge_secondary(

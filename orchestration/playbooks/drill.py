@@ -37,10 +37,13 @@ from holdfast.orchestration.playbooks.drill_journal import (
 from holdfast.orchestration.playbooks.drill_outcome import DrillOutcome, close_incident, outcome_of
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.orchestration.playbooks.waiting import StreamWaiter, await_exit
+from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import ReplicaRow
-from holdfast.resources.process import find_process
+from holdfast.resources.process import ProcessHandle, find_process
 from holdfast.streaming.replica.fault_injection import block_object_store
 
+PAUSE_TRIES = 20
+PAUSE_SETTLES_SECONDS = 0.05  # from a signal until a process has stopped, or ended its write
 HEALED_SECONDS = 120.0  # from the end of a cut until a snapshot is in the object store again
 
 
@@ -128,8 +131,23 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
             case Fault.KILL if process is not None:
                 process.kill()
             case Fault.PAUSE if process is not None:
-                process.send(signal.SIGSTOP)
+                self._pause(process)
         return FaultInjected(epoch=epoch)
+
+    def _pause(self, process: ProcessHandle) -> None:
+        """Stop the processes of a replica, but not in a write: on SQLite that would stop all streams."""
+        for _ in range(PAUSE_TRIES):
+            stopped = {member.pid for member in process.send(signal.SIGSTOP)}
+            SYSTEM_CLOCK.sleep(PAUSE_SETTLES_SECONDS)
+            if not stopped & self.project.store.lock_holders():
+                return
+            process.send(signal.SIGCONT)
+            SYSTEM_CLOCK.sleep(PAUSE_SETTLES_SECONDS)
+        raise TransientError(
+            f"{self.stream} was not paused: its primary was writing to the control store in each of "
+            f"{PAUSE_TRIES} attempts",
+            hint="run the drill again",
+        )
 
     def _await_back(self) -> Awaited:
         drill = self._drill()

@@ -13,7 +13,7 @@ clocks are minutes apart still agree on which lease has expired.
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
@@ -62,12 +62,18 @@ _POSTGRESQL_QUERY = {
 Record = TypeVar("Record")
 
 
+class BusyError(TransientError):
+    """Another process held the write lock of a SQLite file for too long."""
+
+
 class Database:
     """An engine that raises errors of Holdfast and makes each write one transaction."""
 
     def __init__(self, url: str) -> None:
         self.address = _parse_url(url)
         self.is_sqlite = self.address.get_backend_name() == "sqlite"
+        self.on_busy: Callable[[], None] = lambda: None
+        """Called after a write has waited in vain for the lock of a SQLite file."""
         self._reads: sa.Engine
         self._writes: sa.Engine
         if self.is_sqlite:
@@ -126,7 +132,7 @@ class Database:
     ) -> Sequence[sa.RowMapping]:
         """Run one writing statement as one transaction; returns its rows, if it returns any."""
         engine = self._singles if durable else self._quick
-        with translate_errors(str(self)), engine.begin() as connection:
+        with self._noticing_busy(), engine.begin() as connection:
             result = connection.execute(statement, values)
             return result.mappings().all() if result.returns_rows else ()
 
@@ -134,8 +140,17 @@ class Database:
     def write(self, *, durable: bool = True) -> Iterator[sa.Connection]:
         """Run several statements as one transaction."""
         engine = self._quick if self.is_sqlite and not durable else self._writes
-        with translate_errors(str(self)), engine.begin() as connection:
+        with self._noticing_busy(), engine.begin() as connection:
             yield connection
+
+    @contextmanager
+    def _noticing_busy(self) -> Iterator[None]:
+        try:
+            with translate_errors(str(self)):
+                yield
+        except BusyError:
+            self.on_busy()
+            raise
 
     def close(self) -> None:
         """Close all connections."""
@@ -282,7 +297,8 @@ def _translate_sqlite_error(store: str, cause: sqlite3.Error) -> HoldfastError:
     name = getattr(cause, "sqlite_errorname", None) or ""
     for prefix, hint in _SQLITE_HINTS.items():
         if name.startswith(prefix):
-            return TransientError(f"{store}: {cause}", hint=hint)
+            kind = BusyError if prefix == "SQLITE_BUSY" else TransientError
+            return kind(f"{store}: {cause}", hint=hint)
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
         return PermanentError(
             f"{store}: {cause}", hint="allow this user to write to the file and to its folder"

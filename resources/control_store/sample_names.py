@@ -41,6 +41,8 @@ class SampleName(StrEnum):
 
     LAG_ROWS = "lag_rows"
     """Rows at the source that no epoch has yet."""
+    INPUT_AWAY = "input_away"
+    """1 while an epoch waits for input that cannot be reached, as a folder that is not mounted."""
     DEAD_LETTERS = "dead_letters"
     """Records of one epoch that went to the dead-letter table (a count)."""
     INPUT_ROWS = "input_rows"

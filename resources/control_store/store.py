@@ -1,10 +1,12 @@
 """The control store: the state that replicas, playbooks and Dagster share."""
 
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import sqlalchemy as sa
 
+from holdfast.resources.control_store import lock_holders
 from holdfast.resources.control_store.database import Database, store_now
 from holdfast.resources.control_store.tables.decisions import Decisions
 from holdfast.resources.control_store.tables.epoch_files import EpochFiles
@@ -37,6 +39,7 @@ class ControlStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        database.on_busy = self._end_stopped_writers
         self.identity = Identity(database)
         self.streams = Streams(database)
         self.tiers = Tiers(database)
@@ -74,6 +77,21 @@ class ControlStore:
     def url(self) -> str:
         """The URL by which another process on this host opens the store, password included."""
         return self._database.address.render_as_string(hide_password=False)
+
+    def lock_holders(self) -> set[int]:
+        """The processes of this host that are writing now; empty in PostgreSQL, where none holds up the others."""
+        file = self._file
+        return set() if file is None else lock_holders.find_lock_holders(file)
+
+    def _end_stopped_writers(self) -> None:
+        if (file := self._file) is not None:
+            lock_holders.end_stopped_holders(file, self.replicas.all_live())
+
+    @property
+    def _file(self) -> Path | None:
+        """The file of SQLite."""
+        address = self._database.address
+        return Path(str(address.database)) if self._database.is_sqlite else None
 
     def now(self) -> float:
         """Unix seconds on the store's clock, which all `*_at` use."""

@@ -46,6 +46,13 @@ class DeadLetters(Protocol):
 class LedgerView(Protocol):
     """The ledger as one replica of a stream sees it."""
 
+    @property
+    def token(self) -> int:
+        """The token of the lease that this replica writes under."""
+
+    def require_current(self) -> None:
+        """Raise if a restore has ended this replica's history, or another replica has a newer lease."""
+
     def entry(self, epoch: int) -> LedgerEntry | None:
         """What was committed for an epoch, by any replica."""
 

@@ -1,5 +1,6 @@
-"""The user's own sink: a function `write(df, epoch)`."""
+"""The user's own sink: a function `write(df, epoch)` or `write(df, epoch, token)`."""
 
+import inspect
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,18 +13,23 @@ from pyspark.sql.types import StructType
 from holdfast.streaming.sinks.base import LedgerView
 from holdfast.streaming.sinks.staging import Staged, run_epoch
 
+DATA_AND_EPOCH = 2
+
 
 @dataclass(slots=True)
 class CallableSink:
     """Calls the user's function once for each epoch that the ledger does not have.
 
     A crash between the function's return and the ledger's row means a second call: that is why
-    `precise` asks for a function that may be called twice. The rows are kept in Spark's cache while
+    `precise` asks for a function that may be called twice. Right before the call the sink asks whether this
+    replica may still write; a replica that is paused after that, and continues after a restore, still calls: a
+    function with a third parameter gets the token of the lease, which only grows, and can refuse such a call.
+    The rows are kept in Spark's cache while
     the function runs, so the plan is executed once however many actions the function takes on them.
     An epoch that has to wait is written to the `outbox` folder and read back.
     """
 
-    write: Callable[[DataFrame, int], None]
+    write: Callable[..., None]
     ledger: LedgerView
     outbox: Path
     _called_through: int = -1
@@ -60,7 +66,12 @@ class CallableSink:
         """Call the user's function, unless it has been called for this epoch."""
         try:
             if epoch > self._called_through and not self.is_done(epoch):
-                self.write(_rows(staged), epoch)
+                rows = _rows(staged)
+                self.ledger.require_current()
+                if takes_token(self.write):
+                    self.write(rows, epoch, self.ledger.token)
+                else:
+                    self.write(rows, epoch)
                 self._called_through = epoch
         finally:
             _frame(staged).unpersist()
@@ -75,6 +86,17 @@ class CallableSink:
     def _delete(self, staged: Staged) -> None:
         if staged.folder:
             shutil.rmtree(staged.folder, ignore_errors=True)
+
+
+def takes_token(write: Callable[..., None]) -> bool:
+    """Whether a function requires a third argument."""
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [
+        parameter
+        for parameter in inspect.signature(write).parameters.values()
+        if parameter.kind in positional and parameter.default is inspect.Parameter.empty
+    ]
+    return len(required) > DATA_AND_EPOCH
 
 
 def _frame(staged: Staged) -> DataFrame:

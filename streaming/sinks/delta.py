@@ -8,7 +8,9 @@ commits of replicas of the older history.
 
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from uuid import uuid4
 
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
@@ -21,17 +23,29 @@ from pyspark.sql.types import StructType
 from holdfast.configs.sinks import DeltaSink as DeltaDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.object_store.resolve import delta_options, open_filesystem
 from holdfast.streaming.sinks.delta_table import (
     WITHOUT_CLEANUP,
-    find_committer,
+    find_commit,
     find_table,
     make_table,
     require_fit,
     translate_errors,
 )
 from holdfast.streaming.sinks.ledger_writer import LedgerWriter
-from holdfast.streaming.sinks.lineage import CLOSED, DIGEST, EPOCH, HISTORY, STREAM, writer
+from holdfast.streaming.sinks.lineage import (
+    CLOSED,
+    DIGEST,
+    EPOCH,
+    HISTORY,
+    INPUT,
+    REPLICA,
+    ROWS,
+    STREAM,
+    TOKEN,
+    writer,
+)
 from holdfast.streaming.sinks.staging import Staged, run_epoch
 from holdfast.streaming.sinks.staging_task import Staging
 from holdfast.streaming.spec import ReplicaSpec
@@ -75,6 +89,8 @@ class DeltaSink:
                 f"the table {self.spec.table} has epochs after {epoch} that are not in the ledger",
                 hint="check control_store.url and sink.path: another control store has written to the table",
             )
+        if entry is None and newest == epoch:
+            self._adopt(epoch)
         return newest >= epoch or (entry is not None and entry.rows == 0)
 
     def stage(self, df: DataFrame, epoch: int, *, write: bool) -> Staged:
@@ -143,10 +159,37 @@ class DeltaSink:
         )
 
     def _is_by_another(self, epoch: int) -> bool:
-        table, newest = self._table(), self._newest()
+        commit = self._find_commit(epoch)
+        return commit is not None and commit.get(REPLICA) not in (None, self.spec.replica)
+
+    def _find_commit(self, epoch: int) -> Mapping[str, Any] | None:
         name, history = self.spec.stream.name, self.spec.history
-        replica = find_committer(table, name, epoch, history=history, newest=newest)
-        return replica is not None and replica != self.spec.replica
+        with translate_errors(self.spec.table):
+            return find_commit(self._table(), name, epoch, history=history, newest=self._newest())
+
+    def _adopt(self, epoch: int) -> None:
+        """Enter an epoch that the table has and the ledger does not, as the table has it.
+
+        Its replica died between the two, or the control store has lost its last commit and the epoch was decided
+        again: then the table has other input, and the stream must not go on. Commits of older versions of
+        Holdfast have no rows: the replica that computes the epoch next enters it.
+        """
+        commit = self._find_commit(epoch)
+        if commit is None or ROWS not in commit:
+            return
+        decided = self.ledger.decided_input(epoch)
+        if decided is not None and commit.get(INPUT, decided) != decided:
+            self.ledger.refuse_other_input(epoch, table=self.spec.table, replica=commit[REPLICA])
+        self.ledger.enter(
+            LedgerEntry(
+                stream=self.spec.stream.name,
+                epoch=epoch,
+                replica=commit[REPLICA],
+                token=int(commit[TOKEN]),
+                rows=int(commit[ROWS]),
+                digest=commit[DIGEST],
+            )
+        )
 
     def _add(self, staged: Staged, epoch: int) -> bool:
         """Try to commit; `False` if the table has changed: it is read again before the next attempt."""
@@ -162,6 +205,7 @@ class DeltaSink:
         return True
 
     def _write(self, table: DeltaTable, staged: Staged, epoch: int) -> None:
+        decided = self.ledger.decided_input(epoch)
         table.create_write_transaction(
             [
                 AddAction(
@@ -183,9 +227,11 @@ class DeltaSink:
                     STREAM: self.spec.stream.name,
                     EPOCH: str(epoch),
                     HISTORY: str(self.spec.history),
-                    "holdfast.replica": self.spec.replica,
-                    "holdfast.token": str(self.ledger.lease.token),
+                    REPLICA: self.spec.replica,
+                    TOKEN: str(self.ledger.lease.token),
                     DIGEST: staged.digest,
+                    ROWS: str(staged.rows),
+                    **({} if decided is None else {INPUT: decided}),
                 },
             ),
             post_commithook_properties=WITHOUT_CLEANUP,

@@ -1,12 +1,13 @@
-"""Opening a stream's Delta table, and reading from it which replica committed an epoch.
+"""Opening a stream's Delta table, and reading from it who committed an epoch and with which input.
 
 It does not import Spark, because playbooks use it, too.
 """
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -147,10 +148,10 @@ def require_fit(
         )
 
 
-def find_committer(
+def find_commit(
     table: DeltaTable, stream: str, epoch: int, *, history: int, newest: int
-) -> str | None:
-    """Find the replica that committed an epoch in the table's history; `None` if it is not there.
+) -> Mapping[str, Any] | None:
+    """Find the commit of an epoch in the table's history, with its metadata; `None` if it is not there.
 
     `newest` is the newest epoch in the table: it bounds how many commits have to be read.
     """
@@ -158,7 +159,7 @@ def find_committer(
     for commit in table.history(limit):
         is_it = commit.get(EPOCH) == str(epoch) and commit.get(STREAM) == stream
         if is_it and commit.get(HISTORY, "0") == str(history):
-            return commit.get("holdfast.replica")
+            return commit
     return None
 
 

@@ -4,17 +4,37 @@ A replica that differs once will differ again: while its incident is open, no ot
 has the first epoch that differed; the ledger's audit has all of them.
 """
 
+import json
 import logging
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
-from holdfast.resources.control_store.records import JsonObject, LedgerEntry
+import xxhash
+
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.control_store.records import Committed, Epoch, JsonObject, LedgerEntry
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.retry import retry_transient
 from holdfast.streaming.lease import WriteToken
 
 DIGEST_DIFFERS = "digest_differs"
+INPUT_DIFFERS = "input_differs"
 
 log = logging.getLogger(__name__)
+
+
+def digest_input(epoch: Epoch) -> str:
+    """The digest of a decided input; a gap, which marks lost files and counts their rows, does not change it."""
+    files = (epoch.input or {}).get("files")
+    decided = epoch.input if files is None else [_identity(file) for file in files]
+    text = json.dumps([epoch.start, epoch.end, decided], sort_keys=True, separators=(",", ":"))
+    return xxhash.xxh64_hexdigest(text.encode())
+
+
+def _identity(file: Any) -> Any:
+    if not isinstance(file, dict):
+        return file
+    return {name: value for name, value in file.items() if name not in ("skipped", "rows")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +47,27 @@ class LedgerWriter:
     lease: WriteToken
     history: int = 0
 
+    @property
+    def token(self) -> int:
+        """The token of the lease that this replica writes under."""
+        return self.lease.token
+
+    def require_current(self) -> None:
+        """Raise if a restore has ended this replica's history, or another replica has a newer lease."""
+        current = self.store.restores.current_history(self.stream)
+        if current != self.history:
+            raise PermanentError(
+                f"{self.replica} cannot write: {self.stream} was restored, and its history is now "
+                f"{current}, not {self.history}",
+                hint="do nothing: a replica of the current history continues",
+            )
+        lease = self.store.leases.get(self.stream)
+        if lease is not None and lease.token > self.token:
+            raise TransientError(
+                f"{self.replica} cannot write: its lease has token {self.token}, the newest {lease.token}",
+                hint="wait: it reads the newest lease, or leaves if it has lost its place",
+            )
+
     def entry(self, epoch: int) -> LedgerEntry | None:
         """What was committed for an epoch, by any replica."""
         return retry_transient(
@@ -36,24 +77,55 @@ class LedgerWriter:
 
     def write(self, epoch: int, *, rows: int, digest: str) -> None:
         """Record what this replica computed; waits while the control store is unavailable."""
-        committed = retry_transient(
-            lambda: self.store.ledger.commit(
-                LedgerEntry(
-                    stream=self.stream,
-                    epoch=epoch,
-                    replica=self.replica,
-                    token=self.lease.token,
-                    rows=rows,
-                    digest=digest,
-                ),
-                history=self.history,
-            ),
-            what=f"writing epoch {epoch} into the ledger",
+        committed = self.enter(
+            LedgerEntry(
+                stream=self.stream,
+                epoch=epoch,
+                replica=self.replica,
+                token=self.lease.token,
+                rows=rows,
+                digest=digest,
+            )
         )
         if committed.agrees:
             return
         second = {"replica": self.replica, "rows": rows, "digest": digest}
         self._open_incident(epoch, committed.entry, second)
+
+    def enter(self, entry: LedgerEntry) -> Committed:
+        """Enter an epoch, of this replica or of the one that committed it to the table."""
+        return retry_transient(
+            lambda: self.store.ledger.commit(entry, history=self.history),
+            what=f"writing epoch {entry.epoch} into the ledger",
+        )
+
+    def decided_input(self, epoch: int) -> str | None:
+        """The digest of the input that was decided for an epoch; `None` if the epoch log does not have it."""
+        decided = retry_transient(
+            lambda: self.store.epochs.get(self.stream, epoch),
+            what=f"looking epoch {epoch} up in the epoch log",
+        )
+        return None if decided is None else digest_input(decided)
+
+    def refuse_other_input(self, epoch: int, *, table: str, replica: str) -> NoReturn:
+        """Open an incident for an epoch that was committed with other input than is decided now, and raise."""
+        reason = f"epoch {epoch}: {replica} committed it to {table} with other input than the epoch log has now"
+        hint = (
+            "the control store has lost its last commits, as a restored backup or a standby that was behind: "
+            f"restore {self.stream} to an epoch before {epoch}"
+        )
+        retry_transient(
+            lambda: self.store.incidents.open_next(
+                stream=self.stream,
+                key=f"{self.stream}/{epoch}/input",
+                kind=INPUT_DIFFERS,
+                replica=self.replica,
+                detail={"reason": reason, "epoch": epoch, "hint": hint},
+                since=self.store.now(),
+            ),
+            what=f"opening an incident for epoch {epoch}",
+        )
+        raise PermanentError(reason, hint=hint)
 
     def _open_incident(self, epoch: int, first: LedgerEntry, second: JsonObject) -> None:
         reason = (

@@ -17,6 +17,11 @@ STREAM = "holdfast.stream"
 EPOCH = "holdfast.epoch"
 HISTORY = "holdfast.history"
 DIGEST = "holdfast.digest"
+ROWS = "holdfast.rows"
+REPLICA = "holdfast.replica"
+TOKEN = "holdfast.token"  # noqa: S105 - a name
+INPUT = "holdfast.input"
+"""The digest of the input that was decided for the epoch."""
 RESTORED_TO = "holdfast.restored_to"
 COPIED_THROUGH = "holdfast.copied_through"
 CLOSED = 2**62

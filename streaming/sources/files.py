@@ -106,7 +106,9 @@ class FilesSource:
         )
 
     def splits(self, taken: Json) -> Sequence[Split]:
-        """One split a file."""
+        """One split a file; raises while the folder is away."""
+        if files_read(taken):
+            self._require_folder()
         return [Split(input=file) for file in files_read(taken)]
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
@@ -196,7 +198,23 @@ class FilesSource:
                 f"cannot list {self.declared.path}: {error}",
                 hint="make the folder readable: the stream waits, and continues then",
             ) from error
+        if not listed:
+            self._require_folder()
         return listed
+
+    def _require_folder(self) -> None:
+        """Raise while the folder is away, as an unmounted disk is; on S3, where folders are only names, the bucket."""
+        local = isinstance(self.filesystem, fs.LocalFileSystem)
+        folder = self.root if local else self.root.split("/", 1)[0]
+        try:
+            info = self.filesystem.get_file_info(folder)
+        except OSError as error:
+            raise _unreadable(folder, error) from error
+        if info.type is fs.FileType.NotFound:
+            raise TransientError(
+                f"the input folder {self.declared.path} is away",
+                hint="mount or create it: the stream waits, and continues then",
+            )
 
     def _settled(self, now: float) -> list[fs.FileInfo]:
         infos = [info for info in self._listed() if info.is_file and self.is_input(info.base_name)]
@@ -250,6 +268,7 @@ class FilesSource:
         except OSError as error:
             raise _unreadable(file["name"], error) from error
         if not info.is_file:
+            self._require_folder()
             return f"is gone from {self.declared.path}"
         if (info.size, self._changed_ns(info)) != (file["size"], file["changed_ns"]):
             return (

@@ -9,6 +9,7 @@ one of them talks to the control store, so only that one imports it.
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,7 @@ FORMAT = "holdfast_epochs"
 REHEARSAL = "rehearsal"
 REHEARSED_EPOCHS = 3
 BEFORE_ALL = -1
-LAG_SAMPLE_SECONDS = 5.0
+SAMPLE_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ class EpochReader(DataSourceStreamReader):
         self._schema = schema
         self._last: Epoch | None = None
         self._last_seen_at = 0.0
-        self._sampled_at = float("-inf")
+        self._sampled_at: dict[SampleName, float] = {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """The offset before epoch 0."""
@@ -97,6 +98,7 @@ class EpochReader(DataSourceStreamReader):
             epoch = self._next(start["epoch"] + 1)
         except TransientError as error:
             log.warning("waiting for the next epoch: %s", error)
+            self._sample_waiting(start["epoch"] + 1)
             return start
         return start if epoch is None else {"epoch": epoch.epoch}
 
@@ -112,11 +114,15 @@ class EpochReader(DataSourceStreamReader):
                 f"the epoch log of {self._spec.stream.name} lacks epochs between {first} and {last}",
                 hint="check control_store.url: the checkpoint belongs to another control store",
             )
-        return [
-            EpochSplit(epoch.epoch, index, split)
-            for epoch in epochs
-            for index, split in enumerate(self._source.splits(epoch.input))
-        ]
+        try:
+            return [
+                EpochSplit(epoch.epoch, index, split)
+                for epoch in epochs
+                for index, split in enumerate(self._source.splits(epoch.input))
+            ]
+        except TransientError:
+            self._sample_waiting(last)
+            raise
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one split, in a Spark task; from the inbox if it was prefetched."""
@@ -131,7 +137,7 @@ class EpochReader(DataSourceStreamReader):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle for a task, without connections."""
-        state = {"_last": None, "_last_seen_at": 0.0, "_sampled_at": float("-inf")}
+        state: dict[str, Any] = {"_last": None, "_last_seen_at": 0.0, "_sampled_at": {}}
         return {"_spec": self._spec, "_schema": self._schema, **state}
 
     @cached_property
@@ -193,21 +199,26 @@ class EpochReader(DataSourceStreamReader):
 
     def _sample_lag(self, rows: int, epoch: int) -> None:
         """Record every few seconds how many waiting rows no epoch has yet."""
+        self._sample(SampleName.LAG_ROWS, float(rows), epoch)
+
+    def _sample_waiting(self, epoch: int) -> None:
+        """Record every few seconds that the epoch waits for its input, if the control store can be reached."""
+        with suppress(TransientError):
+            self._sample(SampleName.INPUT_AWAY, 1.0, epoch)
+
+    def _sample(self, name: SampleName, value: float, epoch: int) -> None:
         now = SYSTEM_CLOCK.monotonic()
-        if now - self._sampled_at < LAG_SAMPLE_SECONDS:
+        if now - self._sampled_at.get(name, float("-inf")) < SAMPLE_SECONDS:
             return
-        self._sampled_at = now
-        self._store.samples.write(
-            [
-                Sample(
-                    stream=self._spec.stream.name,
-                    replica=self._spec.replica,
-                    name=SampleName.LAG_ROWS,
-                    value=float(rows),
-                    epoch=epoch,
-                )
-            ]
+        self._sampled_at[name] = now
+        sample = Sample(
+            stream=self._spec.stream.name,
+            replica=self._spec.replica,
+            name=name,
+            value=value,
+            epoch=epoch,
         )
+        self._store.samples.write([sample])
 
     def _before(self, number: int) -> Epoch | None:
         if self._last is None or self._last.epoch != number - 1:

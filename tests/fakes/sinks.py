@@ -94,6 +94,10 @@ class SimulatedEntries:
     ledger: SimulatedLedger
     replica: str
     fate: Callable[[], Fate] = no_faults
+    token: int = 1
+
+    def require_current(self) -> None:
+        """It always is."""
 
     def entry(self, epoch: int) -> LedgerEntry | None:
         return self.ledger.entries.get(epoch)

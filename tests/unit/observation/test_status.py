@@ -8,7 +8,8 @@ from holdfast.ft_policies.playbooks.recover.steps import GiveUp, GiveUpSecondary
 from holdfast.ft_policies.tiers import OFF, SECONDARY, Switches, Tier
 from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks.launch import launch_primary, launch_secondary
-from holdfast.resources.control_store.records import DesiredState, EndedBy, ReplicaState
+from holdfast.resources.control_store.records import DesiredState, EndedBy, ReplicaState, Sample
+from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
 from tests.builders.control_rows import wait_for_the_clock
 from tests.builders.streams import (
@@ -53,6 +54,19 @@ def test_a_start_by_hand_is_a_new_beginning(tmp_path: Path) -> None:
             a_failed_primary(project, number, epoch=None)
         project.store.streams.desire(CLICKS, DesiredState.RUNNING)
         assert observe_stream(project, CLICKS).failures_in_a_row == 0
+
+
+def test_a_primary_whose_input_is_away_waits_until_it_finishes_an_epoch(tmp_path: Path) -> None:
+    with simulated_projects(tmp_path).open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "p1")
+        wait_for_the_clock(project.store)
+        away = Sample(stream=CLICKS, replica="p1", name=SampleName.INPUT_AWAY, value=1.0)
+        project.store.samples.write([away])
+        assert observe_stream(project, CLICKS).verdict.health is Health.WAITING
+        wait_for_the_clock(project.store)
+        a_heartbeat(project, "p1", epoch=99)
+        assert observe_stream(project, CLICKS).verdict.health is Health.HEALTHY
 
 
 def test_a_primary_between_two_tries_of_its_query_waits_and_has_not_failed(tmp_path: Path) -> None:

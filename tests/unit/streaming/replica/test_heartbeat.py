@@ -10,6 +10,7 @@ from holdfast.resources.control_store.records import EndedBy, ReplicaRow, Replic
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.replicas import Replicas
 from holdfast.streaming.lease import StreamLease
+from holdfast.streaming.replica import heartbeat as heartbeat_module
 from holdfast.streaming.replica.heartbeat import Heartbeat
 from tests.builders.control_rows import register
 from tests.waiting import wait_until
@@ -19,6 +20,12 @@ from tests.waiting import wait_until
 def store(tmp_path: Path) -> Iterator[ControlStore]:
     with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
         yield store
+
+
+@pytest.fixture(autouse=True)
+def _no_last_resort(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that has lost its place ends its process after a while: not this one."""
+    monkeypatch.setattr(heartbeat_module, "LAST_RESORT_SECONDS", 86400.0)
 
 
 def a_heartbeat(store: ControlStore, *, beat_seconds: float = 0.5) -> Heartbeat:

@@ -9,11 +9,11 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from holdfast.ft_policies.errors import TransientError
+from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.sinks.delta import DeltaSink
 from holdfast.streaming.sinks.sender import Sender
-from tests.builders.control_rows import wait_for_the_clock
+from tests.builders.control_rows import a_proposal, decide, wait_for_the_clock
 from tests.builders.delta_sinks import NAME, SCHEMA, PlainDeltaSink, Rows, SinkSetup as World
 
 
@@ -207,3 +207,36 @@ def test_a_table_without_a_restore_window_keeps_what_delta_keeps(project: World)
     project.sink("a").prepare(SCHEMA)
     configuration = DeltaTable(str(project.folder / "table")).metadata().configuration
     assert configuration == {"delta.checkpointInterval": "1000"}
+
+
+def killed_between_table_and_ledger(project: World, numbers: list[int]) -> None:
+    """A replica that committed epoch 0 to the table, and no more."""
+    sink = project.sink("killed")
+    sink.prepare(SCHEMA)
+    sink.commit(sink.stage(Rows(numbers), 0, write=True), 0)
+
+
+def test_an_epoch_that_only_the_table_has_is_entered_as_the_table_has_it(project: World) -> None:
+    decide(project.store, 1)
+    killed_between_table_and_ledger(project, [10, 20])
+    project.sender("b")(Rows([10]), 0)  # the job is not deterministic
+    entry = project.store.ledger.get(NAME, 0)
+    assert entry is not None
+    assert (entry.replica, entry.rows, entry.digest) == ("killed", 2, f"{30:016x}")
+    assert project.output() == [10, 20]
+    assert [incident.kind for incident in project.store.incidents.of(NAME)] == ["digest_differs"]
+
+
+def test_an_epoch_that_was_decided_anew_after_it_was_committed_stops_the_stream(
+    project: World,
+) -> None:
+    decide(project.store, 1)
+    killed_between_table_and_ledger(project, [1, 2])
+    with project.store._database.write() as connection:  # the control store loses its last commit
+        connection.exec_driver_sql("DELETE FROM epochs")
+    project.store.epochs.propose(a_proposal(0, proposer="r2"))
+    with pytest.raises(PermanentError, match="other input") as refused:
+        project.sender("b")(Rows([3, 4]), 0)
+    assert "restore" in refused.value.hint
+    assert [incident.kind for incident in project.store.incidents.of(NAME)] == ["input_differs"]
+    assert project.store.ledger.get(NAME, 0) is None

@@ -9,7 +9,7 @@ import pytest
 from pyarrow import csv, fs, parquet
 
 from holdfast.configs.sources import FilesSource as FilesDeclaration
-from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.streaming.sources.files import ASKED_AT_ONCE, FilesSource, ListedFile
 
 SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
@@ -149,6 +149,23 @@ def test_a_file_that_vanished_after_it_was_assigned_is_an_error(tmp_path: Path) 
     file.unlink()
     with pytest.raises(PermanentError, match=r"a\.jsonl is gone"):
         ids(folder.source, taken)
+
+
+def test_a_folder_that_is_away_is_waited_for(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "in")
+    folder.path.mkdir()
+    folder.lines("a.jsonl", 1)
+    taken = dict(folder.source.take(None, 10, now=NOW).input)
+    splits = folder.source.splits(taken)
+    folder.path.rename(tmp_path / "unmounted")
+    with pytest.raises(TransientError, match="is away"):
+        folder.source.waiting_rows(None, now=NOW + 60)
+    with pytest.raises(TransientError, match="is away"):
+        folder.source.splits(taken)
+    with pytest.raises(TransientError, match="is away"):
+        list(folder.source.read(splits[0]))
+    (tmp_path / "unmounted").rename(folder.path)
+    assert ids(folder.source, taken) == [1]
 
 
 @pytest.mark.parametrize(("kind", "text"), [("parquet", "no"), ("jsonl", "{"), ("csv", "id\nx\n")])
